@@ -32,6 +32,7 @@ from rungwise.fsm.call.run.recording import Observer, logger, observer_of
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.turn.actions import ToolOutcome
+from rungwise.fsm.turn.result import ERRORS
 from rungwise.fsm.turn.table import OUTCOMES
 from rungwise.fsm.turn.tools import ToolRun
 from rungwise.fsm.turn.turn import Turn
@@ -237,7 +238,7 @@ class TracedTurn(TracedRun):
         journal = self.turn.journal
         calls, usage = len(journal.calls), sum((each.usage for each in journal.steps), NO_USAGE)
         span.set_attributes({"rungwise.outcome": step.target, "rungwise.calls": calls, **of_usage(usage)})
-        if step.target in ("failed", "cancelled", "over_budget"):
+        if step.target in ERRORS:
             span.set_attribute("error.type", step.target)
             span.set_status(Status(StatusCode.ERROR))
         span.end()

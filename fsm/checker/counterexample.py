@@ -13,20 +13,14 @@ WIDTH = 80
 
 @frozen
 class PathStep:
-    """Hold one step of a path through the configurations.
-
-    Arguments:
-        target: the state after; None if the step is the fault and leads nowhere.
-        facts: the facts that hold, by name; all others do not.
-        changed: each counter that changed, with its values before and after.
-    """
+    """Hold one step of a path through the configurations."""
 
     event: str
     source: str
-    target: str | None
+    target: str | None  # None if the step is the fault and leads nowhere
     guard: str | None
-    facts: tuple[str, ...]
-    changed: Mapping[str, tuple[Any, Any]]
+    facts: tuple[str, ...]  # those that hold
+    changed: Mapping[str, tuple[Any, Any]]  # the counters that changed, each with its values before and after
 
     def __str__(self) -> str:
         guard = f" [{self.guard}]" if self.guard else ""
@@ -48,20 +42,13 @@ def path_text(steps: Iterable[PathStep]) -> str:
 
 @frozen
 class Property:
-    """Hold one property with its verdict.
+    """Hold one property with its verdict."""
 
-    Arguments:
-        name: what must hold, in words.
-        detail: what was checked, or what is wrong.
-        path: the shortest way to a configuration in which it fails.
-        is_required: whether a table without it is refused; otherwise it is only reported.
-    """
-
-    name: str
+    name: str  # what must hold, in words
     holds: bool
-    detail: str
-    path: tuple[PathStep, ...] = ()
-    is_required: bool = True
+    detail: str  # what was checked, or what is wrong
+    path: tuple[PathStep, ...] = ()  # the shortest way to a configuration in which it fails
+    is_required: bool = True  # whether a table without it is refused; otherwise it is only reported
 
     @property
     def verdict(self) -> str:
@@ -71,10 +58,5 @@ class Property:
     def to_json(self) -> dict[str, Any]:
         """Return the property as plain values."""
         path = [step.to_json() for step in self.path]
-        return {
-            "name": self.name,
-            "verdict": self.verdict,
-            "detail": self.detail,
-            "path": path,
-            "required": self.is_required,
-        }
+        plain = {"name": self.name, "verdict": self.verdict, "detail": self.detail}
+        return {**plain, "path": path, "required": self.is_required}

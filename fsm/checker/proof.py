@@ -23,19 +23,13 @@ from rungwise.fsm.machine.table import Row, Table
 
 @frozen
 class RowProof:
-    """Hold the argument for one row.
-
-    Arguments:
-        takes: the counter of which it takes one unit.
-        refills: the counters that it may set back to 0, the most significant first.
-        why: the argument, or what is wrong.
-    """
+    """Hold the argument for one row."""
 
     row: Row
-    takes: str | None
-    refills: tuple[str, ...]
+    takes: str | None  # the counter of which it takes one unit
+    refills: tuple[str, ...]  # the counters that it may set back to 0, the most significant first
     verdict: Literal["proved", "refused"]
-    why: str
+    why: str  # the argument, or what is wrong
 
     def to_json(self) -> dict[str, Any]:
         """Return the argument as plain values."""

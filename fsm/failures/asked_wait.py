@@ -45,13 +45,8 @@ _WORDING = Pattern(rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?
 
 def plain_headers(headers: object) -> dict[str, str]:
     """Return the headers under lower-case names, without values that are no text."""
-    if not isinstance(headers, Mapping):
-        return {}
-    return {
-        name.lower(): value.strip()
-        for name, value in headers.items()
-        if isinstance(name, str) and isinstance(value, str)
-    }
+    pairs = headers.items() if isinstance(headers, Mapping) else ()
+    return {name.lower(): value.strip() for name, value in pairs if isinstance(name, str) and isinstance(value, str)}
 
 
 def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> float | None:

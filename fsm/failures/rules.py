@@ -36,9 +36,8 @@ def _pattern(text: str | None) -> Pattern | None:
 class Rule:
     """Name a reason by codes on any status, by numbers and prose on some statuses, or by these statuses alone.
 
-    Arguments:
-        numbers: business codes, each with its provider, as in `zai:1113`.
-        unless: wordings beside which neither numbers nor prose count.
+    Numbers are business codes, each with its provider, as in `zai:1113`. Beside the wordings of `unless`, neither
+    numbers nor prose count.
     """
 
     reason: Reason

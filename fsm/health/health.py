@@ -93,17 +93,11 @@ DEFAULT_HEALTH: Final = Health()
 
 @frozen
 class Symptom:
-    """Hold what an attempt has shown of its backend.
+    """Hold what an attempt has shown of its backend."""
 
-    Arguments:
-        event: the event of the health machine; None if it has shown nothing.
-        asked_wait: the seconds that the provider asked not to be asked again.
-        why: the failure in a word or two.
-    """
-
-    event: str | None
-    asked_wait: float | None = None
-    why: str = ""
+    event: str | None  # of the health machine; None if it has shown nothing
+    asked_wait: float | None = None  # the seconds that the provider asked not to be asked again
+    why: str = ""  # the failure in a word or two
 
 
 NO_SYMPTOM: Final = Symptom(None)
@@ -211,17 +205,11 @@ class BackendHealth:
 
 @frozen
 class Choice:
-    """Hold which of several backends a call asks.
-
-    Arguments:
-        place: the place of the backend among them.
-        is_probe: whether it is tried for the first time since it opened.
-        changed: what is remembered from now on of those that have come due, by place.
-    """
+    """Hold which of several backends a call asks."""
 
     place: int
-    is_probe: bool = False
-    changed: tuple[tuple[int, BackendHealth], ...] = ()
+    is_probe: bool = False  # whether it is tried for the first time since it opened
+    changed: tuple[tuple[int, BackendHealth], ...] = ()  # what is remembered from now on of those that have come due
 
 
 def choose(known: Sequence[BackendHealth], now: float, rules: Health, lease: float) -> Choice:

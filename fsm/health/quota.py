@@ -64,55 +64,34 @@ class Quota:
 
 @frozen
 class Claim:
-    """Hold what an attempt asks of a quota.
+    """Hold what an attempt asks of a quota."""
 
-    Arguments:
-        attempt: what identifies it; the same attempt is counted once.
-        tokens: how many it may use.
-        longest: the seconds that it can wait.
-        lease: the seconds after which it is lost, if nobody reports its end.
-    """
-
-    attempt: str
-    tokens: int
-    longest: float
-    lease: float
+    attempt: str  # what identifies it; the same attempt is counted once
+    tokens: int  # how many it may use
+    longest: float  # the seconds that it can wait
+    lease: float  # the seconds after which it is lost, if nobody reports its end
 
 
 @frozen
 class Settlement:
-    """Hold what is known of a quota after an attempt.
+    """Hold what is known of a quota after an attempt."""
 
-    Arguments:
-        attempt: what identifies it.
-        unused: the tokens that it has not used of those it asked for.
-        was_sent: whether it went out at all.
-        requests_left, tokens_left: what the provider says is left; None if it does not.
-        asked_wait: the seconds for which the provider asked to be left alone; None if it did not.
-    """
-
-    attempt: str
-    unused: int = 0
+    attempt: str  # what identifies it
+    unused: int = 0  # the tokens that it has not used of those it asked for
     was_sent: bool = True
-    requests_left: int | None = None
-    tokens_left: int | None = None
-    asked_wait: float | None = None
+    requests_left: int | None = None  # as the provider says, if it does
+    tokens_left: int | None = None  # likewise
+    asked_wait: float | None = None  # the seconds for which the provider asked to be left alone
 
 
 @define
 class QuotaMeter:
-    """Hold what is used of the quota of one backend with one key; all times are those of one clock.
+    """Hold what is used of the quota of one backend with one key; all times are those of one clock."""
 
-    Arguments:
-        requests, tokens: when what was let through would have come if it had come evenly.
-        leases: the attempts that are let through, each with the moment when it is lost.
-        queue: the attempts that wait for another to end, in turn, each with the moment when it has left.
-    """
-
-    requests: float = 0.0
-    tokens: float = 0.0
-    leases: dict[str, float] = Factory(dict)
-    queue: dict[str, float] = Factory(dict)
+    requests: float = 0.0  # when those that were let through would have come if they had come evenly
+    tokens: float = 0.0  # likewise
+    leases: dict[str, float] = Factory(dict)  # the attempts that are let through, each with when it is lost
+    queue: dict[str, float] = Factory(dict)  # those that wait for another to end, in turn, each with when it has left
 
     def take(self, quota: Quota, claim: Claim, now: float) -> tuple[float, bool]:
         """Let an attempt through, if it need not wait for too long.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from attrs import field, frozen
 
 from rungwise.fsm.journal.path import Path, RecordedAttempt, attempts_of, ending_of
-from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.usage import NO_USAGE, Usage
@@ -70,9 +69,8 @@ def ordinal(number: int) -> str:
     """Write an ordinal: `fourth`, `11th`, `22nd`."""
     if number <= len(_ORDINALS):
         return _ORDINALS[number - 1]
-    teens = 10 < number % 100 < 14
-    ending = "th" if teens else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
+    is_teen = 10 < number % 100 < 14
+    return f"{number}{'th' if is_teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
 
 
 def plain(word: str) -> str:
@@ -87,50 +85,38 @@ LONGEST_NAME: Final = 40
 
 @frozen(kw_only=True)
 class Spent:
-    """Hold what a run or a part of it used.
-
-    Arguments:
-        is_least: whether a part had no prices, so that the run may have cost more.
-        calls: how many calls a turn made; None for a call.
-    """
+    """Hold what a run or a part of it used."""
 
     attempts: int
     seconds: float
     usage: Usage = NO_USAGE
     cost: float | None = None
-    is_least: bool = False
-    calls: int | None = None
+    is_least: bool = False  # whether a part had no prices, so that the run may have cost more
+    calls: int | None = None  # those of a turn
 
     @property
     def text(self) -> str:
         """Write what it took on one line."""
-        cost = "" if self.cost is None else f"cost {money_in(self.cost, self.usage, self.is_least)}"
         parts = [
             counted(self.calls, "call") if self.calls is not None else "",
             counted(self.attempts, "attempt"),
             seconds_text(self.seconds),
             tokens_named(self.usage) if self.usage.total_tokens else "",
-            cost,
+            "" if self.cost is None else f"cost {money_in(self.cost, self.usage, self.is_least)}",
         ]
         return ", ".join(filter(None, parts))
 
 
 @frozen(kw_only=True)
 class AttemptLine:
-    """Describe one attempt in a line.
-
-    Arguments:
-        name: a name beside its rung, such as `call 2`; empty for none.
-        end: the outcome that it led to, if any.
-        within: the summary of the call that it made, if one was recorded.
-    """
+    """Describe one attempt in a line."""
 
     attempt: RecordedAttempt
-    name: str = ""
+    name: str = ""  # beside its rung, such as `call 2`
     backend: str = ""
     cost: float | None = None
-    end: str | None = None
-    within: Digest | None = None
+    end: str | None = None  # the outcome that it led to
+    within: Digest | None = None  # of the call that it made, if one was recorded
     kind: str = "attempt"
 
     @property
@@ -140,8 +126,8 @@ class AttemptLine:
         waited = f"waited {seconds_text(attempt.waited)}" if attempt.waited > 0 else ""
         if attempt.wait and not waited:  # no clock was passed in, or nobody waited
             waited = f"wait {seconds_text(attempt.wait)}"
-        led = attempt.led
-        passed_over = (*((led,) if led is not None and led.event == "found_open" else ()), *attempt.skipped)
+        led = () if attempt.led is None or attempt.led.event != "found_open" else (attempt.led,)
+        passed_over = (*led, *attempt.skipped)
         skipped = [f"skipped {step.backend}{f': {step.note}' if step.note else ''}" for step in passed_over]
         parts = [
             ("rung", plain(attempt.rung)),
@@ -180,11 +166,7 @@ class AttemptLine:
 
 @frozen(kw_only=True)
 class Digest:
-    """Sum up a run.
-
-    Arguments:
-        ending: what ended it in a rung, if no attempt did.
-    """
+    """Sum up a run."""
 
     name: str
     outcome: str | None
@@ -193,7 +175,7 @@ class Digest:
     spent: Spent
     most: Mapping[str, float | None] = field(factory=dict, hash=False)
     lines: tuple[AttemptLine, ...] = ()
-    ending: str = ""
+    ending: str = ""  # what ended it in a rung, if no attempt did
     says: str = ""
 
     @property
@@ -206,18 +188,14 @@ class Digest:
     def amounts(self) -> dict[str, str]:
         """Return what it used, by name."""
         spent, most = self.spent, self.most
-        money = {}
+        amounts = {} if spent.calls is None else {"calls": count_text(spent.calls)}
+        amounts["attempts"] = _of(count_text(spent.attempts), most.get("attempts"), count_text)
+        amounts["time"] = _of(seconds_text(spent.seconds), most.get("seconds"), seconds_text)
+        amounts["tokens"] = tokens_text(spent.usage)
         if spent.cost is not None:
             cost = money_in(spent.cost, spent.usage, spent.is_least)
-            money = {"cost": _of(cost, _written(most.get("money"), money_text))}
-        calls = {} if spent.calls is None else {"calls": count_text(spent.calls)}
-        return {
-            **calls,
-            "attempts": _of(count_text(spent.attempts), most.get("attempts")),
-            "time": _of(seconds_text(spent.seconds), _written(most.get("seconds"), seconds_text)),
-            "tokens": tokens_text(spent.usage),
-            **money,
-        }
+            amounts["cost"] = _of(cost, most.get("money"), money_text)
+        return amounts
 
     @property
     def left(self) -> str:
@@ -240,14 +218,14 @@ def digest_of(
         cause: why it ended as it did; by default the sentence of its last event.
         lines: the lines of its attempts; by default they are read from the path.
     """
-    table, outcome = path.table, path.record.outcome
+    table, outcome, last = path.table, path.record.outcome, path.steps[-1]
     attempts = attempts_of(path)
     ending = ending_of(path, attempts)
     return Digest(
         name=table.name,
         outcome=outcome,
         kind=table.kind_of_end(outcome) if outcome else "rung",
-        cause=cause or _cause(table, path.steps[-1], outcome),
+        cause=cause or ("" if outcome is None or outcome in table.answers else table.says(last.event, at_last=True)),
         spent=spent,
         most=most or {},
         lines=tuple(lines) or tuple(plain_lines(path, attempts)),
@@ -279,18 +257,8 @@ def money_in(cost: float, usage: Usage, is_least: bool = False) -> str:
     return f"{'at least ' if is_least else 'about ' if usage.estimated else ''}{money_text(cost)}"
 
 
-def _cause(table: Table, last: Step, outcome: str | None) -> str:
-    return "" if outcome is None or outcome in table.answers else table.says(last.event, at_last=True)
-
-
-def _of(used: str, most: float | str | None) -> str:
-    if most is None:
-        return used
-    return f"{used} of {most if isinstance(most, str) else count_text(most)}"
-
-
-def _written(limit: float | None, write: Callable[[float], str]) -> str | None:
-    return None if limit is None else write(limit)
+def _of(used: str, most: float | None, write: Callable[[float], str]) -> str:
+    return used if most is None else f"{used} of {write(most)}"
 
 
 def _remaining(most: Mapping[str, float | None], spent: Spent) -> Iterator[str]:

@@ -7,6 +7,7 @@ a terminal, notebooks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 import orjson
@@ -23,23 +24,16 @@ SKIPPED = "skipped"
 
 @frozen
 class Path:
-    """Hold the path of a run through its table.
-
-    Arguments:
-        rows: the row that each step took; None for a skipped backend.
-    """
+    """Hold the path of a run through its table."""
 
     record: Record
     table: Table
     steps: tuple[Step, ...]
-    rows: tuple[Row | None, ...]
+    rows: tuple[Row | None, ...]  # that each step took; None for a skipped backend
 
 
 def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> Path:
     """Read a record and find the rows that its steps took.
-
-    Arguments:
-        table: the machine of the run; a journal does not contain a table of your own, so pass it.
 
     Raises:
         ConfigurationError: the text is no record of this table; the message says where.
@@ -90,9 +84,8 @@ def path_of(record: Record, table: Table) -> Path:
         rows.append(row)
         state, now = step.target, step.at
     if record.outcome is not None and record.outcome != state:
-        raise ConfigurationError(
-            f"journal: its outcome is {short(record.outcome)}, but its last step leads to {state!r}"
-        )
+        ends = f"its outcome is {short(record.outcome)}, but its last step leads to {state!r}"
+        raise ConfigurationError(f"journal: {ends}")
     return Path(record, table, steps, tuple(rows))
 
 
@@ -110,19 +103,14 @@ LEAST_ERROR: Final = 400
 
 @frozen(kw_only=True)
 class RecordedAttempt:
-    """Hold one attempt: a step to the hub, and the step back.
-
-    Arguments:
-        led: the step that led to its rung; None for the first attempt.
-        steps: the numbers of its first and last step, up to the one that leads to the next attempt.
-    """
+    """Hold one attempt: a step to the hub, and the step back."""
 
     number: int
     sent: Step
     back: Step | None = None
-    led: Step | None = None
+    led: Step | None = None  # the step that led to its rung; None for the first attempt
     skipped: tuple[Step, ...] = ()
-    steps: tuple[int, int]
+    steps: tuple[int, int]  # the numbers of its first and last step, up to the one that leads to the next attempt
 
     @property
     def rung(self) -> str:
@@ -162,14 +150,13 @@ class RecordedAttempt:
 
 def attempts_of(path: Path) -> tuple[RecordedAttempt, ...]:
     """Return the attempts of a run, in order; steps before the first attempt belong to it."""
-    places = [place for place, step in enumerate(path.steps) if step.event == SENT and path.rows[place] is not None]
-    bounds = [*places[1:], len(path.steps)][: len(places)]
-    return tuple(_attempts(path.steps, places, bounds))
+    return tuple(_attempts(path))
 
 
-def _attempts(steps: Sequence[Step], places: Sequence[int], bounds: Sequence[int]) -> Iterator[RecordedAttempt]:
-    start = 0
-    for number, (place, bound) in enumerate(zip(places, bounds, strict=True), start=1):
+def _attempts(path: Path) -> Iterator[RecordedAttempt]:
+    steps, start = path.steps, 0
+    places = [place for place, step in enumerate(steps) if step.event == SENT and path.rows[place] is not None]
+    for number, (place, bound) in enumerate(pairwise([*places, len(steps)]), start=1):
         before, after = steps[start:place], steps[place + 1 : bound]
         rows = [step for step in before if step.event != SKIPPED]
         yield RecordedAttempt(

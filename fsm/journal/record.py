@@ -116,7 +116,7 @@ class Evidence:
     repair: str | None = None
 
 
-@frozen
+@frozen(eq=False)
 class RecordedStep:
     """Hold a step as a call records it: as `Step`, but with `spent` in the order of the journal's counters."""
 
@@ -143,14 +143,7 @@ _AS_RECORDED = ("at", "backend", "wait", "cap", "input_tokens", "first_token", "
 
 @define(eq=False, kw_only=True, repr=False)
 class Record:
-    """Record one run through a table.
-
-    Arguments:
-        outcome: how the run ended, None until then.
-        setting: what else a replay needs.
-        started: when it began, in seconds since 1970; None if its driver has not said.
-        first_token: the seconds until the reply that the driver passes on next brought content.
-    """
+    """Record one run through a table."""
 
     forms: ClassVar[Forms] = {
         "contents": FLAG,
@@ -160,20 +153,17 @@ class Record:
         "outcome": or_null(TEXT),
     }
     """The forms of the top-level fields of its JSON."""
-    optional_forms: ClassVar[Forms] = {"started": NUMBER}
-    """The forms of optional top-level fields."""
-    content_forms: ClassVar[Forms] = {}
-    """The forms of those contents of a step that are read back."""
+    optional_forms: ClassVar[Forms] = {"started": NUMBER}  # of other top-level fields
+    content_forms: ClassVar[Forms] = {}  # of those contents of a step that are read back
     step_type: ClassVar[type[Step]] = Step
-    """The class of its steps."""
 
     table: str
     counters: tuple[str, ...]
     contents: bool = False
-    outcome: str | None = None
-    setting: Any = None
-    started: float | None = field(default=None, init=False)
-    first_token: float | None = field(default=None, init=False)
+    outcome: str | None = None  # how the run ended
+    setting: Any = None  # what else a replay needs
+    started: float | None = field(default=None, init=False)  # in seconds since 1970, if the driver said it
+    first_token: float | None = field(default=None, init=False)  # seconds to the content of the next reply
     _rows: list[RecordedStep | Step] = field(factory=list, repr=False, init=False)
 
     def __repr__(self) -> str:

@@ -99,10 +99,9 @@ def _check_kinds(what: str, values: object, kinds: Any) -> None:
 
 def _rows(event: str, state: str, ladder: Iterable[Step]) -> Iterable[Row]:
     for step in ladder:
-        if not isinstance(step, Ending) and Entry.of(step).rung.name == state:
-            continue  # a rung is not left for itself with nothing sent
         if isinstance(step, Ending):
             yield Row(event, state, step.holds, step.outcome, step.effect)
-        else:
-            entry = Entry.of(step)
+            continue
+        entry = Entry.of(step)
+        if entry.rung.name != state:  # a rung is not left for itself with nothing sent
             yield Row(event, state, entry.guard.name, entry.rung.name, entry.rung.effect.name)

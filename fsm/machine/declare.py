@@ -14,18 +14,21 @@ import attrs
 from attrs import field, frozen
 
 from rungwise.fsm.errors import TableError
+from rungwise.fsm.values.fields import where
 
 
 def _name(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, str) or not value.isidentifier():
-        where = f"{type(instance).__name__}.{attribute.name}"
-        raise TableError(f"{where} must be a name of letters, digits and underscores, not {value!r}")
+        form = "a name of letters, digits and underscores"
+        raise TableError(f"{where(instance, attribute)} must be {form}, not {value!r}")
+
+
+_optional_name: Any = attrs.validators.optional(_name)
 
 
 def _sentence(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     if not isinstance(value, str):
-        where = f"{type(instance).__name__}.{attribute.name}"
-        raise TableError(f"{where} must be a text, not {type(value).__name__}")
+        raise TableError(f"{where(instance, attribute)} must be a text, not {type(value).__name__}")
 
 
 def _names(value: object) -> tuple[Any, ...]:
@@ -44,8 +47,7 @@ def _names_or_facts(instance: object, attribute: attrs.Attribute[Any], value: tu
 
 def _function(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     if value is not None and not callable(value):
-        where = f"{type(instance).__name__}.{attribute.name}"
-        raise TableError(f"{where} must be a function, not {type(value).__name__}")
+        raise TableError(f"{where(instance, attribute)} must be a function, not {type(value).__name__}")
 
 
 @frozen
@@ -85,7 +87,7 @@ class Fact:
     of: Callable[[Any], bool] | None = field(default=None, validator=_function, hash=False)
     any_holds: tuple[str, ...] = field(default=(), converter=_names, validator=_only_names)
     any_lacks: tuple[str, ...] = field(default=(), converter=_names, validator=_only_names)
-    lasts: str | None = field(default=None, validator=attrs.validators.optional(_name))
+    lasts: str | None = field(default=None, validator=_optional_name)
 
     @property
     def is_derived(self) -> bool:
@@ -106,7 +108,7 @@ class Guard:
     """
 
     name: str = field(validator=_name, kw_only=False)
-    counter: str | None = field(default=None, validator=attrs.validators.optional(_name))
+    counter: str | None = field(default=None, validator=_optional_name)
     holds: tuple[str, ...] = field(default=(), converter=_names, validator=_only_names)
     lacks: tuple[str, ...] = field(default=(), converter=_names, validator=_only_names)
     says: str = field(default="", validator=_sentence)
@@ -124,9 +126,9 @@ class Effect:
     """
 
     name: str = field(validator=_name, kw_only=False)
-    spends: str | None = field(default=None, validator=attrs.validators.optional(_name))
+    spends: str | None = field(default=None, validator=_optional_name)
     refills: tuple[str, ...] = field(default=(), converter=_names, validator=_only_names)
-    refills_on: str | None = field(default=None, validator=attrs.validators.optional(_name))
+    refills_on: str | None = field(default=None, validator=_optional_name)
 
 
 def _limit(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -168,8 +170,8 @@ class Rung:
     holds: tuple[Any, ...] = field(default=(), converter=_names, validator=_names_or_facts)
     lacks: tuple[Any, ...] = field(default=(), converter=_names, validator=_names_or_facts)
     refills: tuple[str, ...] = field(default=(), converter=_names, validator=_only_names)
-    refills_on: str | None = field(default=None, validator=attrs.validators.optional(_name))
-    wait: str | None = field(default=None, validator=attrs.validators.optional(_name))
+    refills_on: str | None = field(default=None, validator=_optional_name)
+    wait: str | None = field(default=None, validator=_optional_name)
     hint: str | None = field(default=None, validator=attrs.validators.optional(_sentence))
     change: Callable[[Any, Any], None] | None = field(default=None, validator=_function, hash=False)
     says: str = field(default="", validator=_sentence)
@@ -248,17 +250,11 @@ class Entry:
 
 @frozen(kw_only=True)
 class Ending:
-    """Declare an outcome in a ladder.
+    """Declare an outcome in a ladder."""
 
-    Arguments:
-        outcome: the name of the state.
-        holds: the fact on which the machine ends so; None is the last resort.
-        effect: the name of what the row does besides; it counts nothing.
-    """
-
-    outcome: str = field(validator=_name, kw_only=False)
-    holds: str | None = field(default=None, validator=attrs.validators.optional(_name))
-    effect: str | None = field(default=None, validator=attrs.validators.optional(_name))
+    outcome: str = field(validator=_name, kw_only=False)  # the name of the state
+    holds: str | None = field(default=None, validator=_optional_name)  # the fact that it needs; None: the last resort
+    effect: str | None = field(default=None, validator=_optional_name)  # what the row does besides; it counts nothing
 
 
 def ranks_of(rungs: Iterable[Rung]) -> tuple[tuple[str, ...], ...]:
@@ -276,9 +272,8 @@ def ranks_of(rungs: Iterable[Rung]) -> tuple[tuple[str, ...], ...]:
     while todo:
         lowest = next((name for name in todo if not refills[name] & set(todo)), None)
         if lowest is None:
-            raise TableError(
-                f"no counter can rank above what it refills where {' and '.join(map(repr, todo))} refill each other"
-            )
+            circle = " and ".join(map(repr, todo))
+            raise TableError(f"no counter can rank above what it refills where {circle} refill each other")
         above.append(lowest)
         todo.remove(lowest)
     return (*((name,) for name in reversed(above)), *((tuple(plain),) if plain else ()))

@@ -54,14 +54,10 @@ class FactBits:
 
 @frozen
 class TakeRow:
-    """Take a row: note it on the run, for its journal, and count what its effect spends and refills.
-
-    Arguments:
-        count: changes the counters of a run; None if the row has no effect on them.
-    """
+    """Take a row: note it on the run, for its journal, and count what its effect spends and refills."""
 
     row: Row
-    count: Callable[[Any], None] | None = None
+    count: Callable[[Any], None] | None = None  # changes the counters of a run, if the row has an effect on them
 
     def __call__(self, run: Any) -> None:
         """Note the row and count."""
@@ -150,24 +146,15 @@ class Run:
     """Be the model of one run, and check each of its steps.
 
     The proof is about the rows. The check is about the machine that runs.
-
-    Arguments:
-        table: the table of its machine.
-        limits: the limit of each counter, in the order of `table.counters`.
-        state: its state, which the machine sets.
-        spent: the units spent of each counter.
-        facts: the facts of the last reply, as bits.
-        row: the last row taken.
-        attempts: the number of sends.
     """
 
     table: Table = field(repr=False)
-    limits: tuple[int, ...]
-    state: str
-    spent: list[int]
-    facts: int = 0
-    row: Row | None = None
-    attempts: int = 0
+    limits: tuple[int, ...]  # in the order of `table.counters`
+    state: str  # which the machine sets
+    spent: list[int]  # the units spent of each counter
+    facts: int = 0  # of the last reply, as bits
+    row: Row | None = None  # the last one taken
+    attempts: int = 0  # the number of sends
     machine: Machine = field(init=False, repr=False)
     _fact_bits: FactBits = field(init=False, repr=False)
 
@@ -176,11 +163,7 @@ class Run:
 
     @classmethod
     def at_start(cls, table: Table, limits: Mapping[str, int]) -> Self:
-        """Return a run that has not begun.
-
-        Arguments:
-            limits: the limit of each counter, by name.
-        """
+        """Return a run that has not begun."""
         ceilings = tuple(map(limits.__getitem__, table.counters))
         return cls(table, ceilings, table.start, [0] * len(ceilings))
 
@@ -229,11 +212,7 @@ class Run:
             return False
 
     def would_take(self, event: str, facts: Iterable[str]) -> Row | None:
-        """Return the row that an event would take at the hub with some facts. The run is unchanged.
-
-        Arguments:
-            facts: the names of the facts that would hold.
-        """
+        """Return the row that an event would take at the hub if these facts held. The run is unchanged."""
         facts_before, self.facts = self.facts, self._fact_bits.mask(facts)
         try:
             tried = rows_tried(self.machine, event, self.table.hub)

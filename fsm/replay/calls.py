@@ -103,7 +103,7 @@ class RecordedShare(Share):
         return []
 
     def lowered(
-        self, cap: int | None, input_tokens: int, prices: Prices | None, *, reserved_tokens: int, reserved_money: int
+        self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: tuple[int, int]
     ) -> int | None:
         """Return the cap unchanged: the recorded step has the one that was sent."""
         return cap

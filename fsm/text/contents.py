@@ -73,11 +73,7 @@ def json_in(text: str) -> tuple[Any, bool]:
     try:
         return orjson.loads(text), True
     except orjson.JSONDecodeError:
-        return _odd_json_in(text)
-
-
-def _odd_json_in(text: str) -> tuple[Any, bool]:
-    """Read JSON that orjson refuses for halves of surrogate pairs or long whole numbers."""
+        pass  # which it says of halves of surrogate pairs and of long whole numbers as well
     try:
         return json.loads(text, parse_constant=_finite, parse_float=_finite), True
     except (ValueError, RecursionError):

@@ -50,10 +50,8 @@ class Literals:
         self._quote = ""  # what may close the quotation
         self._apostrophe = False
         self._signs_left = MOST_SIGNS
-        self.before = ""
-        """The last character that was read."""
-        self.last = ""
-        """The last character on the line that is no white space."""
+        self.before = ""  # the last character that was read
+        self.last = ""  # the last character on the line that is no white space
 
     @property
     def is_inside(self) -> bool:

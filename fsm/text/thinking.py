@@ -144,10 +144,8 @@ class ThinkFilter:
         self._read = 0  # how many pieces of it the literals have read
         self._literals: Literals | None = None  # None before a tag comes
         self._open: Counter[str] = Counter()  # opening tags that are text, without their closing ones
-        self.takes_back = False
-        """Whether all visible text before the last chunk has turned out to be reasoning."""
-        self.was_unopened = False
-        """Whether a closing tag ended reasoning that began with the reply, without an opening tag."""
+        self.takes_back = False  # all visible text before the last chunk has turned out to be reasoning
+        self.was_unopened = False  # a closing tag ended reasoning that began with the reply, without an opening tag
 
     def feed(self, text: str) -> tuple[str, str]:
         """Return the visible text and the reasoning that the next chunk settles."""

@@ -103,10 +103,8 @@ def sendable_copies(values: Iterable[Any], where: str, *, uncopied: type | tuple
         return tuple([one if isinstance(one, uncopied) else _frozen(one, DEEPEST, is_sent=True) for one in values])
     except (_TooDeep, _NoJson):
         return tuple(
-            [
-                one if isinstance(one, uncopied) else sendable_copy(one, f"{where}[{index}]")
-                for index, one in enumerate(values)
-            ]
+            one if isinstance(one, uncopied) else sendable_copy(one, f"{where}[{index}]")
+            for index, one in enumerate(values)
         )
 
 

@@ -42,11 +42,7 @@ class Pattern:
         return self.compiled.findall(text)
 
     def finditer(self, text: str, start: int = 0) -> Iterator[re.Match[str]]:
-        """Find every match in a text.
-
-        Arguments:
-            start: where the search begins; the pattern can still look behind it.
-        """
+        """Find every match from a place on; the pattern can still look behind it."""
         return self.compiled.finditer(text, start)
 
     def sub(self, by: str | Callable[[re.Match[str]], str], text: str) -> str:

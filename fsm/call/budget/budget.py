@@ -18,27 +18,17 @@ from rungwise.fsm.values.usage import Usage
 
 @frozen
 class Reserved:
-    """Hold what no attempt at the current backend may use: the reserve of the backends to come.
+    """Hold what no attempt at the current backend may use: the reserve of the backends to come, with money in units."""
 
-    Arguments:
-        attempts, shared_attempts: of the call's own budget and of the shared ones, one for each backend to come.
-        seconds: for each of them.
-        ends_after: when the attempts here must have ended, in seconds from the beginning of the call; None for the end
-            of the call.
-        output_tokens, money: for all of them together, in the call's own budget; money in units, here and below.
-        shared_tokens, shared_money: likewise, in the shared budgets.
-        money_each, shared_money_each: the most for one of them; what it needs grows with the text.
-    """
-
-    attempts: int = 0
-    shared_attempts: int = 0
-    seconds: float = 0.0
-    ends_after: float | None = None
-    output_tokens: int = 0
+    attempts: int = 0  # of the call's own budget, one for each of them
+    shared_attempts: int = 0  # of the shared budgets
+    seconds: float = 0.0  # for each of them
+    ends_after: float | None = None  # when attempts here must have ended, in seconds from the beginning of the call
+    output_tokens: int = 0  # for all of them together, as are the next three
     shared_tokens: int = 0
     money: int = 0
     shared_money: int = 0
-    money_each: int = 0
+    money_each: int = 0  # the most for one of them; what it needs grows with the text
     shared_money_each: int = 0
 
 
@@ -60,14 +50,7 @@ def check_deadline(value: object) -> None:
 
 
 class Spending(Charges):
-    """Count what a call spends. A budget is never refilled.
-
-    Arguments:
-        most_money: the ceiling in units; None without one.
-        elapsed: seconds since the beginning.
-        overran: the cap that a provider ignored, in tokens; no attempt is sent after that.
-        given_deadline: the caller's deadline, on the driver's clock; None without one.
-    """
+    """Count what a call spends. A budget is never refilled."""
 
     __slots__ = (
         *("began", "budget", "elapsed", "given_deadline", "most_money"),
@@ -79,13 +62,12 @@ class Spending(Charges):
         self.budget, self.share = budget, share
         self.most_money = None if budget.money is None else units_of(budget.money)
         self.began: float | None = None
-        self.elapsed = 0.0
-        self.overran: int | None = None
-        self.given_deadline: float | None = None
+        self.elapsed = 0.0  # seconds since it began
+        self.overran: int | None = None  # the cap that a provider ignored, in tokens; no attempt is sent after that
+        self.given_deadline: float | None = None  # the caller's, on the driver's clock
         self.needs_prices = budget.money is not None or (share is not None and share.needs_prices)
-        self.needs_cap = (
-            self.needs_prices or budget.output_tokens is not None or (share is not None and share.needs_cap)
-        )
+        needs_cap = budget.output_tokens is not None or (share is not None and share.needs_cap)
+        self.needs_cap = self.needs_prices or needs_cap
 
     def begin(self, now: float) -> None:
         """Begin the call at a moment of the driver's clock."""

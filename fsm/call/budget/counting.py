@@ -34,9 +34,6 @@ def charge_of(evidence: Evidence, sent: Proposal | None) -> Usage:
 
     What a provider bills for a reply that broke off or was left shows in its report alone. Without one, the attempt
     keeps all that was reserved for it.
-
-    Arguments:
-        sent: what went out; None if nothing did.
     """
     usage = evidence.usage
     if sent is None or not sent.send.must_cut or not usage.estimated:
@@ -50,11 +47,7 @@ def charge_of(evidence: Evidence, sent: Proposal | None) -> Usage:
 
 
 class TokenCounter:
-    """Count the tokens of what is sent and of what comes back.
-
-    Arguments:
-        recorded: the tokens of each prompt from a journal; None counts them.
-    """
+    """Count the tokens of what is sent and of what comes back; a journal has those of each prompt `recorded`."""
 
     __slots__ = ("_base", "_counted", "context", "estimate", "recorded")
 
@@ -114,14 +107,11 @@ class TokenCounter:
         if reply is not None:
             is_free = (was_cancelled and not is_shared) or (failure is not None and not failure.may_be_billed)
             usage, overran = measured(usage, reply, cap, None if is_free else cap)
-        elif failure is not None:
-            if not failure.may_be_billed:
-                return usage, False
-            usage = Usage(output_tokens=cap or 0)
-        elif is_shared:
+        elif failure is not None and not failure.may_be_billed:
+            return usage, False
+        elif failure is not None or is_shared:
             usage = Usage(output_tokens=cap or 0)
         if not usage.input_tokens:
-            usage = evolve(
-                usage, input_tokens=self.prompt(proposal.send.messages, proposal.send.added_tokens), estimated=True
-            )
+            prompt = self.prompt(proposal.send.messages, proposal.send.added_tokens)
+            usage = evolve(usage, input_tokens=prompt, estimated=True)
         return usage, overran and reserves

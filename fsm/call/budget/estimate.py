@@ -98,7 +98,7 @@ def _measures_as_json(todo: list[Any]) -> tuple[int, int]:
     while todo:
         item = todo.pop()
         if isinstance(item, str):
-            size += _quoted(item) + 1
+            size += bytes_of(encode_basestring(item)) + 1
         elif isinstance(item, (list, tuple)):
             size += 3
             todo += item
@@ -109,16 +109,11 @@ def _measures_as_json(todo: list[Any]) -> tuple[int, int]:
                 total += PICTURE_TOKENS
                 members = {name: part for name, part in item.items() if name not in OF_PICTURES}
             for name, part in members.items():
-                size += _quoted(str(name)) + 1
+                size += bytes_of(encode_basestring(str(name))) + 1
                 todo.append(part)
         else:
             size += _written(item) + 1
     return total, size
-
-
-def _quoted(text: str) -> int:
-    """Return the bytes of a text in JSON."""
-    return bytes_of(encode_basestring(text))
 
 
 def _written(value: Any) -> int:

@@ -31,33 +31,24 @@ from rungwise.fsm.values.usage import Usage
 
 @define(eq=False, repr=False, weakref_slot=False)
 class Ledger(Charges):
-    """Count what many calls have paid from one shared budget, and what they hold of it.
+    """Count what many calls have paid from one shared budget, and what they hold of it, with money in units.
 
     It is not thread-safe: a `ReservationQueue` guards it. Each method adds before it subtracts, so an interrupted one
     leaves too much counted, never too little.
-
-    Arguments:
-        began: when its time began, in seconds on the drivers' clock; None before the first call.
-        attempts: those that went out, and those that calls hold.
-        overran: the cap that a provider ignored, in tokens; nothing is reserved after that.
-        holders, unsent: how many attempts hold something, and how many of these have not gone out.
-        held_tokens, held_money: what they hold; money in units.
-        is_stored, continues: whether a store keeps it, and whether calls go on without one that cannot be reached.
-        others, reported: what calls of other processes have paid, and what of this one is reported to the store.
     """
 
     budget: Budget
     name: str
-    is_stored: bool = False
-    continues: bool = False
-    others: Paid = NOTHING_PAID
-    reported: Paid = NOTHING_PAID
+    is_stored: bool = False  # whether a store keeps it
+    continues: bool = False  # whether calls go on where that store cannot be reached
+    others: Paid = NOTHING_PAID  # by calls of other processes
+    reported: Paid = NOTHING_PAID  # by calls of this process, as far as the store knows of it
     most_money: int | None = field(init=False)
-    began: float | None = None
-    attempts: int = 0
-    overran: int | None = None
-    holders: int = 0
-    unsent: int = 0
+    began: float | None = None  # with the first call, on the drivers' clock
+    attempts: int = 0  # those that went out, and those that calls hold
+    overran: int | None = None  # the cap that a provider ignored, in tokens; nothing is reserved after that
+    holders: int = 0  # the attempts that hold something
+    unsent: int = 0  # those of them that have not gone out
     held_tokens: int = 0
     held_money: int = 0
 
@@ -75,21 +66,16 @@ class Ledger(Charges):
         return None if self.budget.seconds is None or self.began is None else self.began + self.budget.seconds
 
     def most(
-        self,
-        input_tokens: int,
-        prices: Prices | None,
-        *,
-        with_held: bool,
-        reserved_tokens: int = 0,
-        reserved_money: int = 0,
+        self, input_tokens: int, prices: Prices | None, *, with_held: bool, reserved: tuple[int, int] = (0, 0)
     ) -> int:
         """Return the largest output cap that can be paid for, with what a server may count beside it.
 
         Arguments:
             with_held: whether what calls hold counts as spent; otherwise it counts as given back.
+            reserved: the tokens and the money that are out of reach.
         """
-        money = self._most_of_money(input_tokens, prices, with_held=with_held, reserved=reserved_money)
-        return min(self.most_tokens(with_held=with_held) - (reserved_tokens if self.budget.output_tokens else 0), money)
+        money = self._most_of_money(input_tokens, prices, with_held=with_held, reserved=reserved[1])
+        return min(self.most_tokens(with_held=with_held) - (reserved[0] if self.budget.output_tokens else 0), money)
 
     def most_tokens(self, *, with_held: bool) -> int:
         """Return the output tokens that are left; see `most` for `with_held`."""
@@ -154,23 +140,16 @@ State = Literal["idle", "waiting", "refused", "held", "sent"]
 
 @define(eq=False, repr=False, weakref_slot=False)
 class Reservation:
-    """Hold what one call has of shared budgets: at most one attempt at a time.
-
-    Arguments:
-        state: `held` and `sent` hold an attempt that has not gone out, or has; `idle` holds nothing.
-        cap: the requested output cap in tokens, then the granted one; None for none.
-        tokens, money: what is held beside the attempt; money in units.
-        paid: what was paid in the end.
-    """
+    """Hold what one call has of shared budgets: at most one attempt at a time."""
 
     ledgers: tuple[Ledger, ...]
-    state: State = "idle"
-    cap: int | None = None
+    state: State = "idle"  # `held` and `sent` hold an attempt that has not gone out, or has; `idle` holds nothing
+    cap: int | None = None  # the requested output cap in tokens, then the granted one
     input_tokens: int = 0
     prices: Prices | None = None
     shortfall: str | None = None
-    tokens: int = 0
-    money: int = 0
+    tokens: int = 0  # what is held beside the attempt
+    money: int = 0  # likewise, in units
     wake: Callable[[], None] | None = None
     paid: Paid | None = None
 

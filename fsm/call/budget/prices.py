@@ -68,18 +68,14 @@ NOTHING_PAID: Final = Paid()
 
 @define(eq=False, repr=False, weakref_slot=False)
 class Charges:
-    """Add up what attempts have used.
+    """Add up what attempts have used, with money in units, and what of it is charged to a budget.
 
-    Arguments:
-        usage: as the providers reported it, or as it is estimated.
-        cost: what that costs, in units; None once a backend without prices was paid.
-        charged_tokens, charged_money: the output tokens, and units of money, that count against a budget: more than
-            were used where a stream broke off and nobody reported what it cost, which keeps all that was reserved.
+    More is charged than used where a stream broke off and nobody reported what it cost: it keeps all that was reserved.
     """
 
-    usage: Usage = field(default=NO_USAGE, init=False)
-    cost: int | None = field(default=0, init=False)
-    charged_tokens: int = field(default=0, init=False)
+    usage: Usage = field(default=NO_USAGE, init=False)  # as the providers reported it, or as it is estimated
+    cost: int | None = field(default=0, init=False)  # None once a backend without prices was paid
+    charged_tokens: int = field(default=0, init=False)  # of the output
     charged_money: int = field(default=0, init=False)
 
     @property

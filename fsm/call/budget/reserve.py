@@ -47,11 +47,7 @@ def reserved_seconds(policy: Policy, whole: float, backends: int) -> float:
 
 
 def enter(context: CallContext, cap: int, prompt_tokens: int) -> None:
-    """Work out the reserve while the current backend is asked.
-
-    Arguments:
-        cap: the output cap of an attempt here before anything lowers it, in tokens.
-    """
+    """Work out the reserve while the current backend is asked, with an output cap that nothing has lowered yet."""
     to_come = () if context.chain.is_at_end else _to_come(context)
     if not to_come:
         context.reserved = NOTHING_RESERVED

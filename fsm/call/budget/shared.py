@@ -198,20 +198,17 @@ class Share:
         return self.shared._late_at(at)
 
     def lowered(
-        self, cap: int | None, input_tokens: int, prices: Prices | None, *, reserved_tokens: int, reserved_money: int
+        self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: tuple[int, int]
     ) -> int | None:
-        """Lower an output cap to what might be paid for.
+        """Lower an output cap to what might be paid for, besides the tokens and money reserved for other backends.
 
         The result is at least 1, which `shortfall` may refuse, or 0 where only what is reserved is left.
-
-        Arguments:
-            reserved_tokens, reserved_money: what the call reserves for other backends.
         """
         if cap is None or not self.needs_cap:
             return cap
-        reserved: dict[str, Any] = {"reserved_tokens": reserved_tokens, "reserved_money": reserved_money}
-        most = [each.most(input_tokens, prices, with_held=False, **reserved) for each in self._reservation.ledgers]
-        return max(0 if reserved_tokens or reserved_money else 1, min(cap, *most))
+        ledgers = self._reservation.ledgers
+        most = [each.most(input_tokens, prices, with_held=False, reserved=reserved) for each in ledgers]
+        return max(0 if any(reserved) else 1, min(cap, *most))
 
     @property
     def attempts_left(self) -> int:

@@ -23,14 +23,10 @@ REPEATS: Final = frozenset({"retry", "reask"})
 
 
 class RetryThrottle:
-    """Count the retries of the last calls of a client, in any number of threads.
-
-    Arguments:
-        share: the most retries for each of these calls, from 0 to 1.
-    """
+    """Count the retries of the last calls of a client, in any number of threads."""
 
     def __init__(self, share: float) -> None:
-        self._share = share
+        self._share = share  # the most retries for each of these calls, from 0 to 1
         self._retries: deque[int] = deque(maxlen=WINDOW)  # of each of the last calls
         self._total = 0
         self._lock = threading.Lock()

@@ -64,9 +64,6 @@ def cap_of(policy: Policy, raises: int, requested: int | None) -> int | None:
 
     Each continuation and enlargement raises it by the base once more, up to the policy's largest cap, and never below
     the caller's cap.
-
-    Arguments:
-        raises: how many continuations and enlargements there were.
     """
     if raises == 0:
         return requested

@@ -18,16 +18,11 @@ CountedTurn = tuple[Message, int]
 
 @define(eq=False, repr=False, weakref_slot=False)
 class AnswerTokens:
-    """Count the tokens of an answer that is sent back. Each piece is measured once, however often it goes out.
+    """Count the tokens of an answer that is sent back. Each piece is measured once, however often it goes out."""
 
-    Arguments:
-        uncounted: texts that nobody has counted yet, each with the cap and the usage of the reply that brought it.
-        turn: what a paused turn holds: bytes of text, tokens, and bytes of JSON.
-    """
-
-    uncounted: tuple[tuple[str, int | None, Usage], ...] = ()
+    uncounted: tuple[tuple[str, int | None, Usage], ...] = ()  # texts, each with the cap and the usage of its reply
     text: int = 0
-    turn: tuple[int, int, int] = (0, 0, 0)
+    turn: tuple[int, int, int] = (0, 0, 0)  # of a paused turn: bytes of text, tokens, and bytes of JSON
     reported: int = 0
 
     def add_parts(self, parts: tuple[Part, ...], usage: Usage) -> None:
@@ -56,21 +51,14 @@ class AnswerTokens:
 
 @define(eq=False, repr=False, weakref_slot=False)
 class AnswerSoFar:
-    """Gather the answer of a call, part by part.
-
-    Arguments:
-        parts: the same as it came, part by part.
-        spare: the longest cut text that is too short to continue from, kept in case nothing else comes.
-        turn: everything in a turn that its provider has paused, the provider's own blocks included.
-        is_foreign: whether another backend or an earlier call brought text, which no reply takes back.
-    """
+    """Gather the answer of a call, part by part."""
 
     gathered: str = ""
-    parts: tuple[str, ...] = ()
-    spare: str = ""
-    turn: tuple[Part, ...] = ()
+    parts: tuple[str, ...] = ()  # of the same text, as they came
+    spare: str = ""  # the longest cut text that is too short to continue from, kept in case nothing else comes
+    turn: tuple[Part, ...] = ()  # all of a turn that its provider has paused, the provider's own blocks included
     thinks_inline: bool = False
-    is_foreign: bool = False
+    is_foreign: bool = False  # whether another backend or an earlier call brought text, which no reply takes back
     tokens: AnswerTokens = field(factory=AnswerTokens)
     _loops: LoopWatch | None = field(default=None, init=False)
     _read: TextBefore | None = field(default=None, init=False)
@@ -118,14 +106,12 @@ class AnswerSoFar:
     @property
     def repeats_itself(self) -> bool:
         """Tell whether the text ends in a loop."""
-        if self._loops is None:
-            self._loops = LoopWatch()
+        self._loops = self._loops or LoopWatch()
         return self._loops.is_repetitive(self.gathered)
 
     def as_text_before(self) -> TextBefore:
         """Return what was read of the text, as far as it decides what tags behind it are."""
-        if self._read is None:
-            self._read = TextBefore()
+        self._read = self._read or TextBefore()
         return self._read
 
     def as_turn(self) -> CountedTurn:
@@ -136,10 +122,7 @@ class AnswerSoFar:
 
 
 def _as_it_came(observation: Observation) -> tuple[Part, ...]:
-    """Return what a reply adds to a turn that continues its provider's own blocks.
-
-    If nothing of the reply is the provider's own, that is its new text and its tool calls.
-    """
+    """Return what a reply adds to a paused turn: its new text and its calls, if nothing is the provider's own."""
     parts = () if observation.reply is None else observation.reply.parts
     calls = tuple([part for part in parts if isinstance(part, ToolCall)])
     if calls and not observation.is_answer:

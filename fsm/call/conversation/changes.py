@@ -29,44 +29,27 @@ _NONE: Final[frozenset[Any]] = frozenset()
 
 @define(eq=False, repr=False, weakref_slot=False)
 class Changes:
-    """Hold what the rungs have changed in the next request. A rung's `change` is called with this.
-
-    Arguments:
-        seed, seed_tokens, seed_is_inline: the reasoning that the reply is to begin with, its tokens, and whether it
-            came in inline tags.
-        nudged_at: how much was gathered when the nudge was given, 0 for nothing; None if there was none.
-        hint, hinted_at: the hint of a rung of your own, and how many characters were gathered when it was given.
-        doubted_at: how much was gathered when a text that its backend called whole was taken for cut, which happens
-            once; None if none was.
-        corrections: the wrong replies that the current backend gets back.
-        is_paused: whether the provider paused the turn, which is sent back as it is.
-        portable: whether another provider's signatures and encrypted reasoning are left out.
-        restore_reasoning: whether each assistant turn must carry its reasoning.
-        repaired: the repairs made at this backend.
-        without_prefill: the backends that reject a trailing assistant turn, by their index in the chain.
-        available_tokens: the output cap that the provider named.
-        largest_output: the largest output cap that the backend takes, as learned earlier.
-    """
+    """Hold what the rungs have changed in the next request. A rung's `change` is called with this."""
 
     answer: AnswerSoFar
-    seed: str = ""
+    seed: str = ""  # the reasoning that the reply is to begin with
     seed_tokens: int = 0
-    seed_is_inline: bool = False
-    nudged_at: int | None = None
-    hint: str | None = None
-    hinted_at: int = 0
-    doubted_at: int | None = None
+    seed_is_inline: bool = False  # whether it came in inline tags
+    nudged_at: int | None = None  # how much was gathered when the nudge was given, 0 for nothing
+    hint: str | None = None  # of a rung of your own
+    hinted_at: int = 0  # how much was gathered when it was given
+    doubted_at: int | None = None  # how much was, when a text that its backend called whole was taken for cut, once
     wrong: Correction | None = None
-    corrections: tuple[Correction, ...] = ()
-    is_paused: bool = False
-    portable: bool = False
-    restore_reasoning: bool = False
+    corrections: tuple[Correction, ...] = ()  # the wrong replies that the current backend gets back
+    is_paused: bool = False  # whether the provider paused the turn, which is sent back as it is
+    portable: bool = False  # whether another provider's signatures and encrypted reasoning are left out
+    restore_reasoning: bool = False  # whether each assistant turn must carry its reasoning
     lower_reasoning: bool = False
     dropped: frozenset[str] = _NONE
-    repaired: frozenset[str] = _NONE
-    without_prefill: frozenset[int] = _NONE
-    available_tokens: int | None = None
-    largest_output: int | None = None
+    repaired: frozenset[str] = _NONE  # at this backend
+    without_prefill: frozenset[int] = _NONE  # the backends that reject a trailing assistant turn, by index
+    available_tokens: int | None = None  # the output cap that the provider named
+    largest_output: int | None = None  # the largest one that the backend takes, as learned earlier
 
     @property
     def gathered(self) -> str:
@@ -114,9 +97,8 @@ def seed(changes: Changes, observation: Observation) -> None:
     # A model that continues its seed sends only what follows; one that starts again repeats it.
     continues = bool(before) and not new.startswith(before)
     changes.seed = f"{before}\n{new}" if continues else new
-    changes.seed_tokens = tokens_of(new, observation.cap, observation.evidence.usage) + (
-        changes.seed_tokens if continues else 0
-    )
+    tokens_before = changes.seed_tokens if continues else 0
+    changes.seed_tokens = tokens_before + tokens_of(new, observation.cap, observation.evidence.usage)
     changes.seed_is_inline = observation.thinks_inline
 
 
@@ -193,25 +175,18 @@ MOST_BESIDE = MOST_CALLS * (MESSAGE_TOKENS + 4 * LONGEST_ID + message_tokens(NOT
 
 def most_of_correction(hints: Hints) -> int:
     """Return the most tokens that a correction adds to a prompt besides the reply."""
-    wording = hints.correction
-    repeats = wording.count("{reasons}") * LONGEST_REASONS
-    return MESSAGE_TOKENS + max(
-        message_tokens(wording) + repeats + message_tokens(hints.placeholder), MOST_BESIDE + LONGEST_REASONS
-    )
+    repeats = hints.correction.count("{reasons}") * LONGEST_REASONS
+    in_words = message_tokens(hints.correction) + repeats + message_tokens(hints.placeholder)
+    return MESSAGE_TOKENS + max(in_words, MOST_BESIDE + LONGEST_REASONS)
 
 
 @frozen(eq=False)
 class Correction:
-    """Hold a wrong reply.
-
-    Arguments:
-        tokens: how many it counts as.
-        calls: its tool calls, if they go back, with the reasoning that led to them.
-    """
+    """Hold a wrong reply."""
 
     text: str
     tokens: int
-    calls: tuple[Part, ...]
+    calls: tuple[Part, ...]  # its tool calls, if they go back, with the reasoning that led to them
     finding: Finding
 
     @classmethod
@@ -236,10 +211,7 @@ class Correction:
             answer = self.text or hints.placeholder
             before = self.tokens + MESSAGE_TOKENS + (0 if self.text else bytes_of(answer))
             told = hints.correction.replace("{reasons}", self.finding.in_words)
-            return [
-                (Message.saying("assistant", answer), before),
-                (Message.saying("user", told), message_tokens(told)),
-            ]
+            return [(Message.saying("assistant", answer), before), (Message.saying("user", told), message_tokens(told))]
         faults = self.finding.of_calls or [self.finding.in_words]
         share = LONGEST_REASONS // len(calls)
         results = [

@@ -61,8 +61,7 @@ def longest_json_instruction(
 ) -> int:
     """Return the most tokens that the instruction adds to a prompt; any backend may reject the parameter and need it.
 
-    Arguments:
-        response_format: what is asked for; None for what a backend asks for by itself, and anything without a schema.
+    Without a `response_format`, that is what a backend asks for by itself, or anything without a schema.
     """
     formats = _FORMATS_IN_WORDS if response_format is None else (response_format,)
     requests = [Request("?"), *[Request("?", response_format=one) for one in formats]]
@@ -100,18 +99,12 @@ _NOTHING: Final[AsksBy] = "nothing"
 
 @frozen(eq=False, repr=False)
 class Asking:
-    """Hold how a backend is asked for what the caller wants back.
-
-    Arguments:
-        parameters: what is added to those of the request.
-        tools: those of the request, or the forced one.
-        tokens: those of what is added, unless it is said in words, which are counted as such.
-    """
+    """Hold how a backend is asked for what the caller wants back."""
 
     by: AsksBy
-    parameters: Mapping[str, Any]
-    tools: tuple[Mapping[str, Any], ...]
-    tokens: int = 0
+    parameters: Mapping[str, Any]  # added to those of the request
+    tools: tuple[Mapping[str, Any], ...]  # those of the request, or the forced one
+    tokens: int = 0  # of what is added, unless it is said in words, which are counted as such
 
     @classmethod
     def of(
@@ -142,14 +135,7 @@ def most_schema_tokens(returns: Returns | None, links: Iterable[Link]) -> int:
 
 @frozen(eq=False, repr=False)
 class ForBackend:
-    """Hold what one backend is sent of a request, the same in every attempt there.
-
-    Arguments:
-        max_tokens: the output cap that the caller or the backend sets.
-        has_json_instruction: whether JSON can be asked for in words if the backend rejects the parameter for it.
-        asks_by: how it is asked for what the caller wants back.
-        schema_tokens: the tokens of a schema or a forced tool that asks for it.
-    """
+    """Hold what one backend is sent of a request, the same in every attempt there."""
 
     backend: int
     request: Request
@@ -158,14 +144,14 @@ class ForBackend:
     renews_key: bool
     hides_cuts: bool
     tools: tuple[Mapping[str, Any], ...]
-    max_tokens: int | None
+    max_tokens: int | None  # the output cap that the caller or the backend sets
     asks_for_little: bool
     prefills: bool
     expects_json: bool
-    has_json_instruction: bool
+    has_json_instruction: bool  # whether words can ask for JSON if the backend rejects the parameter for it
     shapes: Shapes
-    asks_by: AsksBy
-    schema_tokens: int
+    asks_by: AsksBy  # how it is asked for what the caller wants back
+    schema_tokens: int  # of a schema or a forced tool that asks for it
 
     @classmethod
     def of(cls, request: Request, chain: Chain, handful: int, returns: Returns | None = None) -> ForBackend:
@@ -241,10 +227,7 @@ def tools_for(request: Request, first: Link, link: Link) -> tuple[Mapping[str, A
 
 
 def prefills_for(link: Link, parameters: Mapping[str, Any]) -> bool:
-    """Tell whether a backend continues a trailing assistant turn in a request with these parameters.
-
-    A backend for which that depends on the parameters has a method `prefills_with`.
-    """
+    """Tell whether a backend continues a trailing assistant turn in a request with these parameters."""
     prefills_with = getattr(link, "prefills_with", None)
     return link.prefills if prefills_with is None else bool(prefills_with(parameters))
 
@@ -264,10 +247,7 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
         others = [tool for tool in request.tools if id(tool) not in ids]
         foreign += [f"the tool {tool.get('type')}: it was given for another server" for tool in others]
         request = evolve(request, tools=tools)
-    own = own_losses(request) if callable(own_losses) else ()
-    if not foreign and not own:
-        return ()
-    return tuple([note(each) for each in (*foreign, *own)])
+    return tuple(map(note, (*foreign, *(own_losses(request) if callable(own_losses) else ()))))
 
 
 def _share_origin(one: Link, other: Link) -> bool:
@@ -281,17 +261,13 @@ def _speak_alike(one: Link, other: Link) -> bool:
 
 @frozen(eq=False, repr=False)
 class Proposal:
-    """Hold what one attempt sends, and how its answer is to be read.
-
-    Arguments:
-        is_probe: whether it is the first at a backend that was not asked for a while.
-    """
+    """Hold what one attempt sends, and how its answer is to be read."""
 
     send: Send
     reading: Reading
     for_backend: ForBackend
     prompt_tokens: int | None = None
-    is_probe: bool = False
+    is_probe: bool = False  # whether it is the first at a backend that was not asked for a while
 
     def shown(self, word: str | None, *, is_known: bool = False) -> str | None:
         """Return a provider's word as journals and logs show it: only its length if it might be private.

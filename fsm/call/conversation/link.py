@@ -12,7 +12,7 @@ from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NAMES, TEXT, Forms, check_object, or_null
 from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, or_none
-from rungwise.fsm.values.fields import brief_repr, instance, number, whole
+from rungwise.fsm.values.fields import brief_repr, instance, number, where, whole
 from rungwise.fsm.values.label import label
 
 HIGHEST_PRICE = 1e12
@@ -24,8 +24,8 @@ MOST_KEYS: Final = 100
 
 def _price(instance: object, attribute: Any, value: Any) -> None:
     if not is_number(value, 0, HIGHEST_PRICE):
-        where = f"Prices.{attribute.name}"
-        raise ConfigurationError(f"{where} must be a finite number of 0 or more, at most {HIGHEST_PRICE:,.0f}")
+        form = f"a finite number of 0 or more, at most {HIGHEST_PRICE:,.0f}"
+        raise ConfigurationError(f"Prices.{attribute.name} must be {form}")
 
 
 @frozen
@@ -117,13 +117,8 @@ class Link(Protocol):
 
 
 def _sentences(instance: object, attribute: Any, value: Any) -> None:
-    if not all(isinstance(each, str) for each in value):
-        where = f"{type(instance).__name__}.{attribute.name}"
-        raise ConfigurationError(f"{where} must be texts")
-
-
-def _as_tuple(losses: Iterable[str]) -> tuple[str, ...]:
-    return tuple(losses)
+    if not all(map(is_text, value)):
+        raise ConfigurationError(f"{where(instance, attribute)} must be texts")
 
 
 @frozen(repr=False)
@@ -152,7 +147,7 @@ class PlainLink:
     identities: frozenset[tuple[str, str]] = field(
         default=Factory(lambda link: frozenset({("name", str(link.name))}), takes_self=True)
     )
-    losses: tuple[str, ...] = field(default=(), converter=_as_tuple, validator=_sentences)
+    losses: tuple[str, ...] = field(default=(), converter=tuple, validator=_sentences)
     keys: int = field(default=1, validator=whole(1, MOST_KEYS))
     model: str | None = field(default=None, converter=label)
 
@@ -236,17 +231,14 @@ class Lessons:
         )
 
     def __str__(self) -> str:
-        learned = []
-        if self.dropped:
-            learned.append(f"without {', '.join(sorted(self.dropped))}")
-        if self.no_prefill:
-            learned.append("no prefill")
-        if self.restore_reasoning:
-            learned.append("with the reasoning of earlier turns")
-        if self.largest_output is not None:
-            learned.append(f"at most {self.largest_output} output tokens")
-        sentence = f"learned: {', '.join(learned)}" if learned else ""
-        return "; ".join(filter(None, (f"discovered: {self.server}" if self.server else "", sentence)))
+        learned = (
+            f"without {', '.join(sorted(self.dropped))}" if self.dropped else "",
+            "no prefill" if self.no_prefill else "",
+            "with the reasoning of earlier turns" if self.restore_reasoning else "",
+            "" if self.largest_output is None else f"at most {self.largest_output} output tokens",
+        )
+        found = (("discovered", self.server), ("learned", ", ".join(filter(None, learned))))
+        return "; ".join(f"{how}: {what}" for how, what in found if what)
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the lessons as plain values."""

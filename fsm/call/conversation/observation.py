@@ -27,35 +27,24 @@ RAISED: Final = "verdict_raised"
 
 @frozen(kw_only=True)
 class Observation:
-    """Hold one reply or failure as the machine and the answer take it; a journal may keep its `evidence`.
-
-    Arguments:
-        new: what of that was not in the answer yet.
-        spare: cut text that is too short to continue from, kept in case nothing else comes.
-        unsays: whether it shows the text gathered so far to be reasoning.
-        overran: whether the reply is longer than that cap, where a budget rests on it.
-        delivered: the text that the attempt handed to the consumer.
-        found: what came in place of a usable reply, if that is known.
-        finding: what was found of the reply, if it was judged.
-        answered_by: the tool call that was the answer, where one was forced.
-    """
+    """Hold one reply or failure as the machine and the answer take it; a journal may keep its `evidence`."""
 
     evidence: Evidence
     part: str = field(default="", repr=False)
-    new: str = field(default="", repr=False)
-    spare: str = field(default="", repr=False)
-    unsays: bool = False
+    new: str = field(default="", repr=False)  # what of that was not in the answer yet
+    spare: str = field(default="", repr=False)  # cut text, too short to continue from, kept in case nothing else comes
+    unsays: bool = False  # whether it shows the text gathered so far to be reasoning
     reasoning: str = field(default="", repr=False)
     thinks_inline: bool = False
     cap: int | None = None
-    overran: bool = False
+    overran: bool = False  # whether the reply is longer than that cap, where a budget rests on it
     backend: int = 0
-    delivered: str = field(default="", repr=False)
+    delivered: str = field(default="", repr=False)  # the text that the attempt handed to the consumer
     reply: Reply | None = None
     failure: Failure | None = None
-    found: str | None = None
-    finding: Finding | None = None
-    answered_by: ToolCall | None = None
+    found: str | None = None  # what came in place of a usable reply, if that is known
+    finding: Finding | None = None  # of the reply, if it was judged
+    answered_by: ToolCall | None = None  # the tool call that was the answer, where one was forced
 
     @property
     def event(self) -> str:

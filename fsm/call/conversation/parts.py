@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from attrs import field, frozen
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.fields import where
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 
 _NO_EXTRAS = FrozenMap()
@@ -19,8 +20,7 @@ def _unchanging(value: Any) -> Any:
 
 def _is_text(instance: object, attribute: Any, value: Any) -> None:
     if not isinstance(value, str):
-        where = f"{type(instance).__name__}.{attribute.name}"
-        raise ConfigurationError(f"{where} must be a text, not {type(value).__name__}")
+        raise ConfigurationError(f"{where(instance, attribute)} must be a text, not {type(value).__name__}")
 
 
 @frozen

@@ -38,11 +38,7 @@ def plain_messages(messages: Iterable[Mapping[str, Any] | Message]) -> list[Body
 def with_originals(
     shorter: Sequence[Mapping[str, Any] | Message], before: Iterable[Mapping[str, Any] | Message]
 ) -> tuple[Mapping[str, Any] | Message, ...]:
-    """Return a shortened conversation with the messages that were left as they were, which hold more than plain ones.
-
-    Arguments:
-        shorter: what a compactor made of `plain_messages(before)`.
-    """
+    """Return what a compactor made of `plain_messages(before)`, with the originals of what it kept: they hold more."""
     ahead = [(message, plain_messages([message])) for message in before]
     restored: list[Mapping[str, Any] | Message] = []
     place = 0

@@ -22,25 +22,15 @@ _NEVER_AN_ANSWER: Final = frozenset({"connection", "timeout", "silence"})
 
 @frozen(kw_only=True)
 class Reading:
-    """Describe how the reply to one request continues what was sent.
+    """Describe how the reply to one request continues what was sent."""
 
-    Arguments:
-        seed: the reasoning at the end of the request; an echo of it is no visible text.
-        stripped: the whitespace at the end of the continued text, which the wire leaves out.
-        before: the text that the reply continues; it may end within code or quotes.
-        read: what was read of that text so far; None reads it when a tag comes.
-        after_block: whether inline reasoning came with that text.
-        is_new_turn: whether the reply is a turn of its own nevertheless.
-        echoes: whether the backend repeats the continued turn at the start of its reply.
-    """
-
-    seed: str = field(default="", repr=False)
-    stripped: str = ""
-    before: str = field(default="", repr=False)
-    read: TextBefore | None = field(default=None, repr=False)
-    after_block: bool = False
-    is_new_turn: bool = False
-    echoes: bool = False
+    seed: str = field(default="", repr=False)  # the reasoning at its end; an echo of that is no visible text
+    stripped: str = ""  # the whitespace at the end of the continued text, which the wire leaves out
+    before: str = field(default="", repr=False)  # the text that the reply continues; it may end within code or quotes
+    read: TextBefore | None = field(default=None, repr=False)  # of that text so far; None reads it when a tag comes
+    after_block: bool = False  # whether inline reasoning came with that text
+    is_new_turn: bool = False  # whether the reply is a turn of its own nevertheless
+    echoes: bool = False  # whether the backend repeats the continued turn at the start of its reply
 
     def think_filter(self) -> ThinkFilter:
         """Return a filter that splits the reply into visible text and inline reasoning as it streams."""
@@ -58,39 +48,23 @@ PLAIN: Final = Reading()
 
 @frozen(kw_only=True, eq=False, repr=False)
 class ReadReply:
-    """Hold what one reply says. It is read once; whatever is decided about the reply is decided by these fields.
-
-    Arguments:
-        visible: its text without inline reasoning and without an echo of the seed.
-        gathered: the text that it continues; "" if the reply shows that text to be reasoning.
-        new: what of the visible text was not in `gathered` yet.
-        unsays: whether it shows the gathered text to be reasoning.
-        reasoning: all its reasoning, structured and inline.
-        is_blank, continues_text: whether the visible text shows nothing; whether the gathered text shows anything.
-        reasons: whether the reasoning shows anything.
-        thinks_inline: whether inline reasoning shows anything.
-        refuses: whether it carries a refusal in words.
-        is_mere_error: whether it is an error event that came before any text.
-        has_whole_calls: whether none of its tool calls is cut; a whole one may be wrong.
-        is_too_little: whether, if it was cut, nobody could tell its text from an echo or a restart.
-        adds_too_little: likewise, if it broke off.
-    """
+    """Hold what one reply says. It is read once; whatever is decided about the reply is decided by these fields."""
 
     reply: Reply
-    visible: str
-    gathered: str
-    new: str
-    unsays: bool
-    reasoning: str
-    is_blank: bool
-    continues_text: bool
-    reasons: bool
-    thinks_inline: bool
-    refuses: bool
-    is_mere_error: bool
-    has_whole_calls: bool
-    is_too_little: bool
-    adds_too_little: bool
+    visible: str  # its text without inline reasoning and without an echo of the seed
+    gathered: str  # the text that it continues; "" if the reply shows that text to be reasoning
+    new: str  # what of the visible text was not in `gathered` yet
+    unsays: bool  # whether it shows the gathered text to be reasoning
+    reasoning: str  # all of it, structured and inline
+    is_blank: bool  # whether the visible text shows nothing
+    continues_text: bool  # whether the gathered text shows anything
+    reasons: bool  # whether the reasoning shows anything
+    thinks_inline: bool  # whether inline reasoning shows anything
+    refuses: bool  # whether it carries a refusal in words
+    is_mere_error: bool  # whether it is an error event that came before any text
+    has_whole_calls: bool  # whether none of its tool calls is cut; a whole one may be wrong
+    is_too_little: bool  # whether, if it was cut, nobody could tell its text from an echo or a restart
+    adds_too_little: bool  # likewise, if it broke off
 
 
 def read_reply(
@@ -103,11 +77,7 @@ def read_reply(
     tools: Tools = (),
     shapes: Shapes = NEUTRAL,
 ) -> ReadReply:
-    """Read a whole reply.
-
-    Arguments:
-        may_unsay: whether that text may be reasoning of the same backend, cut before its closing tag.
-    """
+    """Read a whole reply; with `may_unsay`, the text before it may be reasoning, cut before its closing tag."""
     visible, inline, was_unopened = reading.part(reply)
     refuses = not is_blank(reply.refusal or "")
     came_blank = is_blank(visible)

@@ -11,7 +11,8 @@ from rungwise.fsm.call.conversation.options import CommonOptions, with_common
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import MARK, read_stored
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.fields import instance
+from rungwise.fsm.values.checks import is_whole
+from rungwise.fsm.values.fields import instance, where
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copies, sendable_copy
 from rungwise.fsm.values.secret import SecretMap, hides_arguments
 
@@ -135,10 +136,9 @@ def _of_turns(value: object) -> str:
 
 def token_count(instance: object, attribute: Any, value: Any) -> None:
     """Validate a number of tokens or None."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and (not whole or not 1 <= value <= MOST_TOKENS):
-        where = f"{type(instance).__name__}.{attribute.name}"
-        raise ConfigurationError(f"{where} must be a whole number of tokens above 0, at most {MOST_TOKENS}, or None")
+    if value is not None and not is_whole(value, 1, MOST_TOKENS):
+        form = f"a whole number of tokens above 0, at most {MOST_TOKENS}, or None"
+        raise ConfigurationError(f"{where(instance, attribute)} must be {form}")
 
 
 @hides_arguments

@@ -51,14 +51,10 @@ from rungwise.fsm.machine.declare import Rung
 
 @frozen(eq=False, repr=False)
 class Composed:
-    """Hold the messages of one attempt.
-
-    Arguments:
-        prefill: whether the last message is an assistant turn to be continued.
-    """
+    """Hold the messages of one attempt."""
 
     messages: tuple[PlainMessage | Message, ...]
-    prefill: bool = False
+    prefill: bool = False  # whether the last one is an assistant turn to be continued
     added_tokens: int = 0
     reading: Reading = PLAIN
 
@@ -71,7 +67,7 @@ class Transcript:
     hints: Hints
     answer: AnswerSoFar = field(factory=AnswerSoFar)
     changes: Changes = field(init=False)
-    _hint_turns: dict[tuple[str, str], CountedTurn] | None = field(default=None, init=False)
+    _hint_turns: dict[tuple[str, str], CountedTurn] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.changes = Changes(self.answer)
@@ -194,8 +190,6 @@ class Transcript:
 
     def _turn(self, role: Literal["user", "assistant"], text: str) -> CountedTurn:
         """Return a turn of fixed wording, which is built once."""
-        if self._hint_turns is None:
-            self._hint_turns = {}
         turn = self._hint_turns.get((role, text))
         if turn is None:
             turn = Message.saying(role, text), message_tokens(text)

@@ -74,15 +74,10 @@ def cut_reasons(text: str, most: int = LONGEST_REASONS) -> str:
 
 @frozen
 class Judged:
-    """Hold a reply for verdicts to judge, and what they have said of it so far.
+    """Hold a reply for verdicts to judge, and what they have said of it so far."""
 
-    Arguments:
-        reply: the reply with the whole text of the answer.
-        finding: what the schemas found of it, which is nothing wrong.
-    """
-
-    reply: Any
-    finding: Finding
+    reply: Any  # with the whole text of the answer
+    finding: Finding  # of the schemas, which found nothing wrong
     verdicts: tuple[Verdict, ...]
 
     def asked(self) -> Iterable[Callable[[], Any]]:

@@ -42,11 +42,7 @@ CAUSES: Final[Mapping[str, str]] = MappingProxyType(
 def cause_of(
     table: Table, row: Row, evidence: Evidence, facts: tuple[str, ...] = (), found: str | None = None
 ) -> str | None:
-    """Return why a call did not simply succeed, in a sentence; None for a call that is done.
-
-    Arguments:
-        found: what came instead of a reply, if that is known.
-    """
+    """Return why a call did not simply succeed, or what was `found` in place of a reply; None for one that is done."""
     if row.target == "done":
         return None
     cause = sentence_of(table, row, facts, found)

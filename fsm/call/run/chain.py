@@ -42,10 +42,9 @@ class Chain:
         else:
             problems = "; ".join(f"{link.name}: {link.problem}" for link in links)
             raise ConfigurationError(f"no backend of the chain can be used ({problems})")
-        if needs_prices:
-            for link in links:
-                if link.prices is None:
-                    raise ConfigurationError(f"Budget.money needs prices on every backend; {link.name!r} has none")
+        for link in links if needs_prices else ():
+            if link.prices is None:
+                raise ConfigurationError(f"Budget.money needs prices on every backend; {link.name!r} has none")
         return cls(tuple(links))
 
     def leave_unusable(self) -> list[tuple[Link, str]]:

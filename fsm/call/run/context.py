@@ -91,29 +91,21 @@ _FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
 
 @define(eq=False, repr=False)
 class CallContext:
-    """Hold the state that the parts of one call share.
-
-    Arguments:
-        turn: what the call cannot see of the turn around it.
-        transcript: the text so far, and what the rungs have added to the messages.
-        reserved: what no attempt at the current backend may use of the budget.
-        noted_json: the indices of the backends that rejected the parameter for JSON and whose journal note is written.
-        retries: what the call draws its retries from, if it shares them with others.
-    """
+    """Hold the state that the parts of one call share."""
 
     request: Request
     policy: Policy
-    turn: TurnContext
+    turn: TurnContext  # what the call cannot see of the turn around it
     has_compactor: bool
     chain: Chain
     position: Position
-    transcript: Transcript
+    transcript: Transcript  # the text so far, and what the rungs have added to the messages
     spending: Spending
     journal: Journal
     judge: Judge
-    reserved: Reserved = NOTHING_RESERVED
-    noted_json: frozenset[int] = frozenset()
-    retries: RetryShare | None = None
+    reserved: Reserved = NOTHING_RESERVED  # what no attempt at the current backend may use of the budget
+    noted_json: frozenset[int] = frozenset()  # the backends whose rejection of the parameter for JSON is in the journal
+    retries: RetryShare | None = None  # if the call shares them with others
 
     @classmethod
     def of(

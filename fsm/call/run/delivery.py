@@ -11,19 +11,14 @@ StreamEvent = Text | Reasoning | Discard | PartialValue | Step
 
 
 class Delivery:
-    """Hand out events so that a consumer holds the text of the result.
-
-    Arguments:
-        is_streaming: whether there is a consumer; without one, only the attempt in flight can be followed.
-        shown: the text that an earlier call handed out and that this call continues.
-    """
+    """Hand out events so that a consumer holds the text of the result."""
 
     __slots__ = ("_events", "_shown", "filter", "is_streaming")
 
     def __init__(self, is_streaming: bool, shown: str = "") -> None:
-        self.is_streaming = is_streaming
+        self.is_streaming = is_streaming  # without a consumer, only the attempt in flight can be followed
         self.filter: ReplyFilter | None = None  # of the attempt in flight, from its first delta on
-        self._shown = shown  # by earlier attempts too, and not taken back
+        self._shown = shown  # by earlier attempts, and by a call that this one continues; not what was taken back
         self._events: list[StreamEvent] = []
 
     @property

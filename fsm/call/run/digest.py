@@ -109,10 +109,8 @@ def _cause(path: Path, attempts: Sequence[RecordedAttempt]) -> str:
         return ""
     says = sentence_of(path.table, row, last.facts, found)
     times = sum(attempt.back is not None and word_of(attempt.back) == word_of(last) for attempt in attempts)
-    if last.status is not None and last.status >= LEAST_ERROR:
-        reason = f" ({plain(last.reason)})" if last.reason else ""
-        told = f"the provider answered {last.status}{reason}"
-    else:
-        told = says + (f" ({plain(last.reason)})" if last.reason else "")
+    is_error = last.status is not None and last.status >= LEAST_ERROR
+    told = f"the provider answered {last.status}" if is_error else says
+    told += f" ({plain(last.reason)})" if last.reason else ""
     note = f": {last.note}" if last.event in UNSENT and last.note else ""
     return with_times(told, times, ordinal(times)) + note + cause.removeprefix(says)

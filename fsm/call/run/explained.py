@@ -34,8 +34,6 @@ def explain_call(path: Path) -> str:
 def page_of_call(path: Path) -> Page:
     """Make the page of a recorded call in parts, to be embedded in the page of a turn."""
     setting: Setting = path.record.setting
-    setup = Setup(
-        limits=setting.policy.limits.bounded(path.table.limits, len(setting.chain), most_keys(setting.chain)),
-        budget=asdict(setting.policy.budget),
-    )
+    limits = setting.policy.limits.bounded(path.table.limits, len(setting.chain), most_keys(setting.chain))
+    setup = Setup(limits=limits, budget=asdict(setting.policy.budget))
     return explain_page(path, setup, digest=digest_of_call(path), money=tuple(money_of(path)))

@@ -26,7 +26,6 @@ CUT = frozenset({"truncated", "paused", "interrupted", "fell_silent"})
 EMPTY = frozenset(SWITCH_EVENTS[EMPTY_REPLY])
 """The events of a reply without an answer."""
 
-
 OF_KEYS = frozenset({"auth", "billing", "rate_limit"})
 """The failures that another key may not have."""
 
@@ -44,24 +43,18 @@ class FactFinder:
         self._failures: dict[tuple[int, str], int] = {}  # their number for each backend and reason
 
     def find(self, observation: Observation, previous: Observation | None, proposal: Proposal) -> tuple[str, ...]:
-        """Return the names of the facts that hold, in the order of the journal.
-
-        Arguments:
-            observation: what came back; its text is gathered already.
-        """
+        """Return the names of the facts that hold, in the journal's order; what came back is gathered already."""
         context, event = self.context, observation.event
         if not context.position.is_guarded(event):
             return ("overran",) if observation.overran else ()
-        turn, answer = context.turn, context.transcript.answer
+        turn, answer, window = context.turn, context.transcript.answer, context.policy.nudge_window
         prior = turn.prior_answer if turn.only_housekeeping and is_blank(answer.gathered) else None
         facts = {
             "has_delivered": event in EMPTY and not is_blank(observation.delivered),
             "has_prior_answer": prior is not None and not is_blank(split_thinking(prior)[0]),
             "has_text": not is_blank(answer.gathered or answer.spare),
             "added_text": observation.adds_text,
-            "follows_tool_result": context.transcript.has_recent_tool_result(
-                context.policy.nudge_window, context.chain.shapes
-            ),
+            "follows_tool_result": context.transcript.has_recent_tool_result(window, context.chain.shapes),
             "thinks_inline": observation.thinks_inline,
             "repeats_itself": event in CUT and answer.repeats_itself,
             **self._settled(observation, previous, proposal, observation.adds_text),
@@ -94,8 +87,7 @@ class FactFinder:
     def _settled(
         self, observation: Observation, previous: Observation | None, proposal: Proposal, adds_text: bool
     ) -> dict[str, bool]:
-        policy = self.context.policy
-        asked_wait = observation.evidence.asked_wait
+        policy, asked_wait = self.context.policy, observation.evidence.asked_wait
         return {
             "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),
             "wait_fits": observation.event not in MAY_ASK or self._fits(asked_wait),
@@ -114,9 +106,9 @@ class FactFinder:
         return any(row.target in REPEATS for row in rows) and context.retries.is_used_up()
 
     def _fits(self, asked_wait: float | None) -> bool:
-        context = self.context
         if asked_wait is None:
             return True
+        context = self.context
         ends_after = context.reserved.ends_after  # a wait may not use up what is reserved for the backends to come
         in_time = ends_after is None or context.spending.elapsed + asked_wait < ends_after
         return in_time and asked_wait <= context.policy.waits.longest_asked and context.spending.allows_wait(asked_wait)
@@ -190,10 +182,7 @@ def _calls_in(observation: Observation) -> list[tuple[str, str]]:
 
 
 def own_facts_of(table: Table, observation: Observation, gathered: str) -> tuple[str, ...]:
-    """Return the names of the facts of the user's own that hold; where no reply came, none does.
-
-    Arguments:
-        gathered: the text so far, of which the reply's may be the rest: its facts are those of the whole answer.
+    """Return the names of the facts of the user's own that hold of the whole answer; where no reply came, none does.
 
     Raises:
         ConfigurationError: a fact is no bool, or its function raises.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from attrs import define
 
 from rungwise.fsm.call.budget.budget import Spending
-from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, PlainLink, Prices
+from rungwise.fsm.call.conversation.link import Lessons, Link, PlainLink, Prices
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
@@ -43,29 +43,25 @@ _UNSAID: dict[str, Any] = {"streams": False, "losses": (), "keys": 1}
 
 
 class Links:
-    """Hide the backends of a call, which hold keys, from anything that writes attrs objects down.
-
-    Arguments:
-        losses: the options that the requests to each backend left out; None for backends that were not asked.
-    """
+    """Hide the backends of a call, which hold keys, from anything that writes attrs objects down."""
 
     __slots__ = ("live", "losses")
 
     def __init__(self, live: tuple[Link, ...]) -> None:
         self.live = live
-        self.losses: list[tuple[str, ...] | None] = [None] * len(live)
+        self.losses: list[tuple[str, ...] | None] = [None] * len(live)  # what each left out; None if it was not asked
 
     @property
     def plain(self) -> tuple[PlainLink, ...]:
         """Return what a journal may record of them."""
         names = [attribute.name for attribute in attrs.fields(PlainLink)]
-        told: list[dict[str, Any]] = [
-            {name: getattr(link, name, _UNSAID.get(name)) for name in names} for link in self.live
-        ]
-        for each, losses in zip(told, self.losses, strict=True):
+        plain = []
+        for link, losses in zip(self.live, self.losses, strict=True):
+            known: dict[str, Any] = {name: getattr(link, name, _UNSAID.get(name)) for name in names}
             if losses is not None:
-                each["losses"] = losses
-        return tuple([PlainLink(**each) for each in told])
+                known["losses"] = losses
+            plain.append(PlainLink(**known))
+        return tuple(plain)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Links, (self.plain,)
@@ -73,27 +69,18 @@ class Links:
 
 @define(eq=False)
 class Setting:
-    """Hold the arguments of a call, without its messages.
-
-    Arguments:
-        max_tokens, input_tokens: as in `Request`.
-        within: the ceilings of the shared budgets around the call, the innermost first.
-        lessons: what each backend had taught when the call began.
-        deadline: the caller's deadline, in seconds from the beginning of the call; None without one.
-        within_deadline: the deadline of the shared budgets, likewise.
-    """
+    """Hold the arguments of a call, without its messages."""
 
     policy: Policy
     links: Links
     max_tokens: int | None = None
     input_tokens: int | None = None
     has_compactor: bool = False
-    within: tuple[Budget, ...] = ()
-    lessons: tuple[Lessons, ...] = ()
-    deadline: float | None = None
-    within_deadline: float | None = None
-    # Known after reading: the policy with the limits and hints of rungs of one's own.
-    recorded: Mapping[str, Any] | None = None
+    within: tuple[Budget, ...] = ()  # the ceilings of the shared budgets around the call, the innermost first
+    lessons: tuple[Lessons, ...] = ()  # of each backend, when the call began
+    deadline: float | None = None  # the caller's, in seconds from the beginning of the call
+    within_deadline: float | None = None  # that of the shared budgets, likewise
+    recorded: Mapping[str, Any] | None = None  # after reading: the policy with limits and hints of rungs of one's own
 
     @property
     def chain(self) -> tuple[PlainLink, ...]:
@@ -102,6 +89,7 @@ class Setting:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the setting as plain values."""
+        lessons = [each.to_mapping() for each in self.lessons]
         return {
             "policy": self.recorded or self.policy.to_mapping(),
             "chain": [attrs.asdict(link) for link in self.chain],
@@ -110,11 +98,7 @@ class Setting:
             "has_compactor": self.has_compactor,
             **({"within": [attrs.asdict(budget) for budget in self.within]} if self.within else {}),
             **{name: value for name in _DEADLINES if (value := getattr(self, name)) is not None},
-            **(
-                {"lessons": [each.to_mapping() for each in self.lessons]}
-                if any(map(NO_LESSONS.__ne__, self.lessons))
-                else {}
-            ),
+            **({"lessons": lessons} if any(lessons) else {}),
         }
 
     def note_deadline(self, spending: Spending) -> None:
@@ -144,6 +128,9 @@ class Setting:
             raise ConfigurationError("its budget of money needs prices on every backend of its chain")
         tokens = {name: values[name] for name in ("max_tokens", "input_tokens")}
         Request("(not recorded)", **tokens)  # which refuses other numbers of tokens
+        lessons = values.get("lessons", ())
+        if len(lessons) not in (0, len(chain)):
+            raise ConfigurationError("its lessons are not one for each backend of its chain")
         return cls(
             policy,
             Links(chain),
@@ -151,7 +138,7 @@ class Setting:
             has_compactor=values["has_compactor"],
             within=within,
             **{name: values.get(name) for name in _DEADLINES},
-            lessons=_read_lessons(values.get("lessons", ()), len(chain)),
+            lessons=tuple([Lessons.from_mapping(each, f"lessons[{index}]") for index, each in enumerate(lessons)]),
             recorded=recorded,
         )
 
@@ -224,12 +211,6 @@ def _link(values: Mapping[str, Any], where: str) -> PlainLink:
         prices = Prices(**prices)
     identities = frozenset((kind, name) for kind, name in values["identities"])
     return PlainLink(**{**values, "prices": prices, "identities": identities})
-
-
-def _read_lessons(values: Sequence[Mapping[str, Any]], links: int) -> tuple[Lessons, ...]:
-    if len(values) not in (0, links):
-        raise ConfigurationError("its lessons are not one for each backend of its chain")
-    return tuple([Lessons.from_mapping(each, f"lessons[{index}]") for index, each in enumerate(values)])
 
 
 def read_policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[str, Any]]:

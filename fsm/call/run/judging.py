@@ -31,15 +31,11 @@ NO_JSON: Final = Finding.wrong(["the answer is not JSON"])
 
 @frozen
 class Judge:
-    """Judge the replies of a call.
-
-    Arguments:
-        checks_tools: whether tool calls are checked against the tools that were offered.
-    """
+    """Judge the replies of a call."""
 
     returns: Returns | None = None
     verdicts: tuple[Verdict, ...] = ()
-    checks_tools: bool = True
+    checks_tools: bool = True  # whether tool calls are checked against the tools that were offered
 
     @classmethod
     def of(cls, request: Request, turn: TurnContext | None, returns: Any, verdict: Any) -> Judge:

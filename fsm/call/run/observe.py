@@ -45,10 +45,7 @@ _HOLD_FORMAT: Final = frozenset({"output_config", "outputConfig", "structured_ou
 def observe(
     came: Reply | Failure, *, proposal: Proposal, transcript: Transcript, counter: TokenCounter, delivered: str
 ) -> Observation:
-    """Observe what came back for a proposal; the transcript stays as it is.
-
-    `delivered` is the visible text that was handed out while the reply came.
-    """
+    """Observe what came back for a proposal, of which this much was delivered; the transcript stays as it is."""
     reply = came if isinstance(came, Reply) else _cut_reply(came, delivered)
     failure = came.failure if isinstance(came, Reply) else came
     usage, overran = counter.usage_of(proposal, reply, failure)
@@ -163,38 +160,26 @@ def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = Fal
         return "interrupted" if reply.failure is None else _BY_CAUSE.get(reply.failure.reason, "interrupted")
     if reply.stop_reason in _BY_STOP:
         return _BY_STOP[reply.stop_reason]
+    if reply.tool_calls and (is_cut or not read.has_whole_calls):
+        return "tools_truncated"
     if reply.tool_calls:
-        return _event_of_calls(read, is_cut=is_cut)
+        return "malformed" if reply.stop_reason in ("unknown", "error") else "called_tools"
+    if is_cut and read.is_blank:
+        return "reasoning_truncated"
     if is_cut:
-        return _event_of_cut(read, expects_json=expects_json)
-    return _BY_STOP_WITHOUT_CALLS.get(reply.stop_reason) or _event_of_whole(read, expects_json=expects_json)
+        return "json_truncated" if expects_json else "truncated"
+    if reply.stop_reason in _BY_STOP_WITHOUT_CALLS:
+        return _BY_STOP_WITHOUT_CALLS[reply.stop_reason]
+    if reply.has_own_answer or not read.is_blank:
+        return "answered"
+    if reply.has_media:
+        return "malformed" if expects_json else "answered"  # a picture is an answer as well
+    return "only_reasoned" if read.reasons else "came_empty"
 
 
 def _broke_off_at_cap(reply: Reply) -> bool:
     """Tell whether a stream that used up its cap was cut by it: nothing says why it stopped or what broke."""
     return reply.stop_reason is None and reply.failure is None and not reply.tool_calls
-
-
-def _event_of_calls(read: ReadReply, *, is_cut: bool) -> str:
-    if is_cut or not read.has_whole_calls:
-        return "tools_truncated"
-    return "malformed" if read.reply.stop_reason in ("unknown", "error") else "called_tools"
-
-
-def _event_of_cut(read: ReadReply, *, expects_json: bool) -> str:
-    if read.is_blank:
-        return "reasoning_truncated"
-    return "json_truncated" if expects_json else "truncated"
-
-
-def _event_of_whole(read: ReadReply, *, expects_json: bool) -> str:
-    if read.reply.has_own_answer:
-        return "answered"
-    if not read.is_blank:
-        return "answered"
-    if read.reply.has_media:
-        return "malformed" if expects_json else "answered"  # a picture is an answer as well
-    return "only_reasoned" if read.reasons else "came_empty"
 
 
 def was_cut(reply: Reply, cap: int | None) -> bool:

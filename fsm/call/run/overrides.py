@@ -18,14 +18,10 @@ from rungwise.fsm.values.checks import is_whole
 
 @frozen
 class Overrides:
-    """Hold the overrides; none by default.
-
-    Arguments:
-        attempts: the most attempts of any call; None leaves that to its budget.
-    """
+    """Hold the overrides; none by default."""
 
     waits: bool = True
-    attempts: int | None = None
+    attempts: int | None = None  # the most attempts of any call; None leaves that to its budget
 
 
 _lock = threading.Lock()

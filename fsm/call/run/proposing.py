@@ -8,12 +8,7 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.budget import NOTHING_RESERVED
 from rungwise.fsm.call.budget.counting import TokenCounter
-from rungwise.fsm.call.budget.reserve import (
-    count_money,
-    enter,
-    shortfall_of_reserve,
-    shortfall_of_shared_reserve,
-)
+from rungwise.fsm.call.budget.reserve import count_money, enter, shortfall_of_reserve, shortfall_of_shared_reserve
 from rungwise.fsm.call.budget.shared import Share
 from rungwise.fsm.call.conversation.for_backend import ForBackend, Proposal, with_json_instruction
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
@@ -32,11 +27,7 @@ class Proposer:
         self._for_backend: ForBackend | None = None
 
     def propose(self, wait: float, *, is_compacted: bool = False) -> Proposal:
-        """Return what the current rung sends.
-
-        Arguments:
-            is_compacted: whether the compactor that the rung waits for has run, or will not run at all.
-        """
+        """Return what the current rung sends; `is_compacted` if its compactor has run, or will not run at all."""
         context, resolved = self.context, self._for_backend
         transcript, chain, spending, rung = context.transcript, context.chain, context.spending, context.position.state
         link = chain.link
@@ -145,8 +136,7 @@ class Proposer:
     def _paid(self, wanted: int | None, prompt_tokens: int, *, is_first: bool) -> int | None:
         """Return what the budgets can pay for of an output cap, besides what is kept for the backends to come.
 
-        Arguments:
-            is_first: whether it is the first attempt at the backend: who comes first is asked first.
+        The first attempt at a backend may use that as well: who comes first is asked first.
         """
         context, share = self.context, self.context.spending.share
         spending, prices = context.spending, context.chain.link.prices
@@ -168,5 +158,4 @@ class Proposer:
     def _shared_lowered(self, share: Share, cap: int | None, prompt_tokens: int) -> int | None:
         """Lower a cap to what the shared budgets can pay for, besides what is reserved there."""
         reserved, prices = self.context.reserved, self.context.chain.link.prices
-        tokens, money = reserved.shared_tokens, reserved.shared_money
-        return share.lowered(cap, prompt_tokens, prices, reserved_tokens=tokens, reserved_money=money)
+        return share.lowered(cap, prompt_tokens, prices, (reserved.shared_tokens, reserved.shared_money))

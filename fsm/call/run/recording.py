@@ -70,22 +70,23 @@ class Recorder:
         facts: tuple[str, ...] = (),
         wait: RungWait = NO_WAIT,
         note: str | None = None,
+        link: Link | None = None,
     ) -> None:
         """Record that a row was taken.
 
         Arguments:
             proposal: what was sent, or could not be afforded.
             wait: how long the rung waits that the row leads to.
+            link: the backend that it is about, if not the current one.
         """
-        context, position = self.context, self.context.position
-        journal = context.journal
+        context, position, journal = self.context, self.context.position, self.context.journal
         journal.record(
             RecordedStep(
                 row=row,
                 at=context.spending.elapsed,
                 spent=tuple(position.spent),
                 attempts=position.attempts,
-                backend=context.chain.link.name,
+                backend=(context.chain.link if link is None else link).name,
                 evidence=None if observation is None else observation.evidence,
                 facts=facts,
                 wait=wait.seconds,
@@ -98,9 +99,10 @@ class Recorder:
             )
         )
         journal.first_token = None
-        is_told = self.delivery.is_streaming or self.observer is not None or row.target == "fallback"
-        if is_told or logger.isEnabledFor(logging.INFO):
-            self._announce(journal)
+        if self.delivery.is_streaming:
+            self.delivery.show(journal.last)
+        if self.observer is not None or row.target == "fallback" or logger.isEnabledFor(logging.INFO):
+            announce(journal, self.observer)
 
     def skip(
         self,
@@ -109,31 +111,9 @@ class Recorder:
         proposal: Proposal | None = None,
         facts: tuple[str, ...] = (),
     ) -> None:
-        """Record the backends that are skipped, and why.
-
-        Arguments:
-            proposal, facts: what could not be afforded, if that is the reason, and the facts that held.
-        """
-        context, position = self.context, self.context.position
+        """Record the backends that are skipped, each with the reason, and with what could not be afforded if so."""
         for link, why in passed_over:
-            context.journal.record(
-                RecordedStep(
-                    row=Row("skipped", state, None, state),
-                    at=context.spending.elapsed,
-                    backend=link.name,
-                    input_tokens=None if proposal is None else proposal.prompt_tokens,
-                    facts=facts,
-                    spent=tuple(position.spent),
-                    attempts=position.attempts,
-                    note=why,
-                )
-            )
-            self._announce(context.journal)
-
-    def _announce(self, journal: Record) -> None:
-        if self.delivery.is_streaming:
-            self.delivery.show(journal.last)
-        announce(journal, self.observer)
+            self.record(Row("skipped", state, None, state), proposal=proposal, facts=facts, note=why, link=link)
 
     def _content(self, row: Row, observation: Observation | None, facts: tuple[str, ...]) -> dict[str, Any] | None:
         """Return the texts and tool calls of a step, for a journal that may hold them."""

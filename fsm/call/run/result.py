@@ -211,14 +211,12 @@ def error_of(result: Result) -> CallError:
 
 def describe(failure: Failure) -> str:
     """Describe why a request failed, without quoting the provider: its text may hold a prompt or a key."""
-    parts: list[str] = [failure.reason]
-    if failure.status is not None:
-        parts.append(f"HTTP {failure.status}")
-    if failure.found is not None:
-        parts.append(failure.found)
-    if failure.exception is not None:
-        parts.append(type(failure.exception).__name__)
-    if failure.asked_wait is not None:
-        parts.append(f"asked to wait {failure.asked_wait:g} s")
+    parts = (
+        failure.reason,
+        None if failure.status is None else f"HTTP {failure.status}",
+        failure.found,
+        None if failure.exception is None else type(failure.exception).__name__,
+        None if failure.asked_wait is None else f"asked to wait {failure.asked_wait:g} s",
+    )
     hint = ": check this backend's API key" if failure.reason in KEY_HINT_REASONS else ""
-    return ", ".join(parts) + hint
+    return ", ".join(part for part in parts if part is not None) + hint

@@ -9,10 +9,7 @@ from typing import NamedTuple
 from attrs import evolve
 
 from rungwise.fsm.call.budget.counting import TokenCounter
-from rungwise.fsm.call.budget.reserve import (
-    can_pay_another,
-    fallbacks_left,
-)
+from rungwise.fsm.call.budget.reserve import can_pay_another, fallbacks_left
 from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.link import others_of
 from rungwise.fsm.call.conversation.observation import Observation

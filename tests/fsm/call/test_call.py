@@ -143,7 +143,7 @@ def test_a_driver_out_of_step_gets_an_error_and_nothing_changes():
 
 
 def test_the_logger_gets_a_line_a_step_without_contents(caplog):
-    with caplog.at_level(logging.INFO, logger="rungwise"):
+    with caplog.at_level(logging.DEBUG, logger="rungwise"):
         call, _ = drive(EMPTY, ANSWER, messages="a private prompt")
     assert len([record for record in caplog.records if record.name == "rungwise"]) == len(call.journal.steps) == 4
     assert "private" not in caplog.text
