@@ -26,15 +26,16 @@ try:
 except KeyboardInterrupt:  # before main() runs, nothing else can catch it
     sys.exit(130)
 
-_HERE: Final = ("ask", "check", "diagram", "diff", "explain", "fuzz", "health", "proxy", "serve", "verify")
+_HERE: Final = ("ask", "check", "diagram", "diff", "fuzz", "health", "proxy", "serve", "verify")
 COMMANDS: Final[Mapping[str, str]] = {
     **{name: f"rungwise.adapters.cli.{name}" for name in _HERE},
     **{name: f"rungwise.adapters.cli.durable.{name}" for name in ("batch", "calls", "worker")},
+    **{name: f"rungwise.adapters.cli.journals.{name}" for name in ("explain", "stats")},
     "demo": "rungwise.adapters.demo.command",
 }
 """The module of each command, imported when the command runs."""
 
-MAY_WRITE_FILES: Final = frozenset({"diagram", "diff", "explain", "fuzz"})
+MAY_WRITE_FILES: Final = frozenset({"diagram", "diff", "explain", "fuzz", "stats"})
 """Commands that can run without stdout, because an option names an output file."""
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})

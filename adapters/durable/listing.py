@@ -66,12 +66,12 @@ class StoredCalls:
 
     def one(self, id: str) -> StoredCall | None:
         """Return a call; None if there is none of this id."""
-        return next(iter(self._found(workflow_ids=[id])), None)
+        return next(iter(self.all(workflow_ids=[id])), None)
 
     def newest(self, most: int, *, only_failed: bool = False) -> Sequence[StoredCall]:
         """Return the newest calls."""
         found = []
-        for call in self._found(sort_desc=True):
+        for call in self.all(sort_desc=True):
             if not only_failed or call.status not in (*UNFINISHED, *FINE):
                 found.append(call)
                 if len(found) == most:
@@ -86,7 +86,8 @@ class StoredCalls:
         for row in rows:
             yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
-    def _found(self, **which: Any) -> Iterator[StoredCall]:
+    def all(self, **which: Any) -> Iterator[StoredCall]:
+        """Yield every call, or those that DBOS finds by these arguments of `list_workflows`."""
         from dbos import DBOSClient
 
         client, offset = DBOSClient(system_database_url=self.url), 0

@@ -34,6 +34,7 @@ FLOORS = (
     {"turn"},
     {"health"},
     {"replay"},
+    {"stats"},
     {"certificate"},
     {"review"},
     {"testing"},

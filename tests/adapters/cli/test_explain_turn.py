@@ -84,7 +84,7 @@ def test_text_tells_a_call(tmp_path: Path) -> None:
 def test_a_terminal_is_told_in_lines_unless_a_file_is_named(
     journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rungwise.adapters.cli.explain.is_terminal", lambda stream: True)
+    monkeypatch.setattr("rungwise.adapters.cli.journals.explain.is_terminal", lambda stream: True)
     assert "1 · ask · call 1" in invoke("explain", journal).stdout
     assert invoke("explain", journal, "--format", "html").stdout.startswith("<!doctype html>")
     invoke("explain", journal, "-o", tmp_path / "turn.html")

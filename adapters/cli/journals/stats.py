@@ -1,0 +1,110 @@
+"""`rungwise stats`: what many recorded calls and turns came to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final
+
+import click
+import orjson
+
+from rungwise.adapters.cli.durable.batch import database_option
+from rungwise.adapters.cli.options import output_option
+from rungwise.adapters.cli.output import bad_input, check_writable, note, one_line, progress_bar, put, write_out
+from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.journal.record import json_of
+from rungwise.fsm.stats.counts import Stats
+from rungwise.fsm.stats.shown import FORMS
+from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.values.files import LARGEST, check_size
+
+LINES: Final = (".jsonl", ".ndjson")
+
+
+@click.command(short_help="Count how recorded calls went, by day and model: tables, or a chart.")
+@click.argument("paths", nargs=-1, type=click.Path(exists=True), metavar="[JOURNALS]...")
+@database_option("Count the durable calls of a database: sqlite:///FILE or postgresql://...")
+@click.option("--json", "as_json", is_flag=True, help="Print every number as JSON.")
+@output_option
+def stats(paths: tuple[str, ...], database: str | None, as_json: bool, output: str | None) -> int:
+    """Count outcomes, rungs, causes, backends, waits, times to the first token and cost, by day (UTC) and model.
+
+    JOURNALS are files, with one journal or one on each line, or folders, of which each file counts that ends in .json,
+    .jsonl or .ndjson. The calls of a turn count as calls. What older journals do not tell is -. -o FILE.svg or
+    FILE.html draws the tables, with bars.
+
+    \b
+    Exit codes:
+      0  counted; what is no journal is left out, with a note
+      2  bad input: no journal at all, or a file that cannot be written
+
+    \b
+    Examples:
+      rungwise stats journals/
+      rungwise stats journals/ calls.jsonl -o stats.html
+      rungwise stats --database sqlite:///answers.jsonl.sqlite --json
+    """
+    form = FORMS.get("" if output is None else os.path.splitext(output)[1] or "none")
+    if form is None:
+        bad_input(f"a chart ends in .svg or .html, and {output} does not")
+    check_writable(output)
+    counts, faults, first = Stats(), 0, ""
+    found = chain(_of_files(paths), _of_database(database) if database else ())
+    with progress_bar("{task.completed:>9,} journals") as bar:
+        for place, journal in found if bar is None else bar.track(found):
+            if isinstance(journal, str):
+                faults, first = faults + 1, first or one_line(f"{place}: {journal}")
+            else:
+                counts.add(journal)
+    unread = f"left out, because they are no journals: {faults}; the first is {first}"
+    if not counts.counts:
+        bad_input(unread if faults else "there are no journals: name files, folders or a --database")
+    if faults:
+        note(unread)
+    if as_json:
+        put(json_of(counts.as_mapping(), is_indented=True) + "\n")
+    if output is not None or not as_json:
+        write_out(output, form(counts))
+    return 0
+
+
+def _of_files(paths: tuple[str, ...]) -> Iterator[tuple[str, Journal | TurnJournal | str]]:
+    """Yield each journal, or what is wrong with it, with its place."""
+    for path in paths:
+        inside = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+        journals = (file for file in inside if file.endswith((".json", *LINES)) and os.path.isfile(file))
+        for file in journals if os.path.isdir(path) else [path]:
+            try:
+                yield from ((place, _read(text)) for place, text in _texts(file))
+            except OSError as error:
+                yield file, str(error.strerror)
+
+
+def _texts(file: str) -> Iterator[tuple[str, bytes]]:
+    with open(file, "rb") as content:
+        text = content.readline(LARGEST)
+        if not file.endswith(LINES) and not text.rstrip().endswith(b"}"):
+            yield file, text + content.read(LARGEST)
+            return
+        lines = enumerate(chain([text], iter(lambda: content.readline(LARGEST), b"")), start=1)
+        yield from ((f"{file}:{number}", line) for number, line in lines if line.strip())
+
+
+def _read(text: bytes) -> Journal | TurnJournal | str:
+    try:
+        check_size(text)
+        document = orjson.loads(text)
+        kind = TurnJournal if isinstance(document, dict) and document.get("table") == TURN.name else Journal
+        return kind.from_document(document)
+    except Exception as error:  # a hostile document may break the reading code in any way
+        return str(error)
+
+
+def _of_database(url: str) -> Iterator[tuple[str, Journal | TurnJournal | str]]:
+    from rungwise.adapters.durable.listing import StoredCalls
+
+    found = (call for call in StoredCalls(url).all() if call.journal is not None or call.status == "broken")
+    yield from ((call.id, call.journal or str(call.cause)) for call in found)

@@ -1,0 +1,1 @@
+"""What many journals come to: counts in bounded memory, and a chart of them."""

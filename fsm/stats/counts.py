@@ -1,0 +1,109 @@
+"""Count journals by day and model, in bounded memory.
+
+A call counts for the model that it ended with, and a turn for that of its last call. An attempt, what came of it, its
+waits, tokens and cost count for the model that was asked. Times are rounded to two digits, so that few differ.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import Any, Final
+
+from attrs import define, field
+
+from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.journal.path import SENT, SKIPPED
+from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.values.label import label
+from rungwise.fsm.values.moments import LAST
+from rungwise.fsm.values.money import as_money
+
+NAMED: Final = ("outcomes", "turns", "rungs", "causes", "backends_reached", "backends_skipped")
+TIMED: Final = ("waits", "first_token", "seconds")
+AMOUNTS: Final = ("input_tokens", "output_tokens", "unpriced_replies")
+MOST: Final = 200_000  # counts that are kept apart: journals may come from anybody
+OTHERS: Final = ("-", "(others)")
+LARGEST_IN_JSON: Final = 2**63 - 1
+
+
+@define
+class Stats:
+    """Count calls and turns: how often a name or a time was seen, or an amount, by day (UTC) and model and by kind."""
+
+    counts: Counter[tuple[tuple[str, str], str, Any]] = field(factory=Counter)
+
+    def add(self, journal: Journal | TurnJournal) -> None:
+        """Count a call, or a turn with its calls."""
+        if isinstance(journal, TurnJournal):
+            groups = [self._add_call(call, call.started or journal.started) for call in journal.calls]
+            self._count(groups[-1] if groups else ("-", "-"), "turns", journal.outcome or "not ended")
+        else:
+            self._add_call(journal, journal.started)
+
+    def _add_call(self, journal: Journal, started: float | None) -> tuple[str, str]:
+        is_dated = started is not None and 0 <= started <= LAST
+        day = datetime.fromtimestamp(started or 0, UTC).date().isoformat() if is_dated else "-"
+        steps, links = journal.steps, {link.name: link for link in reversed(journal.setting.chain)}
+        groups = {name: (day, link.model or "-") for name, link in links.items()}
+        last = groups.get(steps[-1].backend if steps else "", (day, "-"))
+        self._count(last, "outcomes", journal.outcome or "not ended")
+        self._count(last, "seconds", steps[-1].at if steps else 0.0)
+        for step in steps:
+            group, prices = groups.get(step.backend, last), getattr(links.get(step.backend), "prices", None)
+            if step.event == SENT:
+                self._count(group, "rungs", step.source)
+                self._count(group, "backends_reached", step.backend)
+            if step.event in (SKIPPED, "found_open"):
+                self._count(group, "backends_skipped", step.backend)
+            if step.event not in (SENT, SKIPPED, "answered", "called_tools"):
+                self._count(group, "causes", f"{step.event} ({step.reason})" if step.reason else step.event)
+            if step.wait:
+                self._count(group, "waits", step.wait)
+                self._count(group, "amounts", "waited", round(step.wait * 1e6))
+            if step.first_token is not None:
+                self._count(group, "first_token", step.first_token)
+            if step.usage.total_tokens:
+                self._count(group, "amounts", "input_tokens", step.usage.input_tokens)
+                self._count(group, "amounts", "output_tokens", step.usage.output_tokens)
+                cost = ("unpriced_replies", 1) if prices is None else ("cost", price_of(step.usage, prices))
+                self._count(group, "amounts", *cost)
+        return last
+
+    def _count(self, group: tuple[str, str], kind: str, seen: str | float, number: int = 1) -> None:
+        name = label(seen) if isinstance(seen, str) else float(f"{round(seen, 6):.2g}")
+        if (group, kind, name) not in self.counts and len(self.counts) >= MOST:
+            group, name = OTHERS, name if kind not in NAMED else OTHERS[1]
+        self.counts[group, kind, name] += number
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return all counts as plain values."""
+        groups: defaultdict[Any, defaultdict[str, Counter[Any]]] = defaultdict(lambda: defaultdict(Counter))
+        for (group, kind, name), number in self.counts.items():
+            for counts in (groups[None], groups[group]):
+                counts[kind][name] += number
+        total = _summary(groups.pop(None, defaultdict(Counter)))
+        by_day = [{"day": day, "model": model, **_summary(each)} for (day, model), each in sorted(groups.items())]
+        return {"total": total, "groups": by_day}
+
+
+def _summary(counts: Mapping[str, Counter[Any]]) -> dict[str, Any]:
+    amounts = counts["amounts"]
+    return {
+        **{"calls": counts["outcomes"].total(), "attempts": counts["rungs"].total()},
+        **{kind: dict(counts[kind].most_common()) for kind in NAMED},
+        **{kind: _spread(counts[kind]) for kind in TIMED},
+        **{"waited": amounts["waited"] / 1e6, **{name: min(amounts[name], LARGEST_IN_JSON) for name in AMOUNTS}},
+        "cost": None if amounts["unpriced_replies"] and not amounts["cost"] else as_money(amounts["cost"]),
+    }
+
+
+def _spread(times: Counter[float]) -> dict[str, float | None]:
+    values, number = sorted(times), times.total()
+    ranks = [*accumulate(times[value] for value in values)]
+    p50, p95 = (values[bisect_left(ranks, share * number)] if values else None for share in (0.5, 0.95))
+    return {"count": number, "p50": p50, "p95": p95}
