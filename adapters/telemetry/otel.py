@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rungwise.adapters.client import Client
+from rungwise.fsm.call.run.recording import Observer
 from rungwise.fsm.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import TracerProvider
+try:
+    from opentelemetry.metrics import MeterProvider, get_meter
+    from opentelemetry.trace import TracerProvider, get_tracer
+except ModuleNotFoundError:
+    raise ConfigurationError("traces need OpenTelemetry: pip install 'rungwise[otel]'") from None
 
-    from rungwise.adapters.telemetry.tracing import Tracing
-    from rungwise.fsm.call.run.recording import Observer
+from rungwise.adapters.telemetry.meters import Meters
+from rungwise.adapters.telemetry.tracing import Tracing
 
 SCHEMA: Final = "https://opentelemetry.io/schemas/1.45.0"
 """The version of the conventions that GenAI's v0.1.0 rests on."""
@@ -32,18 +35,7 @@ def observer(
             `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` must agree (`true`, `SPAN_ONLY` or `SPAN_AND_EVENT`).
         tracer_provider, meter_provider: where they go; None for the global ones.
         also: another observer, which is called with each step as well.
-
-    Raises:
-        ConfigurationError: the extra `otel` is not installed.
     """
-    try:
-        from opentelemetry.metrics import get_meter
-        from opentelemetry.trace import get_tracer
-    except ModuleNotFoundError:
-        raise ConfigurationError("traces need OpenTelemetry: pip install 'rungwise[otel]'") from None
-    from rungwise.adapters.telemetry.meters import Meters
-    from rungwise.adapters.telemetry.tracing import Tracing
-
     tracer = get_tracer("rungwise", tracer_provider=tracer_provider, schema_url=SCHEMA)
     meter = get_meter("rungwise", meter_provider=meter_provider, schema_url=SCHEMA)
     return Tracing(tracer, Meters(meter), contents, also)
@@ -66,7 +58,7 @@ def instrument(
         contents, tracer_provider, meter_provider: see `observer`.
 
     Raises:
-        ConfigurationError: the extra `otel` is not installed, or this is no client.
+        ConfigurationError: this is no client.
     """
     if not isinstance(client, Client):
         raise ConfigurationError(f"client must be a Client, not {type(client).__name__}")

@@ -14,7 +14,20 @@ from typing import Any, Final
 
 from attrs import define, field
 from opentelemetry.context import Context, attach
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.metrics import NoOpMeter
+from opentelemetry.trace import (
+    NoOpTracer,
+    ProxyTracer,
+    ProxyTracerProvider,
+    Span,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    get_current_span,
+    get_tracer_provider,
+    set_span_in_context,
+)
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from rungwise.adapters.telemetry.meters import Meters
@@ -63,10 +76,20 @@ class Tracing:
         if self.also is not None:
             self.also(step)
 
-    def watch(self, run: Call | Turn) -> Observer:
-        """Return the observer of a call or a turn."""
+    def watch(self, run: Call | Turn) -> Observer | None:
+        """Return the observer of a call or a turn; none of ours where nobody records and no trace is continued."""
         also = self.also and observer_of(self.also, run)
+        if self.is_off and not get_current_span().get_span_context().is_valid:
+            return also
         return TracedTurn(self, also, run) if isinstance(run, Turn) else TracedCall(self, also, run)
+
+    @property
+    def is_off(self) -> bool:
+        """Tell whether there is no SDK that records anything."""
+        tracer, meter = self.tracer, self.meters.meter
+        is_unset = isinstance(tracer, ProxyTracer) and isinstance(get_tracer_provider(), ProxyTracerProvider)
+        has_meter = not isinstance(meter, NoOpMeter) and getattr(meter, "_real_meter", meter) is not None
+        return not has_meter and (is_unset or isinstance(tracer, NoOpTracer))
 
     @property
     def may_quote(self) -> bool:
@@ -136,8 +159,8 @@ class TracedCall(TracedRun):
     def headers(self) -> Mapping[str, str]:
         """Return the headers that let the server continue the trace of the attempt in flight."""
         carrier: dict[str, str] = {}
-        if self._attempt is not None:
-            _TRACEPARENT.inject(carrier, set_span_in_context(self._attempt))
+        if (span := self._attempt or self._span) is not None and span.get_span_context().is_valid:
+            _TRACEPARENT.inject(carrier, set_span_in_context(span))
         return carrier
 
     def _take(self, step: Step) -> None:
@@ -146,16 +169,21 @@ class TracedCall(TracedRun):
             span.add_event("rungwise.skipped", _known(backend=step.backend, why=step.note))
             return
         if step.event == "sent":
-            self._send(step)
+            self._sent_at = step.at
+            if span.is_recording():
+                self._send(step)
             return
+        if step.first_token is not None and self._first is None:
+            self._first = self._sent_at + step.first_token
         if self._attempt is not None:
             self._receive(step, self._attempt)
         if not self.call.is_over:
             self.tracing.meters.took(step)
-        self._wait = step.wait
-        row = f"{step.source} --{step.event}{f' [{step.guard}]' if step.guard else ''}--> {step.target}"
-        told = _known(event=step.event, guard=step.guard, rung=step.target, wait=step.wait, backend=step.backend)
-        span.add_event("rungwise.rung", {**told, "rungwise.row": row})
+        if span.is_recording():
+            self._wait = step.wait
+            row = f"{step.source} --{step.event}{f' [{step.guard}]' if step.guard else ''}--> {step.target}"
+            told = _known(event=step.event, guard=step.guard, rung=step.target, wait=step.wait, backend=step.backend)
+            span.add_event("rungwise.rung", {**told, "rungwise.row": row})
         if self.call.is_over:
             self._end(span)
 
@@ -178,20 +206,17 @@ class TracedCall(TracedRun):
         if step.attempts > 1:
             attributes["http.request.resend_count"] = step.attempts - 1
         self._attempt = self.tracing.tracer.start_span("attempt", self.within, SpanKind.CLIENT, attributes)
-        self._sent_at = step.at
 
     def _receive(self, step: Step, attempt: Span) -> None:
         """End an attempt, and say why it was left."""
-        last = self.call.last
+        last = None if step.event == "cancelled" else self.call.last
         is_failure = last is not None and last.failure is not None
-        status = step.status if is_failure or step.event == "cancelled" else 200
+        status = 200 if last is not None and not is_failure else step.status
         attributes = _known(event=step.event, reason=step.reason, code=step.code) | of_usage(step.usage)
         if status is not None:
             attributes["http.response.status_code"] = status
         if step.first_token is not None:
             attributes["gen_ai.response.time_to_first_chunk"] = step.first_token
-            if self._first is None:
-                self._first = self._sent_at + step.first_token
         if not self.call.is_over and "added_text" not in step.facts:
             attributes["rungwise.discarded_tokens"] = step.usage.output_tokens
         if is_failure:
@@ -203,17 +228,18 @@ class TracedCall(TracedRun):
 
     def _end(self, span: Span) -> None:
         result = self.call.result
-        attributes = of_result(result)
+        attributes = {**self._attributes, **of_result(result)}
         if self._first is not None and self.call.is_streaming:
             attributes["gen_ai.response.time_to_first_chunk"] = self._first
         if self.tracing.may_quote:
             attributes["gen_ai.output.messages"] = output_of(result)
         if not result.is_success:
             span.set_status(Status(StatusCode.ERROR))
-        span.set_attributes(attributes)
+        if span.is_recording():
+            span.set_attributes(attributes)
         span.end()
         first = self._first if self.call.is_streaming else None
-        self.tracing.meters.ended(result, {**self._attributes, **attributes}, first)
+        self.tracing.meters.ended(result, attributes, first)
 
 
 @define(eq=False)

@@ -17,6 +17,7 @@ import pytest
 
 import rungwise
 import rungwise.core
+import rungwise.otel
 import rungwise.testing
 from support.imports import MODULES, ROOT, Import, imports_in, in_circles
 
@@ -244,7 +245,7 @@ def test_a_client_loads_no_more_than_its_own_protocol_needs() -> None:
 def public_callables() -> dict[str, Any]:
     """Return every public function, class and method, but for what attrs generates."""
     found: dict[str, Any] = {}
-    for module in (rungwise, rungwise.core, rungwise.testing):
+    for module in (rungwise, rungwise.core, rungwise.otel, rungwise.testing):
         for name in module.__all__:
             value = getattr(module, name)
             if not inspect.isclass(value):

@@ -24,9 +24,9 @@ def silent(step: Step) -> None:
     """Tell nobody, not even the log: the observer of what has happened before, or never happens."""
 
 
-def observer_of(observer: Observer, run: Any) -> Observer:
+def observer_of(observer: Observer, run: Any) -> Observer | None:
     """Return the observer of a call or a turn: one that has a method `watch` makes one for each."""
-    watch: Callable[[Any], Observer] | None = getattr(observer, "watch", None)
+    watch: Callable[[Any], Observer | None] | None = getattr(observer, "watch", None)
     return observer if watch is None else watch(run)
 
 
