@@ -87,7 +87,6 @@ TURNS: Final[tuple[Scenario, ...]] = (
     ),
 )
 
-
 WEATHER_TOOL: Final[Mapping[str, Any]] = {
     "type": "function",
     "function": {

@@ -56,9 +56,7 @@ class Screen:
         self.arrow, self.bar = ("→", "│") if speaks_unicode else ("->", "|")
         self._labelled = False
         self._column = 0
-        self._live = ""
-        self._gap = ""
-        self._word = ""
+        self._live = self._gap = self._word = ""
 
     def print(self, text: str | Text = "", style: str = "", *, end: str = "\n") -> None:
         """Write text as it is."""

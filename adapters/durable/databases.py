@@ -1,12 +1,33 @@
-"""The URL of a database of durable calls: a file of SQLite, or Postgres."""
+"""A database of durable calls, a file of SQLite or Postgres: its URL, and which processes that use it are alive.
+
+Each process holds a lock on a name of its own. The operating system frees that of a file, and Postgres that of a
+session, however the process ends. So whoever gets the lock of another knows that its owner is dead, and no clocks need
+agree.
+"""
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from attrs import define, field
+
 from rungwise.fsm.errors import ConfigurationError
+
+KEEPALIVE: Final = ("tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3")
+"""After 25 seconds without a sign of life, Postgres ends the session of a machine that is lost."""
+
+_LOCK: Final = "hashtextextended(%s, 7204115)"
+"""The number of the lock of a name: any seed, so that it meets no lock of somebody else."""
 
 
 def need_dbos() -> None:
@@ -37,3 +58,114 @@ def check_exists(url: str) -> None:
     """Raise a ConfigurationError if the file of a database is not there; reading it would make an empty one."""
     if not is_postgres(url) and not path_of_file(url).is_file():
         raise ConfigurationError(f"database: there is no file {path_of_file(url)}")
+
+
+def new_name() -> str:
+    """Return a name that no other process has."""
+    host = "".join(letter for letter in socket.gethostname() if letter.isalnum() or letter == "-")[:40]
+    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+class Owners(ABC):
+    """Hold the lock of this process, and tell which others are dead."""
+
+    @abstractmethod
+    def hold(self, name: str) -> None:
+        """Take the lock of this process, or take it again if it was lost."""
+
+    @contextmanager
+    def seized(self, name: str) -> Iterator[bool]:
+        """Tell whether the owner of a name is dead; until the block ends, nobody else is told so."""
+        free = self._seize(name)
+        try:
+            yield free is not None
+        finally:
+            if free is not None:
+                free()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the lock back."""
+
+    @abstractmethod
+    def _seize(self, name: str) -> Callable[[], object] | None:
+        """Take the lock of a name, and return what frees it; None if its owner holds it."""
+
+
+@define(eq=False)
+class FileOwners(Owners):
+    """Lock files in a folder beside a database of SQLite."""
+
+    folder: Path
+    _own: Any = field(default=None, init=False)
+
+    def hold(self, name: str) -> None:
+        """Take the lock of this process."""
+        if self._own is None:
+            self.folder.mkdir(exist_ok=True)
+            self._own = self._lock(name)
+            self._own.acquire(blocking=False)
+
+    def close(self) -> None:
+        """Give the lock back."""
+        if self._own is not None:
+            self._free(self._own)
+            self._own = None
+
+    def _seize(self, name: str) -> Callable[[], object] | None:
+        from filelock import Timeout
+
+        lock = self._lock(name)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            return None
+        return partial(self._free, lock)
+
+    def _lock(self, name: str) -> Any:
+        from filelock import FileLock
+
+        return FileLock(self.folder / Path(name).name, thread_local=False)
+
+    def _free(self, lock: Any) -> None:
+        lock.release()
+        with suppress(OSError):  # another process looks at it, too
+            Path(lock.lock_file).unlink()
+        with suppress(OSError):  # others are alive
+            self.folder.rmdir()
+
+
+@define(eq=False)
+class PostgresOwners(Owners):
+    """Hold advisory locks in a session of Postgres."""
+
+    url: str
+    _session: Any = field(default=None, init=False)
+
+    def hold(self, name: str) -> None:
+        """Take the lock of this process, or take it again in a new session."""
+        import psycopg
+
+        try:
+            if self._session is not None:
+                self._session.execute("SELECT 1")
+                return
+        except psycopg.Error:
+            self.close()
+        self._session = psycopg.connect(self.url, autocommit=True)
+        for each in KEEPALIVE:
+            self._session.execute(f"SET {each}")
+        self._session.execute(f"SELECT pg_advisory_lock({_LOCK})", [name])
+
+    def close(self) -> None:
+        """Give the lock back."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _seize(self, name: str) -> Callable[[], object] | None:
+        is_dead = self._ask("pg_try_advisory_lock", name)
+        return partial(self._ask, "pg_advisory_unlock", name) if is_dead else None
+
+    def _ask(self, function: str, name: str) -> bool:
+        return bool(self._session.execute(f"SELECT {function}({_LOCK})", [name]).fetchone()[0])

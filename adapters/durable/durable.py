@@ -6,7 +6,7 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import anyio.to_thread
 import orjson
@@ -17,17 +17,7 @@ from rungwise.adapters.durable.databases import need_dbos
 from rungwise.adapters.durable.engine import HOME, WORKFLOW, Engine
 from rungwise.adapters.durable.forms import Plain
 from rungwise.adapters.durable.handle import FINE, STATUS, UNFINISHED, Handle
-from rungwise.adapters.durable.work import (
-    CHANGED,
-    SAVE,
-    digest_of,
-    is_same_setting,
-    policy_of,
-    prepared,
-    run_work,
-    setting_of,
-    work_of,
-)
+from rungwise.adapters.durable.work import CHANGED, digest_of, is_same_setting, prepared, run_work, setting_of, work_of
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, hide_headers, request_of
 from rungwise.adapters.turn.options import OF_TURNS, TurnOptions
@@ -40,6 +30,12 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.record import json_of
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.values.label import short
+
+if TYPE_CHECKING:
+    from dbos import StepOptions
+
+SAVE: Final[StepOptions] = {"name": "save"}
+"""The step that writes what is new of a call."""
 
 LONGEST_ID: Final = 200
 """Characters of an id."""
@@ -74,7 +70,17 @@ class Durable:
         self._running: dict[str, Cancellation] = {}
         self._budgets = DatabaseBudgets(database or "")
         self._within: dict[str, SharedBudget | None] = {json_of([]): None}  # those that calls here draw on
-        _open(self)
+        need_dbos()
+        with _lock:
+            if _current:
+                raise ConfigurationError("a process has one Durable at a time: close the other one first")
+            _workflow()
+            _current.append(self)
+            try:
+                self._engine.open()
+            except BaseException:
+                _current.clear()
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -83,13 +89,7 @@ class Durable:
         self.close()
 
     def call(
-        self,
-        id: str,
-        messages: Messages,
-        *,
-        returns: Any = None,
-        restart: bool = False,
-        **options: Unpack[CallOptions],
+        self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[CallOptions]
     ) -> Result:
         """Run a call once for an id, and return its result; the same id returns the same result.
 
@@ -108,35 +108,21 @@ class Durable:
         return self.start(id, messages, returns=returns, restart=restart, **options).result()
 
     async def acall(
-        self,
-        id: str,
-        messages: Messages,
-        *,
-        returns: Any = None,
-        restart: bool = False,
-        **options: Unpack[CallOptions],
+        self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[CallOptions]
     ) -> Result:
         """Run a call asynchronously; takes and raises what `call` does."""
         run = partial(self.call, id, messages, returns=returns, restart=restart, **options)
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
 
     def start(
-        self,
-        id: str,
-        messages: Messages,
-        *,
-        returns: Any = None,
-        restart: bool = False,
-        **options: Unpack[CallOptions],
+        self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[CallOptions]
     ) -> Handle[Result]:
         """Start a call and return at once; takes what `call` does.
 
         Raises:
             ConfigurationError: another request has this id, or something cannot be stored.
         """
-        hide_headers(options)
-        request = request_of(messages, options, OF_CALLS)
-        return self._engine.run(partial(self._begin, id, request, options, returns, restart=restart))
+        return self._start(id, messages, options, OF_CALLS, returns, restart=restart)
 
     def stream(
         self,
@@ -154,18 +140,10 @@ class Durable:
         beginning, or from any `offset`, the number of events that you have. `handle(id).stream(offset)` reads it in
         another process. Takes and raises what `call` does; an error comes after the last event.
         """
-        hide_headers(options)
-        request, settings = request_of(messages, options, OF_CALLS), {"restart": restart, "is_streaming": True}
-        return self._engine.run(partial(self._begin, id, request, options, returns, **settings)).stream(offset)
+        return self._start(id, messages, options, OF_CALLS, returns, restart=restart, is_streaming=True).stream(offset)
 
     def turn(
-        self,
-        id: str,
-        messages: Messages,
-        *,
-        returns: Any = None,
-        restart: bool = False,
-        **options: Unpack[TurnOptions],
+        self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[TurnOptions]
     ) -> TurnResult:
         """Run a turn once for an id, and return its result; the same id returns the same result.
 
@@ -185,22 +163,14 @@ class Durable:
         return self.start_turn(id, messages, returns=returns, restart=restart, **options).result()
 
     def start_turn(
-        self,
-        id: str,
-        messages: Messages,
-        *,
-        returns: Any = None,
-        restart: bool = False,
-        **options: Unpack[TurnOptions],
+        self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[TurnOptions]
     ) -> Handle[TurnResult]:
         """Start a turn and return at once; takes what `turn` does.
 
         Raises:
             ConfigurationError: another request has this id, or something cannot be stored.
         """
-        hide_headers(options)
-        request = request_of(messages, options, OF_TURNS)
-        return self._engine.run(partial(self._begin, id, request, options, returns, restart=restart, is_turn=True))
+        return self._start(id, messages, options, OF_TURNS, returns, restart=restart, is_turn=True)
 
     def handle(self, id: str, *, returns: Any = None) -> Handle[Any]:
         """Return the handle of a call or a turn that was started before, here or elsewhere.
@@ -214,9 +184,19 @@ class Durable:
 
     def close(self) -> None:
         """End what runs here, and leave it to the next process."""
-        if _forget(self):
-            self._engine.close()
-            self._budgets.close()
+        with _lock:
+            if self not in _current:
+                return
+            _current.remove(self)
+        self._engine.close()
+        self._budgets.close()
+
+    def _start(
+        self, id: str, messages: Messages, options: Any, own: frozenset[str], returns: Any, **settings: bool
+    ) -> Handle[Any]:
+        hide_headers(options)
+        request = request_of(messages, options, own)
+        return self._engine.run(partial(self._begin, id, request, options, returns, **settings))
 
     async def _begin(
         self,
@@ -239,7 +219,9 @@ class Durable:
         """
         from dbos import DBOS, SetWorkflowAttributes, SetWorkflowID
 
-        _check_id(id)
+        if not isinstance(id, str) or not id.strip() or len(id) > LONGEST_ID:
+            what = f"a text of 1 to {LONGEST_ID} characters"
+            raise ConfigurationError(f"the id of a call must be {what}, not {short(id)}")
         work = self._work(request, options, returns, is_turn=is_turn, is_streaming=is_streaming)
         known, status = await self._known(id)
         if known is not None:
@@ -276,8 +258,7 @@ class Durable:
         moment = None if deadline is None else deadlines.wall_clock() + (deadline - deadlines.clock())
         work = work_of(self._client, request, options, returns, moment, is_turn=is_turn)
         work |= {"within": levels, "is_streaming": is_streaming}
-        # This says what does not fit.
-        prepared(self._client, work, policy_of(self._client, work), [], None, options.get("within"))
+        prepared(self._client, work, options.get("within"))  # which says what does not fit
         return work
 
     async def _spent(self, id: str, known: Plain) -> Mapping[str, float]:
@@ -349,28 +330,6 @@ _current: list[Durable] = []
 _lock = threading.Lock()
 
 
-def _open(durable: Durable) -> None:
-    need_dbos()
-    with _lock:
-        if _current:
-            raise ConfigurationError("a process has one Durable at a time: close the other one first")
-        _workflow()
-        _current.append(durable)
-        try:
-            durable._engine.open()
-        except BaseException:
-            _current.clear()
-            raise
-
-
-def _forget(durable: Durable) -> bool:
-    with _lock:
-        if durable not in _current:
-            return False
-        _current.remove(durable)
-        return True
-
-
 def _workflow() -> Any:
     """Return the workflow of calls, which DBOS learns of once in a process."""
     global _registered
@@ -392,8 +351,3 @@ async def _run_call(work: str) -> str:
 
 async def _never() -> str:
     raise AssertionError("a recorded step ran again")
-
-
-def _check_id(id: object) -> None:
-    if not isinstance(id, str) or not id.strip() or len(id) > LONGEST_ID:
-        raise ConfigurationError(f"the id of a call must be a text of 1 to {LONGEST_ID} characters, not {short(id)}")

@@ -1,7 +1,7 @@
 """DBOS in this process: one instance, in an event loop of its own, that takes on what dead processes have left.
 
 Recovery is DBOS's own only for the same executor. So each process is an executor of its own and holds a lock on its
-name (`owners.py`); the others look at the locks of those that own unfinished calls, and put what a dead one has left
+name (`databases.py`); the others look at the locks of those that own unfinished calls, and put what a dead one has left
 into the queue.
 """
 
@@ -18,8 +18,7 @@ import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from attrs import define, field
 
-from rungwise.adapters.durable.databases import is_postgres, path_of_file
-from rungwise.adapters.durable.owners import FileOwners, Owners, PostgresOwners, new_name
+from rungwise.adapters.durable.databases import FileOwners, Owners, PostgresOwners, is_postgres, new_name, path_of_file
 from rungwise.fsm.errors import ConfigurationError, RungwiseError
 from rungwise.fsm.values.label import label
 

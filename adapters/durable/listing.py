@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -70,13 +71,8 @@ class StoredCalls:
 
     def newest(self, most: int, *, only_failed: bool = False) -> Sequence[StoredCall]:
         """Return the newest calls."""
-        found = []
-        for call in self.all(sort_desc=True):
-            if not only_failed or call.status not in (*UNFINISHED, *FINE):
-                found.append(call)
-                if len(found) == most:
-                    break
-        return found
+        others = (*UNFINISHED, *FINE) if only_failed else ()
+        return list(islice((call for call in self.all(sort_desc=True) if call.status not in others), most))
 
     @staticmethod
     def table(calls: Iterable[StoredCall]) -> Iterator[str]:

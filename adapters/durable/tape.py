@@ -91,17 +91,7 @@ class Recorded(ABC):
 class RecordedCall(Recorded, Call):
     """A call that records what it is told. The arguments are those of `Call`."""
 
-    __slots__ = (
-        "_decided",
-        "_draws",
-        "_held",
-        "_is_restored",
-        "_jitter_of_driver",
-        "_retold",
-        "_waiting",
-        "heard",
-        "tape",
-    )
+    __slots__ = ("_decided", "_draws", "_held", "_is_restored", "_own_jitter", "_retold", "_waiting", "heard", "tape")
 
     def __init__(self, request: Request, *args: Any, jitter: Callable[[], float], **kwargs: Any) -> None:
         self.tape: list[Entry] = []
@@ -109,7 +99,7 @@ class RecordedCall(Recorded, Call):
         self._waiting: Send | None = None  # what it waits to send, once it was restored
         self._draws: list[float] = []  # those of the last reply
         self._held: tuple[str, ...] = ()  # the facts that held then
-        self._jitter_of_driver = jitter
+        self._own_jitter = jitter
         self._retold: Entry | None = None  # the entry that the call is being told again
         self.heard: list[Text | Reasoning] = []  # of the attempt in flight, if the call streams
         self._decided = 0  # how many of its steps are on the tape, for what a shared budget has decided
@@ -244,7 +234,7 @@ class RecordedCall(Recorded, Call):
         if self._retold is not None:
             number: float = self._retold["draws"].pop(0)
             return number
-        self._draws.append(self._jitter_of_driver())
+        self._draws.append(self._own_jitter())
         return self._draws[-1]
 
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
@@ -277,15 +267,12 @@ class RecordedCall(Recorded, Call):
             super().cancel(now, None if entry["reply"] is None else read_reply(entry["reply"]))  # type: ignore[arg-type]
             self._waiting = None
         else:
-            self._waiting = self._receive_again(entry)
-
-    def _receive_again(self, entry: Entry) -> Send | None:
-        self.journal.first_token = entry.get("first")
-        self._retold, self.heard = {"facts": entry["facts"], "draws": [*entry["draws"]]}, []
-        try:
-            return super().receive(read_reply(entry["reply"]), entry["now"], read_finding(entry["finding"]))
-        finally:
-            self._retold = None
+            self.journal.first_token = entry.get("first")
+            self._retold, self.heard = {"facts": entry["facts"], "draws": [*entry["draws"]]}, []
+            try:
+                self._waiting = super().receive(read_reply(entry["reply"]), now, read_finding(entry["finding"]))
+            finally:
+                self._retold = None
 
 
 def _sent(send: Send | None) -> Any:

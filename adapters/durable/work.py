@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -13,15 +14,13 @@ import orjson
 from attrs import evolve, frozen
 from pydantic import TypeAdapter
 
-from rungwise.adapters.durable.driver import DurableDriver, DurableTurnDriver
+from rungwise.adapters.durable.driver import DurableDriver, DurableTurnDriver, Saver
 from rungwise.adapters.durable.forms import Plain, plain_request, plain_result, plain_turn_result, read_request
-from rungwise.adapters.durable.paths import at_path, found, path_of, plain_path
-from rungwise.adapters.durable.saving import Saver
 from rungwise.adapters.durable.tape import Entry, RecordedCall
 from rungwise.adapters.durable.turn_tape import RecordedTurn
-from rungwise.adapters.durable.turns import asked_of_turn, new_turn
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.stores.sharing import Shared
+from rungwise.adapters.turn.options import Planned
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, Timeouts
@@ -32,14 +31,17 @@ from rungwise.fsm.journal.record import json_of
 from rungwise.fsm.schemas.returns import returns_of
 from rungwise.fsm.turn.journal import read_turn_policy
 from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.tools import Tool, Toolbox
+from rungwise.fsm.values.frozen_map import thawed
 
 if TYPE_CHECKING:
-    from dbos import StepOptions
-
     from rungwise.adapters.client import Client
 
-SAVE: Final[StepOptions] = {"name": "save"}
-"""The step that writes what is new of a call."""
+PATH: Final = "import path"
+"""The one member of what stands for a function or class, by which another process finds it."""
+
+FUNCTIONS: Final = ("executor", "compactor")
+"""The options of a turn that are functions."""
 
 
 def digest_of(plain: Any) -> str:
@@ -49,13 +51,7 @@ def digest_of(plain: Any) -> str:
 
 
 def work_of(
-    client: Client,
-    request: Request,
-    options: Mapping[str, Any],
-    returns: Any,
-    deadline: float | None,
-    *,
-    is_turn: bool = False,
+    client: Client, request: Request, options: Mapping[str, Any], returns: Any, deadline: float | None, *, is_turn: bool
 ) -> Plain:
     """Return what a call or a turn is, as plain data for a database.
 
@@ -156,7 +152,7 @@ async def run_work(
         return None if work["deadline"] is None else now() + (work["deadline"] - wall())
 
     policy = evolve(policy, budget=left_of(policy.budget, work.get("spent", {})))
-    run = prepared(client, work, policy, tape, deadline(), within)
+    run = prepared(client, work, within, policy, tape, deadline())
     if tape:
         run.recorded.restore(tape)
         if isinstance(run.recorded, RecordedCall) and within is not None:
@@ -187,12 +183,13 @@ class Prepared:
 def prepared(
     client: Client,
     work: Plain,
-    policy: Policy | TurnPolicy,
-    tape: list[Entry],
-    deadline: float | None,
     within: SharedBudget | None,
+    policy: Policy | TurnPolicy | None = None,
+    tape: Sequence[Entry] = (),
+    deadline: float | None = None,
 ) -> Prepared:
     """Return a call or a turn that has not begun, with the arguments that it had if it is on a tape."""
+    policy = policy or policy_of(client, work)
     asked, request = work["asked"], read_request(work["asked"]["request"])
     settings: Plain = {
         "verdict": [found(path, "the verdict") for path in asked["verdicts"]] or None,
@@ -251,3 +248,89 @@ def _plain_returns(returns: Any) -> Any:
     with suppress(ConfigurationError):
         return plain_path(returns, "returns")
     return TypeAdapter(returns).json_schema()
+
+
+def asked_of_turn(options: Mapping[str, Any]) -> Plain:
+    """Return the options that only a turn has, as plain data.
+
+    Raises:
+        ConfigurationError: one is malformed, or a function cannot be imported by another process.
+    """
+    tools, approvals = options.get("tools"), options.get("approvals")
+    functions = {name: options[name] for name in FUNCTIONS if options.get(name) is not None}
+    if tools is not None:
+        tools = [_plain_tool(tool) for tool in Toolbox.of(tools, options.get("executor")).tools.values()]
+    return {
+        "tools": tools,
+        "approvals": None if approvals is None else dict(approvals),
+        **{name: path_of(function, f"the {name} of a durable turn") for name, function in functions.items()},
+    }
+
+
+def new_turn(client: Client, asked: Plain, request: Request, policy: TurnPolicy, **settings: Any) -> Planned:
+    """Return a turn that has not begun.
+
+    Arguments:
+        asked: as `asked_of_turn` wrote it.
+        settings: other arguments of the turn.
+
+    Raises:
+        ConfigurationError: something does not fit, or a function cannot be found.
+    """
+    options: Any = {name: found(asked[name], f"the {name}") for name in FUNCTIONS if name in asked}
+    if asked["tools"] is not None:
+        options["tools"] = [
+            Tool(**{name: at_path(value, f"the {name} of a tool") for name, value in plain.items()})
+            for plain in asked["tools"]
+        ]
+    options |= {"policy": policy, "approvals": asked["approvals"], "verdict": settings.pop("verdict")}
+    settings = {**client._options, **settings}
+    return Planned.of(request, options, client.chain, client.policy, client._compactor, RecordedTurn, **settings)
+
+
+def _plain_tool(tool: Tool) -> Plain:
+    values = {each.name: getattr(tool, each.name) for each in attrs.fields(Tool) if each.init}
+    for name in ("function", "needs_approval"):
+        if callable(values[name]):
+            values[name] = plain_path(values[name], f"the {name} of the tool {tool.name!r} of a durable turn")
+    return {name: thawed(value) for name, value in values.items()}
+
+
+def path_of(value: Any, what: str) -> str:
+    """Return the import path of a function or class.
+
+    Raises:
+        ConfigurationError: it has none.
+    """
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+    if module in (None, "__main__") or not name or "<" in name or found(f"{module}:{name}", what) is not value:
+        raise ConfigurationError(
+            f"{what} must stand at the top of a module that can be imported: another process may have to find it"
+        )
+    return f"{module}:{name}"
+
+
+def found(path: str, what: str) -> Any:
+    """Return what stands at an import path.
+
+    Raises:
+        ConfigurationError: nothing does.
+    """
+    module, _, name = path.partition(":")
+    try:
+        value: Any = import_module(module)
+        for part in name.split("."):
+            value = getattr(value, part)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"{what} {path!r} cannot be imported: {error}") from None
+    return value
+
+
+def plain_path(value: Any, what: str) -> dict[str, str]:
+    """Return what stands for a function or class; raises what `path_of` does."""
+    return {PATH: path_of(value, what)}
+
+
+def at_path(plain: Any, what: str) -> Any:
+    """Return what `plain_path` stands for, and anything else unchanged; raises what `found` does."""
+    return found(plain[PATH], what) if isinstance(plain, Mapping) and PATH in plain else plain

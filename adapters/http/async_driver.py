@@ -36,8 +36,7 @@ AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMe
 class AsyncDriver(Driver):
     """Run calls over HTTP in an event loop; the arguments are those of `SyncDriver`, and `found` calls verdicts.
 
-    If its task is cancelled, the call ends: the connection is closed, the journal says `cancelled`, and the exception
-    carries the result in its `result` attribute.
+    If its task is cancelled, the call ends as `cancelled`, and the exception carries its result in `error.result`.
     """
 
     http: OwnAsyncHttp | BorrowedAsyncHttp

@@ -44,8 +44,8 @@ class Abandoned(Exception):
 class Progress:
     """Follow an attempt through the events of httpcore: which socket it uses, and whether it has begun to send.
 
-    `connects_by` is when names, addresses and TLS together must have led to a connection, infinity while the client is
-    not connecting; its own timeout counts each alone, and ends no lookup. `has_changed` is called when it changes.
+    `connects_by` is when names, addresses and TLS must have led to a connection, infinity while the client does not
+    connect: its own timeout counts each alone, and ends no lookup. `has_changed` is called when it changes.
     """
 
     def __init__(self, limits: AttemptLimits, has_changed: Callable[[], object] = lambda: None) -> None:
@@ -112,8 +112,7 @@ class Progress:
     def as_stale(self, error: BaseException) -> BaseException:
         """Return a `StaleConnection` if the server had closed a connection that the client reused, else the error.
 
-        A client cannot be told to avoid such connections. So only the first of several in a row counts as stale; the
-        next attempts wait as usual.
+        A client cannot be told to avoid these. So only the first of several in a row is stale; others wait as usual.
         """
         kind = type(error).__name__
         broke = kind in ("ReadError", "WriteError") or (kind == "RemoteProtocolError" and str(error) == _UNANSWERED)
@@ -154,10 +153,9 @@ class AsyncHttpClient(_BuildsRequests, Protocol):
 
 
 def _no_redirects(http: Any) -> dict[str, bool]:
-    """Return the option that forbids redirects, which might lead to another host.
+    """Return the option that forbids redirects, if `send` takes it: to another host, httpx drops no key but a bearer's.
 
-    httpx drops `authorization` when it follows one, but no other header with a key. Every client whose `send` accepts
-    the option gets it: one that wraps another does not show what that does by default.
+    Whatever the client's default is: one that wraps another does not show it.
     """
     try:
         taken = inspect.signature(http.send).parameters.values()

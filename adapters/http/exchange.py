@@ -41,11 +41,9 @@ OVERHEAD: Final = 16
 """How many times the largest reply a stream may have: each piece of text comes in some hundred bytes of framing."""
 
 CLOCK_SKEW: Final = 5.0
-"""Seconds by which our own clock may be wrong when it stands in for a server's.
+"""Seconds by which our own clock may be wrong when it stands in for a server's: one that has just woken is by a few.
 
-A synchronized machine is wrong by far less than a second; one that has just woken, by a few. So a date without a
-server's clock counts from this much earlier: a clock that is ahead does not end a wait too soon. A clock that is wrong
-by more makes a wait longer than requested, or skips it, but never exceeds what the policy allows.
+A date without a server's clock counts from this much earlier, so that a clock that is ahead ends no wait too soon.
 """
 
 STREAM_TYPES: Final = ("text/event-stream", "application/x-ndjson")
@@ -97,11 +95,6 @@ def _date_at(second: int) -> str:
     return formatdate(second, usegmt=True)
 
 
-def _is_of_reading(error: Exception) -> bool:
-    """Tell whether a client of the caller's reached its own read timeout before ours."""
-    return any(kind.__name__ == "ReadTimeout" for kind in type(error).__mro__)
-
-
 @define(eq=False)
 class Exchange:
     """Follow one attempt from its first byte to its reply."""
@@ -140,10 +133,8 @@ class Exchange:
         request = (self.keyed or self.backend).encode(send, stream=self.is_streaming)
         headers = asking(request.headers)
         if self.own_headers:
-            headers = SecretMap(
-                {name: headers[name] for name in headers if name.lower() not in self.own_headers},
-                self.own_headers,
-            )
+            others = {name: headers[name] for name in headers if name.lower() not in self.own_headers}
+            headers = SecretMap(others, self.own_headers)
         return HttpRequest(request.url, headers, request.body, request.method)
 
     def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
@@ -173,10 +164,9 @@ class Exchange:
             self.limits.ignore_silence()
 
     def feed(self, data: bytes) -> Iterable[list[Text | Reasoning]]:
-        """Take bytes of the body and return their deltas.
+        """Take bytes of the body and return their deltas, in several lists: a few bytes may unpack to many deltas.
 
-        They come in several lists, so that a driver can check for a cancellation in between: a few bytes may unpack to
-        many.
+        A driver checks for a cancellation in between.
         """
         if self._decode is plain and len(data) <= self._room:
             return (self._take(data),)
@@ -260,10 +250,12 @@ class Exchange:
         drop_frames(error, self._outer)
         with suppress(Exception):
             error.request.headers.clear()  # type: ignore[attr-defined] # httpx keeps the whole request on its errors
+        # A client of the caller's may reach its own read timeout before ours.
+        is_unread = any(kind.__name__ == "ReadTimeout" for kind in type(error).__mro__)
         # A socket that was shut down because the time was up reports a broken connection.
         if self.limits.is_over:
             self._failure = Failure("timeout", exception=error)
-        elif self.limits.is_silent or (self.limits.silent_at != math.inf and _is_of_reading(error)):
+        elif self.limits.is_silent or (is_unread and self.limits.silent_at != math.inf):
             self._fall_silent(error)
         else:
             self._failure = failure

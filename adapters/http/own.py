@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import ssl
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
@@ -23,7 +22,7 @@ from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedAsyncResp
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import Connection, Origin, StaleConnection, read_headers
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.http.pool import Pool
+from rungwise.adapters.http.pool import Pool, Waiter
 from rungwise.adapters.http.sockets import connect
 from rungwise.adapters.http.waiting import Bell, Mailbox, Nothing, Operation, arun, check, run
 from rungwise.adapters.wires.backend import HttpRequest
@@ -95,8 +94,7 @@ def target_of(url: str) -> _Target:
 def _for_proxies() -> dict[str, Any]:
     """Return the options for httpx: no reply leaves anything behind for the next request."""
     cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # accepts none: the callers may be many people
-    headers = {"user-agent": HEADERS["user-agent"]}
-    return {"timeout": None, "limits": _UNKEPT, "headers": headers, "cookies": cookies}
+    return {"timeout": None, "limits": _UNKEPT, "headers": {"user-agent": HEADERS["user-agent"]}, "cookies": cookies}
 
 
 class _PooledHttp:
@@ -148,10 +146,10 @@ class _PooledHttp:
         return connection, head
 
 
-class _Holder(ABC):
+class _Holder(Waiter):
     """Hold a place in a `with` block."""
 
-    __slots__ = ("_cancellation", "_pool", "_seconds", "has_place")
+    __slots__ = ("_cancellation", "_pool", "_seconds")
 
     def __init__(self, pool: Pool, seconds: float | None, cancellation: Cancellation) -> None:
         self.has_place = False
@@ -160,14 +158,8 @@ class _Holder(ABC):
     def __del__(self) -> None:
         self._pool.leave(self)  # a signal may come just before the block ends
 
-    @abstractmethod
-    def wake(self) -> None:
-        """Continue: it has a place, or the call was ended."""
-
 
 class _Place(_Holder):
-    """Hold a place in a `with` block."""
-
     __slots__ = ("_bell",)
 
     def __enter__(self) -> bool:
@@ -190,7 +182,6 @@ class _Place(_Holder):
         self._pool.leave(self)
 
     def wake(self) -> None:
-        """Continue: it has a place, or the call was ended."""
         self._bell.put(None)
 
 
@@ -217,7 +208,6 @@ class _AsyncPlace(_Holder):
         self._pool.leave(self)
 
     def wake(self) -> None:
-        """Continue: it has a place."""
         if self._bell is not None:
             self._bell.ring()
 

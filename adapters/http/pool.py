@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from typing import Protocol
 
 from attrs import define, field
 
@@ -15,11 +15,14 @@ SOON = 1.0
 """Seconds within which a server closes its connections after a reply, if it does; one idle for longer stays open."""
 
 
-class Waiter(Protocol):
+class Waiter(ABC):
     """Wait for a place."""
+
+    __slots__ = ("has_place",)
 
     has_place: bool
 
+    @abstractmethod
     def wake(self) -> None:
         """Wake it: it has a place now."""
 
@@ -115,8 +118,7 @@ class Pool:
     def lost(self, origin: Origin, idle_seconds: float) -> None:
         """Note that the server closed an idle connection under a request, before any byte of an answer.
 
-        llama.cpp's server announces that it keeps connections, but closes each one after a stream, a moment too late
-        for the next request to see. Without this, every other request would be lost.
+        llama.cpp's does so after each stream, though it announces otherwise: every other request would be lost.
         """
         if idle_seconds < SOON:
             with self._lock:

@@ -67,8 +67,7 @@ if hasattr(os, "register_at_fork"):
 def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]:
     """Look up a host. An address is returned as it is.
 
-    Nothing can end a blocked `getaddrinfo`, so it runs in a daemon thread that may be left behind. Lookups of the same
-    name at the same time share one thread, so there are never more threads than names.
+    Nothing can end a blocked `getaddrinfo`, so a daemon thread runs it, which may be left behind: one for each name.
 
     Arguments:
         until: when to give up, on `time.monotonic`.
@@ -78,11 +77,14 @@ def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]
         httpx.ConnectTimeout: no answer came in time.
     """
     try:
-        address = ip_address(host)
+        ip_address(host)
     except ValueError:
         pass
     else:
-        return [(socket.AF_INET if address.version == 4 else socket.AF_INET6, _socket_address(host, port))]
+        if ":" not in host:
+            return [(socket.AF_INET, (host, port))]
+        bare, _, scope = host.partition("%")
+        return [(socket.AF_INET6, (bare, port, 0, socket.if_nametoindex(scope) if scope else 0))]
     lookup = _look_up(host, port)
     yield WaitFor(lookup.is_done, "read", until)
     if not lookup.is_done.is_set():
@@ -105,13 +107,6 @@ def _look_up(host: str, port: int) -> _Lookup:
                 raise httpx.ConnectError("no thread could be started to look up the host") from error
             _lookups[host] = lookup
         return lookup
-
-
-def _socket_address(host: str, port: int) -> tuple[Any, ...]:
-    if ":" not in host:
-        return host, port
-    bare, _, scope = host.partition("%")
-    return bare, port, 0, socket.if_nametoindex(scope) if scope else 0
 
 
 STAGGER = 0.25

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from weakref import WeakSet
 
 from attrs import define, field
@@ -23,26 +23,11 @@ Streams = TypeVar("Streams", bound="SyncStream[Any, Any] | LoopStream[Any, Any]"
 Http = TypeVar("Http")
 
 
-class Streamable(Protocol):
-    """A call or a turn."""
-
-    @property
-    def result(self) -> Any:
-        """Return its result."""
-
-    @property
-    def is_over(self) -> bool:
-        """Tell whether it has ended."""
-
-    def cancel(self) -> Any:
-        """End it."""
-
-
 @define(eq=False, repr=False)
 class RunStream(Generic[Events, End]):
     """Hold a call or a turn, its events, and its cancellation."""
 
-    _run: Streamable
+    _run: Any  # the call, or the turn
     _events: Events
     cancellation: Cancellation
     _ended: bool = field(default=False, init=False)

@@ -67,15 +67,9 @@ class Driver:
         backend = self.chain[send.backend]
         wants = call.is_streaming or self.stream_calls
         streams = wants and getattr(backend, "streams", False) and "stream" not in send.dropped
-        clocks = call.clocks(streams=streams)
+        clocks, now = call.clocks(streams=streams), self.clock()
         limits = AttemptLimits.of(
-            send,
-            self.timeouts,
-            clocks,
-            self.clock(),
-            streams=streams,
-            cancellation=self.cancellation,
-            is_fresh=is_fresh,
+            send, self.timeouts, clocks, now, streams=streams, cancellation=self.cancellation, is_fresh=is_fresh
         )
         watch = call.text_watch() if streams and clocks.before_text != clocks.after_text else None
         wall_clock, headers = self.deadlines.wall_clock, self.deadlines.headers(send.deadline)

@@ -75,10 +75,9 @@ class Nothing(Exception):
 
 
 class Mailbox(Generic[T]):
-    """A queue with one reader.
+    """A queue with one reader, into which a finalizer may put something while its own thread waits.
 
-    A finalizer may put something in while its own thread waits, which an `Event` does not allow. `queue.SimpleQueue`
-    does, but up to Python 3.12 its `get` may wait for ever if the time is up within a signal handler.
+    An `Event` does not allow that, and `SimpleQueue.get` may hang in a signal handler up to Python 3.12.
     """
 
     __slots__ = ("_bell", "_items")

@@ -15,7 +15,7 @@ POLL_SECONDS: Final = 0.02
 
 
 class LoopbackServer(socketserver.ThreadingTCPServer):
-    """Serve from construction until `close`; a plain TCP server, since `HTTPServer` looks its own name up in DNS."""
+    """Serve from construction on; a plain TCP server, since `HTTPServer` looks its own name up in DNS."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -24,40 +24,23 @@ class LoopbackServer(socketserver.ThreadingTCPServer):
     def __init__(self, address: tuple[str, int], handler: Callable[[Any, Any, Any], Any]) -> None:
         self.closing = threading.Event()
         self.connections: set[socket.socket] = set()
-        self._changed = threading.Condition()
+        self.changed = threading.Condition()
         super().__init__(address, handler)
-        self._thread = threading.Thread(target=self.serve_forever, args=(POLL_SECONDS,), daemon=True)
-        self._thread.start()
-
-    def wait_disconnected(self, seconds: float = 1.0) -> bool:
-        """Wait until no connection is open, at most this many seconds, and return whether none is."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self.connections, seconds)
-
-    def close(self) -> None:
-        """Stop listening and drop every connection at once, hanging ones included."""
-        self.closing.set()
-        self.shutdown()
-        self.server_close()
-        with self._changed:
-            for connection in self.connections:
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-        self.wait_disconnected()
+        self.thread = threading.Thread(target=self.serve_forever, args=(POLL_SECONDS,), daemon=True)
+        self.thread.start()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Register a connection, and handle it in its own thread."""
-        with self._changed:
+        with self.changed:
             self.connections.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection, and unregister it."""
         super().shutdown_request(request)
-        with self._changed:
+        with self.changed:
             self.connections.discard(request)
-            self._changed.notify_all()
+            self.changed.notify_all()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Show a bug; a client that goes away is what this server is for."""
@@ -118,8 +101,18 @@ class Served:
 
     def wait_disconnected(self, seconds: float = 1.0) -> bool:
         """Wait until no connection is open, at most this many seconds, and return whether none is."""
-        return self._server.wait_disconnected(seconds)
+        with self._server.changed:
+            return self._server.changed.wait_for(lambda: not self.open_connections, seconds)
 
     def close(self) -> None:
         """Stop listening and drop every connection at once, hanging ones included."""
-        self._server.close()
+        server = self._server
+        server.closing.set()
+        server.shutdown()
+        server.server_close()
+        with server.changed:
+            for connection in server.connections:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        server.thread.join()
+        self.wait_disconnected()

@@ -129,7 +129,14 @@ class ReplyHandler(LoopbackHandler):
 
     def _respond(self, reply: ScriptedReply, rendered: Rendered, number: int) -> None:
         self._wait(math.inf if reply.hang and reply.cut_after is None else reply.delay)
-        chunked = self._send_head(reply, rendered, number)
+        chunked = rendered.is_stream and self.request_version >= "HTTP/1.1"
+        scripted = {name.lower(): value for name, value in reply.headers.items()}
+        own = {"content-type": rendered.content_type, "x-request-id": f"req_{number:08d}"}
+        framing = {"transfer-encoding": "chunked"} if chunked else {"content-length": str(len(rendered.body))}
+        self.send_response_only(reply.status)
+        for name, value in {"date": self.date_time_string(), **own, **scripted, **framing}.items():
+            self.send_header(name, value)
+        self.end_headers()
         pieces = _cut(rendered.pieces, reply.cut_after)
         frames = [b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece for piece in pieces]
         if chunked and reply.cut_after is None:
@@ -142,18 +149,6 @@ class ReplyHandler(LoopbackHandler):
             self.close_connection = True
             if reply.hang:
                 self._wait(math.inf)
-
-    def _send_head(self, reply: ScriptedReply, rendered: Rendered, number: int) -> bool:
-        """Send status and headers, and return whether the body is chunked."""
-        scripted = {name.lower(): value for name, value in reply.headers.items()}
-        own = {"content-type": rendered.content_type, "x-request-id": f"req_{number:08d}"}
-        chunked = rendered.is_stream and self.request_version >= "HTTP/1.1"
-        framing = {"transfer-encoding": "chunked"} if chunked else {"content-length": str(len(rendered.body))}
-        self.send_response_only(reply.status)
-        for name, value in {"date": self.date_time_string(), **own, **scripted, **framing}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        return chunked
 
     def _wait(self, seconds: float) -> None:
         """Wait; if the client goes away, or the provider closes, the connection is broken."""

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.fsm.call.run.result import Result
 
-
 CHEAP, DEAR = Prices(1.0, 10.0), Prices(1e12, 1e12)
 MONEY = 1.0
 CHAINS = ((CHEAP, DEAR), (DEAR, CHEAP), (DEAR, DEAR, DEAR), (DEAR, DEAR, CHEAP), (CHEAP, DEAR, CHEAP), (CHEAP,) * 3)
@@ -151,13 +150,11 @@ PREFILLS = ("no", "trailing", "prefix", "partial", "continue_final_message")
 LATEST = 12
 PRICES = Prices(input=1.0, output=10.0)
 
-
 NESTS: Final = {
     "type": "object",
     "properties": {"nests": {"type": "integer"}, "bank": {"type": "string"}},
     "required": ["nests"],
 }
-
 
 LONGEST_READ: Final = 30
 """Characters of an answer that the verdict reads; at a longer one it raises, as a verdict of a caller's may."""

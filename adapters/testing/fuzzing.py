@@ -13,17 +13,7 @@ from hypothesis.strategies import DrawFn
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.adapters.testing.case import (
-    MODES,
-    PRICES,
-    Case,
-    Squeeze,
-    cases,
-    is_async,
-    is_streaming,
-    names_no_river,
-    squeezes,
-)
+from rungwise.adapters.testing.case import MODES, PRICES, Case, Squeeze, cases, is_streaming, names_no_river, squeezes
 from rungwise.adapters.testing.runner import KEY, CaseRunner
 from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.testing.search import FuzzFinding, Search, Shrinkable, with_defaults
@@ -90,8 +80,8 @@ class HostileCase(Shrinkable):
         """Return a smaller failing case: a single response and the simplest method, since every try takes real time."""
         alone = [attrs.evolve(self, responses=(response,)) for response in self.responses]
         case = next(filter(fails, alone), self) if len(alone) > 1 else self
-        plain = HostileCase(case.responses, "stream" if is_streaming(case.mode) else "call")
-        return plain if is_async(case.mode) and fails(plain) else case
+        plain = HostileCase(case.responses, case.mode.removeprefix("a"))
+        return plain if plain != case and fails(plain) else case
 
 
 def hurried(policy: Policy) -> Policy:

@@ -78,10 +78,6 @@ class _Handler(LoopbackHandler):
         self.owner = owner
         super().__init__(*connection)
 
-    def setup(self) -> None:
-        super().setup()
-        self.connection.settimeout(POLL_SECONDS)
-
     def handle_one_request(self) -> None:
         """Wait for a request, unless the server closes meanwhile."""
         if self.wait_readable(float("inf")):

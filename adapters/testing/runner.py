@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from copy import deepcopy
 from typing import Any
@@ -69,21 +69,16 @@ class MemoryProvider:
         # The drivers, who follow what they send, say by this how long the attempt may take; others, how long one read.
         allowed = request.extensions["timeout"]["read"] if "trace" in request.extensions else None
         ends_at = math.inf if allowed is None else self.clock.now + max(0.0, allowed - GRACE)
-        return self._response(reply, body, len(self.requests), ends_at)
-
-    def _response(
-        self, reply: ScriptedReply, body: Mapping[str, object], number: int, ends_at: float
-    ) -> httpx.Response:
         if reply.hang and reply.cut_after is None:
             raise httpx.ReadTimeout("the provider is silent")
         _pass(self.clock, reply.delay, ends_at)
-        rendered = render(reply, body, number)
+        rendered = render(reply, body, len(self.requests))
         is_chunked = rendered.content_type == "text/event-stream"
         framing = ("transfer-encoding", "chunked") if is_chunked else ("content-length", str(len(rendered.body)))
         own = {name.lower(): value for name, value in reply.headers.items()}
-        headers = {"content-type": rendered.content_type, **own, framing[0]: framing[1]}
+        sent = {"content-type": rendered.content_type, **own, framing[0]: framing[1]}
         stream = _Body(rendered.pieces, reply, self.clock, ends_at, is_chunked)
-        return httpx.Response(reply.status, headers=[*headers.items()], stream=stream)
+        return httpx.Response(reply.status, headers=[*sent.items()], stream=stream)
 
 
 def _pass(clock: VirtualClock, seconds: float, ends_at: float) -> None:
@@ -253,10 +248,9 @@ class CaseRunner:
             jitter=lambda: 1.0,
             **http,
         )
+        shared: Any = client._shared
         for backend in client.chain[: case.opens]:
-            assert client._shared is not None
-            assert client._shared.watch is not None
-            client._shared.watch.remember(backend, DOWN)
+            shared.watch.remember(backend, DOWN)
         return client
 
 

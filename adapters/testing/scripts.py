@@ -163,10 +163,8 @@ def scripted_replies(*, hangs: bool = True, delays: bool = True) -> SearchStrate
 
 def _wire(*, hangs: bool, delays: bool) -> Kind:
     """Generate how a reply is cut into pieces, and how late they come."""
-    pieces: Fields = {
-        "chunk_size": st.integers(1, 40),
-        "write_sizes": st.lists(st.integers(1, 200), min_size=1, max_size=3),
-    }
+    sizes = st.lists(st.integers(1, 200), min_size=1, max_size=3)
+    pieces: Fields = {"chunk_size": st.integers(1, 40), "write_sizes": sizes}
     slow: Fields = {"delay": st.floats(0, LONGEST_DELAY), "chunk_delay": st.floats(0, 1.0)}
     late: Fields = {**slow, "lasts": st.floats(0, LONGEST_DELAY)} if delays else {}
     silent: Fields = {"hang": st.just(True)} if hangs else {}

@@ -47,18 +47,13 @@ def peak_memory() -> Iterator[Callable[[], int]]:
     """Measure a `with` block: after it, the function returns the most bytes held beyond those before."""
     try:
         CLEAR.write_text(RESET_PEAK)
-        before = _kibibytes("VmRSS")
+        before = peak = _kibibytes("VmRSS")
     except (OSError, LookupError):
         with _traced() as held:
             yield held
         return
-    peak = before
-
-    def most() -> int:
-        return max(0, peak - before) * 1024
-
     try:
-        yield most
+        yield lambda: max(0, peak - before) * 1024
     finally:
         peak = _kibibytes("VmHWM")
 
@@ -77,12 +72,8 @@ def _traced() -> Iterator[Callable[[], int]]:
         tracemalloc.start()
     tracemalloc.reset_peak()
     before = peak = tracemalloc.get_traced_memory()[0]
-
-    def most() -> int:
-        return max(0, peak - before)
-
     try:
-        yield most
+        yield lambda: max(0, peak - before)
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         if not was_tracing:
@@ -164,13 +155,8 @@ def assert_survives(
         calls = _Calls(server, client, mode, request)
         hostile, healthy = anyio.run(calls.make_async) if is_async(mode) else calls.make()
     result = _check_end(hostile, allowed + grace, memory)
-    ended = EndedCall(
-        result,
-        request=request,
-        events=hostile.events if is_streaming(mode) else None,
-        certificate=certificate,
-        secrets=tuple(secrets),
-    )
+    events = hostile.events if is_streaming(mode) else None
+    ended = EndedCall(result, request=request, events=events, certificate=certificate, secrets=tuple(secrets))
     check_all(evolve(ended, certificate=_with_grace(certificate, grace + hostile.waited)))
     check_requests(result, calls.requests)
     _check_untouched(result, calls.played)

@@ -22,9 +22,8 @@ def check_requests(result: Result, requests: Sequence[ReceivedRequest]) -> None:
     """Check that every attempt was one request, and that its output cap reached the wire."""
     steps = result.journal.steps
     sent = [step.cap for step in steps if step.event == "sent"]
-    # A connection that the server had closed behind an earlier reply breaks before the request has arrived; and a
-    # consumer that leaves when it is told of a request ends the call before that one goes out.
-    # One whose time was up may not have arrived either.
+    # A connection that the server had closed breaks before the request arrives, and one whose time was up may not bring
+    # it either. A consumer that leaves when it is told of a request ends the call before that one goes out.
     lost = sum(step.reason in ("connection", "timeout") for step in steps) + (result.outcome == "cancelled")
     if not 0 <= len(sent) - len(requests) <= lost:
         raise Dishonest(ASKED, f"{len(requests)} requests arrived, and the journal has {len(sent)}")
@@ -64,10 +63,8 @@ def _readings(text: str, result: Result) -> list[str]:
     for part in result.parts[:-1]:
         before += stitch(before, part)
     ways = [(more, new) for more in (False, True) for new in (False, True)]
-    return [
-        split_thinking(text)[0],
-        *(part_thinking(text, before, after_block=more, is_new_turn=new).visible for more, new in ways),
-    ]
+    parted = [part_thinking(text, before, after_block=more, is_new_turn=new) for more, new in ways]
+    return [split_thinking(text)[0], *(each.visible for each in parted)]
 
 
 def _came_to_its_end(reply: ScriptedReply, request: ReceivedRequest, streams: bool) -> bool:

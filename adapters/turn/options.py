@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from rungwise.adapters.http.streams import LoopStream, Streamable, SyncStream
+from rungwise.adapters.http.streams import LoopStream, SyncStream
 from rungwise.adapters.options import RunOptions, check_functions
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.conversation.parts import Message
@@ -114,7 +114,7 @@ class Planned:
 
 
 class _OfTurn:
-    _run: Streamable
+    _run: Any
 
     @property
     def messages(self) -> tuple[dict[str, Any], ...]:

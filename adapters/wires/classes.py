@@ -17,11 +17,10 @@ def backend_class(api: str) -> type[HttpBackend]:
     try:
         kind = getattr(import_module(module), name, None)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "rungwise":
+        package = (error.name or "rungwise").split(".")[0]
+        if package == "rungwise":
             raise
-        raise ConfigurationError(
-            f"{api} needs the package {error.name.split('.')[0]}: pip install 'rungwise[{api}]'"
-        ) from None
+        raise ConfigurationError(f"{api} needs the package {package}: pip install 'rungwise[{api}]'") from None
     if not (isinstance(kind, type) and issubclass(kind, HttpBackend) and getattr(kind, "API", None) == api):
         raise ConfigurationError(
             f"the registry's {api!r} must name a subclass of HttpBackend with API = {api!r}, which {APIS[api]} is not"

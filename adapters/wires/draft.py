@@ -32,7 +32,6 @@ def malformed(message: str) -> Failure:
 
 NO_END: Final = malformed("the stream has no end")
 """What cut a stream that is complete but has no end."""
-TOO_MUCH: Final = malformed("an event of the stream is not JSON, or too much of it")
 
 
 def classified(status: int | None, headers: Mapping[str, str], body: bytes) -> Failure:
@@ -89,8 +88,7 @@ _CUTS: Final = ("length", "content_filter", "overflow", "error")
 def settled(earlier: object, later: object, words: Mapping[str, StopReason]) -> object:
     """Return the later of two finish reasons of one stream, unless it is a clean end after a cut.
 
-    Some proxies end every stream with a clean finish reason of their own, after the server's. `words` are as for
-    `stop_of`.
+    Some proxies end every stream with a clean reason of their own, after the server's. `words` are as for `stop_of`.
     """
     is_cut = earlier is not None and stop_of(earlier, words)[0] in _CUTS
     return earlier if is_cut and stop_of(later, words)[0] in ("stop", "tool_calls") else later
@@ -227,9 +225,3 @@ def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:
 def arguments_of(input: Any) -> str:
     """Return the arguments of a call in a reply as JSON text; "" if there are none."""
     return input if isinstance(input, str) else "" if input is None else as_json(input)
-
-
-def text_at(value: Any, name: str) -> str:
-    """Return the text under a name in a JSON object; "" for anything else."""
-    text = value.get(name) if isinstance(value, dict) else None
-    return text if isinstance(text, str) else ""

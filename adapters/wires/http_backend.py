@@ -8,33 +8,13 @@ from typing import Any, Self
 
 from attrs import Factory, evolve, field, frozen
 
+from rungwise.adapters.wires import endpoint
 from rungwise.adapters.wires.backend import PIECE, HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.capabilities.table import capabilities_of
 from rungwise.adapters.wires.declared import Declared
 from rungwise.adapters.wires.draft import NO_END, classified, described
-from rungwise.adapters.wires.endpoint import (
-    KEY_HEADERS,
-    SECONDS,
-    Endpoint,
-    as_headers,
-    as_parameters,
-    as_secret,
-    asking_for_key,
-    check_header_field,
-    check_headers,
-    check_key,
-    check_parameters,
-    check_returned,
-    check_text,
-    key_of_environment,
-    key_problem,
-    merged,
-    optional,
-    read_url,
-    shown_url,
-    variables_of,
-)
+from rungwise.adapters.wires.endpoint import as_headers, as_parameters, check_header_field, check_parameters
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.learned import LEARNED
@@ -88,17 +68,17 @@ class HttpBackend(Declared):
         ConfigurationError: a field is malformed.
     """
 
-    model: str = field(validator=check_text)
+    model: str = field(validator=endpoint.check_text)
     api_key: str | Secret | KeyFunction | Sequence[str | Secret | KeyFunction] | None = field(
-        default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
+        default=None, kw_only=True, repr=False, converter=endpoint.as_secret, validator=endpoint.check_key
     )
     base_url: str = field(
         default=Factory(lambda backend: backend.DEFAULT_URL, takes_self=True),
         kw_only=True,
-        repr=shown_url,
-        validator=check_text,
+        repr=endpoint.shown_url,
+        validator=endpoint.check_text,
     )
-    _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=optional(str))
+    _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=endpoint.optional(str))
     headers: Mapping[str, str] = field(
         default=None, kw_only=True, repr=False, hash=False, converter=as_headers, validator=check_header_field
     )
@@ -106,22 +86,21 @@ class HttpBackend(Declared):
         default=None, kw_only=True, repr=False, hash=False, converter=as_parameters, validator=check_parameters
     )
     _own_capabilities: Capabilities | None = field(
-        default=None, alias="capabilities", kw_only=True, repr=False, validator=optional(Capabilities)
+        default=None, alias="capabilities", kw_only=True, repr=False, validator=endpoint.optional(Capabilities)
     )
-    prices: Prices | None = field(default=None, kw_only=True, validator=optional(Prices))
-    quota: Quota | None = field(default=None, kw_only=True, repr=False, validator=optional(Quota))
-    _streams: bool = field(
-        default=True, alias="streams", kw_only=True, repr=False, validator=must("True or False", is_flag)
-    )
-    first_token: float | None = field(default=None, kw_only=True, repr=False, validator=SECONDS)
-    stall: float | None = field(default=None, kw_only=True, repr=False, validator=SECONDS)
-    api_key_required: bool | None = field(default=None, kw_only=True, validator=optional(bool))
+    prices: Prices | None = field(default=None, kw_only=True, validator=endpoint.optional(Prices))
+    quota: Quota | None = field(default=None, kw_only=True, repr=False, validator=endpoint.optional(Quota))
+    streams: bool = field(default=True, kw_only=True, repr=False, validator=must("True or False", is_flag))
+    first_token: float | None = field(default=None, kw_only=True, repr=False, validator=endpoint.SECONDS)
+    stall: float | None = field(default=None, kw_only=True, repr=False, validator=endpoint.SECONDS)
+    api_key_required: bool | None = field(default=None, kw_only=True, validator=endpoint.optional(bool))
     learns: bool = field(default=True, kw_only=True, repr=False, validator=must("True or False", is_flag))
-    _endpoint: Endpoint = field(init=False, eq=False, repr=False)
+    _endpoint: endpoint.Endpoint = field(init=False, eq=False, repr=False)
     _key: Secret | None = field(init=False, eq=False, repr=False)
     _sent_headers: SecretMap = field(init=False, eq=False, repr=False)
     _renewed: deque[SecretMap] = field(init=False, eq=False, repr=False, factory=lambda: deque(maxlen=4))
-    _identities: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
+    identities: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
+    """What identifies duplicates: host or base URL, model, and a fingerprint of the key and headers."""
     pool: tuple[Self, ...] = field(init=False, eq=False, repr=False)
     """This backend with each of its keys, if it has several."""
     keys: int = field(init=False, eq=False, repr=False)
@@ -135,24 +114,22 @@ class HttpBackend(Declared):
     def __attrs_post_init__(self) -> None:
         keys = self.api_key if isinstance(self.api_key, tuple) else ()
         self._set(pool=tuple([evolve(self, api_key=key) for key in keys]), keys=len(keys) or 1)
-        endpoint = self._read_endpoint()
-        key = None if self.renews_key else self.pool[0]._key if self.pool else as_secret(self.api_key)
+        url = self._read_endpoint()
+        key = None if self.renews_key else self.pool[0]._key if self.pool else endpoint.as_secret(self.api_key)
         if self.api_key is None and self.api_key_required is not False and not self._has_key_header:
-            key = key_of_environment(endpoint.origin)
-        credentials = merged(self._credentials(key) if key else {}, self.headers)
+            key = endpoint.key_of_environment(url.origin)
+        credentials = endpoint.merged(self._credentials(key) if key else {}, self.headers)
         known = {**credentials, "key of": str(id(self.api_key))} if self.renews_key else credentials
         # Two keys for one model are two accounts, each with its own limits.
         who = f"{self.model} ({fingerprint(known)})" if known else self.model
         own = self._own_capabilities or Capabilities()
         self._set(
-            _endpoint=endpoint,
+            _endpoint=url,
             _key=key,
-            _sent_headers=merged({"content-type": "application/json"}, self._own_headers(), credentials),
-            _identities=frozenset(
-                {(endpoint.place, who), (endpoint.root, who)}.union(*(each.identities for each in self.pool))
-            ),
-            places=frozenset(((endpoint.place, self.model), (endpoint.root, self.model))),
-            provider=f"{self.API}:{endpoint.place}/{self.model}",
+            _sent_headers=endpoint.merged({"content-type": "application/json"}, self._own_headers(), credentials),
+            identities=frozenset({(url.place, who), (url.root, who)}.union(*(each.identities for each in self.pool))),
+            places=frozenset(((url.place, self.model), (url.root, self.model))),
+            provider=f"{self.API}:{url.place}/{self.model}",
             capabilities=own.or_else(capabilities_of(self.API, self.base_url, self.model)),
         )
 
@@ -162,7 +139,7 @@ class HttpBackend(Declared):
 
     @property
     def _has_key_header(self) -> bool:
-        return any(name.lower() in KEY_HEADERS for name in self.headers)
+        return any(name.lower() in endpoint.KEY_HEADERS for name in self.headers)
 
     # what a protocol declares
 
@@ -170,9 +147,9 @@ class HttpBackend(Declared):
         """Return the headers that carry the key."""
         return {"authorization": f"Bearer {key.reveal()}"}
 
-    def _read_endpoint(self) -> Endpoint:
+    def _read_endpoint(self) -> endpoint.Endpoint:
         """Read the base URL."""
-        return read_url(self.base_url, self.PATH)
+        return endpoint.read_url(self.base_url, self.PATH)
 
     def _url(self, *, stream: bool) -> str:
         """Return the URL of a request."""
@@ -238,11 +215,6 @@ class HttpBackend(Declared):
         return self._name or "/".join(filter(None, (self._endpoint.place, self.model)))
 
     @property
-    def identities(self) -> frozenset[tuple[str, str]]:
-        """Return what identifies duplicates: host or base URL, model, and a fingerprint of the key and headers."""
-        return self._identities
-
-    @property
     def digest(self) -> str:
         """Return what identifies the backend with its key in every process; it reveals neither."""
         return fingerprint({**self._sent_headers, "at": f"{self.root} {self.model}"}, salt=b"rungwise")
@@ -279,7 +251,7 @@ class HttpBackend(Declared):
 
     def with_key(self, key: object) -> Self:
         """Return this backend with what its function has returned; a ConfigurationError if that is no key."""
-        check_returned(key)
+        endpoint.check_returned(key)
         keyed = evolve(self, api_key=key)
         self._renewed.append(keyed._sent_headers)
         return keyed
@@ -298,7 +270,7 @@ class HttpBackend(Declared):
             return next((each.problem for each in self.pool if each.problem), None)
         required = not self._endpoint.is_local if self.api_key_required is None else self.api_key_required
         is_fine = not required or self._has_key_header or self.renews_key
-        return None if is_fine else key_problem(self._key, variables_of(self._endpoint.origin))
+        return None if is_fine else endpoint.key_problem(self._key, endpoint.variables_of(self._endpoint.origin))
 
     @property
     def prefills(self) -> bool:
@@ -320,14 +292,9 @@ class HttpBackend(Declared):
         return self.capabilities.hides_cuts is True
 
     @property
-    def streams(self) -> bool:
-        """Tell whether replies can be streamed."""
-        return self._streams
-
-    @property
     def lessons(self) -> Lessons:
         """Return what this process learned from the server; a call asks once, when it begins."""
-        return LEARNED.of(self.places | self._identities) if self.learns else NO_LESSONS
+        return LEARNED.of(self.places | self.identities) if self.learns else NO_LESSONS
 
     @property
     def thinks_for(self) -> float | None:
@@ -359,13 +326,13 @@ class HttpBackend(Declared):
         if self.pool:
             return self.pool[send.key].encode(send, stream=stream)
         if callable(self.api_key):
-            with asking_for_key():
+            with endpoint.asking_for_key():
                 key = self.api_key()
             return self.with_key(key).encode(send, stream=stream)
         headers = self._sent_headers
         if send.headers:
-            check_headers(send.headers, "Request.headers")
-            headers = merged(headers, send.headers)
+            endpoint.check_headers(send.headers, "Request.headers")
+            headers = endpoint.merged(headers, send.headers)
         self.refuse_reserved(send.parameters, "Request.parameters")
         return HttpRequest(self._url(stream=stream), headers, dump(self._body(send, stream=stream)))
 

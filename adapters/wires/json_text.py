@@ -100,8 +100,7 @@ def object_of(arguments: str) -> dict[str, Any]:
 def as_json(value: object) -> str:
     """Return `value` as JSON text, or `null` if it has no JSON form.
 
-    A number that JSON lacks is written by its usual name (`NaN`): a strict reader notices
-    that something is wrong, which `null` would hide.
+    A number that JSON lacks is written by its name (`NaN`): a strict reader notices that, which `null` would hide.
     """
     try:
         text = orjson.dumps(value, default=_plain)

@@ -8,7 +8,6 @@ backend with `learns=False` neither adds lessons nor applies them.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Collection, Iterable
 from typing import Any, Final
@@ -20,6 +19,7 @@ from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.forks import renewed_in_children
 
 Place = tuple[str, str]
 """A host or a base URL, and the model there."""
@@ -134,8 +134,7 @@ class Learned:
 LEARNED: Final = Learned()
 """The memory that all backends of this process share."""
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=LEARNED._begin_anew)
+renewed_in_children(Learned._begin_anew).add(LEARNED)
 
 
 def learn_from(backend: Backend, send: Send, reply: Reply | Failure) -> None:

@@ -12,15 +12,7 @@ from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import parts_of, read_message, read_messages, readable
 from rungwise.adapters.wires.plain.tools import parted
 from rungwise.adapters.wires.registry import WIRES, declared
-from rungwise.fsm.call.conversation.parts import (
-    CitationPart,
-    MediaPart,
-    Message,
-    OpaquePart,
-    Part,
-    TextPart,
-    ToolResult,
-)
+from rungwise.fsm.call.conversation.parts import CitationPart, MediaPart, Message, OpaquePart, Part, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.values.label import label
@@ -218,8 +210,10 @@ def _unread(messages: Iterable[PlainMessage | Message], form: Form, provider: st
     counted: Counter[str] = Counter()
     messages = [*messages]
     for each in messages:
-        lost = (*unread_of_message(each), *_lost_in_results(each)) if isinstance(each, Mapping) else _marks(each)
-        counted.update(lost)
+        if isinstance(each, Mapping):
+            counted.update((*unread_of_message(each), *_lost_in_results(each)))
+        else:
+            counted.update(MARK for part in each.parts if getattr(part, "cache", None))
     for message in read_messages(messages):
         for part in message.parts:
             if not (isinstance(part, OpaquePart | CitationPart) and part.provider == provider and provider):
@@ -257,10 +251,6 @@ def fits(message: PlainMessage, form: Form, *, is_portable: bool) -> bool:
     parts = [part for read in read_message(message) for part in read.parts]
     private = {kind for part in parts if isinstance(part, OpaquePart | CitationPart) for kind in _kind_of(part)}
     return form.is_common(message) and private.union(_lost_in_results(message)) <= _MARKS
-
-
-def _marks(message: Message) -> Iterator[str]:
-    return (MARK for part in message.parts if isinstance(part, TextPart | MediaPart | ToolResult) and part.cache)
 
 
 def _lost_of(part: Part, form: Form, *, is_answer: bool = False) -> Iterator[str]:

@@ -20,7 +20,8 @@ from rungwise.fsm.call.conversation.request import PlainMessage
 NO_RESULT: Final = "(the result of this call was not kept)"
 """The stand-in for a missing tool result: every provider requires one."""
 
-_AnyMessage = PlainMessage | Message
+AnyMessage = PlainMessage | Message
+"""A message in any form."""
 
 
 def stand_in(call: ToolCall) -> ToolResult:
@@ -84,20 +85,20 @@ class Results:
 class _Gap:
     """Hold what is missing after some calls; `is_begun` if the message before it holds results of the same turn."""
 
-    calling: _AnyMessage
+    calling: AnyMessage
     calls: tuple[ToolCall, ...]
     missing: list[ToolResult]
     is_begun: bool
 
 
-def answered(messages: Sequence[_AnyMessage], form: Form) -> Sequence[_AnyMessage]:
+def answered(messages: Sequence[AnyMessage], form: Form) -> Sequence[AnyMessage]:
     """Return a conversation in which each call has a result; if none is missing, it is `messages` itself."""
     if _all_have_results(messages):
         return messages
     gaps = _gaps([*read_together(messages)])
     if not gaps:
         return messages
-    whole: list[_AnyMessage] = []
+    whole: list[AnyMessage] = []
     for place, message in enumerate((*messages, None)):
         gap = gaps.get(place)
         if gap is not None and gap.is_begun:
@@ -113,7 +114,7 @@ def answered(messages: Sequence[_AnyMessage], form: Form) -> Sequence[_AnyMessag
     return whole
 
 
-def _gaps(rows: Sequence[tuple[list[_AnyMessage], tuple[Message, ...]]]) -> dict[int, _Gap]:
+def _gaps(rows: Sequence[tuple[list[AnyMessage], tuple[Message, ...]]]) -> dict[int, _Gap]:
     """Return what is missing, by the place of the message before which it belongs."""
     results = Results.of([message for _, read in rows for message in read])
     gaps: dict[int, _Gap] = {}
@@ -135,7 +136,7 @@ def _gaps(rows: Sequence[tuple[list[_AnyMessage], tuple[Message, ...]]]) -> dict
     return gaps
 
 
-def _results_behind(rows: Sequence[tuple[list[_AnyMessage], tuple[Message, ...]]], at: int) -> int:
+def _results_behind(rows: Sequence[tuple[list[AnyMessage], tuple[Message, ...]]], at: int) -> int:
     """Count the messages with results right after a turn."""
     count = 0
     for _, read in rows[at + 1 :]:
@@ -147,7 +148,7 @@ def _results_behind(rows: Sequence[tuple[list[_AnyMessage], tuple[Message, ...]]
     return count
 
 
-def _among(message: _AnyMessage, gap: _Gap, form: Form) -> list[_AnyMessage]:
+def _among(message: AnyMessage, gap: _Gap, form: Form) -> list[AnyMessage]:
     """Add the missing results of a turn to the message with its last results, or put them after it."""
     if isinstance(message, Message):
         places = {call.id: place for place, call in enumerate(gap.calls)}
@@ -157,7 +158,7 @@ def _among(message: _AnyMessage, gap: _Gap, form: Form) -> list[_AnyMessage]:
     return [message, form.results_of(gap.calling, gap.missing)] if joined is None else [joined]
 
 
-def _all_have_results(messages: Sequence[_AnyMessage]) -> bool:
+def _all_have_results(messages: Sequence[AnyMessage]) -> bool:
     """Tell whether each call has its result, as far as their ids show."""
     waiting: set[str] = set()
     for message in messages:
@@ -175,5 +176,5 @@ def is_own_call(call: ToolCall, provider: str) -> bool:
     return bool(provider) and call.provider == provider
 
 
-def _is_reference(message: _AnyMessage) -> bool:
+def _is_reference(message: AnyMessage) -> bool:
     return not isinstance(message, Message) and str(message.get("type")) in declared("references")

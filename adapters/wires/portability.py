@@ -15,7 +15,7 @@ from attrs import define, evolve, field
 
 from rungwise.adapters.wires.form import Form, Rules
 from rungwise.adapters.wires.losses import fits
-from rungwise.adapters.wires.pairing import Results, answered, is_own_call, stand_in
+from rungwise.adapters.wires.pairing import AnyMessage, Results, answered, is_own_call, stand_in
 from rungwise.adapters.wires.plain.messages import read_messages, read_together, readable
 from rungwise.fsm.call.conversation.parts import (
     CitationPart,
@@ -36,12 +36,7 @@ BEGINNING: Final = "(the conversation begins with the answer to something that w
 
 
 def written(
-    messages: Sequence[PlainMessage | Message],
-    form: Form,
-    provider: str,
-    *,
-    is_portable: bool,
-    rules: Rules | None = None,
+    messages: Sequence[AnyMessage], form: Form, provider: str, *, is_portable: bool, rules: Rules | None = None
 ) -> list[PlainMessage]:
     """Return a conversation in the form of a protocol.
 
@@ -49,8 +44,7 @@ def written(
     or that may hold another provider's own parts (`is_portable`), are made portable first.
     """
     rules = rules or form.rules
-    is_settled = not is_portable and all(_is_settled(message, form, provider) for message in messages)
-    if is_settled:
+    if not is_portable and all(_is_settled(message, form, provider) for message in messages):
         return [each for one in answered(messages, form) for each in _as_it_is(one, form, provider)]
     neutral: list[Message] = []
     origins: dict[int, list[PlainMessage]] = {}
@@ -72,19 +66,19 @@ def written(
     return [each for one in sound for each in origins.get(id(one)) or form.sent_to(provider, one)]
 
 
-def _is_settled(message: PlainMessage | Message, form: Form, provider: str) -> bool:
+def _is_settled(message: AnyMessage, form: Form, provider: str) -> bool:
     """Tell whether a message can be sent unchanged: nothing in it belongs to another protocol or provider."""
     if not isinstance(message, Message):
         return form.is_own(message)
     return all(getattr(part, "provider", provider) == provider for part in message.parts)
 
 
-def _as_it_is(message: PlainMessage | Message, form: Form, provider: str) -> Sequence[PlainMessage]:
+def _as_it_is(message: AnyMessage, form: Form, provider: str) -> Sequence[PlainMessage]:
     return form.sent_to(provider, message) if isinstance(message, Message) else (message,)
 
 
 def _read(
-    messages: Iterable[PlainMessage | Message], form: Form, *, is_portable: bool
+    messages: Iterable[AnyMessage], form: Form, *, is_portable: bool
 ) -> Iterator[tuple[Message, list[PlainMessage] | None]]:
     """Yield messages in neutral parts, each with the equivalent plain messages of this form, if there are any."""
     for group, read in read_together(messages):
@@ -95,7 +89,7 @@ def _read(
             yield from ((one, None) for one in read)
 
 
-def portable(messages: Sequence[PlainMessage | Message], rules: Rules, provider: str) -> tuple[Message, ...]:
+def portable(messages: Sequence[AnyMessage], rules: Rules, provider: str) -> tuple[Message, ...]:
     """Return a conversation in neutral parts that obeys the rules of a protocol."""
     neutral = [_without_foreign(message, provider, rules) for message in read_messages(messages)]
     return _mended(_grouped(neutral), rules, provider)

@@ -11,13 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.fsm.call.budget.estimate import (
-    BYTES_A_TOKEN,
-    MESSAGE_TOKENS,
-    STAND_IN_TOKENS,
-    estimate_tokens,
-    message_tokens,
-)
+from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN, MESSAGE_TOKENS, STAND_IN_TOKENS, message_tokens, tokens_in
 from rungwise.fsm.call.budget.prices import dearest_input, price_of_token
 from rungwise.fsm.call.conversation.changes import most_of_correction
 from rungwise.fsm.call.conversation.link import Prices
@@ -136,7 +130,7 @@ class Cost:
 MARK_TOKENS = 20
 """Tokens of the mark that replaces the cut part of a result."""
 
-BESIDE_RESULT = MESSAGE_TOKENS + MARK_TOKENS + 3 * estimate_tokens("x" * LONGEST_NAME)
+BESIDE_RESULT = MESSAGE_TOKENS + MARK_TOKENS + 3 * tokens_in(LONGEST_NAME)
 """Tokens of a tool call besides its arguments and its result: a message, a mark, a name, and its id twice."""
 
 MOST_JOINED, LEAST_STEPS = 3_200, 4

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from attrs import field, frozen
@@ -18,7 +19,7 @@ from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.causes import CAUSES
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PLAIN
 from rungwise.fsm.failures.classify import classify_response
-from rungwise.fsm.failures.failure import Failure, Reason
+from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.table import Table
 
 SOON = 10.0
@@ -75,16 +76,17 @@ def troubles_of(old: Policy, new: Policy) -> Iterator[Trouble]:
         yield _responds(f"429 with a Retry-After of {seconds:,.10g} s", 429, headers={"retry-after": repr(seconds)})
     for status in (500, 503, 529):
         yield _responds(str(status), status)
-    refused = Failure("unreachable", exception=ConnectError())
+    refused, broken = Failure("unreachable", exception=ConnectError()), Failure("connection")
+    cut = partial(Reply, interrupted=True, failure=broken)
     yield Trouble("a refused connection", lambda number: refused)
-    yield Trouble("an attempt that runs into its timeout", _fails("timeout"), "all its time")
-    yield Trouble("silence before any text", _fails("silence"), "silence")
-    yield Trouble("a stream that breaks off before any text", _cut(text=False))
-    yield Trouble("a stream that breaks off after some text", _cut(text=True))
-    yield Trouble("an empty reply", _made("came_empty"))
-    yield Trouble("an empty reply to a tool result", _made("came_empty"), messages=AFTER_A_TOOL)
+    yield Trouble("an attempt that runs into its timeout", lambda number: Failure("timeout"), "all its time")
+    yield Trouble("silence before any text", lambda number: Failure("silence"), "silence")
+    yield Trouble("a stream that breaks off before any text", lambda number: cut(""))
+    yield Trouble("a stream that breaks off after some text", lambda number: cut(_text(number)))
+    yield Trouble("an empty reply", partial(reply_of, "came_empty"))
+    yield Trouble("an empty reply to a tool result", partial(reply_of, "came_empty"), messages=AFTER_A_TOOL)
     for name, event in NAMES.items():
-        yield Trouble(name, _made(event))
+        yield Trouble(name, partial(reply_of, event))
     yield _responds("200 with a page instead of a reply", 200, "<html>", headers={"content-type": "text/html"})
     yield _responds("401", 401, code="invalid_api_key")
     yield Trouble("400 that names a different parameter each time", _rejected)
@@ -118,29 +120,16 @@ def _where_facts_hold(tables: Iterable[Table]) -> Iterator[Trouble]:
                 if looks and event in EVENTS and (fact.name, event) not in seen:
                     seen.add((fact.name, event))
                     cause = CAUSES[event].replace("`", "")
-                    yield Trouble(f"{cause}, on which {fact.name} holds", _made(event, marked(fact.name)))
+                    comes = partial(reply_of, event, stop_raw=marked(fact.name))
+                    yield Trouble(f"{cause}, {marked(fact.name)}", comes)
 
 
-def _made(event: str, stop_raw: str | None = None) -> Comes:
-    return lambda number: reply_of(event, number, stop_raw)
-
-
-def reply_of(event: str, number: int, stop_raw: str | None) -> Reply:
+def reply_of(event: str, number: int, stop_raw: str | None = None) -> Reply:
     """Return a reply that causes an event, with its own text for each attempt."""
     fields = dict(EVENTS[event])
     if "text" in fields:
         fields["text"] = _text(number)
     return Reply(**fields, stop_raw=stop_raw)
-
-
-def _fails(reason: Reason) -> Comes:
-    failure = Failure(reason)
-    return lambda number: failure
-
-
-def _cut(*, text: bool) -> Comes:
-    failure = Failure("connection")
-    return lambda number: Reply(_text(number) if text else "", interrupted=True, failure=failure)
 
 
 def _text(number: int) -> str:

@@ -89,7 +89,8 @@ def verify(
         kind = type(policy).__name__
         raise ConfigurationError(f"policy must be a Policy or a TurnPolicy, not {kind}; see Policy.load")
     backends, calls = _backends(chain), calls_of(policy) if isinstance(policy, TurnPolicy) else policy
-    prices, limits = [each for _, each in backends], _limits(calls, chain, len(backends))
+    prices, keys = [each for _, each in backends], 1 if isinstance(chain, int) else most_keys(chain)
+    limits = calls.limits.bounded(calls.table.limits, len(backends), keys)
     blank = Certificate(
         table=calls.table.name,
         limits=limits,
@@ -169,7 +170,8 @@ def worst_by_fallbacks(
         if isinstance(policy, TurnPolicy):
             worst[count - 1] = verify(policy, links_of([prices] * count), **request).worst
         else:
-            worst[count - 1] = worst_cases(policy, _limits(policy, count, count), [prices] * count, **request)
+            limits = policy.limits.bounded(policy.table.limits, count, 1)
+            worst[count - 1] = worst_cases(policy, limits, [prices] * count, **request)
     return worst
 
 
@@ -303,8 +305,3 @@ def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:
     if not usable:
         raise ConfigurationError("no backend of the chain can be used")
     return [(link.name, link.prices) for link in usable]
-
-
-def _limits(policy: Policy, chain: int | Sequence[Link], backends: int) -> Mapping[str, int]:
-    keys = 1 if isinstance(chain, int) else most_keys(chain)
-    return policy.limits.bounded(policy.table.limits, backends, keys)

@@ -24,8 +24,7 @@ sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks import machine  # noqa: E402  (the folder must be found first)
 from rungwise import Client, Durable, OpenAIChat  # noqa: E402
-from rungwise.adapters.durable.batch import Batch  # noqa: E402
-from rungwise.adapters.durable.lines import read_lines  # noqa: E402
+from rungwise.adapters.durable.batch import Batch, read_lines  # noqa: E402
 from rungwise.testing import EmbeddedProvider, ScriptedReply  # noqa: E402
 from support.postgres_server import PostgresServer  # noqa: E402
 

@@ -11,8 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from rungwise.adapters.durable.batch import AHEAD, Batch, LineResult
-from rungwise.adapters.durable.lines import PromptLine, read_lines
+from rungwise.adapters.durable.batch import AHEAD, Batch, LineResult, PromptLine, read_lines
 from rungwise.testing import ReceivedRequest, ScriptedReply
 
 HEAD = '[[chain.default]]\nmodel = "m"\nkey_env = ""\nprices = [1, 2]\nbase_url = '

@@ -141,9 +141,8 @@ def batch(
 
 
 def _answers(client: Client, url: str, prompts: Path, name: str, most: int, **settings: Any) -> Iterator[LineResult]:
-    from rungwise.adapters.durable.batch import Batch
+    from rungwise.adapters.durable.batch import Batch, read_lines
     from rungwise.adapters.durable.durable import Durable
-    from rungwise.adapters.durable.lines import read_lines
 
     with Durable(client, url, concurrency=0 if settings["enqueue"] else most) as durable:
         yield from Batch(durable, name, most, **settings).run(read_lines(prompts))

@@ -10,17 +10,7 @@ from urllib.parse import quote, urlsplit
 from attrs import field, frozen
 
 from rungwise.adapters.wires import request
-from rungwise.adapters.wires.anthropic.parameters import (
-    FORCED,
-    Generation,
-    budget_in,
-    fit_budget,
-    generation_of,
-    lost_parameters,
-    lower_reasoning,
-    thinks,
-    translated,
-)
+from rungwise.adapters.wires.anthropic import parameters as anthropic
 from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder
 from rungwise.adapters.wires.endpoint import is_header_text, is_token
@@ -109,7 +99,8 @@ def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
     kind = mapping_of(body.get("thinking")).get("type")
     if kind not in ("enabled", "adaptive"):
         return
-    if mapping_of(body.get("tool_choice")).get("type") in FORCED or (kind == "enabled" and _lacks_thinking(turns)):
+    is_forced = mapping_of(body.get("tool_choice")).get("type") in anthropic.FORCED
+    if is_forced or (kind == "enabled" and _lacks_thinking(turns)):
         del body["thinking"]
         return
     for name in ("temperature", "top_k", "top_p"):
@@ -184,21 +175,21 @@ class Anthropic(HttpBackend):
     beta: tuple[str, ...] = field(default=(), kw_only=True, converter=_as_names, validator=_check_names)
 
     @property
-    def _generation(self) -> Generation:
-        return generation_of(self.model)
+    def _generation(self) -> anthropic.Generation:
+        return anthropic.generation_of(self.model)
 
     @property
     def max_tokens(self) -> int:
         """Return the output cap that is sent if the caller gives none, in tokens."""
-        cap = super().max_tokens or BASE_CAP + budget_in(self.parameters)
+        cap = super().max_tokens or BASE_CAP + anthropic.budget_in(self.parameters)
         return min(cap, self.capabilities.largest_output or cap)
 
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
-        return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
+        return anthropic.thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
 
     def _unsupported(self, request: Request) -> Mapping[str, str]:
         most, own_cap = self.max_tokens, super().max_tokens
-        losses = lost_parameters(self._parameters_of(request), self._generation, request.max_tokens or most)
+        losses = anthropic.lost_parameters(self._parameters_of(request), self._generation, request.max_tokens or most)
         if request.max_tokens is None and own_cap is not None and own_cap > most:
             losses[f"max_tokens above {most}"] = f"it is sent as {most}"
         return losses
@@ -230,14 +221,14 @@ class Anthropic(HttpBackend):
             turns[-1] = without_end(turns[-1]) if turns[-1]["role"] == "assistant" else turns[-1]
         parameters = {name: each for name, each in self._parameters_of(send).items() if name not in send.dropped}
         tools = parameters.pop("tools", send.tools)
-        body = {**translated(parameters, generation, cap=cap), "model": self.model, "max_tokens": cap}
+        body = {**anthropic.translated(parameters, generation, cap=cap), "model": self.model, "max_tokens": cap}
         body["messages"] = turns
         if system:
             body["system"] = system
         ANTHROPIC.set_tools(body, tools or ())
         if send.lower_reasoning:
-            lower_reasoning(body, generation)
-        fit_budget(body, cap)
+            anthropic.lower_reasoning(body, generation)
+        anthropic.fit_budget(body, cap)
         _soothe_thinking(body, turns)
         if stream:
             body["stream"] = True

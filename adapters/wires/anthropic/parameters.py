@@ -26,7 +26,7 @@ ThinkingKind = Literal["none", "budget", "adaptive"]
 class Generation:
     """Hold how some models reason, and whether they accept sampling parameters and JSON schemas."""
 
-    models: Pattern = field(default=ANY, converter=pattern)
+    model: Pattern = field(default=ANY, converter=pattern)
     thinking: ThinkingKind
     samples: bool = True
     schemas: bool = True
@@ -36,18 +36,16 @@ class Generation:
 # month knows neither `temperature` nor `top_p` any more, and later models refuse both.
 _GENERATIONS: Final = (
     Generation(
-        models=r"claude~(2|instant|3~5|3~(haiku|sonnet|opus)|(haiku|sonnet|opus)~3(?!~7))",
+        model=r"claude~(2|instant|3~5|3~(haiku|sonnet|opus)|(haiku|sonnet|opus)~3(?!~7))",
         thinking="none",
         schemas=False,
     ),
     Generation(
-        models=r"claude~(3~7|(sonnet|opus)~3~7|(sonnet|opus)~4(~0)?(?!~\d{1,2}(?!\d)))",
-        thinking="budget",
-        schemas=False,
+        model=r"claude~(3~7|(sonnet|opus)~3~7|(sonnet|opus)~4(~0)?(?!~\d{1,2}(?!\d)))", thinking="budget", schemas=False
     ),
-    Generation(models=r"claude~(opus~4~1|(haiku|sonnet|opus)~4~5)(?!\d)", thinking="budget"),
-    Generation(models=r"claude~(sonnet|opus)~4~6(?!\d)", thinking="adaptive"),
-    Generation(models="claude", thinking="adaptive", samples=False),
+    Generation(model=r"claude~(opus~4~1|(haiku|sonnet|opus)~4~5)(?!\d)", thinking="budget"),
+    Generation(model=r"claude~(sonnet|opus)~4~6(?!\d)", thinking="adaptive"),
+    Generation(model="claude", thinking="adaptive", samples=False),
     Generation(thinking="budget"),  # models of other makers that are served with this protocol
 )
 
@@ -55,19 +53,12 @@ _GENERATIONS: Final = (
 @lru_cache(maxsize=256)
 def generation_of(model: str) -> Generation:
     """Return what a model accepts, by its id."""
-    return next(each for each in _GENERATIONS if each.models.search(model.lower()))
+    return next(each for each in _GENERATIONS if each.model.search(model.lower()))
 
 
 LEAST_BUDGET: Final = 1024
 """The smallest reasoning budget that the API accepts, in tokens."""
-_SHARES: Final[Mapping[str, float]] = {
-    "minimal": 0.0,
-    "low": 0.2,
-    "medium": 0.5,
-    "high": 0.8,
-    "xhigh": 0.9,
-    "max": 0.95,
-}
+_SHARES: Final = {"minimal": 0.0, "low": 0.2, "medium": 0.5, "high": 0.8, "xhigh": 0.9, "max": 0.95}
 """The share of the output cap that each effort gives to reasoning, for models that take a number of tokens."""
 _EFFORTS: Final = {"minimal": "low", **{effort: effort for effort in ("low", "medium", "high", "xhigh", "max")}}
 _CHOICES: Final = {"auto": "auto", "none": "none", "required": "any", "any": "any"}

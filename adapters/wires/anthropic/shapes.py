@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from rungwise.adapters.wires.anthropic.blocks import CITATIONS
+from rungwise.adapters.wires.anthropic.stream import CITATIONS
 from rungwise.adapters.wires.form import MEMBERS, ROLES, BlockForm, Body, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.losses import MARK
@@ -153,7 +153,8 @@ def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:
         elif isinstance(part, MediaPart):
             blocks.append({**media_block(part), **_cache(part.cache)})
         elif isinstance(part, ToolCall):
-            blocks.append(_call(part, provider))
+            call = {"type": "tool_use", "id": part.id, "name": part.name, "input": object_of(part.arguments)}
+            blocks.append({**call, **(part.extras if provider and part.provider == provider else {})})
         elif not isinstance(part, ToolResult) and provider and part.provider == provider:
             if isinstance(part, ReasoningPart):
                 if part.signature:
@@ -163,11 +164,6 @@ def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:
             elif isinstance(part, OpaquePart) and isinstance(part.block, Mapping):
                 blocks.append(dict(part.block))
     return blocks
-
-
-def _call(call: ToolCall, provider: str) -> Body:
-    extras = call.extras if provider and call.provider == provider else {}
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": object_of(call.arguments), **extras}
 
 
 def _result(result: ToolResult) -> Body:

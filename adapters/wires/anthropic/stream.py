@@ -1,4 +1,4 @@
-"""Read a message, whole or streamed: its stop reason, its tokens, and what each event adds."""
+"""Read a message, whole or streamed: its blocks, stop reason, tokens, and what each event adds."""
 
 from __future__ import annotations
 
@@ -8,22 +8,13 @@ from typing import Any, Final
 
 from attrs import Factory, define, field
 
-from rungwise.adapters.wires.anthropic.blocks import CITATIONS, parts_of
-from rungwise.adapters.wires.draft import (
-    Draft,
-    at_least,
-    classified,
-    count_of,
-    grown,
-    malformed,
-    raw_of,
-    stop_of,
-    text_at,
-)
+from rungwise.adapters.wires.draft import Draft, arguments_of, at_least, count_of, grown, malformed, raw_of, stop_of
 from rungwise.adapters.wires.json_text import HeldText, load, mended, weight_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
-from rungwise.fsm.call.conversation.parts import Part
+from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, StopReason, Text
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
@@ -39,25 +30,28 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "model_context_window_exceeded": "overflow",
 }
 
+CITATIONS: Final = "citations"
+"""The member of a text that holds its sources."""
+
+_CALL_EXTRAS: Final = ("caller", "toolset_name")
+"""Members of a tool call that only Anthropic has."""
+
 Counts = Mapping[str, Any]
 
 
 def usage_of(reports: Sequence[Counts]) -> Usage | None:
     """Return the tokens of a reply, or None if the provider counted none; of its reports, later ones win.
 
-    Anthropic counts cached tokens separately from the input, and a compaction separately from everything; all of it is
-    paid for, so it is added up here.
+    Cached tokens are counted beside the input, and a compaction beside everything: all is paid for, and added up here.
     """
     report_so_far: dict[str, Any] = {}
     for report in reports:
         report_so_far |= {name: value for name, value in report.items() if value is not None}
-    made = report_so_far.get("iterations")
-    passes = [each for each in made if isinstance(each, dict)] if isinstance(made, list) else []
+    passes = [each for each in list_of(report_so_far.get("iterations")) if isinstance(each, dict)]
     own = [each for each in passes if each.get("type") == "message"] or [report_so_far]
     counted = [*map(_counts, own), *[_counts(each) for each in passes if each.get("type") == "compaction"]]
     fresh, output, read, created = (sum(numbers) for numbers in zip(*counted, strict=True))
-    details = report_so_far.get("output_tokens_details")
-    reasoning = count_of(details.get("thinking_tokens")) if isinstance(details, dict) else 0
+    reasoning = count_of(mapping_of(report_so_far.get("output_tokens_details")).get("thinking_tokens"))
     if not fresh + read + created and not output:
         return None
     return Usage(
@@ -75,6 +69,44 @@ def _counts(usage: Counts) -> tuple[int, int, int, int]:
         created = sum(map(count_of, by_lifetime.values()))
     read = count_of(usage.get("cache_read_input_tokens"))
     return count_of(usage.get("input_tokens")), count_of(usage.get("output_tokens")), read, created
+
+
+def parts_of(block: Any, provider: str) -> Iterator[Part]:
+    """Yield the parts of one whole block; nothing if it is not a block."""
+    if not isinstance(block, dict):
+        return
+    kind = block.get("type")
+    if kind == "text":
+        yield from text_parts(text_in(block, "text"), block.get(CITATIONS), provider)
+    elif kind == "thinking":
+        yield from thinking_parts(text_in(block, "thinking"), block.get("signature"), provider)
+    elif kind == "tool_use":
+        extras = {name: block[name] for name in _CALL_EXTRAS if block.get(name)}
+        id, name, arguments = mended([text_in(block, "id"), text_in(block, "name"), arguments_of(block.get("input"))])
+        yield ToolCall(id, name, arguments, copy_if_sendable(extras) or {}, provider)
+    elif isinstance(kind, str):
+        yield from opaque_parts(block, provider)
+
+
+def text_parts(text: str, citations: Any, provider: str) -> Iterator[Part]:
+    """Yield a text, then its sources."""
+    if text:
+        yield TextPart(str(mended(text)))
+        yield from citations_of(citations, provider)
+
+
+def thinking_parts(text: str, signature: Any, provider: str) -> Iterator[Part]:
+    """Yield reasoning; signed reasoning is yielded even without text."""
+    signature = mended(signature) if isinstance(signature, str) and signature else None
+    if text or signature:
+        yield ReasoningPart(str(mended(text)), signature, provider if signature else "")
+
+
+def opaque_parts(block: Mapping[str, Any], provider: str) -> Iterator[Part]:
+    """Yield a block that only its provider can read."""
+    copied = copy_if_sendable(block)
+    if copied is not None:
+        yield OpaquePart(provider, copied)
 
 
 _EVENT: Final = frozenset({"type", "index", "delta"})
@@ -147,7 +179,7 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         """Take the object of any other event."""
         kind = value.get("type")
         if is_error or kind == "error":
-            self.stop(classified(None, self.headers, data))
+            self.take_error(data)
         elif kind == "message_start":
             self._take_start(value.get("message"), data)
         elif kind == "content_block_start":
@@ -170,8 +202,7 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         self._message = {name: message[name] for name in ("id", "model") if isinstance(message.get(name), str)}
         self._held += weight_of(data)
         self._report(message.get("usage"))
-        content = message.get("content")
-        for index, block in enumerate(content if isinstance(content, list) else ()):
+        for index, block in enumerate(list_of(message.get("content"))):
             self._take_block(index, block, b"")
             opened = self._open.pop(index, None)
             if opened is not None:
@@ -189,7 +220,7 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         self._flush()
         block = self._begin(index_of(index), start["type"], start)
         if block.kind in self.KINDS.values():
-            text = text_at(start, block.kind)
+            text = text_in(start, block.kind)
             block.start = {"type": block.kind}
             block.signature = start.get("signature")
             if isinstance(start.get(CITATIONS), list):
@@ -198,9 +229,9 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
                 self.take_piece((Text if block.kind == "text" else Reasoning, index_of(index)), text)
                 self._flush()
         elif block.kind == "tool_use":
-            self.unshown += len(text_at(start, "name"))
+            self.unshown += len(text_in(start, "name"))
         elif block.kind == "redacted_thinking":
-            self.letters_beside += len(text_at(start, "data"))
+            self.letters_beside += len(text_in(start, "data"))
         self._held += weight_of(data)
 
     def _take_delta(self, index: object, delta: Any, data: bytes) -> None:
@@ -217,7 +248,7 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         if block is None:
             self.letters_beside += len(data)
         elif kind == "input_json_delta":
-            piece = text_at(delta, "partial_json")
+            piece = text_in(delta, "partial_json")
             block.add("partial_json", piece)
             self.unshown += len(piece)
             self._held += len(piece)
@@ -264,22 +295,22 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             stop=reason,
             usage=usage,
             model=self._message.get("model"),
-            refusal=str(mended(text_at(details, "explanation") or text_at(details, "category"))) if refused else "",
+            refusal=str(mended(text_in(details, "explanation") or text_in(details, "category"))) if refused else "",
             about=self._message.get("id"),
             made_up="toolu_",
         )
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the message of a whole body."""
-        is_error = value.get("error") or value.get("type") == "error"
-        error = classified(None, self.headers, body) if is_error else None
+        if value.get("error") or value.get("type") == "error":
+            self.take_error(body)
         self._message, self._stop, self._details = value, value.get("stop_reason"), value.get("stop_details")
         content, usage = value.get("content"), value.get("usage")
         if not isinstance(content, list):
-            if not error and not self._stop:
+            if not self.error and not self._stop:
                 return malformed("the body has no content")
             content = []
         parts = [part for block in content for part in parts_of(block, self.provider)]
         draft = self._draft(parts, usage_of([usage]) if isinstance(usage, dict) else None)
         is_cut = stop_of(self._stop, STOP_REASONS)[0] is None
-        return draft.reply(error=error, cut=is_cut, raw=raw_of(value, body))
+        return draft.reply(error=self.error, cut=is_cut, raw=raw_of(value, body))

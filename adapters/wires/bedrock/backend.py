@@ -13,18 +13,7 @@ from rungwise.adapters.wires import request
 from rungwise.adapters.wires.anthropic.parameters import Generation, generation_of
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.bedrock import KEYS
-from rungwise.adapters.wires.bedrock.parameters import (
-    INFERENCE,
-    choice_of,
-    fit_budget,
-    forbids_tools,
-    lost_parameters,
-    lower_reasoning,
-    set_thinking,
-    thinking_in,
-    thinks,
-    translated,
-)
+from rungwise.adapters.wires.bedrock import parameters as converse
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE, UNMARKED, lost_marks, marks_tools, unmarked, without_marks
 from rungwise.adapters.wires.bedrock.signing import Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
@@ -58,7 +47,7 @@ def _drop(body: Body, names: frozenset[str]) -> None:
         body.pop(name, None)
         for place in ("inferenceConfig", "additionalModelRequestFields", "outputConfig"):
             fields = mapping_of(body.get(place))
-            for key in {name, INFERENCE.get(name, name)} & fields.keys():
+            for key in {name, converse.INFERENCE.get(name, name)} & fields.keys():
                 fields = {each: value for each, value in fields.items() if each != key}
                 body[place] = fields
             if place in body and not fields:
@@ -67,7 +56,7 @@ def _drop(body: Body, names: frozenset[str]) -> None:
 
 def _tool_config(tools: Sequence[Any], choice: Any, turns: Sequence[PlainMessage]) -> Body | None:
     """Return the tools; the API requires them if the conversation has calls, even if none may be called."""
-    made = [] if forbids_tools(choice) else [*tools]
+    made = [] if converse.forbids_tools(choice) else [*tools]
     if not any("toolSpec" in tool or "systemTool" in tool for tool in made):
         names = dict.fromkeys(
             str(block["toolUse"].get("name"))
@@ -77,7 +66,7 @@ def _tool_config(tools: Sequence[Any], choice: Any, turns: Sequence[PlainMessage
         )
         made = [*tools] if names else []
         made = made or [CONVERSE.tool_of(name, "", {"type": "object"}) for name in names]
-    written = choice_of(choice)
+    written = converse.choice_of(choice)
     return {"tools": made, **({"toolChoice": written} if written else {})} if made else None
 
 
@@ -101,12 +90,12 @@ def _parted(messages: Sequence[PlainMessage]) -> tuple[list[Any], list[PlainMess
 
 def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
     """Remove parameters that cannot be combined with reasoning, or reasoning itself if the API would refuse it."""
-    kind = thinking_in(body).get("type")
+    kind = converse.thinking_in(body).get("type")
     if kind not in ("enabled", "adaptive"):
         return
     choice = mapping_of(mapping_of(body.get("toolConfig")).get("toolChoice"))
     if choice.keys() & {"any", "tool"} or (kind == "enabled" and _lacks_thinking(turns)):
-        set_thinking(body, None)
+        converse.set_thinking(body, None)
         return
     config = mapping_of(body.pop("inferenceConfig", None))
     inference = {name: value for name, value in config.items() if name not in ("temperature", "topP")}
@@ -190,7 +179,7 @@ class Bedrock(HttpBackend):
         self._set(_account=account if signs else None)
         if signs and key:
             who = f"{self.model} ({fingerprint(merged({'access-key-id': key.reveal()}, self.headers))})"
-            self._set(_identities=frozenset({(self._endpoint.place, who), (self._endpoint.root, who)}))
+            self._set(identities=frozenset({(self._endpoint.place, who), (self._endpoint.root, who)}))
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
@@ -221,10 +210,12 @@ class Bedrock(HttpBackend):
         return problem
 
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
-        return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
+        return converse.thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
 
     def _unsupported(self, request: Request) -> Mapping[str, str]:
-        return lost_parameters(self._parameters_of(request), self._generation, request.max_tokens or self.max_tokens)
+        return converse.lost_parameters(
+            self._parameters_of(request), self._generation, request.max_tokens or self.max_tokens
+        )
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this model does not get of a request, in a short sentence each."""
@@ -262,7 +253,7 @@ class Bedrock(HttpBackend):
         tools = parameters.pop("tools", send.tools)
         if takes_marks is False:
             tools = unmarked(tools)
-        body: Body = {**translated(parameters, generation, cap=cap), "messages": turns}
+        body: Body = {**converse.translated(parameters, generation, cap=cap), "messages": turns}
         if system:
             body["system"] = system
         made = (CONVERSE if marks_tools(self.model, takes_marks) else UNMARKED).written_tools(tools)
@@ -270,8 +261,8 @@ class Bedrock(HttpBackend):
         if config:
             body["toolConfig"] = config
         if send.lower_reasoning:
-            lower_reasoning(body, generation)
-        fit_budget(body, cap)
+            converse.lower_reasoning(body, generation)
+        converse.fit_budget(body, cap)
         if generation is not None:
             _soothe_thinking(body, turns)
         _drop(body, dropped)

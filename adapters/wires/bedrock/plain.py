@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.messages import is_untyped, parts_of, read_passage
 from rungwise.adapters.wires.plain.parts import json_of, list_of, mapping_of, media, result_of, text_in
+from rungwise.adapters.wires.provider_data import citations_of
 from rungwise.adapters.wires.registry import PartReader
 from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
 
@@ -42,11 +42,10 @@ def _read_media(kind: str) -> Callable[[Block], Part | None]:
             return None
         if isinstance(source.get("text"), str):
             return TextPart(source["text"])
-        place = source.get("s3Location")
         return media(
             "file" if kind == "document" else kind,  # type: ignore[arg-type]
             data=source.get("bytes"),
-            url=place.get("uri") if isinstance(place, Mapping) else "",
+            url=text_in(source.get("s3Location"), "uri"),
             media_type=_TYPES.get(format) or (f"{_KIND[kind]}/{format}" if format else ""),
             name=inner.get("name"),
         )

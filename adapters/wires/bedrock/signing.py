@@ -47,10 +47,8 @@ class Account:
     @classmethod
     def from_keys(cls, region: str | None, key: Secret, secret: Secret, token: Secret | None) -> Account:
         """Return an account with the caller's credentials."""
-        return cls(
-            region,
-            botocore("credentials").Credentials(key.reveal(), secret.reveal(), token.reveal() if token else None),
-        )
+        kind = botocore("credentials").Credentials
+        return cls(region, kind(key.reveal(), secret.reveal(), token.reveal() if token else None))
 
     def needs_region(self) -> None:
         """Refuse a missing region."""

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from attrs import Factory, define, field
 
-from rungwise.adapters.wires.anthropic.blocks import opaque_parts, text_parts, thinking_parts
+from rungwise.adapters.wires.anthropic.stream import opaque_parts, text_parts, thinking_parts
 from rungwise.adapters.wires.bedrock.events import FrameReader
 from rungwise.adapters.wires.bedrock.plain import SERVERS
-from rungwise.adapters.wires.draft import Draft, arguments_of, classified, count_of, malformed, raw_of, stop_of, text_at
+from rungwise.adapters.wires.draft import Draft, arguments_of, classified, count_of, malformed, raw_of, stop_of
 from rungwise.adapters.wires.json_text import HeldText, load, mended, weight_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
 from rungwise.fsm.call.conversation.parts import Part, ToolCall
@@ -55,12 +56,11 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     if isinstance(block.get("text"), str):
         yield from text_parts(block["text"], None, provider)
     elif isinstance(call, dict) and call.get("type") != SERVERS:
-        yield ToolCall(*mended([text_at(call, "toolUseId"), text_at(call, "name"), arguments_of(call.get("input"))]))
+        yield ToolCall(*mended([text_in(call, "toolUseId"), text_in(call, "name"), arguments_of(call.get("input"))]))
     elif isinstance(reasoning, dict):
-        yield from thinking_parts(text_at(reasoning, "text"), reasoning.get("signature"), provider)
+        yield from thinking_parts(text_in(reasoning, "text"), reasoning.get("signature"), provider)
     elif isinstance(cited, dict):
-        texts = cited.get("content")
-        text = "".join([text_at(each, "text") for each in texts]) if isinstance(texts, list) else ""
+        text = "".join([text_in(each, "text") for each in list_of(cited.get("content"))])
         yield from text_parts(text, cited.get("citations"), provider)
     else:
         yield from opaque_parts(block, provider)
@@ -151,7 +151,7 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
             return
         self.started = True
         block = self._begin(index, kind, members[kind])
-        self.unshown += len(text_at(block.start, "name"))
+        self.unshown += len(text_in(block.start, "name"))
         self._held += weight_of(data)
 
     def _take_delta(self, index: int, delta: Any, data: bytes) -> None:
@@ -163,7 +163,7 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
         if isinstance(delta.get("text"), str):
             self.take_piece((Text, index), delta["text"])
         if isinstance(call, dict):
-            piece = text_at(call, "input")
+            piece = text_in(call, "input")
             self._block(index, "toolUse").input.write(piece)
             self.unshown += len(piece)
         if isinstance(thought, dict):
@@ -182,7 +182,7 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
         if isinstance(thought.get("signature"), str):
             block.signatures.append(thought["signature"])
             self.letters_beside += len(thought["signature"])
-        sealed = text_at(thought, "redactedContent")
+        sealed = text_in(thought, "redactedContent")
         if sealed:
             block.sealed.append(sealed)
             self.letters_beside += len(sealed)
@@ -207,8 +207,7 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the reply of a whole body."""
         output, self._stop, self._usage = value.get("output"), value.get("stopReason"), value.get("usage")
-        message = output.get("message") if isinstance(output, dict) else None
-        content = message.get("content") if isinstance(message, dict) else None
+        content = mapping_of(mapping_of(output).get("message")).get("content")
         if not isinstance(content, list):
             if value.get("__type") or value.get("message"):
                 self.error = classified(None, self.headers, body)

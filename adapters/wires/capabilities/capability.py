@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from attrs import field, fields, frozen
+from attrs import evolve, field, fields, frozen
 
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none
@@ -61,11 +61,8 @@ class Capabilities:
 
     def or_else(self, other: Capabilities) -> Capabilities:
         """Return these capabilities; the others fill in what is unknown."""
-        merged: dict[str, Any] = {}
-        for each in fields(Capabilities):
-            mine = getattr(self, each.name)
-            merged[each.name] = getattr(other, each.name) if mine is None else mine
-        return Capabilities(**merged)
+        own = {each.name: getattr(self, each.name) for each in fields(Capabilities)}
+        return evolve(other, **{name: value for name, value in own.items() if value is not None})
 
 
 def pattern(text: str) -> Pattern:

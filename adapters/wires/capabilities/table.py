@@ -147,15 +147,12 @@ _OTHERS: Final = (
     _row(r"llama~?4|llama~?3~2~(11|90)b", host=r"(^|\.)(groq\.com|together\.(ai|xyz)|fireworks\.ai)$", images=True),
     _row(r"llama-3\.3-70b", 131_072, 32_768, host=r"(^|\.)groq\.com$", tools=True),
     _row(r"llama-4", 131_072, 8_192, host=r"(^|\.)groq\.com$", tools=True),
-)
-
-_LOCAL: Final = (
     # llama.cpp, known by its models' names: its Responses are `completed` however they ended [ggml-org/llama.cpp,
     # tools/server/server-task.cpp, to_json_oaicompat_resp]. LiteLLM makes `stop` of that [BerriAI/litellm #37710].
     _row(r"gguf|llama[-_.]?cpp", hides_cuts=True),
 )
 
-CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, *_OTHERS, *_LOCAL)
+CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, *_OTHERS)
 
 
 @lru_cache(maxsize=256)

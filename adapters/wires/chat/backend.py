@@ -36,10 +36,7 @@ RESERVED: Final = {
 _NEVER_DROPPED: Final = RESERVED.keys() - {"stream"}
 """Fields that stay even if the server rejects them."""
 
-OTHER_CAP: Final[Mapping[str, CapField]] = {
-    "max_tokens": "max_completion_tokens",
-    "max_completion_tokens": "max_tokens",
-}
+OTHER_CAP: Final[dict[str, CapField]] = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _CHOICES: Final = ("function", "custom", "allowed_tools")
 """The types of tool choices in the protocol."""
 _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning"})

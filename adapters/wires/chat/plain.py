@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.plain.parts import media, text_in
+from rungwise.adapters.wires.provider_data import citations_of
 from rungwise.fsm.call.conversation.parts import MediaKind, Part, TextPart
 
 Block = Mapping[str, Any]

@@ -7,23 +7,13 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
+from rungwise.adapters.wires.chat import reply as completion
 from rungwise.adapters.wires.chat.dialects import ERRORS, REASONING_FIELDS, STOP_REASONS, USAGE
 from rungwise.adapters.wires.chat.own import OwnMembers, own_in
-from rungwise.adapters.wires.chat.reply import (
-    ABOUT,
-    Beside,
-    contents,
-    error_in,
-    first_choice,
-    refused_beside,
-    usage_in,
-    usage_of,
-)
 from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
-from rungwise.adapters.wires.citations import citations_of
 from rungwise.adapters.wires.draft import Draft, at_least, classified, grown, malformed, raw_of, settled, stop_of
 from rungwise.adapters.wires.json_text import HeldText, mended
-from rungwise.adapters.wires.provider_data import Aside
+from rungwise.adapters.wires.provider_data import Aside, citations_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
@@ -42,9 +32,8 @@ class GatheredText(HeldText):
     def follow(self, text: str, *, is_last: bool) -> str:
         """Return what a message adds to the text, without writing it.
 
-        A message that begins with the text so far contains all of it. After deltas the last message is the provider's
-        final version, which replaces the text. A message that repeats the end of what came in deltas adds
-        nothing. Any other is the next piece.
+        A message that begins with the text so far contains all of it. After deltas, the last message replaces the text,
+        and one that repeats the end of it adds nothing. Any other is the next piece.
         """
         size = self.tell()
         # A message of less than half the size is not compared, so that the work stays proportional to the input.
@@ -99,7 +88,7 @@ class ChatDecoder(StreamDecoder):
     _refusal: GatheredText = field(factory=GatheredText, init=False)
     _calls: ToolCalls = field(factory=ToolCalls, init=False)
     _own: OwnMembers = field(factory=OwnMembers, init=False)
-    _beside: Beside = field(factory=Beside, init=False)
+    _beside: completion.Beside = field(factory=completion.Beside, init=False)
     _aside: Aside = field(factory=Aside, init=False)
     _about: dict[str, object] = field(factory=dict, init=False)
     _usage: dict[str, Any] | None = field(default=None, init=False)
@@ -154,11 +143,11 @@ class ChatDecoder(StreamDecoder):
         return Draft(
             parts=(*thought, *opaque, *((TextPart(text),) if text else ()), *sources, *calls),
             stop=stop_of(self._finish, STOP_REASONS),
-            usage=usage_of(self._usage) if self._usage else None,
+            usage=completion.usage_of(self._usage) if self._usage else None,
             model=self._about.get("model"),
             refusal=refusal,
             is_ordered=False,
-            about=[*map(self._about.get, ABOUT), text, self._usage],
+            about=[*map(self._about.get, completion.ABOUT), text, self._usage],
         )
 
     def _is_cut_off(self, calls: Sequence[ToolCall], *, ended: bool) -> bool:
@@ -173,16 +162,16 @@ class ChatDecoder(StreamDecoder):
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the completion of a whole body."""
-        choice = first_choice(value)
-        error = error_in(value, choice, body)
+        choice = completion.first_choice(value)
+        error = completion.error_in(value, choice, body)
         message = choice.get("message") or choice.get("delta")
         if not isinstance(message, dict):
             if not error and not choice.get("finish_reason"):
                 return malformed("the body has no usable choice")
             message = {}
-        self._about, self._finish, self._usage = value, choice.get("finish_reason"), usage_in(value)
-        text, reasoning, refusal = contents(message)
-        texts = (text, reasoning, refusal or refused_beside(choice))
+        self._about, self._finish, self._usage = value, choice.get("finish_reason"), completion.usage_in(value)
+        text, reasoning, refusal = completion.contents(message)
+        texts = (text, reasoning, refusal or completion.refused_beside(choice))
         calls = ToolCalls.whole(message).gathered(self.provider)
         return self._draft(texts, calls, own_in(message), message.get("annotations")).reply(
             error=None if error is None else classified(None, self.headers, error),
@@ -233,7 +222,7 @@ class ChatDecoder(StreamDecoder):
             and choice.keys() <= _OF_CHOICE
             and choice.get("logprobs") is None
             and ENVELOPES.isdisjoint(value)
-            and all(self._about.get(name) is not None or value.get(name) is None for name in ABOUT)
+            and all(self._about.get(name) is not None or value.get(name) is None for name in completion.ABOUT)
         ):
             text = function["arguments"]
             return (index, text) if text and type(text) is str else None
@@ -249,19 +238,22 @@ class ChatDecoder(StreamDecoder):
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take any other chunk."""
-        choice = first_choice(value)
-        self._count_beside(value, choice)
+        choice = completion.first_choice(value)
+        self._beside.take(value.get("choices"), choice)  # what no delta will show, before it replaces anything
+        if isinstance(message := choice.get("message"), dict):
+            self._flush()
+            self._beside.replace(message, self._text, self._reasoning, self._refusal)
         if is_error:
             self.take_error(data)
         elif not choice or "error" in choice or not ENVELOPES.isdisjoint(value):
-            error = error_in(value, choice, data)
+            error = completion.error_in(value, choice, data)
             if error is not None:
                 self.take_error(error)
-        if usage := usage_in(value):
-            last = usage_of(usage)
+        if usage := completion.usage_in(value):
+            last = completion.usage_of(usage)
             self._is_counted = last is not None and last.output_tokens > 0
             self._usage = grown(self._usage or {}, usage)
-        for name in ABOUT:
+        for name in completion.ABOUT:
             if self._about.get(name) is None:
                 self._about[name] = value.get(name)
         if choice:
@@ -271,23 +263,15 @@ class ChatDecoder(StreamDecoder):
                 self._finish = settled(self._finish, finish, STOP_REASONS)
             self._take_choice(choice)
             self._aside.take(_aside_of(choice))
-            if refusal := refused_beside(choice):
+            if refusal := completion.refused_beside(choice):
                 self._refusal.write(refusal)
             self.unshown = self._calls.letters + self._refusal.tell()
 
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
         """Count data that is not a chunk; end at an error outside of the events."""
         self._beside.stray(line)
-        if value is not None and error_in(value, {}, line):
+        if value is not None and completion.error_in(value, {}, line):
             self.take_error(line)
-
-    def _count_beside(self, chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> None:
-        """Count what no delta will show of this chunk, before it replaces anything."""
-        self._beside.take(chunk.get("choices"), choice)
-        message = choice.get("message")
-        if isinstance(message, dict):
-            self._flush()
-            self._beside.replace(message, self._text, self._reasoning, self._refusal)
 
     def _take_choice(self, choice: Mapping[str, Any]) -> None:
         delta = choice.get("delta")
@@ -296,7 +280,7 @@ class ChatDecoder(StreamDecoder):
             if isinstance(message, dict):
                 self._take_message(message, is_last=self._finish is not None)
             return
-        text, reasoning, refusal = contents(delta)
+        text, reasoning, refusal = completion.contents(delta)
         if reasoning:
             self.take_piece(REASONING, reasoning)
         if text:
@@ -309,7 +293,7 @@ class ChatDecoder(StreamDecoder):
 
     def _take_message(self, message: Mapping[str, Any], *, is_last: bool) -> None:
         """Take a whole message, or a piece of one from a server that sends messages instead of deltas."""
-        text, reasoning, refusal = contents(message)
+        text, reasoning, refusal = completion.contents(message)
         self._flush()
         if more := self._reasoning.follow(reasoning, is_last=is_last):
             self.take_piece(REASONING, more)

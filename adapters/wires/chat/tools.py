@@ -9,9 +9,9 @@ from typing import Any, Final, Self
 from attrs import Factory, define, evolve, frozen
 
 from rungwise.adapters.wires.chat.own import NOTHING, extras_of
-from rungwise.adapters.wires.draft import arguments_of, text_at
+from rungwise.adapters.wires.draft import arguments_of
 from rungwise.adapters.wires.json_text import HeldText, ObjectScanner, as_json, mended, weight_of
-from rungwise.adapters.wires.plain.parts import list_of
+from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.call.conversation.parts import ToolCall
 
@@ -41,7 +41,7 @@ class _Piece:
     @classmethod
     def of(cls, call: Mapping[str, Any]) -> Self:
         """Read a piece."""
-        identifier = text_at(call, "id")
+        identifier = text_in(call, "id")
         if not identifier.strip():
             identifier = ""
         name, arguments = _name_and_arguments(call.get("function"), "arguments")
@@ -54,7 +54,7 @@ class _Piece:
 
 
 def _name_and_arguments(value: object, place: str) -> tuple[str, str]:
-    return (text_at(value, "name"), arguments_of(value.get(place))) if isinstance(value, dict) else ("", "")
+    return (text_in(value, "name"), arguments_of(value.get(place))) if isinstance(value, dict) else ("", "")
 
 
 @define(eq=False)
@@ -119,8 +119,8 @@ def index_of(value: Mapping[str, Any]) -> int | None:
 class ToolCalls:
     """Put tool calls together from the pieces that the deltas bring.
 
-    Pieces belong together by `index`. If a server omits it, or gives several calls the same one, a new call
-    shows by a name with another id, by another name, or by arguments after arguments that are already whole.
+    Pieces belong together by `index`. Without it, or with one for several calls, a new call shows by a name with
+    another id, by another name, or by arguments after arguments that are already whole.
     """
 
     __slots__ = ("_by_id", "_by_index", "_extras_size", "_slots", "letters")

@@ -12,18 +12,7 @@ from attrs import evolve, frozen
 
 from rungwise.adapters.wires.endpoint import Endpoint, read_url
 from rungwise.adapters.wires.form import Body, Form
-from rungwise.adapters.wires.gemini.parameters import (
-    RESERVED,
-    Traits,
-    choice_of,
-    format_of,
-    lost_effort,
-    merged,
-    placed,
-    refuse_own,
-    traits_of,
-    without,
-)
+from rungwise.adapters.wires.gemini import parameters as gemini
 from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder
 from rungwise.adapters.wires.http_backend import HttpBackend
@@ -44,7 +33,7 @@ _CALLS: Final = ("functionCall", "function_call")
 _RESULTS: Final = ("functionResponse", "function_response")
 
 
-def _lower_reasoning(body: Body, traits: Traits) -> None:
+def _lower_reasoning(body: Body, traits: gemini.Traits) -> None:
     config = body.get("generationConfig", {})
     thinking = mapping_of(config.get("thinkingConfig"))
     now = thinking.get("thinkingLevel", thinking.get("thinkingBudget", ""))
@@ -132,8 +121,8 @@ class Gemini(HttpBackend):
     API = "gemini"
     DECODER = GeminiDecoder
     FORM = GEMINI
-    RESERVED = RESERVED
-    REFUSES = (refuse_own,)
+    RESERVED = gemini.RESERVED
+    REFUSES = (gemini.refuse_own,)
 
     def _read_endpoint(self) -> Endpoint:
         endpoint = read_url(_METHOD.sub("", self.base_url), self.PATH)
@@ -147,15 +136,15 @@ class Gemini(HttpBackend):
         losses: dict[str, str] = {}
         if parameters.get("parallel_tool_calls") is False:
             losses["parallel_tool_calls"] = "Gemini has no switch for it"
-        if parameters.get("response_format") is not None and not format_of(parameters["response_format"]):
+        if parameters.get("response_format") is not None and not gemini.format_of(parameters["response_format"]):
             losses["response_format"] = "its type must be text, json_object or json_schema"
-        if parameters.get("tool_choice") is not None and not choice_of(parameters["tool_choice"]):
+        if parameters.get("tool_choice") is not None and not gemini.choice_of(parameters["tool_choice"]):
             losses["tool_choice"] = "it names no mode and no function"
         return losses
 
     def _body(self, send: Send, *, stream: bool) -> Body:
-        traits, form = traits_of(self.model), form_for(self.model)
-        body = merged(placed(self.parameters, traits), placed(send.parameters, traits))
+        traits, form = gemini.traits_of(self.model), form_for(self.model)
+        body = gemini.merged(gemini.placed(self.parameters, traits), gemini.placed(send.parameters, traits))
         written_contents = written(in_order(send.messages), form, self._owner(send), is_portable=send.portable)
         systems = [each for each in written_contents if each.get("role") == "system"]
         system = [part for each in systems for part in list_of(each.get("parts"))]
@@ -176,7 +165,7 @@ class Gemini(HttpBackend):
             body["generationConfig"] = {**body.get("generationConfig", {}), "maxOutputTokens": cap}
         if send.lower_reasoning:
             _lower_reasoning(body, traits)
-        without(body, send.dropped, _NEVER_DROPPED)
+        gemini.without(body, send.dropped, _NEVER_DROPPED)
         return body
 
     @property
@@ -186,7 +175,7 @@ class Gemini(HttpBackend):
 
     def _unsupported(self, request: Request) -> Mapping[str, str]:
         effort = self._parameters_of(request).get("reasoning_effort")
-        return {**super()._unsupported(request), **lost_effort(effort, traits_of(self.model))}
+        return {**super()._unsupported(request), **gemini.lost_effort(effort, gemini.traits_of(self.model))}
 
     def _credentials(self, key: Secret) -> dict[str, str]:
         return {"x-goog-api-key": key.reveal()}

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.adapters.wires.plain.parts import list_of, media, split, text_in
+from rungwise.adapters.wires.plain.messages import split
+from rungwise.adapters.wires.plain.parts import list_of, media, text_in
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Message,

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from rungwise.adapters.wires.draft import count_of, estimated, text_at
+from rungwise.adapters.wires.draft import count_of, estimated
 from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.call.conversation.parts import Part, ToolCall, calls_of, reasoning_of, text_of
 from rungwise.fsm.call.conversation.reply import StopReason
@@ -91,7 +92,7 @@ class GatheredCall:
         extras = {name: value for name, value in part.items() if name != "functionCall"}
         if function_call.get("id"):
             extras["id"] = function_call["id"]
-        call = cls(text_at(function_call, "id"), text_at(function_call, "name"), extras)
+        call = cls(text_in(function_call, "id"), text_in(function_call, "name"), extras)
         call.take(function_call)
         return call
 
@@ -104,13 +105,12 @@ class GatheredCall:
         self.is_open = function_call.get("willContinue") is True
         if function_call.get("args") is not None:
             self._args = function_call["args"]
-        pieces = function_call.get("partialArgs")
-        for piece in pieces if isinstance(pieces, list) else ():
+        for piece in list_of(function_call.get("partialArgs")):
             if isinstance(piece, dict):
                 self._take_piece(piece)
 
     def _take_piece(self, piece: Mapping[str, Any]) -> None:
-        path = text_at(piece, "jsonPath")
+        path = text_in(piece, "jsonPath")
         value = next((piece[name] for name in _VALUES if name in piece), None)
         if isinstance(value, str):
             self.letters += len(value)

@@ -94,10 +94,8 @@ class Writer:
         extras = dict(call.extras) if is_own else {}
         own_id = extras.pop("id", None)
         id = own_id if is_own else sent_id(call.id)
-        return {
-            "functionCall": {**({"id": id} if id else {}), "name": call.name, "args": object_of(call.arguments)},
-            **extras,
-        }
+        sent = {**({"id": id} if id else {}), "name": call.name, "args": object_of(call.arguments)}
+        return {"functionCall": sent, **extras}
 
     def _result(self, result: ToolResult) -> Body:
         id = sent_id(result.id)

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.citations import grounding_of
-from rungwise.adapters.wires.draft import Draft, at_least, count_of, grown, malformed, raw_of, settled, stop_of, text_at
+from rungwise.adapters.wires.draft import Draft, at_least, count_of, grown, malformed, raw_of, settled, stop_of
 from rungwise.adapters.wires.gemini.plain import media_in
 from rungwise.adapters.wires.gemini.reply import ENDS, FAILURES, STOP_REASONS, GatheredCall, is_usage, usage_of
 from rungwise.adapters.wires.gemini.shapes import MADE_UP
 from rungwise.adapters.wires.json_text import as_json, load, mended
-from rungwise.adapters.wires.provider_data import Aside, copy_if_sendable, size_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.provider_data import Aside, copy_if_sendable, grounding_of, size_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
@@ -136,9 +136,8 @@ class GeminiDecoder(StreamDecoder):
         if reason:
             self._finish, self._is_blocked, self.done = reason, True, True
             self._note(value)
-            self._message = text_at(feedback, "blockReasonMessage")
-        choices = value.get("candidates")
-        candidates = [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
+            self._message = text_in(feedback, "blockReasonMessage")
+        candidates = [each for each in list_of(value.get("candidates")) if isinstance(each, dict)]
         own = next((each for each in candidates if each.get("index") in (None, 0)), None)
         self.letters_beside += sum(len(as_json(each.get("content"))) for each in candidates if each is not own)
         if own is not None:
@@ -148,9 +147,7 @@ class GeminiDecoder(StreamDecoder):
             self._report(value["usageMetadata"])
 
     def _take_candidate(self, candidate: Mapping[str, Any]) -> None:
-        content = candidate.get("content")
-        parts = content.get("parts") if isinstance(content, dict) else None
-        for part in parts if isinstance(parts, list) else ():
+        for part in list_of(mapping_of(candidate.get("content")).get("parts")):
             if len(self._order) >= _MOST_PARTS:
                 self.take_broken()
                 return
@@ -159,7 +156,7 @@ class GeminiDecoder(StreamDecoder):
         finish = candidate.get("finishReason")
         if finish and not self._is_blocked:
             self._finish, self.done = settled(self._finish, finish, ENDS), True
-            self._message = text_at(candidate, "finishMessage") or self._message
+            self._message = text_in(candidate, "finishMessage") or self._message
         self._aside.take({name: value for name, value in candidate.items() if name not in _OF_REPLY})
 
     def _take_part(self, part: Mapping[str, Any]) -> None:
@@ -185,7 +182,7 @@ class GeminiDecoder(StreamDecoder):
             self._open = None
 
     def _take_thought(self, text: str, part: Mapping[str, Any]) -> None:
-        signature = text_at(part, "thoughtSignature")
+        signature = text_in(part, "thoughtSignature")
         if not signature:
             if text:
                 self.take_piece(_THOUGHT, text)
@@ -199,7 +196,7 @@ class GeminiDecoder(StreamDecoder):
     def _take_call(self, part: Mapping[str, Any], piece: Mapping[str, Any]) -> None:
         last = self._order[-1] if self._order else None
         size = size_of(piece)
-        self.unshown += len(text_at(piece, "name")) + (len(as_json(piece["args"])) if piece.get("args") else 0)
+        self.unshown += len(text_in(piece, "name")) + (len(as_json(piece["args"])) if piece.get("args") else 0)
         if isinstance(last, GatheredCall) and last.goes_on_with(piece):
             self.unshown -= last.letters
             last.take(piece)

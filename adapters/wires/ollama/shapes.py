@@ -7,15 +7,7 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
-from rungwise.fsm.call.conversation.parts import (
-    MediaPart,
-    Message,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolResult,
-    reasoning_of,
-)
+from rungwise.fsm.call.conversation.parts import MediaPart, Message, ReasoningPart, TextPart, ToolResult, reasoning_of
 from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
 
@@ -66,7 +58,7 @@ class OllamaForm(Form):
         """Return a message as plain messages, with its reasoning if this model wrote it or wants any."""
         if message.role == "tool":
             return [*_results(message.tool_results)]
-        plain = _message_of(message.role, message.parts)
+        plain = _message_of(message)
         thoughts = [part for part in message.parts if isinstance(part, ReasoningPart)]
         own = [part for part in thoughts if self.rules.keeps_reasoning or part.provider == provider != ""]
         if text := reasoning_of(own):
@@ -96,11 +88,11 @@ def _is_own_call(call: Any) -> bool:
     )
 
 
-def _message_of(role: str, parts: Iterable[Part]) -> Body:
+def _message_of(message: Message) -> Body:
     """Return text and pictures; other media are named, so that the model can say that it did not get them."""
     texts: list[str] = []
     images: list[str] = []
-    for part in parts:
+    for part in message.parts:
         if isinstance(part, TextPart):
             texts.append(part.text)
         elif isinstance(part, MediaPart) and part.kind == "image" and part.data:
@@ -108,19 +100,19 @@ def _message_of(role: str, parts: Iterable[Part]) -> Body:
         elif isinstance(part, MediaPart):
             texts.append(in_words(part))
     # The blocks of an answer are pieces of one text; the parts of a caller's message are not.
-    content = ("" if role == "assistant" else "\n\n").join(texts)
-    return {"role": role, "content": content, **({"images": images} if images else {})}
+    content = ("" if message.role == "assistant" else "\n\n").join(texts)
+    return {"role": message.role, "content": content, **({"images": images} if images else {})}
 
 
 def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
     """Yield tool results; pictures, which templates have no place for there, follow as a user message."""
-    media: list[Part] = []
+    media: list[MediaPart] = []
     for each in results:
         tool_name = {"tool_name": each.name} if each.name else {}
         yield {"role": "tool", **tool_name, "content": each.text}
         media += each.media
     if media:
-        yield _message_of("user", media)
+        yield _message_of(Message("user", media))
 
 
 OLLAMA: Final = OllamaForm()

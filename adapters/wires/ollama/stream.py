@@ -9,9 +9,9 @@ from attrs import define, field
 
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.adapters.wires.chat.tools import WEIGHT
-from rungwise.adapters.wires.draft import Draft, arguments_of, classified, count_of, malformed, raw_of, stop_of, text_at
+from rungwise.adapters.wires.draft import Draft, arguments_of, classified, count_of, malformed, raw_of, stop_of
 from rungwise.adapters.wires.json_text import mended
-from rungwise.adapters.wires.plain.parts import list_of, mapping_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import Aside
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
@@ -36,9 +36,9 @@ def calls_in(message: Any) -> list[RawCall]:
     calls_here: list[RawCall] = []
     for call in list_of(mapping_of(message).get("tool_calls")):
         function = mapping_of(mapping_of(call).get("function"))
-        name, arguments = text_at(function, "name"), arguments_of(function.get("arguments"))
+        name, arguments = text_in(function, "name"), arguments_of(function.get("arguments"))
         if name or arguments:
-            calls_here.append((text_at(call, "id"), name, arguments))
+            calls_here.append((text_in(call, "id"), name, arguments))
     return calls_here
 
 
@@ -95,9 +95,9 @@ class OllamaDecoder(StreamDecoder):
         self.started = True
         if self._model is None:
             self._model, self._created = value.get("model"), value.get("created_at")
-        if thought := text_at(message, "thinking"):
+        if thought := text_in(message, "thinking"):
             self.take_piece(_KINDS["thinking"], thought)
-        if text := text_at(message, "content"):
+        if text := text_in(message, "content"):
             self.take_piece(_KINDS["content"], text)
         for call in calls_in(message):
             self._calls.append(call)
@@ -131,7 +131,7 @@ class OllamaDecoder(StreamDecoder):
             return malformed("the body has neither a message nor an end")
         self._model, self._created = value.get("model"), value.get("created_at")
         self._finish, self._usage = value.get("done_reason"), usage_of(value)
-        text, reasoning = mended(text_at(message, "content")), mended(text_at(message, "thinking"))
+        text, reasoning = mended(text_in(message, "content")), mended(text_in(message, "thinking"))
         draft = self._draft(text, reasoning, calls_in(message))
         return draft.reply(error=error, cut=not is_done, raw=raw_of(value, body))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from rungwise.adapters.wires.plain.parts import json_of, list_of, media, result_of, split, text_in
+from rungwise.adapters.wires.plain.parts import json_of, list_of, media, result_of, text_in
 from rungwise.adapters.wires.registry import WIRES, MessageReader, PartReader
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
@@ -106,6 +106,17 @@ def read_message(message: PlainMessage) -> tuple[Message, ...]:
     if role == "tool":
         return (Message("tool", (_result(message),)),)
     return split(role, _parts(role, message))
+
+
+def split(role: Role, parts: Iterable[Part]) -> tuple[Message, ...]:
+    """Return a message, and before it a message with the tool results among its parts."""
+    parts = tuple(parts)
+    results = tuple([part for part in parts if isinstance(part, ToolResult)])
+    rest = tuple([part for part in parts if not isinstance(part, ToolResult)])
+    if role != "assistant":
+        rest = tuple([part for part in rest if not isinstance(part, ToolCall)])
+    first = (Message("tool", results),) if results else ()
+    return (*first, Message(role, rest)) if rest or not results else first
 
 
 def _parts(role: Role, message: PlainMessage) -> Iterator[Part]:

@@ -7,16 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.fsm.call.conversation.parts import (
-    MediaKind,
-    MediaPart,
-    Message,
-    Part,
-    Role,
-    TextPart,
-    ToolCall,
-    ToolResult,
-)
+from rungwise.fsm.call.conversation.parts import MediaKind, MediaPart, Part, TextPart, ToolResult
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
 _BEGINNINGS: Final = {
@@ -59,17 +50,6 @@ def kind_of(media_type: str, otherwise: MediaKind) -> MediaKind:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def split(role: Role, parts: Iterable[Part]) -> tuple[Message, ...]:
-    """Return a message, and before it a message with the tool results among its parts."""
-    parts = tuple(parts)
-    results = tuple([part for part in parts if isinstance(part, ToolResult)])
-    rest = tuple([part for part in parts if not isinstance(part, ToolResult)])
-    if role != "assistant":
-        rest = tuple([part for part in rest if not isinstance(part, ToolCall)])
-    first = (Message("tool", results),) if results else ()
-    return (*first, Message(role, rest)) if rest or not results else first
 
 
 def result_of(id: str, name: str, parts: Iterable[Part], *, is_fault: bool = False, cache: Any = None) -> ToolResult:

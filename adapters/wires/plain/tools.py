@@ -72,11 +72,7 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
-FREE_TEXT: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {"input": {"type": "string"}},
-    "required": ["input"],
-}
+FREE_TEXT: Final = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 """The schema of a free-text tool for protocols where every tool takes an object."""
 DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
 """Where a tool of Gemini's holds functions; it may hold tools that the server runs as well."""

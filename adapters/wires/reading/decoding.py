@@ -11,16 +11,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from attrs import Factory, define, field
 
-from rungwise.adapters.wires.draft import (
-    NO_END,
-    TOO_MUCH,
-    classified,
-    described,
-    malformed,
-    object_in,
-    settled,
-    stop_of,
-)
+from rungwise.adapters.wires.draft import NO_END, classified, described, malformed, object_in, settled, stop_of
 from rungwise.adapters.wires.json_text import HalfHolder, HeldText, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
@@ -174,7 +165,7 @@ class StreamDecoder(ABC):
 
     def take_broken(self) -> None:
         """End because a piece of the reply is lost."""
-        self.stop(TOO_MUCH)
+        self.stop(malformed("an event of the stream is not JSON, or too much of it"))
 
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
         """Count data that is not an event."""

@@ -7,12 +7,10 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.citations import citations_of
-from rungwise.adapters.wires.draft import text_at
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import HeldText, as_json, load, mended
-from rungwise.adapters.wires.plain.parts import list_of, mapping_of
-from rungwise.adapters.wires.provider_data import copy_if_sendable
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable
 from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 
 CUSTOM: Final = "custom_tool_call"
@@ -34,7 +32,7 @@ def parts_of_items(items: Sequence[Any], provider: str) -> tuple[tuple[Part, ...
     """
     parts: list[Part] = []
     refusals: list[str] = []
-    ran = {text_at(item, "call_id") for item in items if text_at(item, "type").endswith("_output")}
+    ran = {text_in(item, "call_id") for item in items if text_in(item, "type").endswith("_output")}
     for item in items:
         kind = item.get("type") if isinstance(item, dict) else None
         if kind == "message":
@@ -44,7 +42,7 @@ def parts_of_items(items: Sequence[Any], provider: str) -> tuple[tuple[Part, ...
         elif kind == "reasoning":
             parts += _reasoning(item, provider)
         elif isinstance(kind, str) and provider and (own := copy_if_sendable(item)):
-            parts.append(OpaquePart(provider, own, _is_answer(item) and text_at(item, "call_id") not in ran))
+            parts.append(OpaquePart(provider, own, _is_answer(item) and text_in(item, "call_id") not in ran))
     return tuple(parts), "".join(refusals)
 
 
@@ -52,7 +50,7 @@ def _is_answer(item: Mapping[str, Any]) -> bool:
     """Tell whether an item is a picture, or an action that the caller is to take."""
     kind = item["type"]
     if kind == "image_generation_call":
-        return bool(text_at(item, "result"))
+        return bool(text_in(item, "result"))
     is_action = kind in _ACTIONS or (kind == "tool_search_call" and item.get("execution") == "client")
     return is_action and item.get("status") != "incomplete"
 
@@ -60,11 +58,11 @@ def _is_answer(item: Mapping[str, Any]) -> bool:
 def _message(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Iterator[Part]:
     texts: list[Part] = []
     for part in contents_of(item):
-        text = text_at(part, "text")
+        text = text_in(part, "text")
         if part.get("type") == "output_text" and text:
             texts += (TextPart(str(mended(text))), *citations_of(part.get("annotations"), provider))
         elif part.get("type") == "refusal":
-            refusals.append(str(mended(text_at(part, "refusal"))))
+            refusals.append(str(mended(text_in(part, "refusal"))))
     if texts and provider and (own := copy_if_sendable(envelope_of(item))):
         yield OpaquePart(provider, own)
     yield from texts
@@ -78,7 +76,7 @@ def contents_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
 def envelope_of(item: Mapping[str, Any]) -> Body:
     """Return a message without its texts, each of which becomes a part of its own after it."""
     content = [
-        _without(part, "text") if part.get("type") == "output_text" and text_at(part, "text") else part
+        _without(part, "text") if part.get("type") == "output_text" and text_in(part, "text") else part
         for part in contents_of(item)
     ]
     return {**item, "content": content}
@@ -86,10 +84,10 @@ def envelope_of(item: Mapping[str, Any]) -> Body:
 
 def _call(item: Mapping[str, Any], provider: str) -> ToolCall:
     is_free = item.get("type") == CUSTOM
-    name = str(mended(text_at(item, "name")))
+    name = str(mended(text_in(item, "name")))
     value = item.get("input" if is_free else "arguments")
     text = str(mended(value)) if isinstance(value, str) else "" if value is None else as_json(value)
-    id = str(mended(text_at(item, "call_id") or text_at(item, "id")))
+    id = str(mended(text_in(item, "call_id") or text_in(item, "id")))
     own = {name: value for name, value in item.items() if name not in (_CUSTOM if is_free else _CALL)}
     arguments = as_json({"input": text}) if is_free else text
     return ToolCall(id, name, arguments, (provider and copy_if_sendable(own)) or {}, provider)
@@ -106,7 +104,7 @@ def _reasoning(item: Mapping[str, Any], provider: str) -> Iterator[Part]:
 
 def thoughts_in(item: Mapping[str, Any], name: str) -> list[str]:
     """Return the texts of reasoning, or of its summary."""
-    return [text_at(part, "text") for part in list_of(item.get(name))]
+    return [text_in(part, "text") for part in list_of(item.get(name))]
 
 
 # what goes back
@@ -146,7 +144,7 @@ def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
     """Return the item of a tool call."""
     if extras.get("type") == CUSTOM:
         try:
-            text = text_at(load(call.arguments.encode("utf-8", "surrogatepass")), "input")
+            text = text_in(load(call.arguments.encode("utf-8", "surrogatepass")), "input")
         except ValueError:
             text = call.arguments
         return {**extras, "call_id": call.id, "name": call.name, "input": text}
@@ -180,7 +178,7 @@ class Slot:
     @property
     def kind(self) -> str:
         """Return the type of the item, or "" if unknown."""
-        return text_at(self.item, "type")
+        return text_in(self.item, "type")
 
     def whole(self, at: int, text_of: Callable[[Any], str], *, is_over: bool) -> dict[str, Any] | None:
         """Return the item so far, with its index `at`; None for an unfinished item that cannot be continued."""

@@ -9,9 +9,9 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.adapters.wires.chat.reply import usage_of
-from rungwise.adapters.wires.draft import Draft, classified, malformed, raw_of, stop_of, text_at
+from rungwise.adapters.wires.draft import Draft, classified, malformed, raw_of, stop_of
 from rungwise.adapters.wires.json_text import HeldText, as_json, mended, weight_of
-from rungwise.adapters.wires.plain.parts import list_of, mapping_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
@@ -169,7 +169,7 @@ class ResponsesDecoder(StreamDecoder):
         elif kind in _ENDS:
             self._take_response(kind, {})
         else:  # what a tool of the provider's does; what the model writes there is paid for like any other text
-            self.letters_beside += len(text_at(value, "delta"))
+            self.letters_beside += len(text_in(value, "delta"))
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
@@ -179,7 +179,7 @@ class ResponsesDecoder(StreamDecoder):
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the response of a whole body."""
-        output, status = value.get("output"), text_at(value, "status")
+        output, status = value.get("output"), text_in(value, "status")
         if not (isinstance(output, list) or value.get("error") or status):
             return malformed("the body is no response")
         draft = draft_of(value, list_of(output), self.provider)
@@ -194,7 +194,7 @@ class ResponsesDecoder(StreamDecoder):
 
     def _slot(self, value: Mapping[str, Any], kind: str = "") -> tuple[int, Slot]:
         """Return the item of an event, by its index or its id, or else the last one."""
-        at, id = value.get("output_index"), text_at(value, "item_id")
+        at, id = value.get("output_index"), text_in(value, "item_id")
         if type(at) is not int:
             at = self._places_of.get(id, max(self._slots, default=0)) if id else max(self._slots, default=0)
         slot = self._slots.get(at)
@@ -220,10 +220,10 @@ class ResponsesDecoder(StreamDecoder):
         at, slot = self._slot(value, "message" if event_type is Text else "reasoning")
         place = self._place(at, slot, key, value.get(member))
         if name in _DELTAS:
-            if piece := text_at(value, "delta"):
+            if piece := text_in(value, "delta"):
                 self.take_piece((event_type, place), piece)
         else:
-            self._settle((event_type, place), text_at(value, "text"))
+            self._settle((event_type, place), text_in(value, "text"))
         self._keep_logprobs(slot, place[2], value, is_whole=name in _WHOLES)
 
     def _settle(self, kind: Kind, text: str) -> None:
@@ -254,7 +254,7 @@ class ResponsesDecoder(StreamDecoder):
     def _take_arguments(self, name: str, value: Mapping[str, Any]) -> None:
         kind, member = _ARGUMENTS[name]
         _, slot = self._slot(value, kind)
-        text = text_at(value, member)
+        text = text_in(value, member)
         if member == "delta" or text:
             self.unshown += write(slot.written, text, is_whole=member != "delta")
 
@@ -264,15 +264,15 @@ class ResponsesDecoder(StreamDecoder):
         if index not in slot.refusals:
             slot.refusals[index] = HeldText()
             self._weight += _WEIGHT
-        whole = text_at(value, "refusal")
-        self.unshown += write(slot.refusals[index], whole or text_at(value, "delta"), is_whole=bool(whole))
+        whole = text_in(value, "refusal")
+        self.unshown += write(slot.refusals[index], whole or text_in(value, "delta"), is_whole=bool(whole))
 
     def _take_content(self, value: Mapping[str, Any]) -> None:
         part = value.get("part")
         if not isinstance(part, dict):
             return
         kind = part.get("type")
-        if kind == "refusal" and text_at(part, "refusal"):
+        if kind == "refusal" and text_in(part, "refusal"):
             self._take_refusal({**value, "refusal": part["refusal"]})
         elif kind in ("output_text", "reasoning_text"):
             members = {"text": part.get("text"), "logprobs": part.get("logprobs")}
@@ -309,12 +309,12 @@ class ResponsesDecoder(StreamDecoder):
             for index, part in enumerate(contents_of(item)):
                 if part.get("type") == "output_text":
                     place = self._place(at, slot, "text", index)
-                    self._settle((Text, place), text_at(part, "text"))
+                    self._settle((Text, place), text_in(part, "text"))
             item = envelope_of(item)
         elif kind == "reasoning":
             for key in ("summary", "content"):
                 for index, part in enumerate(list_of(item.get(key))):
-                    self._settle((Reasoning, self._place(at, slot, key, index)), text_at(part, "text"))
+                    self._settle((Reasoning, self._place(at, slot, key, index)), text_in(part, "text"))
         elif kind in ("function_call", CUSTOM):
             name = "function_call_arguments" if kind == "function_call" else "custom_tool_call_input"
             self._take_arguments(f"response.{name}.done", {**item, "output_index": at})
@@ -328,7 +328,7 @@ class ResponsesDecoder(StreamDecoder):
         if status is not None:
             for at, item in enumerate(list_of(response.get("output"))):
                 if isinstance(item, dict):
-                    place = self._places_of.get(text_at(item, "id"), at)
+                    place = self._places_of.get(text_in(item, "id"), at)
                     self._take_edition(*self._slot({"output_index": place}), item, is_final=True)
         self._response |= {
             key: response[key]
@@ -337,7 +337,7 @@ class ResponsesDecoder(StreamDecoder):
         }
         if status is None:
             return
-        if text_at(response, "status") in ("", "queued", "in_progress"):
+        if text_in(response, "status") in ("", "queued", "in_progress"):
             self._response["status"] = status
         self.error = error_of(response, self.headers)
         self.done = self.finished = True

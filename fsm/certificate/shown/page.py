@@ -30,9 +30,9 @@ from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.turn.tools import Tool
 from rungwise.fsm.turn.turn import Turn
 
-EMPTY = reply_of("came_empty", 1, None)
+EMPTY = reply_of("came_empty", 1)
 EXAMPLES: tuple[Reply | Failure, ...] = (
-    *(reply_of(event, 1, None) for event in EVENTS if event not in ("answered", "called_tools")),
+    *(reply_of(event, 1) for event in EVENTS if event not in ("answered", "called_tools")),
     Reply("some text", interrupted=True),
     Reply(tool_calls=(ToolCall("1", "read", "[]"),), stop_reason="tool_calls"),
     Failure("silence"),
@@ -41,10 +41,7 @@ EXAMPLES: tuple[Reply | Failure, ...] = (
     Failure("parameter_unsupported", status=400, parameter="seed"),
     Failure("context_overflow", status=400),
 )
-IN_JSON: tuple[Reply | Failure, ...] = (
-    Reply('{"some": "json', stop_reason="length"),
-    Reply("no JSON", stop_reason="stop"),
-)
+IN_JSON = (Reply('{"some": "json', stop_reason="length"), Reply("no JSON", stop_reason="stop"))
 """What comes back if the request asks for JSON."""
 
 SHORT: tuple[PlainMessage, ...] = ({"role": "user", "content": "a prompt"},)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rungwise.adapters.durable import lines
-from rungwise.adapters.durable.lines import read_lines
+from rungwise.adapters.durable import batch
+from rungwise.adapters.durable.batch import read_lines
 
 
 def read(folder: Path, *texts: str | bytes) -> list[Any]:
@@ -57,7 +57,7 @@ def test_what_cannot_be_read_is_a_fault_of_its_line(name: str, tmp_path: Path) -
 
 
 def test_a_line_that_is_too_long_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LONGEST", 1_000)
+    monkeypatch.setattr(batch, "LONGEST", 1_000)
     texts = ['{"prompt": "a"}', json.dumps({"prompt": "x" * 5_000}), '{"prompt": "b"}']
     before, long, after = read(tmp_path, *texts)
     assert "longer than" in long.fault
