@@ -22,9 +22,9 @@ each name with its arguments, units and errors. `rungwise.adapters` (messages, c
 * **To handle errors**: every error is a `RungwiseError`. A `CallError` or `TurnError` carries the result, so nothing
   that arrived is lost. A `ConfigurationError` names what to change in your code.
 
-Three modules hold the other public names: `rungwise.core` for doing the I/O yourself, for tables of your own, and for
-annotations; `rungwise.testing` for tests and fuzzing; `rungwise.otel` for traces and metrics. `rungwise.pytest_plugin`
-has fixtures.
+Four modules hold the other public names: `rungwise.core` for doing the I/O yourself, for tables of your own, and for
+annotations; `rungwise.testing` for tests and fuzzing; `rungwise.ui` for showing streams to users; `rungwise.otel` for
+traces and metrics. `rungwise.pytest_plugin` has fixtures.
 """
 
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise import fsm as fsm
     from rungwise import otel as otel
     from rungwise import testing as testing
+    from rungwise import ui as ui
     from rungwise.adapters.client import Client as Client
     from rungwise.adapters.durable.durable import Durable as Durable
     from rungwise.adapters.gateway.asgi import asgi as asgi
@@ -108,4 +109,5 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.turn.tools import Toolbox as Toolbox
     from rungwise.fsm.values.usage import Usage as Usage
 else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__, others=("rungwise.core", "rungwise.testing", "rungwise.otel"))
+    others = ("rungwise.core", "rungwise.testing", "rungwise.ui", "rungwise.otel")
+    __getattr__, __dir__, __all__ = lazy_names(__name__, others=others)

@@ -80,4 +80,4 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.turn.tools import ToolRun as ToolRun
     from rungwise.fsm.turn.turn import Turn as Turn
 else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__, others=("rungwise", "rungwise.testing"))
+    __getattr__, __dir__, __all__ = lazy_names(__name__, others=("rungwise", "rungwise.testing", "rungwise.ui"))

@@ -68,4 +68,4 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.testing.turn_strategies import turn_policies as turn_policies
     from rungwise.fsm.testing.turn_strategies import turns_of as turns_of
 else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__, others=("rungwise", "rungwise.core"))
+    __getattr__, __dir__, __all__ = lazy_names(__name__, others=("rungwise", "rungwise.core", "rungwise.ui"))

@@ -39,6 +39,14 @@ class Tab:
         self._page.goto(path.as_uri())
         return self
 
+    def open_url(self, url: str, *, width: int, height: int) -> Page:
+        """Load a page from a server by day, and return it."""
+        self._page.set_viewport_size({"width": width, "height": height})
+        self._page.emulate_media(color_scheme="light", reduced_motion="no-preference")
+        self.problems.clear()
+        self._page.goto(url)
+        return self._page
+
     def click(self, selector: str) -> None:
         """Click on the middle of an element with the mouse, at once: nothing moves on these pages."""
         self._page.click(selector, force=True)

@@ -19,6 +19,7 @@ import rungwise
 import rungwise.core
 import rungwise.otel
 import rungwise.testing
+import rungwise.ui
 from support.imports import MODULES, ROOT, Import, imports_in, in_circles
 
 FLOORS = (
@@ -48,7 +49,7 @@ FLOORS = (
     {"adapters.check", "adapters.discovery"},
     {"adapters.drivers"},
     {"adapters.client"},
-    {"adapters.gateway", "adapters.durable", "adapters.telemetry"},
+    {"adapters.gateway", "adapters.durable", "adapters.telemetry", "adapters.ui"},
     {"adapters.provider"},
     {"adapters.testing"},
     {"adapters.cli"},
@@ -245,7 +246,7 @@ def test_a_client_loads_no_more_than_its_own_protocol_needs() -> None:
 def public_callables() -> dict[str, Any]:
     """Return every public function, class and method, but for what attrs generates."""
     found: dict[str, Any] = {}
-    for module in (rungwise, rungwise.core, rungwise.otel, rungwise.testing):
+    for module in (rungwise, rungwise.core, rungwise.otel, rungwise.testing, rungwise.ui):
         for name in module.__all__:
             value = getattr(module, name)
             if not inspect.isclass(value):

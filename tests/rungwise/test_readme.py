@@ -32,7 +32,7 @@ def face(client: Made, *providers: Any) -> Any:
         rungwise.Client(chain, **options).close()
         return client(*providers, **options)
 
-    names = (*rungwise.__all__, "core", "testing")
+    names = (*rungwise.__all__, "core", "testing", "ui")
     return SimpleNamespace(**{name: getattr(rungwise, name) for name in names} | {"Client": built})
 
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-FACES = ("rungwise", "rungwise.core", "rungwise.testing")
+FACES = ("rungwise", "rungwise.core", "rungwise.testing", "rungwise.ui")
 
 
 @pytest.mark.parametrize("face", FACES)

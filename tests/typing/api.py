@@ -265,3 +265,19 @@ async def values_later(client: rungwise.Client) -> None:
         assert_type(turning.result.value, Bird | None)
     toolbox: rungwise.Toolbox = await rungwise.mcp_toolbox(object())
     await client.aturn("hello", tools=toolbox)
+
+
+async def shown(client: rungwise.Client) -> None:
+    frames: rungwise.ui.Frames = rungwise.ui.sse(client.stream("hello"), after=7)
+    headers: dict[str, str] = frames.headers
+    for chunk in frames:
+        assert_type(chunk, bytes)
+    rungwise.ui.ag_ui(client.stream_turn("hello"), [], thread_id="t", run_id="r")
+    async with rungwise.ui.ResumableStreams() as streams:
+        id: str = streams.start(
+            rungwise.ui.vercel(client.astream_turn("hello"), message_id="m", resets=True, hold=False)
+        )
+        assert_type(streams.read(id, 7), rungwise.ui.Frames | None)
+        streams.cancel(id)
+    async for piece in frames:
+        print(piece, headers)

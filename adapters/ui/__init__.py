@@ -1,0 +1,1 @@
+"""Streams of calls and turns in the protocols of user interfaces."""

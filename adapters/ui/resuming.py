@@ -1,0 +1,145 @@
+"""Streams that go on when their readers leave, and are kept in memory for those who come back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from secrets import token_urlsafe
+from time import monotonic
+from typing import Any, Final, Self
+
+import anyio
+from anyio.abc import TaskGroup
+from attrs import define, field
+
+from rungwise.adapters.ui.frames import Frames
+from rungwise.fsm.errors import ConfigurationError, RungwiseError
+
+LARGEST: Final = 256_000
+MOST: Final = 1_000
+SECONDS: Final = 300.0
+
+
+class StreamCancelled(RungwiseError):
+    """Say that a stream was cancelled by its id."""
+
+    outcome = "cancelled"
+
+
+@define(eq=False)
+class KeptStream:
+    """What is kept of one stream; its chunks are numbered from 0."""
+
+    frames: Frames
+    ended: float | None = None  # on the clock
+    task: anyio.CancelScope = field(factory=anyio.CancelScope)
+    _chunks: deque[bytes] = field(factory=deque)
+    _size: int = 0
+    _last: int = -1
+    _news: anyio.Event = field(factory=anyio.Event)
+
+    async def run(self, clock: Callable[[], float]) -> None:
+        """Read the stream to its end, whoever listens."""
+        try:
+            with self.task, suppress(Exception):  # of one stream, which ends; the others go on
+                async for chunk in self.frames:
+                    self._add(chunk)
+            if self.task.cancelled_caught:
+                self._add(self.frames.encode(StreamCancelled("the reader cancelled it")))
+        finally:
+            self.ended = clock()
+            self._news.set()
+
+    def _add(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+        self._last, self._size = self._last + 1, self._size + len(chunk)
+        while self._size > LARGEST and len(self._chunks) > 1:
+            self._size -= len(self._chunks.popleft())
+        self._news.set()
+        self._news = anyio.Event()
+
+    def has(self, after: int) -> bool:
+        """Tell whether anything follows a chunk, and all that does is here or still to come."""
+        return self._last - len(self._chunks) <= after <= self._last - (self.ended is not None)
+
+    async def read(self, after: int) -> AsyncIterator[bytes]:
+        """Yield what follows a chunk; a reader who is too slow to be sent everything is left."""
+        while self.has(after):
+            if new := self._last - after:
+                after = self._last
+                yield b"".join(self._chunks[place] for place in range(-new, 0))
+            else:
+                await self._news.wait()
+
+
+@define(eq=False)
+class ResumableStreams:
+    """Keep streams in memory for readers who lose their connection; use it in an `async with` block.
+
+    A stream goes on without readers, until it ends or is cancelled. Of each the newest 256 kB are kept, until 5 minutes
+    after its end; of more than 1 000 streams the oldest is forgotten. Ids are random, but who has one may read: the
+    application checks that a stream belongs to the user who asks.
+
+        async with rungwise.ui.ResumableStreams() as streams:
+            id = streams.start(rungwise.ui.sse(client.astream(question)))
+            frames = streams.read(id)
+
+    Arguments:
+        clock: returns seconds.
+    """
+
+    clock: Callable[[], float] = monotonic
+    _kept: dict[str, KeptStream] = field(factory=dict, init=False)
+    _group: TaskGroup | None = field(default=None, init=False)
+
+    async def __aenter__(self) -> Self:
+        self._group = await anyio.create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        assert self._group is not None
+        self._group.cancel_scope.cancel()
+        await self._group.__aexit__(None, None, None)
+
+    def start(self, frames: Frames) -> str:
+        """Begin to read a stream, and return the id under which it is kept.
+
+        Raises:
+            ConfigurationError: outside of the `async with` block.
+        """
+        if self._group is None:
+            raise ConfigurationError("ResumableStreams must be entered: async with ResumableStreams() as streams")
+        self._forget()
+        if len(self._kept) >= MOST:
+            del self._kept[next(iter(self._kept))]
+        id = token_urlsafe()
+        self._kept[id] = KeptStream(frames)
+        self._group.start_soon(self._kept[id].run, self.clock)
+        return id
+
+    def read(self, id: str, after: int = -1) -> Frames | None:
+        """Return what was written of a stream, and then what follows; None if it is gone, or nothing follows.
+
+        Arguments:
+            id: what `start` returned.
+            after: the `Last-Event-ID`; -1 for the whole stream, as Vercel's protocol wants it.
+        """
+        self._forget()
+        kept = self._kept.get(id)
+        return Frames(kept.frames.headers, _unchanged, kept.read(after)) if kept and kept.has(after) else None
+
+    def cancel(self, id: str) -> None:
+        """End the call or turn of a stream; its readers get the error."""
+        if id in self._kept:
+            self._kept[id].task.cancel()
+
+    def _forget(self) -> None:
+        now = self.clock()
+        for id, kept in [*self._kept.items()]:
+            if kept.ended is not None and now - kept.ended > SECONDS:
+                del self._kept[id]
+
+
+def _unchanged(chunk: object) -> bytes:
+    return chunk if isinstance(chunk, bytes) else b""

@@ -1,0 +1,158 @@
+"""Streams go on without readers, are sent again from where one stopped, and are forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+import rungwise
+from rungwise.adapters.ui import resuming
+from rungwise.ui import Frames, ResumableStreams, sse, vercel
+from support.ui_readers import SseReader, VercelReader
+
+DONE = rungwise.testing.run(rungwise.Policy(), [rungwise.core.Reply("One two", stop_reason="stop")]).result
+
+
+class Source:
+    """A stream whose events come when the test says so."""
+
+    def __init__(self) -> None:
+        self._send, self._receive = anyio.create_memory_object_stream[object](100)
+        self.is_closed = False
+
+    def say(self, *events: object) -> None:
+        for event in events:
+            self._send.send_nowait(event)
+            if isinstance(event, rungwise.Result):
+                self._send.close()
+
+    def __aiter__(self) -> AsyncIterator[object]:
+        return self
+
+    async def __anext__(self) -> object:
+        return await anext(self._receive)
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+async def gathered(frames: Frames | None) -> bytes:
+    assert frames is not None
+    return b"".join([chunk async for chunk in frames])
+
+
+async def settled() -> None:
+    for _ in range(300):
+        await anyio.lowlevel.checkpoint()
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def run(request: pytest.FixtureRequest) -> Callable[[Callable[[], Awaitable[Any]]], Any]:
+    return partial(anyio.run, backend=request.param)
+
+
+def test_a_stream_goes_on_when_its_reader_leaves_and_who_comes_back_gets_the_rest(run: Any) -> None:
+    async def scene() -> None:
+        source = Source()
+        async with ResumableStreams() as streams:
+            id = streams.start(sse(source))
+            source.say(rungwise.Text("One "))
+            reader = SseReader()
+            frames = streams.read(id)
+            async for chunk in frames:
+                if reader.feed(chunk).last_id:
+                    break
+            assert reader.last_id == 1
+            source.say(rungwise.Text("wrong"), rungwise.Discard("wrong"), rungwise.Text("two"))
+            await settled()
+            source.say(DONE)
+            reader.feed(await gathered(streams.read(id, reader.last_id)))
+            assert (reader.text, reader.end[0]) == ("One two", "result")
+            assert SseReader().feed(await gathered(streams.read(id))) == reader
+            assert streams.read(id, reader.last_id) is None
+            assert source.is_closed
+
+    run(scene)
+
+
+def test_vercels_reader_gets_the_message_from_its_start(run: Any) -> None:
+    async def scene() -> None:
+        source = Source()
+        async with ResumableStreams() as streams:
+            id = streams.start(vercel(source, message_id="m", resets=True))
+            source.say(rungwise.Text("One wrong"), rungwise.Discard("wrong"))
+            await settled()
+            frames = streams.read(id)
+            assert frames.headers["x-vercel-ai-ui-message-stream"] == "v1"
+            source.say(rungwise.Text("two"), DONE)
+            reader = VercelReader().feed(await gathered(frames))
+            assert (reader.text, reader.is_done) == ("One two", True)
+
+    run(scene)
+
+
+def test_cancelling_ends_the_stream_for_its_readers(run: Any) -> None:
+    async def scene() -> None:
+        source = Source()
+        async with ResumableStreams() as streams:
+            id = streams.start(sse(source))
+            source.say(rungwise.Text("One "))
+            await settled()
+            streams.cancel(id)
+            reader = SseReader().feed(await gathered(streams.read(id)))
+            assert (reader.text, reader.end) == (
+                "One ",
+                ("error", {"outcome": "cancelled", "message": "the reader cancelled it"}),
+            )
+            assert source.is_closed
+            streams.cancel("another")
+
+    run(scene)
+
+
+def test_what_is_kept_is_bounded(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "LARGEST", 1_000)
+    monkeypatch.setattr(resuming, "MOST", 3)
+
+    async def scene() -> None:
+        now = 0.0
+        async with ResumableStreams(clock=lambda: now) as streams:
+            source = Source()
+            id = streams.start(sse(source))
+            slow = streams.read(id)
+            source.say(*[rungwise.Text("x" * 100)] * 50)
+            await settled()
+            source.say(DONE)
+            await settled()
+            assert streams.read(id) is None
+            assert streams.read(id, 3) is None
+            assert SseReader(last_id=48).feed(await gathered(streams.read(id, 48))).end[0] == "result"
+            assert await gathered(slow) == b""
+            assert [streams.read(id, after) for after in (-2, 10**30)] == [None, None]
+            now = 300.0
+            assert streams.read(id, 48) is not None
+            now = 301.0
+            assert streams.read(id, 48) is None
+            ids = [streams.start(sse(Source())) for _ in range(4)]
+            assert [streams.read(each) is None for each in ids] == [True, False, False, False]
+
+    run(scene)
+
+
+def test_a_synchronous_stream_is_read_in_a_thread(run: Any) -> None:
+    async def scene() -> None:
+        async with ResumableStreams() as streams:
+            id = streams.start(sse(iter([rungwise.Text("One two"), DONE])))
+            assert SseReader().feed(await gathered(streams.read(id))).text == "One two"
+
+    run(scene)
+
+
+def test_it_must_be_entered() -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="async with"):
+        ResumableStreams().start(sse([DONE]))
