@@ -148,7 +148,8 @@ def _workers(count: int) -> bool:
             worker = [sys.executable, "-m", "rungwise", "worker", *shared, "--concurrency", str(AT_WORK)]
             running = [subprocess.Popen(worker, cwd=folder, stderr=subprocess.PIPE) for _ in range(workers)]
             before = len(server.requests)
-            subprocess.run([*batch, "-o", "answers.jsonl"], check=True, cwd=folder, stderr=subprocess.DEVNULL)
+            waiting = [*batch, "-o", "answers.jsonl", "--concurrency", "1"]  # it is a worker, too
+            subprocess.run(waiting, check=True, cwd=folder, stderr=subprocess.DEVNULL)
             # From the moment at which all are at work.
             times = [each.at for each in server.requests[before + AT_WORK * workers :]]
             rates.append(len(times) / (times[-1] - times[0]))

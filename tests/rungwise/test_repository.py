@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-FACES = ("rungwise", "rungwise.core", "rungwise.testing", "rungwise.ui")
+FACES = ("rungwise", "rungwise.core", "rungwise.testing", "rungwise.ui", "rungwise.otel")
 
 
 @pytest.mark.parametrize("face", FACES)
