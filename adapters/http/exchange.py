@@ -107,6 +107,8 @@ class Exchange:
     wall_clock: Callable[[], float] = time.time  # returns the seconds since 1970
     # Headers that replace any others of their names; the names are in lower case.
     own_headers: Mapping[str, str] = NO_HEADERS
+    clock: Callable[[], float] = time.monotonic  # that of the call
+    began: float = 0.0  # on that clock
     keyed: Backend | None = field(default=None, init=False)
     received: Mapping[str, str] = field(default=NO_HEADERS, init=False)  # the headers of the response
     decoder: Decoder | None = field(default=None, init=False)
@@ -218,7 +220,7 @@ class Exchange:
                 if self.watch is not None and self.watch.has_text(delta):
                     self.watch, self.limits.has_text = None, True
         if self._has_content and self.first_token is None:
-            self.first_token = time.monotonic() - self.limits.began
+            self.first_token = self.clock() - self.began
         if self._size > self.largest // _DENSEST and not decoder.finished:
             is_whole = isinstance(decoder, WholeBody)
             if self._size > self.largest * (1 if is_whole else OVERHEAD) or getattr(decoder, "size", 0) > self.largest:

@@ -24,7 +24,6 @@ GRACE = 1.0
 class AttemptLimits:
     """Limit one attempt. All moments are on `time.monotonic`; infinity is no limit."""
 
-    began: float = 0.0  # when the attempt began
     ends_at: float = math.inf  # when the attempt must have ended
     connect: float = math.inf  # seconds for names, addresses and TLS together
     stall: float | None = None  # seconds between two pieces of content, and for the body of an error; None for no limit
@@ -65,7 +64,6 @@ class AttemptLimits:
         total = math.inf if timeouts.total is None else timeouts.total
         by_call = remaining < total
         limits = cls(
-            began=began,
             ends_at=began + (remaining if by_call else total),
             connect=timeouts.connect,
             stall=clocks.stall,

@@ -75,7 +75,9 @@ class Driver:
         wall_clock, headers = self.deadlines.wall_clock, self.deadlines.headers(send.deadline)
         if traced := call.headers:
             headers = {**headers, **traced}
-        return Exchange(backend, limits, streams, self.largest_reply, watch, wall_clock, headers)
+        return Exchange(
+            backend, limits, streams, self.largest_reply, watch, wall_clock, headers, clock=self.clock, began=now
+        )
 
 
 def partial(exchange: Exchange | None) -> Reply | None:

@@ -8,7 +8,14 @@ from typing import Any, Final
 
 import attrs
 
-MODULES: Final = ("rungwise", "rungwise.core", "rungwise.testing", "rungwise.ui", "rungwise.otel", "rungwise.pytest_plugin")
+MODULES: Final = (
+    "rungwise",
+    "rungwise.core",
+    "rungwise.testing",
+    "rungwise.ui",
+    "rungwise.otel",
+    "rungwise.pytest_plugin",
+)
 """The modules whose `__all__` makes a name public."""
 
 CODE: Final = re.compile(r"(?<![`\[])`((?:rungwise\.)?[A-Za-z_]\w*(?:\.\w+)*)(\(\))?`(?!`)")

@@ -155,7 +155,7 @@ def test_a_journal_is_the_same_byte_for_byte_as_without_memory_as_long_as_nothin
 ) -> None:
     lake.reply, journals = reply, []
     for options in ({}, {"health": None, "retry_share": None}):
-        client = Client(lake.chain, **{**Clock().options, **options})
+        client = Client(lake.chain, **{**Clock().options, "wall_clock": lambda: 17.0, **options})
         journals.append(client.call("Where?").journal.to_json())
     assert journals[0] == journals[1]
 

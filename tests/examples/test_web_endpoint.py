@@ -59,7 +59,7 @@ def wait_for(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str], None]
     """Return `wait_for(words)`, which waits until a step of a call is logged that holds these words."""
     lines: SimpleQueue[logging.LogRecord] = SimpleQueue()
     handler, logger = QueueHandler(lines), logging.getLogger("rungwise")
-    caplog.set_level(logging.INFO, "rungwise")
+    caplog.set_level(logging.DEBUG, "rungwise")
     logger.addHandler(handler)
 
     def wait(words: str) -> None:

@@ -26,7 +26,8 @@ class _Told(logging.Handler):
         self.watch = watch
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not record.getMessage().startswith(SLOW):
+        is_fallback = hasattr(record, "rungwise_event")
+        if not is_fallback and not record.getMessage().startswith(SLOW):
             cause = record.exc_info[1] if record.exc_info else None
             self.watch.note(f"{record.name} logged: {record.getMessage()} ({cause!r})")
 
