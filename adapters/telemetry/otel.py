@@ -63,7 +63,7 @@ def instrument(
     if not isinstance(client, Client):
         raise ConfigurationError(f"client must be a Client, not {type(client).__name__}")
     options = client._options
-    if not hasattr(options["observer"], "meters"):
+    if not isinstance(options["observer"], Tracing):
         tracing = observer(
             contents=contents,
             tracer_provider=tracer_provider,

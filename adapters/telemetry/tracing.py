@@ -41,7 +41,7 @@ from rungwise.adapters.telemetry.names import (
     output_of,
 )
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.run.recording import Observer, logger, observer_of
+from rungwise.fsm.call.run.recording import Follower, Observer, logger, observer_of
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.turn.actions import ToolOutcome
@@ -58,7 +58,7 @@ _TRACEPARENT: Final = TraceContextTextMapPropagator()  # which never sends bagga
 
 
 @define(eq=False)
-class Tracing:
+class Tracing(Follower):
     """An observer of a client that makes spans and metrics of its calls and turns.
 
     Arguments:
@@ -112,7 +112,7 @@ def _harmless(tell: Callable[..., None]) -> Callable[..., None]:
 
 
 @define(eq=False)
-class TracedRun:
+class TracedRun(Follower):
     """What the spans of calls and turns have in common."""
 
     tracing: Tracing
@@ -128,7 +128,7 @@ class TracedRun:
                 self.also(step)
 
     def _take(self, step: Step) -> None:
-        raise NotImplementedError
+        """Tell of a step."""
 
     def _start(self, name: str, step: Step, kind: SpanKind, parent: Context | None, attributes: Attributes) -> Span:
         """Start the span of the run at its first step, dated back to when the run began."""

@@ -7,12 +7,13 @@ import time
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from attrs import define, field
 
 from rungwise.adapters.tools.calling import ToolReturn
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
+from rungwise.fsm.call.run.recording import Follower
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.text.contents import without_halves
 from rungwise.fsm.turn.actions import RunTools, ToolEnded, ToolOutcome, ToolStarted
@@ -121,7 +122,7 @@ class Schedule:
     at_once: int  # how many may run side by side
     until: float = math.inf  # when the time of all is up
     clock: Callable[[], float] = time.monotonic  # returns seconds on a monotonic clock
-    observer: Any = None  # told of each tool that begins and ends; None for nobody
+    observer: Follower | None = None  # told of each tool that begins and ends
     reason: BaseException | None = field(default=None, init=False)
     has_left: bool = field(default=False, init=False)  # whether a tool that would not end was abandoned
     _news: list[ToolStarted | ToolEnded] = field(factory=list, init=False)
@@ -256,5 +257,5 @@ class Schedule:
 def schedule_of(action: RunTools) -> Schedule:
     """Return the round of an action."""
     until = math.inf if action.seconds is None else time.monotonic() + action.seconds
-    observer = action.observer if hasattr(action.observer, "tool_began") else None
+    observer = action.observer if isinstance(action.observer, Follower) else None
     return Schedule(tuple(map(Job, action.runs)), max(1, action.at_once), until, observer=observer)

@@ -36,7 +36,7 @@ from rungwise.fsm.call.run.judging import Judge, with_finding
 from rungwise.fsm.call.run.observe import observe_cancel
 from rungwise.fsm.call.run.outcome import Outcome
 from rungwise.fsm.call.run.reading import ReplyReader
-from rungwise.fsm.call.run.recording import Observer, Recorder, observer_of
+from rungwise.fsm.call.run.recording import Follower, Observer, Recorder, observer_of
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.run.sending import Needs, Sender
 from rungwise.fsm.errors import IllegalEvent
@@ -139,7 +139,7 @@ class Call:
     def headers(self) -> Mapping[str, str]:
         """Return the headers by which the observer follows the attempt in flight."""
         observer = self._recorder.observer
-        return {} if observer is None else getattr(observer, "headers", {})
+        return observer.headers if isinstance(observer, Follower) else {}
 
     @property
     def is_over(self) -> bool:

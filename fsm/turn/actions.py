@@ -45,7 +45,7 @@ class RunTools:
         runs: the calls of one reply that can run; the others already have results.
         at_once: how many may run in parallel.
         seconds: the time for all of them together, after which none begins; None for no limit.
-        observer: of the turn; one that has `tool_began` and `tool_ended` is told of each tool.
+        observer: of the turn.
     """
 
     runs: tuple[ToolRun, ...]

@@ -5,6 +5,7 @@ import logging
 import subprocess
 import sys
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import transitions
@@ -268,3 +269,13 @@ def test_a_turn_says_when_it_began(serve: Any, backend_of: Any) -> None:
         journal = client.turn("Where?").journal
     assert [journal.started, *(call.started for call in journal.calls)] == [17.0, 17.0]
     assert json.loads(journal.to_json())["started"] == 17.0
+
+
+def test_an_observer_may_have_any_attributes(serve: Any, backend_of: Any) -> None:
+    observer = Mock()  # which has every attribute that one asks for
+    replies = [ScriptedReply(tool_calls=[ToolCall("1", "look", "{}")]), ANSWER]
+    with Client(backend_of(serve(*replies)), observer=observer) as client:
+        assert client.turn("Where?", tools={"look": lambda: "here"}).text == ANSWER.text
+    assert [
+        call.args[0].event for call in observer.call_args_list if not isinstance(call.args[0], rungwise.TurnStep)
+    ] == [*("sent", "called_tools", "sent", "answered")]

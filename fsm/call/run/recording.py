@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rungwise.fsm.call.conversation.for_backend import Proposal
@@ -24,10 +24,31 @@ def silent(step: Step) -> None:
     """Tell nobody, not even the log: the observer of what has happened before, or never happens."""
 
 
+class Follower:
+    """An observer that knows which call or turn a step is of, and follows it into tools and to the provider."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers by which the attempt in flight is followed."""
+        return {}
+
+    def __call__(self, step: Step) -> None:
+        """Take a step."""
+
+    def watch(self, run: Any) -> Observer | None:
+        """Return the observer of a call or turn that is made; None for none."""
+        return self
+
+    def tool_began(self, run: Any) -> None:
+        """Note that a tool begins in the context that is current."""
+
+    def tool_ended(self, run: Any, outcome: Any) -> None:
+        """Note that a tool has ended."""
+
+
 def observer_of(observer: Observer, run: Any) -> Observer | None:
-    """Return the observer of a call or a turn: one that has a method `watch` makes one for each."""
-    watch: Callable[[Any], Observer | None] | None = getattr(observer, "watch", None)
-    return observer if watch is None else watch(run)
+    """Return the observer of a call or a turn."""
+    return observer.watch(run) if isinstance(observer, Follower) else observer
 
 
 def announce(journal: Record, observer: Observer | None) -> None:
