@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link
@@ -37,17 +38,19 @@ _BY_HOST: Final = {
     "moonshot.ai": "moonshot_ai",
     "ml.cloud.ibm.com": "ibm.watsonx.ai",
 }
+_PORTS: Final = {"https": 443, "http": 80}
 _NUMBERS: Final = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
 _WHOLE: Final = ("seed", "top_k")
 
 
 def of_link(link: Link) -> Attributes:
     """Return the attributes of a backend: its provider, its model, and where it is."""
-    host, _, port = link.origin.partition("://")[2].rpartition(":")
+    origin = urlsplit(link.origin)
+    host, port = origin.hostname or "", origin.port or _PORTS.get(origin.scheme)
     known = (name for end, name in _BY_HOST.items() if f".{host}".endswith(f".{end}"))
     provider = next(known, _BY_API.get(getattr(link, "API", ""), link.name))
     named = {"gen_ai.provider.name": provider, "gen_ai.request.model": getattr(link, "model", None)}
-    place = {"server.address": host.strip("[]"), "server.port": int(port)} if host and port.isdigit() else {}
+    place = {"server.address": host or None, "server.port": port}
     return {name: value for name, value in {**named, **place}.items() if value is not None}
 
 

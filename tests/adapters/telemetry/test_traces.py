@@ -22,6 +22,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import rungwise
 from rungwise import Client, OpenAIChat, ToolCall
+from rungwise.adapters.telemetry.names import of_link
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.conventions import ATTRIBUTES, METRICS, REQUIRED
 
@@ -223,6 +224,29 @@ def test_calls_are_children_of_the_span_that_is_current(seen: Seen) -> None:
     [outer], calls = seen.named("invoke_agent"), seen.named("chat")
     assert [span.parent and span.parent.span_id for span in calls] == [outer.context.span_id] * 2
     assert len({span.parent.span_id for span in seen.named("attempt") if span.parent}) == 2
+
+
+@pytest.mark.parametrize(
+    ("backend", "provider", "place"),
+    [
+        (OpenAIChat("m", api_key="k"), "openai", ("api.openai.com", 443)),
+        (OpenAIChat("m", base_url="https://api.groq.com/openai/v1"), "groq", ("api.groq.com", 443)),
+        (
+            OpenAIChat("m", base_url="https://one.openai.azure.com/openai/v1"),
+            "azure.ai.openai",
+            ("one.openai.azure.com", 443),
+        ),
+        (OpenAIChat("m", base_url="http://[::1]:8000/v1"), "openai", ("::1", 8000)),
+        (OpenAIChat("m", base_url="http://notgroq.com/v1"), "openai", ("notgroq.com", 80)),
+        (rungwise.Anthropic("m", api_key="k"), "anthropic", ("api.anthropic.com", 443)),
+        (rungwise.Gemini("m", api_key="k"), "gcp.gemini", ("generativelanguage.googleapis.com", 443)),
+        (rungwise.Ollama("m"), "ollama", ("localhost", 11434)),
+        (rungwise.core.PlainLink("mine"), "mine", (None, None)),
+    ],
+)
+def test_a_backend_has_the_name_and_the_place_of_its_provider(backend: Any, provider: str, place: Any) -> None:
+    found = of_link(backend)
+    assert (found["gen_ai.provider.name"], (found.get("server.address"), found.get("server.port"))) == (provider, place)
 
 
 # contents
