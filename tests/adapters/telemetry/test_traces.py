@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -247,6 +248,22 @@ def test_calls_are_children_of_the_span_that_is_current(seen: Seen) -> None:
 def test_a_backend_has_the_name_and_the_place_of_its_provider(backend: Any, provider: str, place: Any) -> None:
     found = of_link(backend)
     assert (found["gen_ai.provider.name"], (found.get("server.address"), found.get("server.port"))) == (provider, place)
+
+
+def test_a_durable_call_is_traced_once_like_any_other(seen: Seen, tmp_path: Path) -> None:
+    tracer, operation = seen.tracers.get_tracer("test"), {"gen_ai.operation.name": "invoke_agent"}
+    with (
+        serve(DOWN, ANSWER) as provider,
+        seen.client(provider) as client,
+        rungwise.Durable(client, f"sqlite:///{tmp_path}/calls.sqlite") as durable,
+        tracer.start_as_current_span("invoke_agent", attributes=operation),
+    ):
+        results = [durable.call("one", "Where?") for _ in range(2)]
+    assert results[0].journal.started == results[1].journal.started
+    [outer], [call], attempts = seen.named("invoke_agent"), seen.named("chat"), seen.named("attempt")
+    assert [call.parent and call.parent.span_id, len(attempts)] == [outer.context.span_id, 2]
+    sent = [request.headers["traceparent"].split("-")[2] for request in provider.requests]
+    assert sent == [f"{span.context.span_id:016x}" for span in attempts]
 
 
 # contents
