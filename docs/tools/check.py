@@ -12,6 +12,8 @@ from docs.tools.names import public_names
 
 SOURCES: Final = "https://github.com/rungwise/rungwise/blob/main/"
 DOTTED: Final = re.compile(r"rungwise(\.\w+)+(\(\))?")
+TRACED: Final = re.compile(r"rungwise\.(attempts|backend\.closed|cost|fallbacks|health|outcome|rungs?)")
+"""Attributes and metrics of traces, which are no names of Python."""
 CLASS: Final = re.compile(r"[A-Z]\w*[a-z]\w*(\.\w+)*(\(\))?")
 REFERENCE: Final = "reference/"
 FETCHED: Final = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
@@ -92,7 +94,7 @@ def _faults_of(name: str, path: Path, pages: dict[Path, Page], checkout: Path) -
             yield f"shows {link}, which is not there"
     pattern = CLASS if name.startswith(REFERENCE) else DOTTED
     for code in sorted(page.unlinked - set(dir(builtins)) - ERRORS):
-        if pattern.fullmatch(code) or DOTTED.fullmatch(code):
+        if not TRACED.fullmatch(code) and (pattern.fullmatch(code) or DOTTED.fullmatch(code)):
             yield f"names {code}, which is no link"
 
 
