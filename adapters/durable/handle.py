@@ -20,6 +20,7 @@ from rungwise.fsm.schemas.given import Misfit
 from rungwise.fsm.schemas.returns import returns_of
 from rungwise.fsm.turn.result import SUCCESSES as SUCCESSES_OF_TURNS
 from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import short
 
 End = TypeVar("End", bound="Result[Any] | TurnResult[Any]")
@@ -66,7 +67,7 @@ class Handle(Generic[End]):
         Arguments:
             offset: how many events to leave out, because you have them.
         """
-        read, is_over = 0, False
+        offset, read, is_over = checked_offset(offset), 0, False
         while not is_over:
             events, read, is_over = self._durable._engine.run(self._news, read)
             yield from map(read_event, events[offset:])
@@ -75,7 +76,7 @@ class Handle(Generic[End]):
 
     async def astream(self, offset: int = 0) -> AsyncIterator[StreamEvent | End]:
         """Yield the events asynchronously; see `stream`."""
-        read, is_over, run = 0, False, self._durable._engine.run
+        offset, read, is_over, run = checked_offset(offset), 0, False, self._durable._engine.run
         while not is_over:
             events, read, is_over = await anyio.to_thread.run_sync(run, self._news, read, abandon_on_cancel=True)
             for event in events[offset:]:
@@ -133,3 +134,10 @@ class Handle(Generic[End]):
             return returns.read_text(plain["text"])
         except Misfit as error:
             raise ConfigurationError(f"the answer of {short(self.id)} is not what returns= says: {error}") from None
+
+
+def checked_offset(offset: int) -> int:
+    """Return how many events to leave out, or raise a ConfigurationError."""
+    if not is_whole(offset, 0):
+        raise ConfigurationError(f"offset must be a whole number of 0 or more, not {short(offset)}")
+    return offset

@@ -85,14 +85,20 @@ class StoredCalls:
     def all(self, **which: Any) -> Iterator[StoredCall]:
         """Yield every call, or those that DBOS finds by these arguments of `list_workflows`."""
         from dbos import DBOSClient
+        from sqlalchemy.exc import SQLAlchemyError
 
-        client, offset = DBOSClient(system_database_url=self.url), 0
+        offset, client = 0, None
         try:
+            client = DBOSClient(system_database_url=self.url)
             while page := client.list_workflows(name=WORKFLOW, load_input=False, limit=500, offset=offset, **which):
                 yield from map(_read, page)
                 offset += len(page)
+        except (SQLAlchemyError, OSError) as error:  # whose words name the URL, and the password in it
+            kind = type(error).__name__
+            raise ConfigurationError(f"the database cannot be read, or holds no durable calls ({kind})") from None
         finally:
-            client.destroy()
+            if client is not None:
+                client.destroy()
 
 
 def _read(status: Any) -> StoredCall:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
+from weakref import WeakKeyDictionary, WeakSet
 
 from attrs import define, field
 from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, Observation
 
+from rungwise.adapters.client import Client
 from rungwise.adapters.telemetry.names import Attributes
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.health.health import BackendHealth
 from rungwise.fsm.journal.record import Step
 
 SECONDS: Final = [0.01 * 2**power for power in range(14)]
@@ -27,6 +28,9 @@ _KINDS: Final = {
 }
 
 
+_WATCHED: Final[WeakKeyDictionary[Meter, WeakSet[Client]]] = WeakKeyDictionary()
+
+
 @define(eq=False)
 class Meters:
     """Hold the instruments, each made when it is first used."""
@@ -34,11 +38,15 @@ class Meters:
     meter: Meter
     _made: dict[str, Counter | Histogram] = field(factory=dict, init=False)
 
-    def watch_health(self, health: Callable[[], dict[str, BackendHealth]]) -> None:
+    def watch_health(self, client: Client) -> None:
         """Report the health of each backend whenever the metrics are read: 1 if it may be asked, else 0."""
+        if self.meter in _WATCHED:  # a meter takes an instrument of one name once
+            _WATCHED[self.meter].add(client)
+            return
+        clients = _WATCHED[self.meter] = WeakSet([client])
 
         def observed(_: CallbackOptions) -> Iterator[Observation]:
-            for name, each in health().items():
+            for name, each in ((name, each) for one in list(clients) for name, each in one.health().items()):
                 state = {"rungwise.backend": name, "rungwise.health": each.state}
                 yield Observation(int(each.state == "closed"), state)
 

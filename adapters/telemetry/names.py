@@ -111,7 +111,7 @@ def error_of(result: Result) -> str:
 def input_of(messages: Iterable[Any]) -> str:
     """Write messages as the conventions do."""
     plain = (dict(message) for message in plain_messages(tuple(messages)))
-    told = [{"role": each.get("role", "user"), "parts": _parts(each.get("content"))} for each in plain]
+    told = [{"role": each.get("role", "user"), "parts": _parts_of(each)} for each in plain]
     return json.dumps(told, default=str, ensure_ascii=False)
 
 
@@ -121,6 +121,17 @@ def output_of(result: Result) -> str:
     reason = result.reply.stop_reason if result.reply is not None else None
     told = [{"role": "assistant", "parts": parts, "finish_reason": reason or "error"}]
     return json.dumps(told, default=str, ensure_ascii=False)
+
+
+def _parts_of(message: Attributes) -> list[Attributes]:
+    parts = _parts(message.get("content"))
+    if "tool_call_id" in message:
+        return [{"type": "tool_call_response", "id": message["tool_call_id"], "response": message.get("content")}]
+    for call in message.get("tool_calls") or ():
+        function = call.get("function", {})
+        named = {name: function.get(name) for name in ("name", "arguments")}
+        parts.append({"type": "tool_call", "id": call.get("id"), **named})
+    return parts
 
 
 def _parts(content: Any) -> list[Attributes]:

@@ -71,5 +71,5 @@ def instrument(
             also=options["observer"],
         )
         options["observer"] = tracing
-        tracing.meters.watch_health(client.health)
+        tracing.meters.watch_health(client)
     return client

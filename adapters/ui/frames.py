@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
+from traceback import extract_tb
 from typing import Any, Final
 
 import anyio
@@ -15,8 +16,9 @@ from attrs import asdict, define
 from rungwise.fsm.call.conversation.observation import RAISED, WRONG
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Discard, PartialValue, Reasoning, Text
+from rungwise.fsm.call.run.recording import logger
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.errors import RungwiseError, ToolError
+from rungwise.fsm.errors import ConfigurationError, RungwiseError, ToolError
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.turn.actions import ToolEnded, ToolStarted
 from rungwise.fsm.turn.journal import TurnStep
@@ -92,6 +94,11 @@ class Frames:
     encode: Callable[[object], bytes]  # of an event; None is the beginning, an exception an end
     _events: Events
 
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self._events, (Iterable, AsyncIterable)) or isinstance(self._events, (str, bytes)):
+            kind = type(self._events).__name__
+            raise ConfigurationError(f"events must be a stream, as client.astream(...) returns it, not {kind}")
+
     def __iter__(self) -> Iterator[bytes]:
         if isinstance(self._events, AsyncIterable):  # at once: Django asks whether it can be iterated
             raise TypeError("this stream is asynchronous; use `async for`")
@@ -106,7 +113,7 @@ class Frames:
             if not isinstance(event, ENDS):
                 raise RungwiseError(UNFINISHED)
         except Exception as error:
-            yield self.encode(error)
+            yield self._end(event, error)
         finally:
             self.close()
 
@@ -120,9 +127,16 @@ class Frames:
             if not isinstance(event, ENDS):
                 raise RungwiseError(UNFINISHED)
         except Exception as error:
-            yield self.encode(error)
+            yield self._end(event, error)
         finally:
             await self.aclose()
+
+    def _end(self, last: object, error: Exception) -> bytes:
+        """Return the frames of an error, of which the log has the place; after the result there are none."""
+        if not isinstance(error, RungwiseError) and (where := extract_tb(error.__traceback__)):
+            kind, at = type(error).__name__, where[-1]
+            logger.warning("the source of a shown stream raised %s at %s:%s", kind, at.filename, at.lineno)
+        return b"" if isinstance(last, (Result, TurnResult)) else self.encode(error)
 
     def close(self) -> None:
         """End the call or turn."""

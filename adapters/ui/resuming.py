@@ -19,6 +19,11 @@ from rungwise.fsm.errors import ConfigurationError, RungwiseError
 LARGEST: Final = 256_000
 MOST: Final = 1_000
 SECONDS: Final = 300.0
+LONGEST_ID: Final = 15  # digits
+
+
+class ReaderLeft(RungwiseError):
+    """Say that a reader lags behind what is kept."""
 
 
 class StreamCancelled(RungwiseError):
@@ -64,13 +69,15 @@ class KeptStream:
         return self._last - len(self._chunks) <= after <= self._last - (self.ended is not None)
 
     async def read(self, after: int) -> AsyncIterator[bytes]:
-        """Yield what follows a chunk; a reader who is too slow to be sent everything is left."""
+        """Yield what follows a chunk; the connection of a reader who is too slow to be sent everything breaks off."""
         while self.has(after):
             if new := self._last - after:
                 after = self._last
                 yield b"".join(self._chunks[place] for place in range(-new, 0))
             else:
                 await self._news.wait()
+        if after < self._last:
+            raise ReaderLeft("this reader was too slow: what follows is no longer kept")
 
 
 @define(eq=False)
@@ -99,15 +106,18 @@ class ResumableStreams:
 
     async def __aexit__(self, *error: Any) -> None:
         assert self._group is not None
-        self._group.cancel_scope.cancel()
-        await self._group.__aexit__(None, None, None)
+        group, self._group = self._group, None
+        group.cancel_scope.cancel()
+        await group.__aexit__(None, None, None)
 
     def start(self, frames: Frames) -> str:
         """Begin to read a stream, and return the id under which it is kept.
 
         Raises:
-            ConfigurationError: outside of the `async with` block.
+            ConfigurationError: outside of the `async with` block, or these are no frames.
         """
+        if not isinstance(frames, Frames):
+            raise ConfigurationError(f"frames must be those of rungwise.ui.sse(...), not {type(frames).__name__}")
         if self._group is None:
             raise ConfigurationError("ResumableStreams must be entered: async with ResumableStreams() as streams")
         self._forget()
@@ -118,14 +128,16 @@ class ResumableStreams:
         self._group.start_soon(self._kept[id].run, self.clock)
         return id
 
-    def read(self, id: str, after: int = -1) -> Frames | None:
+    def read(self, id: str, after: int | str = -1) -> Frames | None:
         """Return what was written of a stream, and then what follows; None if it is gone, or nothing follows.
 
         Arguments:
             id: what `start` returned.
-            after: the `Last-Event-ID`; -1 for the whole stream, as Vercel's protocol wants it.
+            after: the `Last-Event-ID`, as it came; the whole stream if it is no number, as Vercel's protocol wants it.
         """
         self._forget()
+        if isinstance(after, str):
+            after = int(after) if after.isdecimal() and len(after) <= LONGEST_ID else -1
         kept = self._kept.get(id)
         return Frames(kept.frames.headers, _unchanged, kept.read(after)) if kept and kept.has(after) else None
 
@@ -142,4 +154,6 @@ class ResumableStreams:
 
 
 def _unchanged(chunk: object) -> bytes:
+    if isinstance(chunk, ReaderLeft):
+        raise chunk
     return chunk if isinstance(chunk, bytes) else b""

@@ -435,6 +435,14 @@ async def read_all(handle: Any) -> list[Any]:
     return [event async for event in handle.astream()]
 
 
+@pytest.mark.parametrize("offset", [-1, "3", 1.5, None])
+def test_an_offset_is_a_number_of_events(serve: Any, backend_of: Any, opened: Any, offset: Any) -> None:
+    with opened(backend_of(serve(ANSWER)))() as durable:
+        durable.call("herons", MESSAGES)
+        with pytest.raises(ConfigurationError, match="offset must be a whole number of 0 or more, not"):
+            list(durable.stream("herons", MESSAGES, offset=offset))
+
+
 def test_who_reads_a_call_that_is_no_stream_gets_its_result(serve: Any, backend_of: Any, opened: Any) -> None:
     with opened(backend_of(serve(ANSWER)))() as durable:
         result = durable.call("herons", MESSAGES)

@@ -74,13 +74,16 @@ def stats(paths: tuple[str, ...], database: str | None, as_json: bool, output: s
 def _of_files(paths: tuple[str, ...]) -> Iterator[tuple[str, Journal | TurnJournal | str]]:
     """Yield each journal, or what is wrong with it, with its place."""
     for path in paths:
-        inside = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+        closed: list[OSError] = []
+        folders = os.walk(path, onerror=closed.append)
+        inside = (os.path.join(folder, name) for folder, _, names in folders for name in names)
         journals = (file for file in inside if file.endswith((".json", *LINES)) and os.path.isfile(file))
         for file in journals if os.path.isdir(path) else [path]:
             try:
                 yield from ((place, _read(text)) for place, text in _texts(file))
             except OSError as error:
                 yield file, str(error.strerror)
+        yield from ((str(error.filename), str(error.strerror)) for error in closed)
 
 
 def _texts(file: str) -> Iterator[tuple[str, bytes]]:

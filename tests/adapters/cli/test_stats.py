@@ -1,5 +1,7 @@
 """`rungwise stats`: what it reads, what it leaves out, and what its tables and charts show."""
 
+import json
+import os
 import re
 from html import unescape
 from pathlib import Path
@@ -228,6 +230,31 @@ def test_a_file_that_cannot_be_read_is_reported(folder: Path, monkeypatch: pytes
     assert result.exit_code == 2
     assert "no journals: 4; the first is " in result.stderr
     assert ": Permission denied" in result.stderr
+
+
+def test_a_folder_that_cannot_be_read_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, scandir = shown(folder)["total"]["calls"], os.scandir
+
+    def refuse(path: Any) -> Any:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    (folder / "closed").mkdir()
+    monkeypatch.setattr(os, "scandir", refuse)
+    result = invoke("stats", folder, "--json")
+    assert (result.exit_code, json.loads(result.stdout)["total"]["calls"]) == (0, whole)
+    assert f"no journals: 1; the first is {folder}/closed: Permission denied" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["stats", "calls"])
+@pytest.mark.parametrize("content", [b"no database", b""])
+def test_a_database_of_something_else_is_bad_input(command: str, content: bytes, tmp_path: Path) -> None:
+    place = tmp_path / "other.sqlite"
+    place.write_bytes(content)
+    result = invoke(command, "--database", f"sqlite:///{place}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the database cannot be read, or holds no durable calls (" in result.stderr
 
 
 def test_a_person_who_waits_sees_how_many_have_been_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import json
 import subprocess
 import sys
@@ -290,6 +291,20 @@ def test_messages_are_shown_only_if_two_agree(
         assert SECRET not in told(seen)
 
 
+def test_tool_calls_and_their_results_are_among_the_messages(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CAPTURES, "SPAN_ONLY")
+    with serve(ScriptedReply(tool_calls=[ToolCall("c1", "look", "{}")]), ANSWER) as provider:
+        seen.client(provider, contents=True).turn("Where?", tools={"look": lambda: "here"})
+    messages = json.loads(str(dict(seen.named("chat")[-1].attributes or {})["gen_ai.input.messages"]))
+    assert [part for message in messages for part in message["parts"]] == [
+        {"type": "text", "content": "Where?"},
+        {"type": "tool_call", "id": "c1", "name": "look", "arguments": "{}"},
+        {"type": "tool_call_response", "id": "c1", "response": "here"},
+    ]
+    [tool] = seen.named("execute_tool")
+    assert dict(tool.attributes or {})["gen_ai.tool.call.result"] == "here"
+
+
 # turns
 
 
@@ -366,6 +381,20 @@ def test_the_health_of_backends_is_a_metric(seen: Seen) -> None:
         client.call("Where?")
         points = seen.metrics()["rungwise.backend.closed"].data.data_points
     assert {dict(point.attributes)["rungwise.health"]: point.value for point in points} == {"open": 0, "closed": 1}
+
+
+def test_the_health_of_all_clients_of_a_process_is_there_until_they_are_gone(seen: Seen) -> None:
+    def shown() -> set[str]:
+        metric = seen.metrics().get("rungwise.backend.closed")
+        return {str(dict(each.attributes)["rungwise.backend"]) for each in metric.data.data_points} if metric else set()
+
+    with serve(ANSWER) as one, serve(ANSWER) as other:
+        clients = [seen.client(each, health=rungwise.Health()) for each in (one, other)]
+        names = [client.chain[0].name for client in clients]
+        assert shown() == {*names}
+        del clients[0]
+        gc.collect()
+        assert shown() == {names[1]}
 
 
 # what it must not do

@@ -201,3 +201,22 @@ def test_the_missing_extra_is_named() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "rungwise.ui.ag_ui needs the extra: pip install 'rungwise[ag-ui]'\n"
+
+
+@pytest.mark.parametrize("name", ["sse", "vercel", "held", "ag_ui"])
+def test_a_source_that_fails_behind_its_result_has_one_end(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    whole, broken = bodies(rungwise.Text("Yes."), DONE)[name], bodies(rungwise.Text("Yes."), DONE, KeyError("a secret"))
+    said = b"".join(broken[name])
+    assert [line.partition(b":")[0] for line in said.split(b"\n")] == [
+        line.partition(b":")[0] for line in b"".join(whole).split(b"\n")
+    ]
+    assert "the source of a shown stream raised KeyError at " in caplog.text
+    assert "test_frames.py:" in caplog.text
+    assert "a secret" not in caplog.text
+
+
+@pytest.mark.parametrize("events", [None, "text", b"bytes", 3, lambda: iter(())])
+def test_what_is_no_stream_is_refused_at_once(events: Any) -> None:
+    for write in (sse, vercel, lambda events: ag_ui(events, ASKED, thread_id="t", run_id="r")):
+        with pytest.raises(rungwise.ConfigurationError, match=r"events must be a stream, as client\.astream"):
+            write(events)

@@ -132,8 +132,11 @@ def test_what_is_kept_is_bounded(run: Any, monkeypatch: pytest.MonkeyPatch) -> N
             assert streams.read(id) is None
             assert streams.read(id, 3) is None
             assert SseReader(last_id=48).feed(await gathered(streams.read(id, 48))).end[0] == "result"
-            assert await gathered(slow) == b""
+            with pytest.raises(rungwise.RungwiseError, match="too slow"):  # which breaks the connection off
+                await gathered(slow)
             assert [streams.read(id, after) for after in (-2, 10**30)] == [None, None]
+            assert [streams.read(id, after) for after in ("", "-1", "nonsense", "9" * 5_000, "²")] == [None] * 5
+            assert await gathered(streams.read(id, "48")) == await gathered(streams.read(id, 48))
             now = 300.0
             assert streams.read(id, 48) is not None
             now = 301.0
@@ -156,3 +159,14 @@ def test_a_synchronous_stream_is_read_in_a_thread(run: Any) -> None:
 def test_it_must_be_entered() -> None:
     with pytest.raises(rungwise.ConfigurationError, match="async with"):
         ResumableStreams().start(sse([DONE]))
+
+    async def scene() -> None:
+        async with ResumableStreams() as streams:
+            with pytest.raises(
+                rungwise.ConfigurationError, match=r"frames must be those of rungwise.ui.sse\(...\), not"
+            ):
+                streams.start([DONE])  # type: ignore[arg-type]
+        with pytest.raises(rungwise.ConfigurationError, match="async with"):
+            streams.start(sse([DONE]))
+
+    anyio.run(scene)

@@ -48,8 +48,8 @@ def app_of(chain: list[rungwise.core.Backend]) -> Starlette:
         return shown(streams.read(id), id)
 
     async def resume(request: Request) -> Response:
-        id, after = request.path_params["id"], request.headers.get("last-event-id", "")
-        return shown(streams.read(id, int(after) if after.isdecimal() else -1), id)
+        id = request.path_params["id"]
+        return shown(streams.read(id, request.headers.get("last-event-id", "")), id)
 
     async def cancel(request: Request) -> Response:
         streams.cancel(request.path_params["id"])
