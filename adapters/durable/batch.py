@@ -184,3 +184,5 @@ class Batch:
                 return LineResult(line, error.result)
             except RungwiseError as error:
                 return LineResult(line, fault=str(error))
+            except Exception as error:  # of the database, which may not hold what the line has
+                return LineResult(line, fault=f"the database does not take it ({type(error).__name__})")

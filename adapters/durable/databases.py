@@ -17,7 +17,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from attrs import define, field
 
@@ -41,15 +41,17 @@ def is_postgres(url: str) -> bool:
     return urlsplit(url).scheme in ("postgresql", "postgres")
 
 
+SQLITE: Final = "sqlite:///"
+
+
 def path_of_file(url: str) -> Path:
     """Return the file of a database of SQLite.
 
     Raises:
         ConfigurationError: the URL is of neither kind.
     """
-    parts = urlsplit(url)
-    path = Path(unquote(parts.path.removeprefix("/")))
-    if parts.scheme != "sqlite" or parts.netloc or not path.name or path.name == ":memory:":
+    path = Path(url.removeprefix(SQLITE).partition("?")[0])  # as SQLAlchemy reads it, which takes the rest as it is
+    if not url.startswith(SQLITE) or not path.name or path.name == ":memory:":
         raise ConfigurationError("database must be a URL such as sqlite:///rungwise.sqlite or postgresql://host/name")
     return path
 

@@ -17,7 +17,16 @@ from rungwise.adapters.durable.databases import need_dbos
 from rungwise.adapters.durable.engine import HOME, WORKFLOW, Engine
 from rungwise.adapters.durable.forms import Plain
 from rungwise.adapters.durable.handle import FINE, STATUS, UNFINISHED, Handle
-from rungwise.adapters.durable.work import CHANGED, digest_of, is_same_setting, prepared, run_work, setting_of, work_of
+from rungwise.adapters.durable.work import (
+    CHANGED,
+    OTHER,
+    digest_of,
+    is_same_setting,
+    prepared,
+    run_work,
+    setting_of,
+    work_of,
+)
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, hide_headers, request_of
 from rungwise.adapters.turn.options import OF_TURNS, TurnOptions
@@ -226,7 +235,7 @@ class Durable:
         known, status = await self._known(id)
         if known is not None:
             if known["digest"] != work["digest"]:
-                raise ConfigurationError(f"{short(id)} is the id of another request; give this one an id of its own")
+                raise ConfigurationError(OTHER.format(short(id)))
             has_changed = status in UNFINISHED and not is_same_setting(known, work)
             if restart and (has_changed or status == "broken"):
                 work["spent"] = await self._spent(id, known)
@@ -239,8 +248,13 @@ class Durable:
         home, text = self._engine.home, json_of(work)
         with SetWorkflowID(id), SetWorkflowAttributes({HOME: home}):
             if enqueue:
-                return Handle(self, id, returns, await DBOS.enqueue_workflow_async(home, _workflow(), text))
-            return Handle(self, id, returns, await DBOS.start_workflow_async(_workflow(), text))
+                started = await DBOS.enqueue_workflow_async(home, _workflow(), text)
+            else:
+                started = await DBOS.start_workflow_async(_workflow(), text)
+        known, _ = await self._known(id)  # it may be another one that began at the same moment
+        if known is not None and known["digest"] != work["digest"]:
+            raise ConfigurationError(OTHER.format(short(id)))
+        return Handle(self, id, returns, started)
 
     def _work(
         self, request: Request, options: Mapping[str, Any], returns: Any, *, is_turn: bool, is_streaming: bool

@@ -11,6 +11,7 @@ import logging
 import sqlite3
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -129,6 +130,8 @@ class Engine:
             raise ConfigurationError("this process runs DBOS for something else already: database=None uses that")
         # Or this process would take what only others can run.
         DBOS.listen_queues([] if self.concurrency == 0 else [self.home])
+        if self.concurrency:
+            await anyio.to_thread.run_sync(self._limit)
         DBOS.launch()
         await DBOS.register_queue_async(
             self.home,
@@ -136,6 +139,18 @@ class Engine:
             polling_interval_sec=POLL,
             on_conflict="always_update" if self.concurrency else "never_update",
         )
+
+    def _limit(self) -> None:
+        """Write how many may run at once, before the first is taken from a queue that another process has made."""
+        from dbos import DBOSClient
+        from sqlalchemy.exc import SQLAlchemyError
+
+        with suppress(SQLAlchemyError):  # a new database has no queues yet
+            client = DBOSClient(system_database_url=self.url)
+            try:
+                client.register_queue(self.home, worker_concurrency=self.concurrency, polling_interval_sec=POLL)
+            finally:
+                client.destroy()
 
     async def _look_for_ever(self) -> None:
         while True:

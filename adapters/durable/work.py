@@ -234,6 +234,8 @@ def left_of(budget: Budget, spent: Mapping[str, float]) -> Budget:
     return evolve(budget, **left)
 
 
+OTHER: Final = "{} is the id of another request; give this one an id of its own"
+
 CHANGED: Final = (
     "its policy, its table or its chain has changed since this call began: run it under the old one, or pass "
     "restart=True to start it again on what is left of its budget"

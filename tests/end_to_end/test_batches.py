@@ -129,6 +129,51 @@ def test_a_limit_of_cost_holds_for_every_run(folder: Path, server: Any) -> None:
     assert (code, len(server.requests)) == (0, 20), err
 
 
+def test_the_same_id_on_two_lines_is_the_fault_of_one(folder: Path, server: Any) -> None:
+    lines = '{"id": "a", "prompt": "1"}\n{"id": "a", "prompt": "2"}\n'
+    (folder / "prompts.jsonl").write_text(lines)
+    assert run(folder, *BATCH)[0] == 1
+    assert sorted(str(each.get("fault")) for each in answers(folder)) == [
+        "'prompts/a' is the id of another request; give this one an id of its own",
+        "None",
+    ]
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("output", ["prompts.jsonl", "chains.toml", "answers.jsonl.sqlite", "link"])
+def test_answers_are_not_written_over_what_is_read(folder: Path, output: str) -> None:
+    (folder / "answers.jsonl.sqlite").touch()
+    (folder / "link").symlink_to(folder / "prompts.jsonl")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    database = ("--database", "sqlite:///answers.jsonl.sqlite")
+    code, _, err = run(folder, *BATCH[:4], "-o", output, *database)
+    assert (code, f"{output} holds what this command reads" in err) == (2, True)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_what_is_no_regular_file_is_written_to_and_odd_names_are_names(folder: Path) -> None:
+    code, out, _ = run(folder, *BATCH[:4], "-o", "/dev/stdout", "--database", "sqlite:///a#b %20.sqlite")
+    assert (code, len(out.splitlines())) == (0, 20)
+    assert Path("/dev/stdout").is_symlink()
+    assert (folder / "a#b %20.sqlite").is_file()
+    assert run(folder, "calls", "--database", "sqlite:///a#b %20.sqlite")[1].count("done") == 20
+    code, _, err = run(folder, *BATCH[:4], "-o", "what?.jsonl")
+    assert (code, "name a --database" in err) == (2, True)
+
+
+def test_answers_are_there_as_they_complete(folder: Path, server: Any) -> None:
+    running = start(folder, *BATCH, "--as-completed")
+    until(lambda: (folder / "answers.jsonl").exists() and answers_so_far(folder))
+    running.kill()
+    running.communicate()
+    assert run(folder, *BATCH)[0] == 0
+    assert len(answers(folder)) == 20
+
+
+def answers_so_far(folder: Path) -> int:
+    return (folder / "answers.jsonl").read_text().count("\n")
+
+
 @pytest.mark.full
 def test_two_thousand_prompts_are_answered_once_though_two_of_four_workers_are_killed(
     folder: Path, server: Any, postgres_server: Any
@@ -179,6 +224,20 @@ def test_the_lines_of_a_long_file_are_not_held(folder: Path) -> None:
     [
         (BATCH[:4], "--output"),
         (("batch", "prompts.jsonl", "--config", "chains.toml", "--enqueue"), "--database"),
+        (
+            (
+                "batch",
+                "prompts.jsonl",
+                "--config",
+                "chains.toml",
+                "--enqueue",
+                "--database",
+                "sqlite:///a.sqlite",
+                "-o",
+                "b",
+            ),
+            "writes no --output",
+        ),
         ((*BATCH, "--chain", "nobody"), "has no chain 'nobody'"),
         ((*BATCH, "--database", "mysql://here"), "database must be a URL"),
         (("calls", "--database", "sqlite:///nothing.sqlite"), "there is no file nothing.sqlite"),

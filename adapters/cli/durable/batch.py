@@ -120,19 +120,25 @@ def batch(
 
     if output is None and not enqueue:
         bad_input("name the file for the answers with --output")
-    if database is None and output is None:
-        bad_input("--enqueue needs a --database that the workers share")
-    seen = BatchProgress(_count_lines(prompts))
+    if enqueue and (output is not None or database is None):
+        bad_input("--enqueue needs a --database that the workers share, and writes no --output")
+    if database is None and "?" in str(output):
+        bad_input(f"name a --database: {output}.sqlite cannot be one, for what follows a ? is no part of its name")
     url, name = database or f"sqlite:///{output}.sqlite", name or Path(prompts).stem
+    _check_output(output, prompts, config, url)
+    seen = BatchProgress(_count_lines(prompts))
     settings = {"enqueue": enqueue, "retry_failed": retry_failed, "in_order": not as_completed, "returns": returns}
     if limit_cost is not None:
         budget = Budget(attempts=MOST_ATTEMPTS, seconds=None, money=limit_cost)
         settings["within"] = SharedBudget(budget, name=f"the budget of {name}")
     try:
-        with client_in(config, chain, max_connections=concurrency) as client, _writing(output) as file:
+        writing = _writing(output, at_once=as_completed)
+        with client_in(config, chain, max_connections=concurrency) as client, writing as file:
             for answer in seen.shown(_answers(client, url, Path(prompts), name, concurrency, **settings)):
                 if file is not None:
                     file.write(_line_of(answer))
+                    if as_completed:
+                        file.flush()
     except KeyboardInterrupt:
         note("stopped; the same command goes on")
         return CANCELLED
@@ -154,19 +160,36 @@ def _count_lines(path: str) -> int:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(2**20), b""))
 
 
+def _check_output(output: str | None, prompts: str, config: str, url: str) -> None:
+    """Refuse to write the answers over what is read."""
+    place, database = Path(output or ""), Path(url.removeprefix("sqlite:///"))
+    read = [each for each in (Path(prompts), Path(config), database) if each.exists()]
+    if output is not None and place.exists() and any(map(place.samefile, read)):
+        bad_input(f"{output} holds what this command reads: name another file for the answers")
+
+
 @contextmanager
-def _writing(output: str | None) -> Iterator[IO[str] | None]:
-    """Write to a file beside the output, which takes its place at the end."""
+def _writing(output: str | None, *, at_once: bool) -> Iterator[IO[str] | None]:
+    """Write to a file beside the output, which takes its place at the end.
+
+    Arguments:
+        at_once: whether to write to the output itself, as to what is no regular file.
+    """
     if output is None:
         yield None
         return
-    part = Path(f"{output}.part")
+    is_itself = at_once or (Path(output).exists() and not Path(output).is_file())
+    place = Path(output) if is_itself else Path(f"{output}.part")
     try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
+        with place.open("w", encoding="utf-8", newline="\n") as file:
             yield file
-        part.replace(output)
+        if not is_itself:
+            place.replace(Path(output).resolve())
     except OSError as error:
         bad_input(f"{output} cannot be written ({error.strerror}): name a writable place")
+    finally:
+        if not is_itself and place.exists() and not place.stat().st_size:
+            place.unlink()
 
 
 def _line_of(answer: LineResult) -> str:
