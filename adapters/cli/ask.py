@@ -25,14 +25,14 @@ from rungwise.adapters.cli.options import (
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
 from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of
 from rungwise.adapters.cli.run import JOURNAL_LOST, Answer, Shown, answer_to_stdout, ctrl_c_cancels, writing_journal
+from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.turn.policy import TurnPolicy
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
-    from rungwise.fsm.call.conversation.link import Prices
-    from rungwise.fsm.call.conversation.request import Request
-    from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.schemas.returns import Returns
-    from rungwise.fsm.turn.policy import TurnPolicy
     from rungwise.fsm.turn.tools import Toolbox
 
 
@@ -165,8 +165,6 @@ def _ask(
 ) -> int:
     from rungwise.adapters.cli.shown import ShownCall, ShownTurn
     from rungwise.adapters.client import Client
-    from rungwise.fsm.call.conversation.request import Request
-    from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 
     require_stdout()  # an answer that nobody gets is not paid for
     chain = chain_of(targets, price_list(prices).of)

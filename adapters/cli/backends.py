@@ -156,11 +156,7 @@ _KEYS_HINT: Final = f"it must be one of {', '.join(_KEYS)}"
 
 
 def clients_in(path: str, **options: Any) -> dict[str, Client]:
-    """Return a client for each chain of a file, all with the policy there.
-
-    Raises:
-        ConfigurationError: the file cannot be read, or something in it is not of its form.
-    """
+    """Return a client for each chain of a file, all with the policy there, or raise a ConfigurationError."""
     text = text_of_file(path)
     policy, chains = Policy.from_toml(text, source=path), read_toml(text).get("chain", {})
     try:

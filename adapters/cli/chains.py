@@ -48,11 +48,7 @@ class PriceList:
 
 
 def prices_of(price_in: object, price_out: object) -> Prices:
-    """Return the prices of a million tokens.
-
-    Raises:
-        ConfigurationError: one is not a number, or is not from 0 to `HIGHEST_PRICE`.
-    """
+    """Return the prices of a million tokens, each from 0 to `HIGHEST_PRICE`, or raise a ConfigurationError."""
     for price in (price_in, price_out):
         if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price <= HIGHEST_PRICE:
             raise ConfigurationError(f"a price must be a number from 0 to {HIGHEST_PRICE:.0f}, not {short(price)}")
@@ -60,11 +56,7 @@ def prices_of(price_in: object, price_out: object) -> Prices:
 
 
 def read_price_list(text: str) -> PriceList:
-    """Read the prices in a policy's file; those of a backend in `[[chain.NAME]]` come before `[prices]`.
-
-    Raises:
-        ConfigurationError: a table is not of its form; the message names the key.
-    """
+    """Read the prices in a policy's file, or raise a ConfigurationError; those in `[[chain.NAME]]` come first."""
     document = read_toml(text)
     prices, chains = document.get("prices", {}), document.get("chain", {})
     if not isinstance(prices, Mapping) or not isinstance(chains, Mapping):
@@ -80,11 +72,7 @@ def read_price_list(text: str) -> PriceList:
 
 
 def read_health(text: str) -> Health | None:
-    """Read `[health]` in a policy's file, or the default; None for `health = false`.
-
-    Raises:
-        ConfigurationError: it is not of its form; the message names the key.
-    """
+    """Read `[health]` in a policy's file, or raise a ConfigurationError; None for `health = false`."""
     health = read_toml(text).get("health", {})
     if health is False:
         return None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
 from rungwise.adapters.cli.options import TOKENS, TOOLS, read_json, returns_option, system_option, text
 from rungwise.adapters.cli.output import bad_input, put
-
-if TYPE_CHECKING:
-    from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.run.chain import shapes_of
 
 LOSES: Final = 1
 """The exit code where something is lost, or a backend cannot be used."""
@@ -74,9 +73,6 @@ def check(prompt: str, targets: tuple[Target, ...], **options: Any) -> int:
 
 
 def _request(prompt: str, chain: list[Any], *, request_file: str | None, **options: Any) -> Request:
-    from rungwise.fsm.call.conversation.request import Request
-    from rungwise.fsm.call.run.chain import shapes_of
-
     content: Any = [{"type": "text", "text": prompt}, PICTURE] if options["has_image"] else prompt
     body = {"messages": [{"role": "user", "content": content}]} if request_file is None else _read(request_file)
     messages = body.pop("messages")

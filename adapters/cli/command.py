@@ -6,7 +6,7 @@ import errno
 import sys
 
 try:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from importlib import import_module
     from typing import Any, Final
 
@@ -48,26 +48,19 @@ class _Commands(click.Group):
     So Ctrl-C during the import is caught, too.
     """
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         try:
-            code = self._run(args=args, prog_name=prog_name, complete_var=complete_var, **extra)
+            code = self._run(*args, **extra)
         except KeyboardInterrupt:
             code = CANCELLED
         if standalone_mode:
             sys.exit(code)
         return code
 
-    def _run(self, **arguments: Any) -> Any:
+    def _run(self, *args: Any, **extra: Any) -> Any:
         forgive_encodings()
         try:
-            return super().main(**arguments, standalone_mode=False)
+            return super().main(*args, **{**extra, "standalone_mode": False})
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else PROGRAM
             complain(error.format_message(), hint=f" (see {command} --help)")

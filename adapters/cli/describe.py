@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from rungwise.adapters.cli.output import counted, one_line, safe
+from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.journal.record import Step
+from rungwise.fsm.machine.table import Table
+from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.table import TURN
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.run.result import Result
     from rungwise.fsm.journal.path import Path
-    from rungwise.fsm.journal.record import Step
-    from rungwise.fsm.machine.table import Table
     from rungwise.fsm.turn.explained import TurnPath
-    from rungwise.fsm.turn.result import TurnResult
 
 
 ENDS: Final[Mapping[str, str]] = {
@@ -41,17 +43,14 @@ def details_of(step: Step) -> str:
     return ", ".join(part for part in (*parts, step.note) if part)
 
 
-def sentence(step: Step, table: Table | None = None) -> str:
-    """Describe a step of a call and what follows, on one line; `table` defaults to the shipped one."""
+def sentence(step: Step, table: Table = CALL) -> str:
+    """Describe a step of a call and what follows, on one line."""
     if step.event == "sent":
         cap = f", cap {step.cap} tokens" if step.cap is not None else ""
         note = f" ({step.note})" if step.note else ""
         return f"request {step.attempts} ({step.source}) to {step.backend}{cap}{note}"
     if step.event == "skipped":
         return f"skipping {step.backend}: {step.note}"
-    from rungwise.fsm.call.table import CALL
-
-    table = table or CALL
     happened, details = plain(table.says(step.event)), details_of(step)
     rung = table.rung(step.target)
     wait = f" in {step.wait:.1f} s" if step.wait else ""
@@ -59,13 +58,10 @@ def sentence(step: Step, table: Table | None = None) -> str:
     return f"{happened}{f' ({details})' if details else ''}: {follows}{wait}"
 
 
-def turn_sentence(step: Step, call: int | None, table: Table | None = None) -> str:
-    """Describe a step of a turn and what follows, on one line; None is the shipped table."""
+def turn_sentence(step: Step, call: int | None, table: Table = TURN) -> str:
+    """Describe a step of a turn and what follows, on one line."""
     if step.event == "sent":
         return plain(step.source) if call is None else f"call {call} ({plain(step.source)})"
-    from rungwise.fsm.turn.table import TURN
-
-    table = table or TURN
     rung = table.rung(step.target)
     details = f" ({step.note})" if step.note else ""
     return f"{table.says(step.event)}{details}: {rung.does if rung else plain(step.target)}"
@@ -73,8 +69,6 @@ def turn_sentence(step: Step, call: int | None, table: Table | None = None) -> s
 
 def took(result: Result | TurnResult) -> str:
     """Describe what a call or a turn took."""
-    from rungwise.fsm.turn.result import TurnResult
-
     calls = f"{counted(result.calls, 'call')}, " if isinstance(result, TurnResult) else ""
     cost = f", cost {result.cost:.6g}" if result.cost is not None else ""
     about = "about " if result.usage.estimated else ""

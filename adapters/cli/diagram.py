@@ -10,11 +10,11 @@ import click
 from rungwise.adapters.cli.options import choice_option, output_option
 from rungwise.adapters.cli.output import bad_input, complain, counted, note, put, write_out
 from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.turn.policy import TurnPolicy
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.diagram import Format, View
-    from rungwise.fsm.turn.policy import TurnPolicy
 
 
 @click.command(short_help="Draw the machine that every call, or every turn, runs on.")

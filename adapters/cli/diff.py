@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
@@ -19,15 +19,15 @@ from rungwise.adapters.cli.options import (
 )
 from rungwise.adapters.cli.output import bad_input, laid_out, note, one_line, safe, write_out
 from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, NAMED, turn_option
+from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.values.files import bytes_of_file
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.conversation.link import Prices
-    from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.diagram import View
     from rungwise.fsm.replay.what_if import WhatIf
-    from rungwise.fsm.turn.policy import TurnPolicy
 
 Form = Literal["text", "html", "svg", "markdown"]
 SUFFIXES: dict[str, Form] = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "markdown"}
@@ -58,7 +58,7 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Policy | TurnPo
 )
 @click.option(
     "--format",
-    type=click.Choice(("text", "html", "svg", "markdown")),
+    type=click.Choice(get_args(Form)),
     help="Text for a terminal, a page in one file, the picture of the change, or Markdown for a pull request."
     "  [default: by the suffix of FILE, or text]",
 )
@@ -128,7 +128,6 @@ def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> What
     from rungwise.fsm.replay.what_if_turn import what_if_recorded
     from rungwise.fsm.turn.explained import TurnPath, read_recorded
     from rungwise.fsm.turn.journal import TurnJournal
-    from rungwise.fsm.turn.policy import TurnPolicy
 
     table = old.of_calls.table if isinstance(old, TurnPolicy) else old.table
     try:

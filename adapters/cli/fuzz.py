@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -26,15 +26,13 @@ from rungwise.adapters.cli.output import (
     write_out,
 )
 from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
+from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.turn.policy import TurnPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rungwise.adapters.testing.fuzzing import Fuzzer, TurnFuzzer
     from rungwise.adapters.testing.search import FuzzFinding
-    from rungwise.fsm.call.conversation.link import Prices
-    from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.turn.policy import TurnPolicy
 
 DISHONEST: Final = 1
 STORAGE: Final = "HYPOTHESIS_STORAGE_DIRECTORY"
@@ -138,8 +136,6 @@ def _no_litter() -> Iterator[None]:
 def _fuzzer(
     policy: Policy | TurnPolicy, *, backends: int, seed: int, prices: Prices | None, over_http: bool, hostile: bool
 ) -> Fuzzer | TurnFuzzer:
-    from rungwise.fsm.call.policy import Policy
-
     try:
         from rungwise.adapters.testing.fuzzing import Fuzzer, TurnFuzzer
     except ImportError as error:

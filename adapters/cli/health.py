@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
-from attrs import frozen
+import orjson
+from attrs import asdict, frozen
 
 from rungwise.adapters.cli.options import store_option
 from rungwise.adapters.cli.output import bad_input, live, put
@@ -25,20 +26,14 @@ EVERY: Final = 1.0
 
 @frozen
 class BackendLine:
-    """Show one backend.
-
-    Arguments:
-        key: the last characters of a digest of its URL, model and key.
-        asked_again: when, in RFC 3339, where it is not asked now.
-        quota: what is used of it.
-    """
+    """Show one backend."""
 
     name: str
-    key: str
+    key: str  # the last characters of a digest of its URL, model and key
     state: str
-    asked_again: str | None
+    asked_again: str | None  # when, in RFC 3339, where it is not asked now
     why: str
-    quota: str
+    quota: str  # what is used of it
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -78,10 +73,7 @@ def health(store: str, as_json: bool, watch: bool) -> int:
         return live(lambda: _table(_look(source)), EVERY)
     found = _look(source)
     if as_json:
-        import attrs
-        import orjson
-
-        put(orjson.dumps([attrs.asdict(each) for each in found], option=orjson.OPT_INDENT_2).decode() + "\n")
+        put(orjson.dumps([asdict(each) for each in found], option=orjson.OPT_INDENT_2).decode() + "\n")
     else:
         put(_table(found))
     return int(any(each.state != "closed" for each in found))

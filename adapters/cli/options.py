@@ -125,6 +125,12 @@ def choice_option(name: str, words: Sequence[str], help: str) -> Callable[[Calla
     return click.option(name, type=click.Choice(words), default=words[0], show_default=True, help=help)
 
 
+def number_option(name: str, default: int, ends: tuple[int, int], help: str) -> Callable[[Any], Any]:
+    """Make an option that takes a whole number, from the one end to the other."""
+    kind = click.IntRange(*ends)
+    return click.option(name, type=kind, default=default, show_default=True, metavar="N", help=help)
+
+
 def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make the option that takes prices."""
     return click.option(

@@ -163,7 +163,7 @@ def write_out(path: str | None, text: str) -> None:
     if path is None:
         put(text)
         return
-    with _writing(path):
+    with writing(path):
         Path(path).write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -172,14 +172,15 @@ def check_writable(path: str | None) -> None:
     if path is None:
         return
     is_new = not os.path.lexists(path)
-    with _writing(path):
+    with writing(path):
         open(path, "ab").close()
         if is_new:
             os.unlink(path)
 
 
 @contextlib.contextmanager
-def _writing(path: str) -> Iterator[None]:
+def writing(path: str) -> Iterator[None]:
+    """Stop the command where a file cannot be written."""
     try:
         yield
     except OSError as error:

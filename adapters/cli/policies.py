@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import attrs
 import click
 
+from rungwise.adapters.cli.chains import FILES
 from rungwise.adapters.cli.options import IN_PYTHON, import_named
-
-if TYPE_CHECKING:
-    from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.call.hints import Hints
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnHints, TurnPolicy
+from rungwise.fsm.values.toml import read_toml, text_of_file
 
 METAVAR: Final = "POLICY.toml|module:POLICY"
 LONGEST_SHOWN: Final = 80
@@ -30,9 +33,6 @@ class _PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the policy in a file or a module, and record in the context how it was named."""
-        from rungwise.adapters.cli.chains import FILES
-        from rungwise.fsm.values.toml import text_of_file
-
         if not isinstance(value, str):  # it has been read
             return value
         if ctx is not None:
@@ -54,15 +54,10 @@ class _PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore
 
     def in_file(self, text: str, source: str, ctx: click.Context | None) -> Policy | TurnPolicy:
         """Read what a file holds."""
-        from rungwise.fsm.call.policy import Policy
-
         return Policy.from_toml(text, source=source)
 
     def in_module(self, found: Any, value: str, ctx: click.Context | None) -> Policy | TurnPolicy:
         """Return what a module holds under a name, or refuse it."""
-        from rungwise.fsm.call.policy import Policy
-        from rungwise.fsm.turn.policy import TurnPolicy
-
         if not isinstance(found, Policy):
             hint = ", as its `call` is" if isinstance(found, TurnPolicy) else ""
             self.fail(f"{value} is a {type(found).__name__}, and must be a rungwise.Policy{hint}.")
@@ -74,10 +69,6 @@ class _EitherParameter(_PolicyParameter):
 
     def in_file(self, text: str, source: str, ctx: click.Context | None) -> Policy | TurnPolicy:
         """Read what a file holds; refuse a policy of the other kind with a hint."""
-        from rungwise.fsm.call.policy import Policy
-        from rungwise.fsm.errors import ConfigurationError
-        from rungwise.fsm.turn.policy import TurnPolicy
-
         of_calls = "calls: leave out --turn, or put its keys under [call], as in [call.limits]"
         turn = _given(ctx, "turn")
         asked, other, hint = (TurnPolicy, Policy, of_calls) if turn else (Policy, TurnPolicy, "a turn: give --turn")
@@ -90,9 +81,6 @@ class _EitherParameter(_PolicyParameter):
             raise
 
     def in_module(self, found: Any, value: str, ctx: click.Context | None) -> Policy | TurnPolicy:
-        from rungwise.fsm.call.policy import Policy
-        from rungwise.fsm.turn.policy import TurnPolicy
-
         if _given(ctx, "turn") and isinstance(found, Policy):
             self.fail(f"{value} is a Policy of calls, and --turn asks for a rungwise.TurnPolicy.")
         if not isinstance(found, (Policy, TurnPolicy)):
@@ -118,12 +106,6 @@ class _ToolsPolicyParameter(_PolicyParameter):
 
     def in_file(self, text: str, source: str, ctx: click.Context | None) -> Policy | TurnPolicy:
         """Read a file as the kind of policy that its keys tell; keys that both kinds have are the turn's."""
-        from rungwise.fsm.call.hints import Hints
-        from rungwise.fsm.call.policy import Policy
-        from rungwise.fsm.errors import ConfigurationError
-        from rungwise.fsm.turn.policy import TurnHints, TurnPolicy
-        from rungwise.fsm.values.toml import read_toml
-
         if not isinstance(_given(ctx, "tools"), str):
             return super().in_file(text, source, ctx)
         keys = set[str]()
@@ -141,9 +123,6 @@ class _ToolsPolicyParameter(_PolicyParameter):
         return TurnPolicy.from_toml(text, source=source)
 
     def in_module(self, found: Any, value: str, ctx: click.Context | None) -> Policy | TurnPolicy:
-        from rungwise.fsm.call.policy import Policy
-        from rungwise.fsm.turn.policy import TurnPolicy
-
         if not isinstance(_given(ctx, "tools"), str):
             return super().in_module(found, value, ctx)
         if not isinstance(found, (Policy, TurnPolicy)):
@@ -154,8 +133,6 @@ class _ToolsPolicyParameter(_PolicyParameter):
 
 def _names(kind: type[Any], hints: type[Any]) -> set[str]:
     """Return the keys that a kind of policy may hold."""
-    import attrs
-
     return {*(each.name for each in attrs.fields(kind)), *(f"hints.{each.name}" for each in attrs.fields(hints))}
 
 
@@ -173,7 +150,4 @@ turn_option: Final = click.option(
 
 def default_of(*, turn: bool) -> Policy | TurnPolicy:
     """Return the default policy of a turn or a call."""
-    from rungwise.fsm.call.policy import DEFAULT_POLICY
-    from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY
-
     return DEFAULT_TURN_POLICY if turn else DEFAULT_POLICY

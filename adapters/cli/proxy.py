@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rungwise.adapters.cli.backends import VARIABLE, clients_in
-from rungwise.adapters.cli.options import store_option
+from rungwise.adapters.cli.options import number_option, store_option
 from rungwise.adapters.cli.output import bad_input, note, put
 from rungwise.adapters.cli.serve import pointers, refuse_address
 
@@ -29,21 +29,14 @@ DRAIN: Final = 30.0
 @click.command(short_help="Serve chains to the SDKs of any language, in their own protocols.")
 @click.argument("chains", type=click.Path(exists=True, dir_okay=False))
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, metavar="N", help="The port.")
+@number_option("--port", 8000, (0, 65535), "The port.")
 @click.option(
     "--client-key-env",
     metavar="NAME",
     help="The environment variable that holds the key that clients must show. Required to listen on any address but "
     "those of this machine.",
 )
-@click.option(
-    "--max-connections",
-    type=click.IntRange(1, 100_000),
-    default=200,
-    show_default=True,
-    metavar="N",
-    help="How many requests may run at once; others get status 503.",
-)
+@number_option("--max-connections", 200, (1, 100_000), "How many requests may run at once; others get status 503.")
 @click.option(
     "--drain",
     type=click.FloatRange(0, 3600),

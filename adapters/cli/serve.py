@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 from attrs import frozen
 
+from rungwise.adapters.cli.options import number_option
 from rungwise.adapters.cli.output import bad_input, counted, note, one_line, put, shortened
 from rungwise.adapters.gateway.languages import CHAT, language_of
 from rungwise.adapters.gateway.languages.language import SpokenLanguage
@@ -28,14 +29,7 @@ SHOWN_CHARACTERS: Final = 40
 
 @click.command(short_help="Serve a script of good and bad replies on this machine, as any provider.")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="The port to listen on; 0 picks a free one.",
-)
+@number_option("--port", 0, (0, 65535), "The port to listen on; 0 picks a free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The IPv4 address to listen on.")
 def serve(script: str, port: int, host: str) -> int:
     """Serve SCRIPT, a TOML file of replies, in the protocols of all providers at once, streaming included.

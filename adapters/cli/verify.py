@@ -11,24 +11,23 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 
 from rungwise.adapters.cli.chains import check_prices, price_list
 from rungwise.adapters.cli.options import BACKENDS, IN_PYTHON, MOST_TOKENS, max_tokens_option, prices_option
 from rungwise.adapters.cli.output import bad_input, counted, laid_out, note, one_line, progress_bar, put, safe
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
-from rungwise.adapters.provider.enacted import EARLY, model_of
-from rungwise.fsm.certificate.shown.markdown import stated
-from rungwise.fsm.certificate.verified import number_text
+from rungwise.adapters.provider.enacted import EARLY, model_of, notes_of, script_of
+from rungwise.fsm.call.conversation.link import PlainLink, Prices
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.certificate.shown.markdown import by_fallbacks, stated
+from rungwise.fsm.certificate.shown.scripts import WorstScript
+from rungwise.fsm.certificate.verified import WorstCase, number_text
+from rungwise.fsm.turn.policy import TurnPolicy
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.conversation.link import Prices
-    from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.certificate.certificate import Certificate
-    from rungwise.fsm.certificate.shown.scripts import WorstScript
-    from rungwise.fsm.certificate.verified import WorstCase
-    from rungwise.fsm.turn.policy import TurnPolicy
-
 
 PORT: Final = 8080
 URL: Final = f"http://127.0.0.1:{PORT}/v1"
@@ -155,9 +154,6 @@ def write_scripts(
     folder: str, policy: Policy | TurnPolicy, cases: Mapping[int, Sequence[WorstCase]], request: CertifiedRequest
 ) -> None:
     """Write a script for each worst case into a folder, and list them on stderr."""
-    from rungwise.adapters.provider.enacted import notes_of, script_of
-    from rungwise.fsm.certificate.shown.scripts import WorstScript
-
     place, missing = Path(folder), dict[str, str]()
     for worst in [WorstScript(case, policy, backends) for backends, each in cases.items() for case in each]:
         if worst.unseen is not None:
@@ -254,9 +250,6 @@ def verify(
       rungwise verify turn.toml --turn
       rungwise verify policy.toml --scripts worst
     """
-    from rungwise.fsm.certificate.shown.markdown import by_fallbacks
-    from rungwise.fsm.turn.policy import TurnPolicy
-
     policy = policy or default_of(turn=turn)
     check_prices(policy, prices := price_list(prices).dearest)
     named = click.get_current_context().meta.get(NAMED)
@@ -279,11 +272,6 @@ def _write_scripts(folder: str, policy: Policy | TurnPolicy, request: CertifiedR
 
 def _without_resends(policy: Policy | TurnPolicy) -> Any:
     """Return a policy that resends nothing: no script can choose the moment in which a connection goes stale."""
-    from attrs import evolve
-
-    from rungwise.fsm.call.limits import Limits
-    from rungwise.fsm.turn.policy import TurnPolicy
-
     if isinstance(policy, TurnPolicy):
         return evolve(policy, call=_without_resends(policy.of_calls))
     return evolve(policy, limits=Limits(**{**policy.limits, "resends": 0}))
@@ -299,7 +287,6 @@ def _certify(
     policy: Policy | TurnPolicy, request: CertifiedRequest, backends: int | None, *, exhaustive: bool
 ) -> tuple[Certificate, Mapping[int, tuple[WorstCase, ...]]]:
     """Prove a policy; without a number of backends, find the worst cases of longer chains too."""
-    from rungwise.fsm.call.conversation.link import PlainLink
     from rungwise.fsm.certificate.verify import verify as prove
     from rungwise.fsm.certificate.verify import worst_by_fallbacks
 

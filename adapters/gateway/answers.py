@@ -22,11 +22,9 @@ PREFIX: Final = "x-rungwise-"
 BUSY: Final = "too_many_requests_at_once"
 """The code of a problem that passes by itself."""
 
-_FAULTS: Final[frozenset[Reason]] = frozenset(
-    {
-        *("context_overflow", "payload_too_large", "output_cap", "prefill_unsupported", "parameter_unsupported"),
-        *("reasoning_signature", "reasoning_missing", "content_policy", "format"),
-    }
+_FAULTS: Final[tuple[Reason, ...]] = (
+    *("context_overflow", "payload_too_large", "output_cap", "prefill_unsupported", "parameter_unsupported"),
+    *("reasoning_signature", "reasoning_missing", "content_policy", "format"),
 )
 """The failures that are the request's fault: the program gets the provider's own status and words."""
 

@@ -140,11 +140,7 @@ class Asgi:
 
 
 async def read_body(receive: Receive, largest: int) -> bytes:
-    """Return the body of a request.
-
-    Raises:
-        Problem: it is too large, comes too slowly, or not to its end.
-    """
+    """Return the body of a request, or raise a Problem: it is too large, comes too slowly, or not to its end."""
     body = bytearray()
     with anyio.move_on_after(BODY_SECONDS):
         while True:

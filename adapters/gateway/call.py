@@ -14,15 +14,7 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.gateway.answers import (
-    PREFIX,
-    HttpResponse,
-    Problem,
-    ended,
-    headers_of,
-    text_of,
-    without_keys,
-)
+from rungwise.adapters.gateway.answers import PREFIX, HttpResponse, Problem, ended, headers_of, text_of, without_keys
 from rungwise.adapters.gateway.forwarded import ENCODING, Forward
 from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, SpokenLanguage
 from rungwise.adapters.gateway.reading import Asked

@@ -344,9 +344,4 @@ _GEMINI: Final = Fields(
     foreign={"generationConfig": lambda asked, value: _CONFIG.leave(asked, value)},
 )
 
-_FIELDS: Final[Mapping[str, Fields]] = {
-    "openai": _CHAT,
-    "responses": _RESPONSES,
-    "anthropic": _ANTHROPIC,
-    "gemini": _GEMINI,
-}
+_FIELDS: Final = {"openai": _CHAT, "responses": _RESPONSES, "anthropic": _ANTHROPIC, "gemini": _GEMINI}

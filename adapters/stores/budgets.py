@@ -35,14 +35,10 @@ class BudgetStore(Store, Protocol):
 
 @define(eq=False)
 class CallBudget:
-    """Follow one call.
-
-    Arguments:
-        prefix: what the ids of its attempts in the store begin with.
-    """
+    """Follow one call."""
 
     store: BudgetStore
-    prefix: str = ""
+    prefix: str = ""  # what the ids of its attempts in the store begin with
     _share: Share | None = field(default=None, init=False)
     _held: tuple[str, Reservation] | None = field(default=None, init=False)
 

@@ -19,11 +19,7 @@ FIRST: Final = Choice(0)
 
 
 class MemoryStore:
-    """Hold the health of backends for any number of threads and event loops. What one writes, the next one reads.
-
-    Arguments:
-        clock: returns seconds on a monotonic clock.
-    """
+    """Hold the health of backends for any number of threads and event loops. What one writes, the next one reads."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.now = clock

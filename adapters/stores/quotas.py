@@ -40,11 +40,7 @@ class Place:
 
 @define(eq=False)
 class CallQuota:
-    """Follow one call.
-
-    Arguments:
-        chain: the backends of the call.
-    """
+    """Follow one call."""
 
     store: Store
     chain: Sequence[Backend]
@@ -98,14 +94,9 @@ class CallQuota:
         used, asked_wait = place.claim.tokens if was_sent else 0, None
         if observation is not None:
             used, asked_wait = observation.evidence.usage.total_tokens, observation.evidence.asked_wait
-        paid = Settlement(
-            place.claim.attempt,
-            unused=place.claim.tokens - used,
-            was_sent=was_sent,
-            requests_left=_count(headers, REQUESTS_LEFT),
-            tokens_left=_count(headers, TOKENS_LEFT),
-            asked_wait=asked_wait,
-        )
+        left = {"requests_left": _count(headers, REQUESTS_LEFT), "tokens_left": _count(headers, TOKENS_LEFT)}
+        unused = place.claim.tokens - used
+        paid = Settlement(place.claim.attempt, unused=unused, was_sent=was_sent, asked_wait=asked_wait, **left)
         yield from self.store.pay(place.key, place.quota, paid)
 
 

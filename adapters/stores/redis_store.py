@@ -32,6 +32,8 @@ from rungwise.fsm.health.table import STATES
 from rungwise.fsm.values.checks import LARGEST, is_number, is_whole
 from rungwise.fsm.values.money import UNITS
 
+LOGGER: Final = logging.getLogger("rungwise")
+
 TIMEOUT: Final = 0.5
 """Seconds to wait for an answer of the server, and for a connection to it."""
 
@@ -53,27 +55,16 @@ LARGEST_VALUE: Final = 2**20
 
 @frozen
 class StoreKey:
-    """Identify a backend with its key in every process.
+    """Identify a backend with its key in every process."""
 
-    Arguments:
-        digest: of its URL, model and key, none of which it reveals.
-        name: the backend's name, for those who look at the store.
-    """
-
-    digest: str
-    name: str = ""
+    digest: str  # of its URL, model and key, none of which it reveals
+    name: str = ""  # of the backend, for those who look at the store
 
 
 class RedisStore:
-    """Hold the health of backends in Redis or Valkey.
+    """Hold the health of backends in Redis or Valkey, at a URL as redis-py takes it, or raise a ConfigurationError.
 
-    Arguments:
-        url: as redis-py takes it, such as `redis://localhost:6379/0`.
-        clock: returns seconds on a monotonic clock; that of the server counts, as far as this process knows it.
-        namespace: what every key begins with.
-
-    Raises:
-        ConfigurationError: the URL is none, or redis-py is not installed.
+    The clock of the server counts, as far as this process knows it from its own. Every key begins with the namespace.
     """
 
     def __init__(self, url: str, clock: Callable[[], float], namespace: str = "rungwise") -> None:
@@ -136,10 +127,8 @@ class RedisStore:
         if key not in self._seen and (yield from self._known([key])) is None:
             return  # nor is the server's time known
         for _ in range(TRIES):
-            known = _parsed(self._seen.get(key, ""))
-            after = known.after(
-                symptom, self.now(), rules, sent_at=sent_at, was_probe=was_probe, draw=self._local.draw()
-            )
+            known, now, draw = _parsed(self._seen.get(key, "")), self.now(), self._local.draw()
+            after = known.after(symptom, now, rules, sent_at=sent_at, was_probe=was_probe, draw=draw)
             if after == known or (yield from self._swapped(key, after)) is not False:
                 return
 
@@ -168,10 +157,8 @@ class RedisStore:
         if answer is None:
             return None
         levels = [answer[place : place + 4] for place in range(1, len(answer), 4)]
-        return bool(answer[0]), [
-            (Paid(int(attempts), int(tokens), int(money) * MICRO), float(age))
-            for attempts, tokens, money, age in levels
-        ]
+        paid = [(Paid(int(sent), int(tokens), int(money) * MICRO), float(age)) for sent, tokens, money, age in levels]
+        return bool(answer[0]), paid
 
     def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
         """Count what an attempt has paid; see `BudgetStore.paid`."""
@@ -238,11 +225,8 @@ class RedisStore:
             return answer
         self._away_until = self._clock() + AWAY
         if not self._has_warned:
-            self._has_warned = True
-            kind = type(answer).__name__
-            logging.getLogger("rungwise").warning(
-                "the store is away (%s); each process goes on with what it knows", kind
-            )
+            self._has_warned, kind = True, type(answer).__name__
+            LOGGER.warning("the store is away (%s); each process goes on with what it knows", kind)
         return None
 
     def _known(self, keys: Sequence[StoreKey]) -> Work[list[BackendHealth] | None]:

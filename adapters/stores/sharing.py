@@ -18,21 +18,13 @@ from rungwise.fsm.call.conversation.request import Send
 
 @frozen
 class Shared:
-    """Hold what the calls of one client share; None where nobody needs it.
+    """Hold what the calls of one client share; None where nobody needs it."""
 
-    Arguments:
-        store: where all of it is.
-        watch: what is remembered of the health of backends.
-        has_quotas: whether any backend has one.
-        budgets: where budgets with names are kept.
-        prefix: what the ids of attempts begin with there.
-    """
-
-    store: Store
-    watch: Watch | None
+    store: Store  # where all of it is
+    watch: Watch | None  # what is remembered of the health of backends
     has_quotas: bool
-    budgets: BudgetStore | None
-    prefix: str = ""
+    budgets: BudgetStore | None  # where budgets with names are kept
+    prefix: str = ""  # what the ids of attempts begin with there
 
     def of_call(self, chain: Sequence[Backend]) -> Sharing:
         """Return what follows a call."""
@@ -71,13 +63,7 @@ class Sharing:
             self.quota.was_sent = True
 
     def settle(self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]) -> None:
-        """Report an attempt.
-
-        Arguments:
-            seen: what it has shown of its backend; None for nothing.
-            last: what came back; None if it was broken off.
-            headers: of the response.
-        """
+        """Report an attempt: what it has shown of its backend, if anything, and what came back, unless it broke off."""
         if self.store is not None and self._owes:
             perform(self.store, self._settle(seen, last, headers))
 

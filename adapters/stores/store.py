@@ -32,11 +32,7 @@ class Store(Protocol):
         """Return what identifies a backend with its key here."""
 
     def choose(self, keys: Sequence[Any], rules: Health, lease: float) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
-        """Choose which of some backends a call asks; return with it what is remembered of those passed over.
-
-        Arguments:
-            lease: the seconds after which a probe that nobody has reported is lost.
-        """
+        """Choose which backend a call asks, with a lease for a probe; return what is known of those passed over."""
 
     def note(self, key: Any, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool) -> Work[None]:
         """Remember what an attempt has shown of its backend; see `BackendHealth.after`."""

@@ -35,15 +35,11 @@ MARGIN = 60.0
 
 @frozen
 class Watch:
-    """Hold what the calls of one client share.
-
-    Arguments:
-        wall_clock: returns the seconds since 1970, for journals.
-    """
+    """Hold what the calls of one client share."""
 
     store: Store
     rules: Health
-    wall_clock: Callable[[], float]
+    wall_clock: Callable[[], float]  # returns the seconds since 1970, for journals
 
     def seen(self, chain: Sequence[Backend]) -> dict[str, BackendHealth]:
         """Return what is remembered of the backends of a chain, by their names, and of each key of several."""
@@ -72,11 +68,7 @@ class Watch:
 
 @define(eq=False)
 class CallHealth:
-    """Follow one call: where it may turn to, and what each attempt shows.
-
-    Arguments:
-        chain: the backends of the call.
-    """
+    """Follow one call: where it may turn to, and what each attempt shows."""
 
     watch: Watch
     chain: Sequence[Backend]

@@ -27,13 +27,8 @@ def outcome_of(
 ) -> Any:
     """Return what a function returned or raised, or `LATE`. A late one is abandoned in a daemon thread.
 
-    Arguments:
-        name: what it is, for the name of its thread.
-        deadline: the deadline for calls that it makes.
-        loop: awaits what it returns, if that is to be awaited; None returns it.
-
-    Raises:
-        CallEnded: the call or turn was cancelled.
+    The deadline is for calls that it makes. What it returns is awaited in the loop, if there is one. If the call or
+    turn was cancelled, CallEnded is raised.
     """
     returns, is_done = list[ToolReturn](), threading.Event()
 
@@ -65,7 +60,6 @@ async def aoutcome_of(
     See `outcome_of`; what is to be awaited is awaited here.
     """
     began = time.monotonic()
-    value: Any = None
     if is_async(call):
         value = call()
     else:

@@ -26,11 +26,7 @@ class Verdicts:
     _loop: LoopThread | None = field(default=None, init=False)
 
     def found(self, judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
-        """Call the verdicts of a reply, one after the other.
-
-        Raises:
-            CallEnded: the call was cancelled.
-        """
+        """Call the verdicts of a reply, one after the other, or raise CallEnded if the call is cancelled."""
         from rungwise.adapters.tools.bounded import outcome_of
         from rungwise.adapters.tools.running import LoopThread
 

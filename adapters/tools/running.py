@@ -57,11 +57,7 @@ class Runner(ABC):
 
     @abstractmethod
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
-        """Await in an event loop what a function returns; return a function that cancels it.
-
-        Raises:
-            RuntimeError: there can be no event loop.
-        """
+        """Await in a loop what a function returns, and return what cancels it; raise RuntimeError without a loop."""
 
     def begin(self) -> bool:
         """Start the tools that may start; return whether there is anything to wait for."""
@@ -128,15 +124,10 @@ def run_tools(
     loop: LoopThread,
     deadline: Deadline = NO_DEADLINE,
 ) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
-    """Run tools, yield their events, and return the outcome of each, in the order of the calls.
+    """Run tools, async ones in a loop that stays open; yield their events, and return the outcomes in order.
 
-    Arguments:
-        cancellation: ends the round: no more tools begin, async tools are cancelled, and sync ones have half a second
-            to return. The second time they are abandoned. Ctrl-C, and closing the generator, do the same.
-        loop: runs async tools; it stays open.
-
-    Raises:
-        ToolsEnded: the round was ended early.
+    If the round is cancelled, no more tools begin, async tools are cancelled, and sync ones have half a second to
+    return. The second time they are abandoned. Ctrl-C, and closing the generator, do the same. Each raises ToolsEnded.
     """
     return _Threads(action, executor, cancellation, deadline, loop=loop).run()
 
@@ -231,11 +222,7 @@ class ToolTasks(Runner):
     _soon: Soon = field(factory=soon, init=False)
 
     async def run(self) -> AsyncGenerator[ToolStarted | ToolEnded, None]:
-        """Run them and yield their events; `outcomes` then holds the outcome of each, in the order of the calls.
-
-        Raises:
-            ToolsEnded: the round was ended early.
-        """
+        """Run them and yield their events; `outcomes` then holds what came of each, unless ToolsEnded was raised."""
         forget, is_abandoned = self.cancellation.on_cancel(self.wake), False
         try:
             while not self.schedule.is_over or self.schedule.has_news:

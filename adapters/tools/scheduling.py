@@ -36,12 +36,8 @@ NO_THREAD: Final = "not run: no thread could be started for it"
 class ToolsEnded(BaseException):
     """Raised when tools were ended before all had run. Whoever catches it takes the outcomes and raises the reason.
 
-    Like `CallEnded`, it is not an error to handle.
-
-    Arguments:
-        outcomes: the outcome of each tool, in the order of the calls; a tool that was ended has a fault.
-        reason: the exception to raise: `CallEnded`, the cancellation of the task, a KeyboardInterrupt, or an exception
-            of a tool that is not a failure of the tool.
+    Like `CallEnded`, it is not an error to handle. The reason may be that, the cancellation of the task, a
+    KeyboardInterrupt, or an exception of a tool that is not a failure of the tool; a tool that was ended has a fault.
     """
 
     def __init__(self, outcomes: tuple[ToolOutcome, ...], reason: BaseException) -> None:
@@ -224,11 +220,7 @@ class Schedule:
             self._leave(job, job.fault or CANCELLED)
 
     def finish(self) -> tuple[ToolOutcome, ...]:
-        """Return the outcomes.
-
-        Raises:
-            ToolsEnded: the round was ended early.
-        """
+        """Return the outcomes, or raise ToolsEnded if the round was ended early."""
         otherwise = ToolOutcome(fault=TOO_LATE if self.reason is None else NOT_BEGUN)
         outcomes = tuple([job.outcome or otherwise for job in self.jobs])
         if self.reason is not None:

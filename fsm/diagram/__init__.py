@@ -18,18 +18,16 @@ __all__ = ["FORMATS", "VIEWS", "Format", "Marks", "Settings", "View", "draw", "r
 Format = Literal["mermaid", "svg", "dot", "rows"]
 View = Literal["hub", "ladder"]
 
-_RENDERERS: dict[tuple[str, str], Callable[[Picture], str]] = {
-    ("mermaid", "hub"): mermaid.hub_view,
-    ("mermaid", "ladder"): mermaid.ladder_view,
-    ("svg", "hub"): draw_hub_view,
-    ("svg", "ladder"): draw_ladder_view,
-    ("dot", "hub"): dot.hub_view,
-    ("dot", "ladder"): dot.ladder_view,
-    ("rows", "hub"): markdown.hub_view,
-    ("rows", "ladder"): markdown.ladder_view,
-}
 FORMATS: tuple[Format, ...] = ("mermaid", "svg", "dot", "rows")
 VIEWS: tuple[View, ...] = ("hub", "ladder")
+
+_RENDERERS: dict[str, tuple[Callable[[Picture], str], ...]] = {
+    "mermaid": (mermaid.hub_view, mermaid.ladder_view),
+    "svg": (draw_hub_view, draw_ladder_view),
+    "dot": (dot.hub_view, dot.ladder_view),
+    "rows": (markdown.hub_view, markdown.ladder_view),
+}
+"""What draws each view in a format."""
 
 
 def render(
@@ -41,11 +39,10 @@ def render(
 
 def draw(picture: Picture, format: Format, view: View = "hub") -> str:
     """Write a picture as text in one of the formats."""
-    renderer = _RENDERERS.get((format, view))
-    if renderer is None:
+    if format not in FORMATS or view not in VIEWS:
         choices = f"formats: {', '.join(FORMATS)}; views: {', '.join(VIEWS)}"
         raise ConfigurationError(f"there is no picture of format {format!r} and view {view!r}; {choices}")
-    return renderer(picture)
+    return _RENDERERS[format][VIEWS.index(view)](picture)
 
 
 def render_error(error: TableError, format: Format = "svg", view: View = "hub") -> str:

@@ -6,7 +6,7 @@ deficiency. Shapes show the same.
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from rungwise.fsm.diagram.model import Kind
 
@@ -29,8 +29,7 @@ class Colours:
     @property
     def named(self) -> dict[str, str]:
         """Return every colour by its name in style sheets; a kind has one for its fill, and one for its edge."""
-        names = ("page", "panel", "edge", "ink", "faint", "line", "mark", "on_mark")
-        colours = {name: str(getattr(self, name)) for name in names}
+        colours = {name: colour for name, colour in asdict(self).items() if isinstance(colour, str)}
         for kind, fill in self.fill.items():
             colours |= {kind: fill, f"{kind}_edge": self.border[kind]}
         return colours

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Marks, Node, Note, Picture, Settings, all_steps
 from rungwise.fsm.machine.run import machine_of, rows_tried
 from rungwise.fsm.machine.table import Table
@@ -25,7 +27,7 @@ def picture_of(table: Table, marks: Marks | None = None, settings: Settings | No
     return Picture(
         name=table.name,
         hub=table.hub,
-        nodes=_nodes(table, lines, settings),
+        nodes=tuple(_nodes(table, lines, settings)),
         arcs=tuple(Arc(source=source, target=target, lines=tuple(rows)) for (source, target), rows in arcs.items()),
         notes=notes,
         decisions=tuple(decision for event, own in by_event.items() for decision in _decisions(table, event, own)),
@@ -50,22 +52,14 @@ def _lines(table: Table, marks: Marks, settings: Settings) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def _nodes(table: Table, lines: tuple[Line, ...], settings: Settings) -> tuple[Node, ...]:
+def _nodes(table: Table, lines: tuple[Line, ...], settings: Settings) -> Iterator[Node]:
     visited = {name for line in lines if line.steps for name in (line.row.source, line.row.target)}
     reached = {table.start, *(line.row.target for line in lines if line.off is None)}
-    nodes = (
-        Node(
-            name,
-            kind_of(table, name),
-            name == table.start,
-            name in visited,
-            detail=settings.details.get(name, ""),
-            says=settings.says.get(name, ""),
-            is_off=name not in reached,
-        )
-        for name in table.states
-    )
-    return tuple(node for node in nodes if not (settings.hides_off and node.is_off and not node.visited))
+    for name in table.states:
+        is_off, is_visited = name not in reached, name in visited
+        if is_visited or not (is_off and settings.hides_off):
+            words = settings.details.get(name, ""), settings.says.get(name, "")
+            yield Node(name, kind_of(table, name), name == table.start, is_visited, *words, is_off=is_off)
 
 
 def kind_of(table: Table, state: str) -> Kind:

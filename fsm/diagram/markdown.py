@@ -20,8 +20,7 @@ def hub_view(picture: Picture) -> str:
 
 def ladder_view(picture: Picture) -> str:
     """Write a numbered list for each event: its guards in the order in which they are tried."""
-    lists = "\n".join(_list(picture, decision) for decision in picture.decisions)
-    return _heading(picture) + lists
+    return _heading(picture) + "\n".join(_list(picture, decision) for decision in picture.decisions)
 
 
 def _heading(picture: Picture) -> str:

@@ -60,13 +60,8 @@ def _line(before: Line | None, after: Line | None) -> Line:
         only = after or before
         assert only is not None
         return evolve(only, change="removed" if after is None else "added")
-    return evolve(after, turned=_turned(before, after))
-
-
-def _turned(before: Line, after: Line) -> Turned | None:
-    if (before.off is None) == (after.off is None):
-        return None
-    return "off" if after.off is not None else "on"
+    turned: Turned = "off" if after.off is not None else "on"
+    return evolve(after, turned=turned if (before.off is None) != (after.off is None) else None)
 
 
 def _nodes(old: Picture, new: Picture) -> Iterator[Node]:
@@ -134,15 +129,13 @@ def _both(was: Decision, now: Decision) -> Decision:
     lines = []
     for key in merged(list(before), list(after)):
         if key not in after:
-            lines.append(evolve(before[key][1], change="removed"))
+            lines.append(_line(before[key][1], None))
         elif key not in before:
-            lines.append(evolve(after[key], change="added"))
+            lines.append(_line(None, after[key]))
         else:
             rank, line = before[key]
-            turned = _turned(line, after[key])
-            lines.append(evolve(after[key], turned=turned, was=rank if key in moved else None))
-    rows = tuple(merged(was.rows, now.rows))
-    sources = tuple(merged(was.sources, now.sources))
+            lines.append(evolve(_line(line, after[key]), was=rank if key in moved else None))
+    rows, sources = tuple(merged(was.rows, now.rows)), tuple(merged(was.sources, now.sources))
     return Decision(now.event, sources, now.where, tuple(lines), rows)
 
 

@@ -34,21 +34,14 @@ from rungwise.fsm.review.words import reserve_text
 from rungwise.fsm.turn.policy import TurnPolicy
 
 
-def events_of(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> tuple[EventChange, ...]:
-    """List every event that has a ladder, with what it leads to under both policies."""
+def events_of(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> Iterator[EventChange]:
+    """Yield every event that has a ladder, with what it leads to under both policies."""
     before, after = _ladders(old), _ladders(new)
-    table = table_of(new)
     causes = CAUSES if isinstance(new, Policy) else {}
-    return tuple(
-        EventChange(
-            event,
-            table.says(event) if event in table.events else table_of(old).says(event),
-            causes.get(event, ""),
-            before.get((event, number)),
-            after.get((event, number)),
-        )
-        for event, number in merged(list(before), list(after))
-    )
+    for event, number in merged(list(before), list(after)):
+        table = table_of(new if event in table_of(new).events else old)
+        ladders = before.get((event, number)), after.get((event, number))
+        yield EventChange(event, table.says(event), causes.get(event, ""), *ladders)
 
 
 def _ladders(policy: Policy | TurnPolicy) -> dict[tuple[str, int], Ladder]:
@@ -135,6 +128,9 @@ IN_HEADLINE = 2
 BEHIND = "nothing leads to "
 """The reason of a row begins with this if its state is never entered."""
 
+UNSEEN = "not checked"
+"""The verdict on a property that a proof leaves out."""
+
 SAME_CAUSE: Mapping[str, str] = {"no summary is asked for": "the limit of summaries is 0"}
 """Reasons that restate another one."""
 
@@ -214,8 +210,8 @@ def diff_policies(
         kinds = f"the old is a {type(old).__name__}, the new a {type(new).__name__}"
         raise ConfigurationError(f"a call's policy and a turn's cannot be compared: {kinds}")
     request: Mapping[str, Any] = {"max_tokens": max_tokens, "input_tokens": input_tokens}
-    before = _certified("old", old, backends, prices, request)
-    after = before if old == new else _certified("new", new, backends, prices, request)
+    before = _certified("old", old, backends, prices, **request)
+    after = before if old == new else _certified("new", new, backends, prices, **request)
     count = IN_HEADLINE if backends is None else next(iter(after))
     if isinstance(old, TurnPolicy) and isinstance(new, TurnPolicy):
         calls = calls_of(old), calls_of(new)
@@ -237,11 +233,7 @@ def diff_policies(
 
 
 def _certified(
-    name: str,
-    policy: Policy | TurnPolicy,
-    backends: int | Sequence[Link] | None,
-    prices: Prices | None,
-    request: Mapping[str, Any],
+    name: str, policy: Policy | TurnPolicy, backends: int | Sequence[Link] | None, prices: Prices | None, **request: Any
 ) -> Certificates:
     """Return the certificates of a policy; the proof of a call is the same for any chain, and made once."""
     certificate = verify(policy, _links(IN_HEADLINE if backends is None else backends, prices), **request)
@@ -282,12 +274,9 @@ def _compared(
         "redeclared": tuple(redeclared(*tables)),
         "chains": {count: tuple(map(WorstChange, before[count].worst, after[count].worst)) for count in after},
         "backends": backends,
-        "events": events_of(old, new),
+        "events": tuple(events_of(old, new)),
         "waits": tuple(waits_of(old, new)) if isinstance(old, Policy) and isinstance(new, Policy) else (),
-        "properties": tuple(
-            Change(name, was.get(name, "not checked"), now.get(name, "not checked"))
-            for name in dict.fromkeys((*was, *now))
-        ),
+        "properties": tuple(Change(name, was.get(name, UNSEEN), now.get(name, UNSEEN)) for name in {**was, **now}),
         "kept": (before[backends].kept, after[backends].kept),
         "picture": change_of(*(picture_of(table_of(each), settings=settings_of(each)) for each in (old, new))),
         "table": after[backends].table,
@@ -310,12 +299,7 @@ def _reordered(old: Table, new: Table) -> Iterator[tuple[str, str]]:
 
 
 def grouped(off: Mapping[Row, str], all_off: Mapping[Row, str]) -> tuple[RowGroup, ...]:
-    """Group rows by their cause.
-
-    Arguments:
-        off: the rows, each with its reason.
-        all_off: the same and those that both policies turn off, which may explain why a state is never entered.
-    """
+    """Group rows by their cause; those that both policies turn off may explain why a state is never entered."""
     direct: dict[str, list[Row]] = {}
     behind: dict[str, list[Row]] = {}
     for row, reason in off.items():

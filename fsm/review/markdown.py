@@ -44,12 +44,7 @@ Block = tuple[str, str, bool]
 
 
 def as_markdown(findings: Findings, *, is_comment: bool = True) -> str:
-    """Write a difference as Markdown.
-
-    Arguments:
-        is_comment: whether to keep to the limits of a comment, which names at its end what it omits; otherwise
-            everything is written in full, without folds and pictures.
-    """
+    """Write a difference as Markdown: in full, or as a comment, which has limits, folds and a picture."""
     if findings.is_empty and not findings.journals:
         return f"{summary.NOTHING}\n"
     writer = _Writer(is_comment, MOST_ROWS, LONGEST) if is_comment else _Writer(is_comment, UNLIMITED, UNLIMITED)

@@ -43,15 +43,11 @@ class Fault(NamedTuple):
 
 
 class Misfit(Exception):
-    """A value does not fit; the message is for the model.
-
-    Arguments:
-        places: where it does not, without anything that the model wrote.
-    """
+    """A value does not fit; the message is for the model."""
 
     def __init__(self, message: str, places: Iterable[str] = ()) -> None:
         super().__init__(message)
-        self.places = tuple(dict.fromkeys(filter(None, places)))
+        self.places = tuple(dict.fromkeys(filter(None, places)))  # without anything that the model wrote
 
 
 @frozen(eq=False)
@@ -63,11 +59,7 @@ class Schema:
     schema: Mapping[str, Any] = FrozenMap({"type": "object", "properties": FrozenMap()})
 
     def read(self, value: Any) -> Any:
-        """Return the arguments in the form that the function takes, or an answer in that of the caller.
-
-        Raises:
-            Misfit: it does not fit.
-        """
+        """Return the arguments as the function takes them, or an answer as the caller does, or raise a Misfit."""
         what = self.WHAT
         try:
             with bounded():
@@ -103,9 +95,8 @@ class GivenSchema(Schema):
     def of(cls, schema: Mapping[str, Any], where: str) -> GivenSchema:
         """Build a check from a schema; without a `$schema` it is read as Draft 2020-12.
 
-        Raises:
-            ConfigurationError: it is no schema of an object, has a reference to something outside itself, or a pattern
-                that cannot be matched in bounded time.
+        Raise a ConfigurationError if it is no schema of an object, refers to something outside itself, or has a pattern
+        that cannot be matched in bounded time.
         """
         if schema.get("type", "object") != "object":
             raise ConfigurationError(f"{where} must be the schema of an object: {{'type': 'object', ...}}")

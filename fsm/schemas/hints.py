@@ -64,11 +64,7 @@ class HintedSchema(Schema):
 
     @classmethod
     def read_from(cls, function: Callable[..., Any], where: str) -> HintedSchema:
-        """Read the hints of a function.
-
-        Raises:
-            ConfigurationError: a hint cannot be resolved or has no JSON schema, or a parameter is positional-only.
-        """
+        """Read the hints of a function. One without a JSON schema, or by position only, raises a ConfigurationError."""
         from pydantic import Field, create_model
         from pydantic.fields import FieldInfo
 

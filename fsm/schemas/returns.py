@@ -39,11 +39,7 @@ class Returns(Schema):
     is_wrapped: bool  # whether that object holds the value as its `value`
 
     def read_text(self, text: str) -> Any:
-        """Return the value of an answer, which may stand in a code fence, or bare where an object was asked for.
-
-        Raises:
-            Misfit: it is no JSON, or does not fit.
-        """
+        """Return the value of an answer, in a code fence or not, bare or in an object; raise a Misfit if it is none."""
         fenced = _FENCE.fullmatch(text)
         value, is_one = json_in(fenced[1] if fenced else text)
         if not is_one:
@@ -109,11 +105,7 @@ class GivenReturns(Returns):
 
 
 def returns_of(returns: Any) -> Returns | None:
-    """Read what a caller wants back: a type, or a JSON schema as a mapping; None for any answer.
-
-    Raises:
-        ConfigurationError: it is neither, or the type has no JSON schema.
-    """
+    """Read what a caller wants back, a type or a JSON schema, or raise a ConfigurationError; None for any answer."""
     if returns is None or isinstance(returns, Returns):
         return returns
     if isinstance(returns, Mapping):

@@ -44,11 +44,7 @@ def draft_of(schema: Mapping[str, Any]) -> Any:
 
 
 def check_patterns(schema: Mapping[str, Any], where: str, *, is_unevaluated: bool) -> None:
-    """Raise a ConfigurationError unless the patterns of a schema, without its subschemas, take linear time to match.
-
-    Arguments:
-        is_unevaluated: whether `unevaluatedProperties` is used, for which the library matches with `re`.
-    """
+    """Raise a ConfigurationError unless the patterns of a schema, without its subschemas, take linear time to match."""
     of_names = schema.get("patternProperties", ())
     for pattern in (*of_names, *([schema["pattern"]] if "pattern" in schema else ())):
         if _engine(pattern)[1] is None:
@@ -56,6 +52,7 @@ def check_patterns(schema: Mapping[str, Any], where: str, *, is_unevaluated: boo
                 f"{where} has a pattern that is no regular expression or too large to be matched in bounded time: "
                 f"{label(pattern, 100)!r}"
             )
+        # For `unevaluatedProperties`, the library matches with `re`.
         if is_unevaluated and pattern in of_names and re.search(r"[*+{(?|]", pattern):
             raise ConfigurationError(
                 f"{where} has unevaluatedProperties and a pattern of names that repeats or branches; use "

@@ -13,19 +13,12 @@ except ImportError as error:
 FUZZ_EXAMPLES = 1_000
 
 
-def _register_profiles() -> None:
-    """Register two Hypothesis profiles: `rungwise-ci` repeats its examples, `rungwise-fuzz` draws new ones each run.
-
-    In CI, Hypothesis loads a derandomized profile of its own, and a profile without a parent inherits from that one: a
-    job would fuzz the same examples for ever. So the parent is named.
-    """
-    both = {"deadline": None, "print_blob": True, "suppress_health_check": (HealthCheck.too_slow,)}
-    parent = settings.get_profile("default")
-    settings.register_profile("rungwise-ci", parent, derandomize=True, database=None, **both)
-    settings.register_profile("rungwise-fuzz", parent, derandomize=False, max_examples=FUZZ_EXAMPLES, **both)
-
-
-_register_profiles()
+# One profile repeats its examples, the other draws new ones each run. In CI, Hypothesis loads a derandomized profile of
+# its own, from which one without a parent inherits: a job would fuzz the same examples for ever. So it is named.
+_both = {"deadline": None, "print_blob": True, "suppress_health_check": (HealthCheck.too_slow,)}
+_parent = settings.get_profile("default")
+settings.register_profile("rungwise-ci", _parent, derandomize=True, database=None, **_both)
+settings.register_profile("rungwise-fuzz", _parent, derandomize=False, max_examples=FUZZ_EXAMPLES, **_both)
 
 if not TYPE_CHECKING:
 

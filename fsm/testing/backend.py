@@ -51,12 +51,7 @@ def _cjk(text: str) -> int:
     return _IDEOGRAPH_TOKENS * dense + _prose("".join(letter for letter in text if letter < _FIRST_IDEOGRAPH))
 
 
-TOKENIZERS: Final[Mapping[str, Callable[[str], int]]] = {
-    "prose": _prose,
-    "digits": _digits,
-    "bytes": bytes_of,
-    "CJK": _cjk,
-}
+TOKENIZERS: Final = {"prose": _prose, "digits": _digits, "bytes": bytes_of, "CJK": _cjk}
 """How a provider counts a text, by what takes many tokens: nothing, each digit, each byte, each CJK character."""
 
 

@@ -65,25 +65,15 @@ _WAYS: Final[Mapping[str, Callable[[Sequence[PlainMessage]], Any]]] = {
 
 COMPACTORS: Final = tuple(_WAYS)
 """The ways of compacting: those that work come first."""
+_IS_WAY: Final = must("one of COMPACTORS", lambda value: value in COMPACTORS, names_class=True)
 
 
 @frozen
 class Compactor:
-    """Compact messages in one way, for `Client(..., compactor=...)` or `testing.run(..., compactor=...)`.
+    """Compact messages in one way, for `Client(..., compactor=...)` or `testing.run(..., compactor=...)`."""
 
-    Arguments:
-        way: one of `COMPACTORS`.
-        seconds: how long it takes; the caller moves the virtual clock.
-
-    Raises:
-        ConfigurationError: the way is unknown.
-        CompactorFailed: when called, if that is its way.
-    """
-
-    way: str = field(
-        default=COMPACTORS[0], validator=must("one of COMPACTORS", lambda value: value in COMPACTORS, names_class=True)
-    )
-    seconds: float = 0.0
+    way: str = field(default=COMPACTORS[0], validator=_IS_WAY)
+    seconds: float = 0.0  # that it takes; the caller moves the virtual clock
 
     def __call__(self, messages: Sequence[PlainMessage]) -> Any:
         """Compact messages."""
@@ -118,16 +108,14 @@ _TURN_WAYS: Final[Mapping[str, Callable[[Messages, int], Any]]] = {
 
 TURN_COMPACTORS: Final = (*_TURN_WAYS, *COMPACTORS)
 """The ways of compacting the conversation of a turn: those that work come first."""
+_IS_TURN_WAY: Final = must("one of TURN_COMPACTORS", lambda value: value in TURN_COMPACTORS, names_class=True)
 
 
 @frozen
 class TurnCompactor(Compactor):
     """Compact the conversation of a turn in one way, of `TURN_COMPACTORS`; otherwise like `Compactor`."""
 
-    way: str = field(
-        default=TURN_COMPACTORS[0],
-        validator=must("one of TURN_COMPACTORS", lambda value: value in TURN_COMPACTORS, names_class=True),
-    )
+    way: str = field(default=TURN_COMPACTORS[0], validator=_IS_TURN_WAY)
     seconds: float = 0.0
 
     def __call__(self, messages: Messages, room: int = 0) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
@@ -114,7 +114,6 @@ def _tool_round(draw: DrawFn, forms: SearchStrategy[str]) -> list[PlainMessage |
 
 
 Written = list[PlainMessage | Message]
-Writer = Callable[[list[ToolCall], list[ToolResult], str, bool], Written]
 
 
 def _as_messages(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:
@@ -124,18 +123,12 @@ def _as_messages(calls: list[ToolCall], results: list[ToolResult], text: str, jo
 
 
 def _as_calls(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:
-    calling = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call in calls
-    ]
-    behind: list[PlainMessage] = [
-        {
-            "role": "tool",
-            "tool_call_id": each.id,
-            "content": [{"type": "text", "text": each.text}] if joined else each.text,
-        }
-        for each in results
-    ]
+    calling, behind = list[PlainMessage](), list[PlainMessage]()
+    for call, result in zip(calls, results, strict=True):
+        function = {"name": call.name, "arguments": call.arguments}
+        calling.append({"id": call.id, "type": "function", "function": function})
+        content = [{"type": "text", "text": result.text}] if joined else result.text
+        behind.append({"role": "tool", "tool_call_id": result.id, "content": content})
     return [{"role": "assistant", "content": text or None, "tool_calls": calling}, *behind]
 
 
@@ -161,9 +154,4 @@ def _as_blocks(calls: list[ToolCall], results: list[ToolResult], text: str, join
     return [{"role": "assistant", "content": [*sentence, *calling]}, {"role": "user", "content": [*behind, *more]}]
 
 
-_WRITERS: Final[Mapping[str, Writer]] = {
-    "call": _as_calls,
-    "message": _as_messages,
-    "function": _as_functions,
-    "block": _as_blocks,
-}
+_WRITERS: Final = {"call": _as_calls, "message": _as_messages, "function": _as_functions, "block": _as_blocks}

@@ -50,14 +50,8 @@ class OngoingCall:
     def look(self) -> Snapshot:
         """Return everything about the call that another call might disturb."""
         call, position = self.call, self.call.position
-        return (
-            position.state,
-            tuple(position.spent),
-            position.attempts,
-            call.backend,
-            call.spending.usage,
-            len(call.journal.steps),
-        )
+        counts = tuple(position.spent), position.attempts, len(call.journal.steps)
+        return position.state, counts, call.backend, call.spending.usage
 
     def settle(self) -> None:
         """Deliver pending events, and take a snapshot of the call."""
@@ -105,15 +99,8 @@ class CallMachine(RuleBasedStateMachine):
     @rule(request=requests(), streams=st.booleans(), contents=st.booleans())
     def begin(self, request: Request, streams: bool, contents: bool) -> None:
         """Begin a call."""
-        call = Call(
-            request,
-            self.policy,
-            links(self.chain),
-            jitter=lambda: 1.0,
-            contents=contents,
-            has_compactor=True,
-            is_streaming=streams,
-        )
+        options: dict[str, Any] = {"contents": contents, "has_compactor": True, "is_streaming": streams}
+        call = Call(request, self.policy, links(self.chain), jitter=lambda: 1.0, **options)
         running = OngoingCall(call, call.begin(self.now))
         running.settle()
         self.calls.append(running)

@@ -62,25 +62,17 @@ Doing = CallInTurn | PlayedRound | PlayedCompaction
 
 @define(eq=False)
 class RunOfTurn:
-    """A turn that was played, and what happened in it.
-
-    Arguments:
-        request: what was asked, without the definitions of the tools.
-        doings: its calls, rounds of tools and compactions, in order.
-        seen: its conversation at every moment.
-        was_stopped: whether the caller ended it; "cancel" or "kill", or "".
-        is_interleaved: whether other turns move its clock as well.
-    """
+    """A turn that was played, and what happened in it."""
 
     turn: Turn
-    request: Request
+    request: Request  # without the definitions of the tools
     script: TurnScript
     clock: VirtualClock
     began: float
-    doings: list[Doing] = field(factory=list)
-    seen: list[Messages] = field(factory=list)
-    was_stopped: str = ""
-    is_interleaved: bool = False
+    doings: list[Doing] = field(factory=list)  # its calls, rounds of tools and compactions, in order
+    seen: list[Messages] = field(factory=list)  # its conversation at every moment
+    was_stopped: str = ""  # "cancel" or "kill" if the caller ended it
+    is_interleaved: bool = False  # whether other turns move its clock as well
 
     @property
     def calls(self) -> list[CallInTurn]:
@@ -122,17 +114,9 @@ class TurnPlayer:
     ) -> TurnPlayer:
         """Make a turn that has not begun; takes and raises the same as `run_turn`."""
         clock, first = clock or VirtualClock(), request or script.request
-        turn = Turn(
-            first,
-            policy,
-            links(chain),
-            tools=tools,
-            within=within,
-            has_compactor=script.compactor is not None,
-            contents=script.contents,
-            is_streaming=script.streams,
-            jitter=lambda: 1.0,
-        )
+        options: dict[str, Any] = {"contents": script.contents, "is_streaming": script.streams}
+        options |= {"has_compactor": script.compactor is not None, "jitter": lambda: 1.0}
+        turn = Turn(first, policy, links(chain), tools=tools, within=within, **options)
         return cls(RunOfTurn(turn, first, script, clock, clock.now))
 
     def moments(self) -> Iterator[str]:

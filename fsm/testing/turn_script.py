@@ -64,27 +64,16 @@ TIMES_OUT: Final = "times out"
 
 TOOL_WAYS: Final = (*_WAYS, *_FAULTS, TIMES_OUT)
 """What a tool may do: the ways that work come first."""
+_IS_WAY = must("one of TOOL_WAYS", lambda value: value in TOOL_WAYS, names_class=True)
+_IS_DURATION = must("a number of seconds, 0 or more", lambda value: is_number(value, 0, FOREVER), names_class=True)
 
 
 @frozen
 class ToolPlay:
-    """What one run of a tool does.
+    """What one run of a tool does, for how many seconds of a virtual clock."""
 
-    Arguments:
-        way: what it does, of `TOOL_WAYS`.
-        seconds: how long it takes, of a virtual clock.
-
-    Raises:
-        ConfigurationError: the way is unknown, or the seconds are no number of 0 or more.
-    """
-
-    way: str = field(
-        default=TOOL_WAYS[0], validator=must("one of TOOL_WAYS", lambda value: value in TOOL_WAYS, names_class=True)
-    )
-    seconds: float = field(
-        default=0.0,
-        validator=must("a number of seconds, 0 or more", lambda value: is_number(value, 0, FOREVER), names_class=True),
-    )
+    way: str = field(default=TOOL_WAYS[0], validator=_IS_WAY)
+    seconds: float = field(default=0.0, validator=_IS_DURATION)
 
     def outcome(self, run: ToolRun, number: int) -> tuple[ToolOutcome, float]:
         """Return the outcome of the run with this number in the turn, and the seconds that it takes."""
@@ -155,30 +144,23 @@ CONVERSATIONS: Final[Mapping[str, Sequence[PlainMessage | Message]]] = {
 """What a turn may begin with, the simplest first."""
 
 StopKind = Literal["cancel", "kill"]
+_IS_COUNT: Final = must("a whole number of 0 or more", lambda value: is_whole(value, 0), names_class=True)
 
 
 @frozen
 class Stop:
-    """When and how the turn is ended from outside.
+    """When the turn is ended from outside, and how: cancelled as by a caller, or dropped as by a crash.
 
-    Arguments:
-        kind: "cancel" as a caller does, or "kill" as a crash does: the turn is simply dropped.
-        at: after how many moments; each action, each request, each reply and each run of a tool is one.
+    It ends after so many moments: each action, each request, each reply and each run of a tool is one.
     """
 
     kind: StopKind = field(default="cancel", validator=must_be_one_of(get_args(StopKind), names_class=True))
-    at: int = field(
-        default=1, validator=must("a whole number of 0 or more", lambda value: is_whole(value, 0), names_class=True)
-    )
+    at: int = field(default=1, validator=_IS_COUNT)
 
 
 def _replies(value: Iterable[Scripted]) -> tuple[Scripted, ...]:
     # A reply that arrives in one piece is itself.
     return tuple([each.reply if isinstance(each, Played) and each == Played(each.reply) else each for each in value])
-
-
-def _plays(value: Iterable[ToolPlay]) -> tuple[ToolPlay, ...]:
-    return tuple(value)
 
 
 _NOT_EMPTY: Final = must("at least one", bool, names_class=True)
@@ -205,7 +187,7 @@ class TurnScript:
     """
 
     replies: tuple[Scripted, ...] = field(converter=_replies, validator=_NOT_EMPTY)
-    tools: tuple[ToolPlay, ...] = field(default=(ToolPlay(),), converter=_plays, validator=_NOT_EMPTY)
+    tools: tuple[ToolPlay, ...] = field(default=(ToolPlay(),), converter=tuple[ToolPlay, ...], validator=_NOT_EMPTY)
     asked: str = field(default=next(iter(CONVERSATIONS)), validator=must_be_one_of(CONVERSATIONS, names_class=True))
     max_tokens: int | None = None
     compactor: TurnCompactor | None = None

@@ -48,12 +48,7 @@ UNKNOWN: Final = ("nowhere", "functions.look_up", "look up", "Grüße", "x" * 10
 IDS: Final = ("call_1", "call_2", "call_1", "", "call 3!")
 FITTING: Final = ('{"path": "x"}', '{"path": "y", "n": 2}', ' { "path" : "x" } ')
 UNFITTING: Final = (
-    "{}",
-    "",
-    '{"n": "many"}',
-    '{"path": 5}',
-    '{"path": "' + "z" * 3000 + '"}',
-    '{"path": "x", "q": {}}',
+    *("{}", "", '{"n": "many"}', '{"path": 5}', '{"path": "' + "z" * 3000 + '"}', '{"path": "x", "q": {}}'),
 )
 MANY: Final = 40
 """Tool calls of a reply that went out of hand."""

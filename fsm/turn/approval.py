@@ -32,14 +32,9 @@ class Resumed:
 
     @classmethod
     def of(cls, messages: Messages, approvals: Any, hints: TurnHints, tools: Toolbox) -> Resumed:
-        """Match approvals with the calls that wait at the end of a conversation.
+        """Match approvals with the calls that wait at the end of a conversation, whose results are `hints.awaiting`.
 
-        Arguments:
-            hints: they hold the result that stands in for that of a call that waits.
-
-        Raises:
-            ConfigurationError: no call waits there, the ids are not those of the calls that do, or an approved call
-                fits none of the tools.
+        Raise a ConfigurationError if none waits there, the ids are not theirs, or an approved call fits no tool.
         """
         if not isinstance(approvals, Mapping):
             raise ConfigurationError(f"approvals must map the ids of calls to True or a reason, not {short(approvals)}")

@@ -86,8 +86,7 @@ def room_for(
 ) -> int:
     """Return by how many tokens a conversation that overflowed should shrink: by a quarter or more.
 
-    Arguments:
-        window: the tokens of the model's context, input and output together; None if unknown.
+    The window is for input and output together.
     """
     tokens = counter(tuple(messages))
     beyond = 0 if window is None else tokens - (window - (cap or 0))
@@ -101,13 +100,9 @@ class NoHelp(Exception):
 def accepted(
     returned: Messages | Exception, before: Messages, callers: Messages, counter: Counter = estimate_tokens
 ) -> Conversation:
-    """Return the conversation that a compactor left, if it is valid and shorter.
+    """Return the conversation that a compactor left, if it is valid and shorter, or raise NoHelp.
 
-    Arguments:
-        callers: the caller's own messages, which may have been invalid from the start.
-
-    Raises:
-        NoHelp: it raised, or returned something else; the message says what.
+    The callers' own messages may have been invalid from the start.
     """
     if isinstance(returned, Exception):
         raise NoHelp(f"the compactor raised {type(returned).__name__}")

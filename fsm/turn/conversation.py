@@ -50,11 +50,7 @@ class Conversation:
         return {"ids": [call.id for call in self.calls]} if self.calls else None
 
     def add_result(self, result: Result, event: str, *, is_summary: bool, ids: Sequence[str] | None = None) -> None:
-        """Add what a call returned.
-
-        Arguments:
-            ids: the ids of its tool calls, if they were recorded.
-        """
+        """Add what a call returned; `ids` are those of its tool calls, if they were recorded."""
         if result is self._added:  # a signal interrupted the turn after it was added
             return
         if event == "called_tools" and not is_summary:
@@ -101,10 +97,8 @@ class Conversation:
     def completed(self, placeholder: str) -> tuple[PlainMessage | Message, ...]:
         """Return the conversation in a form that can be sent; a cut answer becomes a message."""
         if self.pending is not None:
-            results = [
-                self.results.get(place) or ToolResult(call.id, call.name, placeholder, True)
-                for place, call in enumerate(self.calls)
-            ]
+            missing = [ToolResult(call.id, call.name, placeholder, True) for call in self.calls]
+            results = [self.results.get(place) or each for place, each in enumerate(missing)]
             return (*self.messages, self.pending, Message("tool", results))
         if is_blank(self.gathered):
             return self.messages
@@ -126,11 +120,7 @@ def _sendable_parts(parts: Sequence[Part], ids: Sequence[str]) -> tuple[Part, ..
 
 
 def _unique(id: str, numbers: dict[str, int]) -> str:
-    """Return an id that no other tool call has: the id itself, or with a number appended.
-
-    Arguments:
-        numbers: the ids of all calls, each with the last number tried, so that repeated ids stay cheap.
-    """
+    """Return an id that no other tool call has: the id itself, or with a number after the last one tried."""
     base, number = id or "call", numbers.get(id or "call", 1)
     while not id or id in numbers:
         number += 1
@@ -142,10 +132,8 @@ def _unique(id: str, numbers: dict[str, int]) -> str:
 def prompt_tokens(request: Request, messages: Messages, gathered: str, reported: int) -> int | None:
     """Return the tokens of the next prompt: the caller's count plus an estimate of what came since.
 
-    What the model wrote counts as the larger of an estimate and of the output tokens that providers reported.
-
-    Arguments:
-        gathered: the text that the next call resumes, which that call counts by itself.
+    What the model wrote counts as the larger of an estimate and of the output tokens that providers reported. The text
+    that the next call resumes is left out: that call counts it by itself.
     """
     first = len(request.messages)
     if request.input_tokens is None:
@@ -182,11 +170,7 @@ def request_of(
     written: int,
     keeps_choice: bool = False,
 ) -> Request:
-    """Return the request of the call that a state makes.
-
-    Arguments:
-        keeps_choice: whether a tool choice that forces a call holds for every call, or for the first one.
-    """
+    """Return the request of a state's call; a choice that forces a tool is for the first, unless `keeps_choice`."""
     if state == "ask":
         return first
     request, messages = first, conversation.messages

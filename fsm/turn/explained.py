@@ -26,14 +26,7 @@ __all__ = ["TurnPath", "read_recorded", "read_turn", "turn_path_of"]
 
 
 def read_turn(text: str | bytes, table: Table = CALL) -> TurnPath:
-    """Read the journal of a turn and find the rows that its steps took, and those of its calls.
-
-    Arguments:
-        table: the machine that its calls ran on; a journal does not contain a table of your own, so pass it.
-
-    Raises:
-        ConfigurationError: the text is no journal of a turn; the message says where.
-    """
+    """Read the journal of a turn, or raise a ConfigurationError; find the rows that its steps and its calls took."""
     path = read_path(text, TURN, TurnJournal)
     assert isinstance(path.record, TurnJournal)
     return turn_path_of(path, path.record.calls, table)

@@ -111,11 +111,7 @@ class TurnJournal(Displayable, Record):
 
 
 def read_turn_policy(values: Mapping[str, Any]) -> tuple[TurnPolicy, Mapping[str, Any] | None]:
-    """Read a policy that `TurnPolicy.to_mapping` wrote; return with it that of its calls as `read_policy` does.
-
-    Raises:
-        ConfigurationError: a value is not of its form.
-    """
+    """Read what `TurnPolicy.to_mapping` wrote, or raise a ConfigurationError; the calls' as `read_policy` does."""
     if "call" not in values:
         return from_mapping(TurnPolicy, values), None
     limits = values["call"].get("limits") if isinstance(values["call"], Mapping) else None

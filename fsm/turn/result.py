@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from attrs import field, frozen
@@ -132,8 +131,4 @@ class TurnOverBudget(TurnError):
 
 SUCCESSES = frozenset({*TURN.answers, *TURN.lesser})
 
-ERRORS: Mapping[str, type[TurnError]] = {
-    "failed": TurnFailed,
-    "cancelled": TurnCancelled,
-    "over_budget": TurnOverBudget,
-}
+ERRORS = {"failed": TurnFailed, "cancelled": TurnCancelled, "over_budget": TurnOverBudget}

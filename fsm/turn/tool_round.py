@@ -174,14 +174,9 @@ class ToolRound:
         seconds: float | None,
         decided: Mapping[int, bool | str] | None = None,
     ) -> ToolRound:
-        """Plan a round.
-
-        Arguments:
-            decided: for a turn that goes on, True or the reason of a refusal for each call that waited; the other calls
-                have their results.
-        """
-        runs, handed, most = list[tuple[int, ToolRun]](), set[int](), policy.calls_per_reply
-        awaiting = set[int]()
+        """Plan a round; for a turn that goes on, the caller has decided on each call that waited, and only they run."""
+        runs, handed, awaiting = list[tuple[int, ToolRun]](), set[int](), set[int]()
+        most = policy.calls_per_reply
         faults = {} if decided else dict.fromkeys(range(most, len(calls)), policy.hints.too_many)
         places = [*range(len(calls[:most]))] if decided is None else sorted(decided)
         with bounded():  # the work of checking all calls together
@@ -206,16 +201,11 @@ class ToolRound:
     ) -> list[ResultEntry]:
         """Return the results of the calls whose outcome is known, in the order of the calls.
 
-        Arguments:
-            may_lack: whether an outcome may be None, for a run that was cancelled.
-
-        Raises:
-            ConfigurationError: the outcomes do not match the runs.
+        An outcome may be None where they `may_lack`, for a run that was cancelled; others raise a ConfigurationError.
         """
-        if not isinstance(outcomes, list | tuple) or len(outcomes) != len(self.runs):
-            raise ConfigurationError(
-                f"outcomes must be a list with a ToolOutcome for each of the {len(self.runs)} runs"
-            )
+        count = len(self.runs)
+        if not isinstance(outcomes, list | tuple) or len(outcomes) != count:
+            raise ConfigurationError(f"outcomes must be a list with a ToolOutcome for each of the {count} runs")
         for each in outcomes:
             if not isinstance(each, ToolOutcome) and not (each is None and may_lack):
                 raise ConfigurationError(f"outcomes must hold a ToolOutcome for each run, not {type(each).__name__}")

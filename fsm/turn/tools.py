@@ -92,8 +92,7 @@ class Tool:
     seconds: float | None = field(default=None, validator=must(_SECONDS_FORM, _is_seconds, names_class=True))
     strict: bool | None = field(default=None, validator=must("True, False or None", or_none(is_flag), names_class=True))
     needs_approval: bool | Callable[..., bool] = field(
-        default=False,
-        validator=must("True, False or a function that is not async", _is_approval, names_class=True),
+        default=False, validator=must("True, False or a function that is not async", _is_approval, names_class=True)
     )
     repeatable: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
     takes: Schema = field(init=False, eq=False, repr=False)

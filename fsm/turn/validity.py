@@ -37,10 +37,7 @@ Problem = tuple[int, str]
 def problems_of(messages: Messages, *, callers: Messages = ()) -> tuple[str, ...]:
     """List what is wrong with a conversation, with the places of the messages and without quoting them.
 
-    Anything that one provider refuses is wrong.
-
-    Arguments:
-        callers: the caller's own messages, whose system messages may stand anywhere.
+    Anything that one provider refuses is wrong. The system messages of the callers' own may stand anywhere.
     """
     reads = [read(message) for message in messages]
     own = [(index, fault) for index, message in enumerate(reads) for fault in _faults_of(message)]

@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 from attrs import define, field
 
-from rungwise.adapters.cli.options import WantedParameter
-from rungwise.adapters.cli.output import CANCELLED, bad_input, complain, counted, note, one_line
+from rungwise.adapters.cli.options import WantedParameter, number_option
+from rungwise.adapters.cli.output import CANCELLED, bad_input, complain, counted, note, one_line, progress_bar, writing
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
@@ -35,17 +35,10 @@ CONFIG_OPTION: Final = click.option(
 CHAIN_OPTION: Final = click.option(
     "--chain", metavar="NAME", help="Which chain of the file.  [default: the only one, or default]"
 )
-CONCURRENCY_OPTION: Final = click.option(
-    "--concurrency",
-    type=click.IntRange(1, 10_000),
-    default=50,
-    show_default=True,
-    metavar="N",
-    help="How many calls run here at once.",
-)
+CONCURRENCY_OPTION: Final = number_option("--concurrency", 50, (1, 10_000), "How many calls run here at once.")
 
 
-def database_option(text: str, *, required: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def database_option(text: str, *, required: bool = False) -> Callable[[Any], Any]:
     """Return the option `--database` of a command."""
     return click.option("--database", metavar="URL", required=required, help=text)
 
@@ -132,8 +125,8 @@ def batch(
         budget = Budget(attempts=MOST_ATTEMPTS, seconds=None, money=limit_cost)
         settings["within"] = SharedBudget(budget, name=f"the budget of {name}")
     try:
-        writing = _writing(output, at_once=as_completed)
-        with client_in(config, chain, max_connections=concurrency) as client, writing as file:
+        beside = _beside(output, at_once=as_completed)
+        with client_in(config, chain, max_connections=concurrency) as client, beside as file:
             for answer in seen.shown(_answers(client, url, Path(prompts), name, concurrency, **settings)):
                 if file is not None:
                     file.write(_line_of(answer))
@@ -169,7 +162,7 @@ def _check_output(output: str | None, prompts: str, config: str, url: str) -> No
 
 
 @contextmanager
-def _writing(output: str | None, *, at_once: bool) -> Iterator[IO[str] | None]:
+def _beside(output: str | None, *, at_once: bool) -> Iterator[IO[str] | None]:
     """Write to a file beside the output, which takes its place at the end.
 
     Arguments:
@@ -181,12 +174,11 @@ def _writing(output: str | None, *, at_once: bool) -> Iterator[IO[str] | None]:
     is_itself = at_once or (Path(output).exists() and not Path(output).is_file())
     place = Path(output) if is_itself else Path(f"{output}.part")
     try:
-        with place.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-        if not is_itself:
-            place.replace(Path(output).resolve())
-    except OSError as error:
-        bad_input(f"{output} cannot be written ({error.strerror}): name a writable place")
+        with writing(output):
+            with place.open("w", encoding="utf-8", newline="\n") as file:
+                yield file
+            if not is_itself:
+                place.replace(Path(output).resolve())
     finally:
         if not is_itself and place.exists() and not place.stat().st_size:
             place.unlink()
@@ -218,8 +210,6 @@ class BatchProgress:
 
     def shown(self, answers: Iterable[LineResult]) -> Iterator[LineResult]:
         """Count answers as they come."""
-        from rungwise.adapters.cli.output import progress_bar
-
         last = self.began
         with progress_bar("batch") as bar:
             task = None if bar is None else bar.add_task("", total=self.total)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from rungwise.adapters.cli.durable.batch import database_option
+from rungwise.adapters.cli.options import number_option
 from rungwise.adapters.cli.output import bad_input, note, put
 
 
@@ -12,9 +13,7 @@ from rungwise.adapters.cli.output import bad_input, note, put
 @click.argument("id", required=False)
 @database_option("The database: sqlite:///FILE or postgresql://...", required=True)
 @click.option("--failed", is_flag=True, help="Only those that have ended without a success.")
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, metavar="N", help="The newest so many."
-)
+@number_option("--limit", 100, (1, 100_000), "The newest so many.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of calls, or the journal of one.")
 def calls(id: str | None, database: str, failed: bool, limit: int, as_json: bool) -> int:
     """List calls, the newest first: id, status, attempts, cost, seconds and cause; or show the attempts of call ID.
@@ -30,6 +29,7 @@ def calls(id: str | None, database: str, failed: bool, limit: int, as_json: bool
       rungwise calls --database sqlite:///answers.jsonl.sqlite prompts/17
     """
     from rungwise.adapters.durable.listing import StoredCalls
+    from rungwise.fsm.journal.record import json_of
 
     listing = StoredCalls(database)
     if id is not None:
@@ -48,8 +48,6 @@ def calls(id: str | None, database: str, failed: bool, limit: int, as_json: bool
         return 0
     rows = listing.newest(limit, only_failed=failed)
     if as_json:
-        from rungwise.fsm.journal.record import json_of
-
         put(json_of([row.as_mapping() for row in rows], is_indented=True) + "\n")
         return 0
     put("".join(f"{line}\n" for line in listing.table(rows)))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
 from rungwise.adapters.cli.options import BACKENDS, choice_option, output_option
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, safe, write_out
 from rungwise.adapters.cli.policies import METAVAR, POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.files import bytes_of_file
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.diagram import View
-
 
 Form = Literal["html", "svg", "mermaid", "text", "steps"]
 
@@ -27,7 +26,7 @@ Form = Literal["html", "svg", "mermaid", "text", "steps"]
 @click.option("--play", is_flag=True, help="Write a page on which you play the machine of a POLICY instead.")
 @click.option(
     "--format",
-    type=click.Choice(("html", "svg", "mermaid", "text", "steps")),
+    type=click.Choice(get_args(Form)),
     help="html: a page in one file that works offline. svg, mermaid: a picture. text: a line for each attempt. steps: "
     "a line for each step.  [default: text on a terminal, html otherwise]",
 )
@@ -67,8 +66,6 @@ def explain(
       rungwise explain steps.json --format svg --view ladder > steps.svg
       rungwise explain --play policy.toml --backends 3 -o play.html
     """
-    from rungwise.fsm.call.policy import DEFAULT_POLICY
-
     policy = policy or DEFAULT_POLICY
     if play:
         from rungwise.fsm.certificate.shown.page import play_policy

@@ -35,12 +35,7 @@ ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     504: ("timeout_error", "The request timed out."),
     529: ("overloaded_error", "Overloaded"),
 }
-STOPS: Final[Mapping[str, str]] = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "tool_calls": "tool_use",
-    "content_filter": "refusal",
-}
+STOPS: Final = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 
 
 class _Messages(SpokenLanguage):
@@ -145,8 +140,7 @@ class _MessageStream(AnswerStream):
             self._unsigned = self._index
             return
         if kind == "thinking" and self.answer.signature is not None:
-            signature = self.answer.signature or SIGNATURE
-            yield self._delta(type="signature_delta", signature=signature)
+            yield self._delta(type="signature_delta", signature=self.answer.signature or SIGNATURE)
         if kind:
             yield _event("content_block_stop", index=self._index)
 
@@ -166,10 +160,8 @@ def _message(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
 def _stop(answer: Completion) -> dict[str, Any]:
     word = "content_filter" if answer.refusal and answer.finish is None else answer.finish_reason
     reason = None if word is None else STOPS.get(word, word)
-    details = None
-    if reason == "refusal":
-        details = {"type": "refusal", "category": None, "explanation": answer.refusal or None}
-    return {"stop_reason": reason, "stop_sequence": None, "stop_details": details}
+    refused = {"type": "refusal", "category": None, "explanation": answer.refusal or None}
+    return {"stop_reason": reason, "stop_sequence": None, "stop_details": refused if reason == "refusal" else None}
 
 
 def _blocks(answer: Completion) -> Iterator[dict[str, Any]]:

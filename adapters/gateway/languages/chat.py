@@ -152,12 +152,8 @@ class _ChatStream(AnswerStream):
 
 
 def _envelope(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
-    return {
-        "id": f"chatcmpl-{request.number:08d}",
-        "object": "chat.completion",
-        "created": request.created,
-        "model": answer.model or request.model,
-    }
+    about = {"created": request.created, "model": answer.model or request.model}
+    return {"id": f"chatcmpl-{request.number:08d}", "object": "chat.completion", **about}
 
 
 def _tool_call(call: ToolCall, arguments: str) -> dict[str, Any]:

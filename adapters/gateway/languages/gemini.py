@@ -59,13 +59,8 @@ class _GeminiLanguage(SpokenLanguage):
     def listing(self, path: str, models: Iterable[str]) -> Any:
         if not path.endswith("/v1beta/models"):
             return None
-        methods = ["generateContent", "streamGenerateContent"]
-        return {
-            "models": [
-                {"name": f"models/{model}", "displayName": model, "supportedGenerationMethods": methods}
-                for model in models
-            ]
-        }
+        shared = {"supportedGenerationMethods": ["generateContent", "streamGenerateContent"]}
+        return {"models": [{"name": f"models/{model}", "displayName": model, **shared} for model in models]}
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         name, message = STATUSES.get(status, ("UNKNOWN", f"{responses.get(status, 'Unknown status')}."))
@@ -162,9 +157,7 @@ def _candidate(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _last(answer: Completion, candidate: dict[str, Any]) -> dict[str, Any]:
     """Return the last candidate of an answer; a refusal stands next to its finish reason."""
-    finish = answer.finish_reason
-    if answer.refusal and answer.finish is None:
-        finish = "content_filter"
+    finish = "content_filter" if answer.refusal and answer.finish is None else answer.finish_reason
     ended = {"finishReason": FINISHES.get(finish, finish)} if finish and answer.done else {}
     refused = {"finishMessage": answer.refusal} if answer.refusal else {}
     return {"candidates": [{**candidate, **ended, **refused}]}

@@ -44,15 +44,9 @@ def play_page(
         "budget": setup.budget,
         "usual": {"at_first": list(at_first), "events": facts or {}, "unit": unit},
     }
-    return render(
-        "play",
-        title=f"Play the {table.name}",
-        name=table.name,
-        heading=heading,
-        ladders=ladders_html(picture),
-        svg=html(draw(picture, "svg")),
-        data=embedded(data),
-    )
+    title, ladders, svg = f"Play the {table.name}", ladders_html(picture), html(draw(picture, "svg"))
+    values = {"title": title, "name": table.name, "heading": heading, "data": embedded(data)}
+    return render("play", ladders=ladders, svg=svg, **values)
 
 
 def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
@@ -82,7 +76,4 @@ def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
 
 
 def _plain(declared: Sequence[Fact | Guard | Effect], *names: str) -> dict[str, Plain]:
-    def plain(value: object) -> object:
-        return list(value) if isinstance(value, tuple) else value
-
-    return {each.name: {name: plain(getattr(each, name)) for name in names} for each in declared}
+    return {each.name: {name: getattr(each, name) for name in names} for each in declared}

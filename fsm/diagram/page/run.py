@@ -190,15 +190,9 @@ def _frames_data(pages: Sequence[Page | None]) -> dict[str, Any]:
             entries.append(None)
             continue
         rest = dict(page.data)
-        machine = orjson.dumps(rest.pop("machine"), default=dict)
-        entries.append(
-            {
-                "title": escape(page.title),
-                "parts": [pool.setdefault(part, len(pool)) for part in page.parts],
-                "machine": machines.setdefault(machine, len(machines)),
-                "data": rest,
-            }
-        )
+        machine = machines.setdefault(orjson.dumps(rest.pop("machine"), default=dict), len(machines))
+        parts = [pool.setdefault(part, len(pool)) for part in page.parts]
+        entries.append({"title": escape(page.title), "parts": parts, "machine": machine, "data": rest})
     cut = html(_CUT)
     return {
         "shell": render("scripted", title=cut, body=cut, data=cut).split(_CUT),

@@ -68,12 +68,10 @@ def draw_ladder_view(picture: Picture) -> str:
             parts.append(_card(picture, decision, grid, x, y))
             y += _height(decision, grid) + GUTTER
         bottom = max(bottom, y)
-    total = max(
-        2 * MARGIN + len(broken) * (grid.width + GUTTER) - GUTTER,
-        2 * MARGIN + width(picture.ladder_title, "title"),
-        *(2 * MARGIN + width(says, "small") for says in _remarks(picture)),
-    )
-    return document(total, bottom + MARGIN - GUTTER, f"{picture.name}: what each event leads to, guard by guard", parts)
+    widths = [len(broken) * (grid.width + GUTTER) - GUTTER, width(picture.ladder_title, "title")]
+    widths += [width(says, "small") for says in _remarks(picture)]
+    title = f"{picture.name}: what each event leads to, guard by guard"
+    return document(2 * MARGIN + max(widths), bottom + MARGIN - GUTTER, title, parts)
 
 
 def _remarks(picture: Picture) -> list[str]:

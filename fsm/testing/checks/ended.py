@@ -60,12 +60,8 @@ class EndedCall:
     def of(cls, ended: Call | Result | CallError, **others: Any) -> EndedCall:
         """Look at a call, at its result, or at the error that it raised."""
         if isinstance(ended, Call):
-            known = {"request": ended.request, "turn": ended.turn}
-            return cls(
-                ended.result,
-                ended,
-                **{**others, **known, "returns": ended.returns, "verdicts": ended._context.judge.verdicts},
-            )
+            others |= {"request": ended.request, "turn": ended.turn, "returns": ended.returns}
+            return cls(ended.result, ended, **others, verdicts=ended._context.judge.verdicts)
         return cls(ended.result if isinstance(ended, CallError) else ended, **others)
 
     @property

@@ -10,6 +10,7 @@ from rungwise.fsm.call.conversation.reply import Text
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.machine.table import Row
 from rungwise.fsm.testing.checks import delivery, path, privacy, replays, spending, success
 from rungwise.fsm.testing.checks import turn_tools as tools
 from rungwise.fsm.testing.checks import turn_transcript as transcript
@@ -65,14 +66,8 @@ def assert_call_honest(
         Dishonest: an `AssertionError` that says which property broke, and at which step.
         IllegalEvent: the call has not ended.
     """
-    call = EndedCall.of(
-        ended,
-        certificate=certificate,
-        events=None if events is None else tuple(events),
-        request=request,
-        secrets=tuple(secrets),
-        is_fair=is_fair,
-    )
+    others: dict[str, Any] = {"certificate": certificate, "request": request, "is_fair": is_fair}
+    call = EndedCall.of(ended, events=None if events is None else tuple(events), secrets=tuple(secrets), **others)
     check_all(call)
     RECORDER.record(call)
 
@@ -136,4 +131,5 @@ def check_turn(seen: SeenTurn) -> None:
 def record_turn(coverage: Coverage, seen: SeenTurn) -> None:
     """Record the path of a turn as covered."""
     certified = {worst.name: worst.value for worst in seen.certificate.worst} if seen.certificate else {}
-    coverage.record_path(TURN, ends.path_of(seen), ends.spending(seen), certified)
+    path = [Row(step.event, step.source, step.guard, step.target, step.effect) for step in seen.steps]
+    coverage.record_path(TURN, path, ends.spending(seen), certified)

@@ -63,11 +63,8 @@ def _private(ended: EndedCall) -> set[str]:
     if result.reply is not None:
         texts |= {result.reply.text, result.reply.reasoning, result.reply.refusal or ""}
     if ended.request is not None:
-        messages = (
-            message.text if isinstance(message, Message) else message.get("content")
-            for message in ended.request.messages
-        )
-        texts |= {text for text in messages if isinstance(text, str)}
+        contents = [each.text if isinstance(each, Message) else each.get("content") for each in ended.request.messages]
+        texts |= {text for text in contents if isinstance(text, str)}
     if ended.turn is not None:
         texts.add(ended.turn.prior_answer or "")
     return {text for text in texts if len(text.strip()) >= SHORTEST and " " in text.strip()}

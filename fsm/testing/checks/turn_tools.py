@@ -105,9 +105,8 @@ def check_handed_off(seen: SeenTurn) -> None:
         raise Dishonest(HANDED, f"the outcome is {result.outcome!r}, and {len(result.handed_off)} calls are handed off")
     may_wait, must_wait = ("awaiting_approval", "handed_off"), result.outcome == "awaiting_approval"
     if (result.awaiting and result.outcome not in may_wait) or (must_wait and not result.awaiting):
-        raise Dishonest(
-            HANDED, f"the outcome is {result.outcome!r}, and {len(result.awaiting)} calls wait for approval"
-        )
+        count = len(result.awaiting)
+        raise Dishonest(HANDED, f"the outcome is {result.outcome!r}, and {count} calls wait for approval")
     for call in result.handed_off:
         _check_whole(call.name, call.arguments)
         if not seen.tools.is_terminating(call.name):

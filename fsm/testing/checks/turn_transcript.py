@@ -141,8 +141,7 @@ def _ids(seen: SeenTurn, place: int, base: Messages) -> tuple[str, ...]:
 def _check_goes_on(played: CallInTurn, pending: str) -> None:
     gathered = played.call.turn.gathered
     if gathered != pending:
-        wrong = f"a call goes on from {len(gathered)} characters, and {len(pending)} were said before"
-        raise Dishonest(WHOLE, wrong)
+        raise Dishonest(WHOLE, f"a call goes on from {len(gathered)} characters, and {len(pending)} were said before")
     if not played.call.result.text.startswith(gathered):
         raise Dishonest(WHOLE, "a call that goes on from a text has lost it")
 

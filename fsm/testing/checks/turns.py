@@ -12,7 +12,6 @@ from attrs import define
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.journal.record import Step
-from rungwise.fsm.machine.table import Row
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.path import COUNTED, LEGAL, follow_numbers, follow_rows
 from rungwise.fsm.testing.turn_player import ENDS, CallInTurn, PlayedRound, RunOfTurn, most_calls
@@ -160,11 +159,9 @@ def check_budget(seen: SeenTurn) -> None:
         if budget.seconds is not None and any(at - run.began >= budget.seconds for at in doing.sent_at):
             raise Dishonest(BUDGET, f"a request went out after the {budget.seconds:g} s of the turn")
         for step in doing.call.journal.steps:
-            remaining = math.inf if budget.output_tokens is None else budget.output_tokens - used
-            if step.event == "sent" and remaining < math.inf and (step.cap is None or step.cap > remaining):
-                raise Dishonest(
-                    BUDGET, f"a request carried a cap of {step.cap}, and the turn has {remaining} left", step
-                )
+            left = math.inf if budget.output_tokens is None else budget.output_tokens - used
+            if step.event == "sent" and left < math.inf and (step.cap is None or step.cap > left):
+                raise Dishonest(BUDGET, f"a request carried a cap of {step.cap}, and the turn has {left} left", step)
             if step.event == "sent" and cost >= most:
                 raise Dishonest(BUDGET, f"a request went out after all {budget.money:g} was spent", step)
             used += step.usage.output_tokens
@@ -206,8 +203,3 @@ def spending(seen: SeenTurn) -> dict[str, float]:
         "tool runs": float(sum(len(each.runs) for each in rounds)),
         "output tokens": float(sum(step.usage.output_tokens for step in steps)),
     }
-
-
-def path_of(seen: SeenTurn) -> list[Row]:
-    """Return the rows that were taken."""
-    return [Row(step.event, step.source, step.guard, step.target, step.effect) for step in seen.steps]

@@ -180,9 +180,7 @@ DRIPS: Final[Mapping[str, Hostility]] = {
     "dripping blanks": lambda draw, reply: _drip(draw, reply.chunked_head(), chunk(pick(draw, *BLANKS))),
     # As some routers keep a connection alive while they wait for a model that never answers.
     "dripping comments": lambda draw, reply: _drip(
-        draw,
-        reply.chunked_head() + (chunk(reply.events[0]) if reply.streams else b""),
-        chunk(pick(draw, *KEEP_ALIVES)),
+        draw, reply.chunked_head() + (chunk(reply.events[0]) if reply.streams else b""), chunk(pick(draw, *KEEP_ALIVES))
     ),
     "dripping empty deltas": lambda draw, reply: _drip(
         draw, reply.chunked_head(), chunk(delta_event(pick(draw, *EMPTY_DELTAS)))

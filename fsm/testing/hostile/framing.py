@@ -26,13 +26,7 @@ ARABIC_FIVE: Final = "\u0665".encode()
 CHUNK_SIZES: Final = (b"zz", b"-1", b"0x10", b"f" * 17, b"f" * 300, b"", b"+5", b"1_0", b" 5", b"5 ", ARABIC_FIVE)
 LENGTHS: Final = (b"-1", b"1e3", b"0x10", b"9" * 30, b"", b"+5", b"1_0", b"nan", b"5, 5", b"5, 6", ARABIC_FIVE)
 CODINGS: Final = (
-    b"chunked",
-    b"identity",
-    b"gzip, chunked",
-    b"chunked, chunked",
-    b"xchunked",
-    b"Chunked ",
-    b"\x0bchunked",
+    *(b"chunked", b"identity", b"gzip, chunked", b"chunked, chunked", b"xchunked", b"Chunked ", b"\x0bchunked"),
 )
 ENDINGS: Final[tuple[Ending, ...]] = ("close", "keep", "hold")
 STATUS_LINES: Final = (
@@ -50,6 +44,11 @@ WAITS: Final = (
     *(b"retry-after: " + wait for wait in (b"9" * 400, b"-1", b"1e400", b"nan", b"inf", b"Wed, 99 Foo 2025", b"\xff")),
     b"x-ratelimit-reset-tokens: " + b"1h" * 5_000,
 )
+
+
+def _bad_size(draw: DrawFn, reply: ValidReply) -> RawResponse:
+    last = pick(draw, *CHUNK_SIZES) + b"\r\n" + reply.events[-1] + b"\r\n"
+    return reply.response(reply.chunked_head() + b"".join(map(chunk, reply.events[:-1])) + last + LAST_CHUNK)
 
 
 def _wrong_length(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -141,15 +140,7 @@ def _wrong_kind(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 FRAMINGS: Final[Mapping[str, Hostility]] = {
-    "bad chunk size": lambda draw, reply: reply.response(
-        reply.chunked_head()
-        + b"".join(map(chunk, reply.events[:-1]))
-        + pick(draw, *CHUNK_SIZES)
-        + b"\r\n"
-        + reply.events[-1]
-        + b"\r\n"
-        + LAST_CHUNK
-    ),
+    "bad chunk size": _bad_size,
     "wrong length": _wrong_length,
     "odd length": lambda draw, reply: reply.response(
         reply.head(b"content-length: " + pick(draw, *LENGTHS)) + reply.body

@@ -27,11 +27,7 @@ _TIMES = must("a whole number above 0", lambda value: is_whole(value, 1), names_
 
 @frozen
 class RawStep:
-    """Write these bytes, so many times, and wait some seconds before each time.
-
-    Raises:
-        ConfigurationError: a field is not of its form.
-    """
+    """Write these bytes, so many times, and wait some seconds before each time."""
 
     data: bytes = field(validator=_BYTES)
     delay: float = field(default=0.0, validator=_SECONDS)
@@ -42,30 +38,15 @@ class RawStep:
         return f"RawStep({data!r}, delay={self.delay:g}, times={self.times})"
 
 
-def _steps(value: Iterable[RawStep]) -> tuple[RawStep, ...]:
-    return tuple(value)
-
-
 @frozen
 class RawResponse:
-    """The bytes that a server writes to one request, up to the end of the connection.
+    """The bytes that a server writes to one request, up to the end of the connection."""
 
-    Arguments:
-        steps: what is written, and when.
-        ending: what follows the last byte.
-        kind: in what way it is hostile.
-        says: the text that a reader may make of it; None where that is anybody's guess.
-        is_whole: whether it may end a call as `done`: its terminal event has come and nothing before it is lost.
-
-    Raises:
-        ConfigurationError: the ending is not one of its words.
-    """
-
-    steps: tuple[RawStep, ...] = field(converter=_steps)
+    steps: tuple[RawStep, ...] = field(converter=tuple[RawStep, ...])
     ending: Ending = field(default="close", validator=must_be_one_of(get_args(Ending), names_class=True))
-    kind: str = "healthy"
-    says: str | None = field(default=None, repr=False)
-    is_whole: bool = True
+    kind: str = "healthy"  # in what way it is hostile
+    says: str | None = field(default=None, repr=False)  # what a reader may make of it; None for anybody's guess
+    is_whole: bool = True  # whether it may end a call as `done`: its terminal event has come, and nothing is lost
 
 
 def write_responses(responses: Iterable[RawResponse]) -> str:
