@@ -16,7 +16,7 @@ from rungwise.adapters.durable.budgets import DatabaseBudgets, plain_within, rea
 from rungwise.adapters.durable.databases import need_dbos
 from rungwise.adapters.durable.engine import HOME, WORKFLOW, Engine
 from rungwise.adapters.durable.forms import Plain
-from rungwise.adapters.durable.handle import FINE, STATUS, UNFINISHED, Handle
+from rungwise.adapters.durable.handle import FINE, STATUS, UNFINISHED, Handle, in_thread
 from rungwise.adapters.durable.work import (
     CHANGED,
     OTHER,
@@ -121,7 +121,7 @@ class Durable:
     ) -> Result:
         """Run a call asynchronously; takes and raises what `call` does."""
         run = partial(self.call, id, messages, returns=returns, restart=restart, **options)
-        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
+        return await in_thread(run)
 
     def start(
         self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[CallOptions]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 import anyio
@@ -23,6 +23,7 @@ from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import short
 
+T = TypeVar("T")
 End = TypeVar("End", bound="Result[Any] | TurnResult[Any]")
 
 STATUS: Final = {"ENQUEUED": "waiting", "DELAYED": "waiting", "PENDING": "running", "CANCELLED": "cancelled"}
@@ -56,7 +57,7 @@ class Handle(Generic[End]):
 
     async def aresult(self) -> End:
         """Wait for the result asynchronously."""
-        return await anyio.to_thread.run_sync(self.result, abandon_on_cancel=True)
+        return await in_thread(self.result)
 
     def stream(self, offset: int = 0) -> Iterator[StreamEvent | End]:
         """Yield the events of a stream as they are written; the last one is the result, or its error is raised.
@@ -78,7 +79,7 @@ class Handle(Generic[End]):
         """Yield the events asynchronously; see `stream`."""
         offset, read, is_over, run = checked_offset(offset), 0, False, self._durable._engine.run
         while not is_over:
-            events, read, is_over = await anyio.to_thread.run_sync(run, self._news, read, abandon_on_cancel=True)
+            events, read, is_over = await in_thread(run, self._news, read)
             for event in events[offset:]:
                 yield read_event(event)
             offset = max(offset - len(events), 0)
@@ -134,6 +135,11 @@ class Handle(Generic[End]):
             return returns.read_text(plain["text"])
         except Misfit as error:
             raise ConfigurationError(f"the answer of {short(self.id)} is not what returns= says: {error}") from None
+
+
+async def in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Run a function in a thread beside those that the program shares, which may be few and needed elsewhere."""
+    return await anyio.to_thread.run_sync(function, *args, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
 
 
 def checked_offset(offset: int) -> int:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import Future
 from pathlib import Path
@@ -138,6 +139,30 @@ def test_the_same_id_on_two_lines_is_the_fault_of_one(folder: Path, server: Any)
         "None",
     ]
     assert len(server.requests) == 1
+
+
+@pytest.mark.full
+def test_a_worker_runs_no_more_at_once_than_it_says_from_the_first_call_on(folder: Path, serve: Any) -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def counting(request: ReceivedRequest) -> ScriptedReply:
+        nonlocal running, most
+        with lock:
+            running, most = running + 1, max(most, running + 1)
+        time.sleep(0.3)  # this is the provider's time
+        with lock:
+            running -= 1
+        return ScriptedReply(text="Yes.")
+
+    (folder / "chains.toml").write_text(f'{HEAD}"{serve(counting).base_url}"\n')
+    queued = ("--config", "chains.toml", "--database", "sqlite:///queue.sqlite")
+    assert run(folder, "batch", "prompts.jsonl", *queued, "--enqueue")[0] == 0
+    worker = start(folder, "worker", *queued, "--concurrency", "2")
+    done = ("calls", "--database", "sqlite:///queue.sqlite")
+    until(lambda: run(folder, *done)[1].count("done") == 20)
+    worker.terminate()
+    worker.communicate()
+    assert most == 2
 
 
 @pytest.mark.parametrize("output", ["prompts.jsonl", "chains.toml", "answers.jsonl.sqlite", "link"])

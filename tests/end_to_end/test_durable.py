@@ -5,11 +5,14 @@ import json
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 from attrs import evolve
 from dbos import DBOS
@@ -433,6 +436,29 @@ def end_of(handle: Any) -> Any:
 
 async def read_all(handle: Any) -> list[Any]:
     return [event async for event in handle.astream()]
+
+
+def test_many_asynchronous_calls_leave_the_threads_of_the_program_alone(
+    serve: Any, backend_of: Any, opened: Any
+) -> None:
+    go_on = threading.Event()
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        assert go_on.wait(60)
+        return ANSWER
+
+    async def main() -> int:
+        with opened(backend_of(provider))() as durable:
+            calls = [asyncio.create_task(durable.acall(str(number), MESSAGES)) for number in range(45)]
+            while len(provider.requests) < 45:
+                await asyncio.sleep(0.01)
+            borrowed = anyio.to_thread.current_default_thread_limiter().borrowed_tokens
+            go_on.set()
+            await asyncio.gather(*calls)
+        return borrowed
+
+    provider = serve(answer)
+    assert asyncio.run(main()) == 0
 
 
 @pytest.mark.parametrize("offset", [-1, "3", 1.5, None])
