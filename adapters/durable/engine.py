@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -36,6 +36,8 @@ VERSION: Final = "1"
 
 POLL: Final = 0.1
 """Seconds between two looks at the queue."""
+
+CLOSED: Final = "this Durable is closed: its calls go on in the next process that opens the database"
 
 DEFAULT_CONCURRENCY: Final = 100
 """How many workflows of a queue a process runs at once if nobody says otherwise."""
@@ -68,6 +70,7 @@ class Engine:
     _owners: Owners = field(init=False)  # from `open` on, here and below
     _portal: BlockingPortal = field(init=False)
     _end_loop: Callable[..., Any] = field(init=False)
+    _is_closed: bool = field(default=False, init=False)
 
     def open(self) -> None:
         """Start.
@@ -95,6 +98,7 @@ class Engine:
         """End what runs here, and leave it to the next process."""
         from dbos import DBOS
 
+        self._is_closed = True
         self._portal.call(self._portal.stop, True)
         self._end_loop(None, None, None)
         if DBOS.executor_id == self.name:  # else it is the program's own
@@ -103,8 +107,17 @@ class Engine:
             self._owners.close()
 
     def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Run a coroutine function in the loop of the engine, and return its result."""
-        return self._portal.call(function, *args)
+        """Run a coroutine function in the loop of the engine, and return its result.
+
+        Raises:
+            RungwiseError: the engine is closed, or was closed meanwhile.
+        """
+        try:
+            return self._portal.call(function, *args)
+        except (CancelledError, RuntimeError) as error:
+            if self._is_closed:
+                raise RungwiseError(CLOSED) from None
+            raise error
 
     def soon(self, function: Callable[..., Awaitable[T]], *args: Any) -> Future[T]:
         """Start a coroutine function in the loop of the engine."""

@@ -28,6 +28,7 @@ from rungwise import (
     Limits,
     OverBudget,
     Policy,
+    RungwiseError,
     SharedBudget,
     Text,
     replay,
@@ -436,6 +437,36 @@ def end_of(handle: Any) -> Any:
 
 async def read_all(handle: Any) -> list[Any]:
     return [event async for event in handle.astream()]
+
+
+def test_who_waits_for_a_call_or_asks_after_the_end_is_told_that_it_is_closed(
+    serve: Any, backend_of: Any, opened: Any
+) -> None:
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        closing.wait(60)
+        return ANSWER
+
+    closing, told = threading.Event(), list[BaseException]()
+    provider = serve(answer)
+
+    def wait() -> None:
+        try:
+            handle.result()
+        except BaseException as error:
+            told.append(error)
+
+    with opened(backend_of(provider))() as durable:
+        handle = durable.start("herons", MESSAGES)
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        until(lambda: provider.requests)
+    closing.set()
+    waiting.join(60)
+    for use in (handle.result, handle.status, lambda: durable.call("owls", MESSAGES)):
+        with pytest.raises(RungwiseError, match="this Durable is closed: its calls go on in the next process"):
+            use()
+    assert [type(error) for error in told] == [RungwiseError]
+    assert "is closed" in str(told[0])
 
 
 def test_many_asynchronous_calls_leave_the_threads_of_the_program_alone(
