@@ -235,6 +235,8 @@ def test_a_connection_that_was_closed_behind_a_reply_is_not_used_again(way: str,
 @SCHEMES
 @pytest.mark.parametrize("when", ["in one piece", "a moment later", "half of it"])
 def test_a_reply_that_nobody_asked_for_answers_no_later_call(way: str, tls: bool, when: str) -> None:
+    sent = threading.Semaphore(0)
+
     def play(peer: Peer) -> None:
         for request in peer.requests():
             extra = answer("I answer nobody.")
@@ -246,9 +248,10 @@ def test_a_reply_that_nobody_asked_for_answers_no_later_call(way: str, tls: bool
                 peer.send(echo(request))
                 time.sleep(0.05)
                 peer.send(extra)
+            sent.release()
 
     with RawServer(play, tls=tls) as server:
-        asked = several(way, quick(way, server), 3, between=lambda: time.sleep(0.15))
+        asked = several(way, quick(way, server), 3, between=lambda: sent.acquire(timeout=20))
     assert [each.text for each in asked] == ["question 0", "question 1", "question 2"]
     assert [each.result.attempts for each in asked] == [1, 1, 1]
     assert server.connections == 3

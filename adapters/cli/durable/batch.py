@@ -111,13 +111,7 @@ def batch(
     from rungwise.fsm.call.budget.shared import SharedBudget
     from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget
 
-    if output is None and not enqueue:
-        bad_input("name the file for the answers with --output")
-    if enqueue and (output is not None or database is None):
-        bad_input("--enqueue needs a --database that the workers share, and writes no --output")
-    if database is None and "?" in str(output):
-        bad_input(f"name a --database: {output}.sqlite cannot be one, for what follows a ? is no part of its name")
-    url, name = database or f"sqlite:///{output}.sqlite", name or Path(prompts).stem
+    url, name = _database_of(output, database, enqueue=enqueue), name or Path(prompts).stem
     _check_output(output, prompts, config, url)
     seen = BatchProgress(_count_lines(prompts))
     settings = {"enqueue": enqueue, "retry_failed": retry_failed, "in_order": not as_completed, "returns": returns}
@@ -130,8 +124,6 @@ def batch(
             for answer in seen.shown(_answers(client, url, Path(prompts), name, concurrency, **settings)):
                 if file is not None:
                     file.write(_line_of(answer))
-                    if as_completed:
-                        file.flush()
     except KeyboardInterrupt:
         note("stopped; the same command goes on")
         return CANCELLED
@@ -151,6 +143,17 @@ def _count_lines(path: str) -> int:
     """Count the lines of a file, blank ones too, without holding one."""
     with open(path, "rb") as file:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(2**20), b""))
+
+
+def _database_of(output: str | None, database: str | None, *, enqueue: bool) -> str:
+    """Return the URL of the database, or refuse options that do not go together."""
+    if output is None and not enqueue:
+        bad_input("name the file for the answers with --output")
+    if enqueue and (output is not None or database is None):
+        bad_input("--enqueue needs a --database that the workers share, and writes no --output")
+    if database is None and "?" in str(output):
+        bad_input(f"name a --database: {output}.sqlite cannot be one, for what follows a ? is no part of its name")
+    return database or f"sqlite:///{output}.sqlite"
 
 
 def _check_output(output: str | None, prompts: str, config: str, url: str) -> None:
@@ -175,7 +178,7 @@ def _beside(output: str | None, *, at_once: bool) -> Iterator[IO[str] | None]:
     place = Path(output) if is_itself else Path(f"{output}.part")
     try:
         with writing(output):
-            with place.open("w", encoding="utf-8", newline="\n") as file:
+            with place.open("w", 1 if at_once else -1, encoding="utf-8", newline="\n") as file:  # 1: line by line
                 yield file
             if not is_itself:
                 place.replace(Path(output).resolve())

@@ -76,4 +76,7 @@ def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
 
 
 def _plain(declared: Sequence[Fact | Guard | Effect], *names: str) -> dict[str, Plain]:
-    return {each.name: {name: getattr(each, name) for name in names} for each in declared}
+    def plain(value: object) -> object:
+        return list(value) if isinstance(value, tuple) else value
+
+    return {each.name: {name: plain(getattr(each, name)) for name in names} for each in declared}
