@@ -114,10 +114,10 @@ class Engine:
         """
         try:
             return self._portal.call(function, *args)
-        except (CancelledError, RuntimeError) as error:
+        except (CancelledError, RuntimeError):
             if self._is_closed:
                 raise RungwiseError(CLOSED) from None
-            raise error
+            raise
 
     def soon(self, function: Callable[..., Awaitable[T]], *args: Any) -> Future[T]:
         """Start a coroutine function in the loop of the engine."""

@@ -27,7 +27,7 @@ from rungwise.fsm.call.budget.prices import Paid
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
-from rungwise.fsm.health.quota import FORGOTTEN, POLL, Claim, Quota, Settlement
+from rungwise.fsm.health.quota import FORGOTTEN, POLL, TINY, Claim, Quota, Settlement
 from rungwise.fsm.health.table import STATES
 from rungwise.fsm.values.checks import LARGEST, is_number, is_whole
 from rungwise.fsm.values.money import UNITS
@@ -134,7 +134,7 @@ class RedisStore:
 
     def take(self, key: StoreKey, quota: Quota, claim: Claim) -> Work[tuple[float, bool]]:
         """Let an attempt through; see `Store.take`."""
-        sizes = claim.tokens, claim.longest, claim.lease, self._process, FORGOTTEN, POLL, key.name
+        sizes = claim.tokens, claim.longest, claim.lease, self._process, FORGOTTEN, POLL, key.name, TINY
         answer = yield from self._count("take", key, quota, claim.attempt, *sizes)
         if answer is None:
             return (yield from self._local.take(key, quota.shared_by(self._processes), claim))

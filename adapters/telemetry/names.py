@@ -111,16 +111,16 @@ def error_of(result: Result) -> str:
 def input_of(messages: Iterable[Any]) -> str:
     """Write messages as the conventions do."""
     plain = (dict(message) for message in plain_messages(tuple(messages)))
-    told = [{"role": each.get("role", "user"), "parts": _parts_of(each)} for each in plain]
-    return json.dumps(told, default=str, ensure_ascii=False)
+    written = [{"role": each.get("role", "user"), "parts": _parts_of(each)} for each in plain]
+    return json.dumps(written, default=str, ensure_ascii=False)
 
 
 def output_of(result: Result) -> str:
     """Write the answer of a call as the conventions do."""
     parts = [*_parts(result.text or None), *map(_called, result.tool_calls)]
     reason = result.reply.stop_reason if result.reply is not None else None
-    told = [{"role": "assistant", "parts": parts, "finish_reason": reason or "error"}]
-    return json.dumps(told, default=str, ensure_ascii=False)
+    written = [{"role": "assistant", "parts": parts, "finish_reason": reason or "error"}]
+    return json.dumps(written, default=str, ensure_ascii=False)
 
 
 def _parts_of(message: Attributes) -> list[Attributes]:

@@ -102,13 +102,13 @@ def _harmless(tell: Callable[..., None]) -> Callable[..., None]:
     """Let what a tracer raises harm no tool, as it harms no call."""
 
     @wraps(tell)
-    def told(*arguments: Any) -> None:
+    def guarded(*arguments: Any) -> None:
         try:
             tell(*arguments)
         except Exception as error:
             logger.warning("a tracer raised %s; the tool goes on", type(error).__name__)
 
-    return told
+    return guarded
 
 
 @define(eq=False)
@@ -182,8 +182,8 @@ class TracedCall(TracedRun):
         if span.is_recording():
             self._wait = step.wait
             row = f"{step.source} --{step.event}{f' [{step.guard}]' if step.guard else ''}--> {step.target}"
-            told = _known(event=step.event, guard=step.guard, rung=step.target, wait=step.wait, backend=step.backend)
-            span.add_event("rungwise.rung", {**told, "rungwise.row": row})
+            known = _known(event=step.event, guard=step.guard, rung=step.target, wait=step.wait, backend=step.backend)
+            span.add_event("rungwise.rung", {**known, "rungwise.row": row})
         if self.call.is_over:
             self._end(span)
 

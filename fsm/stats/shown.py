@@ -35,7 +35,7 @@ def tables_of(stats: Stats) -> list[list[StatsRow]]:
             values = value.values() if name in TIMED else [value]
             tables[0].append((plain(name), [_cell(each, name) for each in values], ()))
     older = f", the last {MOST_ROWS} of {len(groups)}" if len(groups) > MOST_ROWS else ""
-    tables.append([(f"by day and model (p50, p95){older}", HEADINGS, ()), *map(_of_group, groups[-MOST_ROWS:])])
+    tables.append([(f"by day and model{older}", HEADINGS, ()), *map(_of_group, groups[-MOST_ROWS:])])
     return [rows for rows in tables if len(rows) > 1]
 
 

@@ -2,10 +2,9 @@
 
 import json
 import logging
-import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from logging.handlers import QueueHandler
 from queue import SimpleQueue
@@ -19,27 +18,12 @@ import uvicorn
 import rungwise
 from rungwise.testing import ScriptedReply
 from rungwise.testing import testing as no_waits
+from support.ui_server import served
 
 ANSWER = "The air scatters the short waves of the light most."
 ENDLESS = ScriptedReply(ANSWER * 100_000, chunk_size=50_000, cut_after=10**9, hang=True)
 """More than the reader's connection holds, and then silence."""
 ASKED = {"question": "Why is the sky blue?"}
-
-
-@contextmanager
-def served(app: Any) -> Iterator[str]:
-    """Serve an app on a thread, and return its URL; what arrives before it has started waits in the socket."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        bound.listen()
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=server.run, args=([bound],))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{bound.getsockname()[1]}/answer"
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @pytest.fixture
@@ -49,7 +33,7 @@ def serve(example: Callable[[str], ModuleType]) -> Iterator[Callable[..., str]]:
 
         def start(provider: rungwise.testing.EmbeddedProvider) -> str:
             backend = rungwise.OpenAIChat("m", base_url=provider.base_url)
-            return stack.enter_context(served(example("web_endpoint").app_of(backend)))
+            return f"{stack.enter_context(served(example('web_endpoint').app_of(backend)))}/answer"
 
         yield start
 
@@ -179,7 +163,7 @@ def test_the_command_plays_without_a_key(command: Callable[..., None], monkeypat
     seen = []
 
     def run(app: Any, **options: Any) -> None:
-        with served(app) as url, httpx.stream("GET", url, params=ASKED) as response:
+        with served(app) as url, httpx.stream("GET", f"{url}/answer", params=ASKED) as response:
             seen.append(next(events(response.iter_lines())))
 
     monkeypatch.setattr(uvicorn, "run", run)

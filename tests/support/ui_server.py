@@ -117,7 +117,7 @@ def app_of(base_url: str) -> Starlette:
 
 @contextmanager
 def served(app: Any) -> Iterator[str]:
-    """Serve an app on a thread, and return its URL."""
+    """Serve an app on a thread, and return its URL; what arrives before it has started waits in the socket."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()

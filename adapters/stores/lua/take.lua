@@ -18,7 +18,7 @@ if not place_of(meter.leases, attempt) then
       even[name] = quota[name] and math.max(meter[name], now) + count * 60 / quota[name] or meter[name]
       wait = math.max(wait, even[name] - 60 - now)
     end
-    wait = wait > 1e-6 and wait or 0
+    wait = wait > tonumber(ARGV[12]) and wait or 0
     drop(meter.queue, attempt)
     if wait > longest then
       is_given = 0

@@ -67,8 +67,8 @@ def announce(journal: Record, observer: Observer | None) -> None:
     elif step.target == journal.outcome and step.attempts > 1:
         level, ended = logging.INFO, f"; {step.attempts} attempts, {step.at:.1f} s"
     if logger.isEnabledFor(level):
-        told = {f"rungwise_{name}": getattr(step, name) for name in _LOGGED}
-        logger.log(level, "%s%s", step, ended, extra={**told, "rungwise_machine": journal.table})
+        parts = {f"rungwise_{name}": getattr(step, name) for name in _LOGGED}
+        logger.log(level, "%s%s", step, ended, extra={**parts, "rungwise_machine": journal.table})
 
 
 _LOGGED = ("event", "source", "target", "guard", "backend", "wait", "status", "reason", "code", "attempts", "at")

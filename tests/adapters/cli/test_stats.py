@@ -285,6 +285,6 @@ def test_long_tables_end_with_the_newest_days() -> None:
     for day in range(MOST_ROWS + 5):
         stats._count((f"day {day:03}", "m"), "outcomes", "done")
     rows = tables_of(stats)[-1]
-    assert rows[0][0] == f"by day and model (p50, p95), the last {MOST_ROWS} of {MOST_ROWS + 5}"
+    assert rows[0][0] == f"by day and model, the last {MOST_ROWS} of {MOST_ROWS + 5}"
     assert (len(rows), rows[-1][0]) == (MOST_ROWS + 1, f"day {MOST_ROWS + 4} m")
     assert max(map(len, lines_of(rows))) <= 100
