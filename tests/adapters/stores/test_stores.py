@@ -21,6 +21,7 @@ from rungwise.core import BackendHealth, PlainLink
 from rungwise.fsm.health.health import NO_SYMPTOM, Choice, Symptom
 from rungwise.fsm.health.quota import POLL, Claim, Settlement
 from support.redis_server import RedisServer
+from support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("redis_server")
 
@@ -52,6 +53,12 @@ class Process:
         return known[0]
 
 
+def wait_until_due(*processes: Process) -> None:
+    """Wait until the first backend may be tried again, by what each process knows of the server's clock."""
+    for each in processes:
+        until(lambda: each.store.now() >= each.first.until)  # noqa: B023  (called at once)
+
+
 @pytest.fixture(params=["memory", "redis"])
 def process(request: pytest.FixtureRequest) -> Process:
     if request.param == "memory":
@@ -77,7 +84,7 @@ def test_a_backend_is_passed_over_from_its_second_failure_on_and_tried_once(proc
 
 def test_a_probe_that_showed_nothing_leaves_the_next_one_to(process: Process) -> None:
     process.note(evolve(LIMITED, asked_wait=0.01))
-    time.sleep(0.02)
+    wait_until_due(process)
     assert process.choose().is_probe
     process.note(NO_SYMPTOM, was_probe=True)
     assert process.choose().is_probe
@@ -93,7 +100,7 @@ def test_backends_are_apart_and_the_first_to_come_due_is_asked_when_all_are_open
 @pytest.mark.parametrize("times", [20])
 def test_threads_send_one_probe(process: Process, times: int) -> None:
     process.note(evolve(LIMITED, asked_wait=0.01))
-    time.sleep(0.02)
+    wait_until_due(process)
     begin, choices = threading.Barrier(times), []
 
     def arrive() -> None:
@@ -121,7 +128,7 @@ def _arrive(redis_url: str, results: Any) -> None:
 def test_of_many_processes_one_sends_the_probe(redis_url: str) -> None:
     process = Process(RedisStore(redis_url, time.monotonic))
     process.note(evolve(LIMITED, asked_wait=0.01))
-    time.sleep(0.02)
+    wait_until_due(process)
     context = multiprocessing.get_context("spawn")
     results = context.SimpleQueue()
     others = [context.Process(target=_arrive, args=(redis_url, results)) for _ in range(4)]
@@ -163,7 +170,7 @@ def test_failures_of_many_processes_at_once_are_all_counted(redis_url: str) -> N
 def test_a_probe_that_nobody_reports_is_lost_in_the_end(redis_url: str) -> None:
     one, other = (Process(RedisStore(redis_url, time.monotonic)) for _ in range(2))
     one.note(evolve(LIMITED, asked_wait=0.01))
-    time.sleep(0.02)
+    wait_until_due(one, other)
     choice, _ = perform(one.store, one.store.choose(one.keys, RULES, 1.0))
     assert choice.is_probe
     assert not other.choose().is_probe
@@ -198,7 +205,7 @@ def test_a_probe_that_was_sent_while_the_server_was_away_frees_no_probe_of_anoth
     with RedisServer() as server:
         one, other = (Process(RedisStore(server.url, time.monotonic)) for _ in range(2))
         one.note(evolve(LIMITED, asked_wait=0.01))
-        time.sleep(0.02)
+        wait_until_due(one, other)
         assert other.choose().is_probe
         server.kill()
         assert one.choose().is_probe
