@@ -16,10 +16,9 @@ from rungwise.adapters.durable.budgets import DatabaseBudgets, plain_within, rea
 from rungwise.adapters.durable.databases import need_dbos
 from rungwise.adapters.durable.engine import HOME, WORKFLOW, Engine
 from rungwise.adapters.durable.forms import Plain
-from rungwise.adapters.durable.handle import FINE, STATUS, UNFINISHED, Handle, in_thread
+from rungwise.adapters.durable.handle import FINE, OTHER, STATUS, UNFINISHED, Handle, in_thread
 from rungwise.adapters.durable.work import (
     CHANGED,
-    OTHER,
     digest_of,
     is_same_setting,
     prepared,
@@ -251,10 +250,11 @@ class Durable:
                 started = await DBOS.enqueue_workflow_async(home, _workflow(), text)
             else:
                 started = await DBOS.start_workflow_async(_workflow(), text)
-        known, _ = await self._known(id)  # it may be another one that began at the same moment
-        if known is not None and known["digest"] != work["digest"]:
-            raise ConfigurationError(OTHER.format(short(id)))
-        return Handle(self, id, returns, started)
+        if is_streaming:  # its events are read before its result, which says whose it is
+            known, _ = await self._known(id)
+            if known is not None and known["digest"] != work["digest"]:
+                raise ConfigurationError(OTHER.format(short(id)))
+        return Handle(self, id, returns, started, work["digest"])
 
     def _work(
         self, request: Request, options: Mapping[str, Any], returns: Any, *, is_turn: bool, is_streaming: bool

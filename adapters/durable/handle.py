@@ -30,6 +30,8 @@ STATUS: Final = {"ENQUEUED": "waiting", "DELAYED": "waiting", "PENDING": "runnin
 
 UNFINISHED: Final = ("waiting", "running")
 
+OTHER: Final = "{} is the id of another request; give this one an id of its own"
+
 LOOK: Final = 0.25
 """Seconds between two looks for what is new of a stream."""
 
@@ -49,6 +51,7 @@ class Handle(Generic[End]):
     id: str
     _returns: Any = None
     _started: Any = None  # by this process
+    _digest: str | None = None  # of what it was asked, if this process knows
 
     def result(self) -> End:
         """Wait for the result; raises what `Durable.call` does, or for a turn what `Client.turn` does."""
@@ -119,6 +122,8 @@ class Handle(Generic[End]):
             if name == "DBOSAwaitedWorkflowCancelledError":
                 raise RungwiseError(f"the call {short(self.id)} was cancelled from outside") from None
             raise _ERRORS.get(name, RungwiseError)(str(error)) from None
+        if self._digest is not None and plain.get("digest", self._digest) != self._digest:
+            raise ConfigurationError(OTHER.format(short(self.id)))  # which began at the same moment
         last = plain.get("last", plain)  # the last call of a turn
         shapes = {each.name: each.shapes for each in self._durable._client.chain if hasattr(each, "shapes")}
         known = shapes.get(last["backend"], NEUTRAL) if last else NEUTRAL, self._value(plain)

@@ -163,7 +163,7 @@ async def run_work(
     with either(running.cancellation, ending) as both:
         settings = client._async_settings(running, both, run.timeouts)
         settings |= {"clock": now, "deadlines": evolve(client._deadlines, clock=now), "shared": shared}
-        return json_of(await run.by(DurableDriver(**settings, saver=saver)))
+        return json_of({**await run.by(DurableDriver(**settings, saver=saver)), "digest": work["digest"]})
 
 
 @frozen
@@ -233,8 +233,6 @@ def left_of(budget: Budget, spent: Mapping[str, float]) -> Budget:
         raise ConfigurationError(f"it has spent all of its {gone[0].replace('_', ' ')}: nothing is left to start again")
     return evolve(budget, **left)
 
-
-OTHER: Final = "{} is the id of another request; give this one an id of its own"
 
 CHANGED: Final = (
     "its policy, its table or its chain has changed since this call began: run it under the old one, or pass "

@@ -469,6 +469,32 @@ def test_who_waits_for_a_call_or_asks_after_the_end_is_told_that_it_is_closed(
     assert "is closed" in str(told[0])
 
 
+@pytest.mark.parametrize("way", ["call", "stream"])
+def test_of_different_requests_under_one_id_at_the_same_moment_one_is_answered(
+    serve: Any, backend_of: Any, opened: Any, way: str
+) -> None:
+    provider, begin = serve(ANSWER), threading.Barrier(6)
+    came: list[Any] = []
+
+    def ask(number: int) -> None:
+        begin.wait()
+        try:
+            prompt = f"Where is {number}?"
+            came.append(durable.call("one", prompt) if way == "call" else [*durable.stream("one", prompt)][-1])
+        except ConfigurationError as error:
+            came.append(str(error))
+
+    with opened(backend_of(provider))() as durable:
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(60)
+    others = [each for each in came if isinstance(each, str)]
+    assert (len(came), len(others), len(provider.requests)) == (6, 5, 1)
+    assert {*others} == {"'one' is the id of another request; give this one an id of its own"}
+
+
 def test_many_asynchronous_calls_leave_the_threads_of_the_program_alone(
     serve: Any, backend_of: Any, opened: Any
 ) -> None:
