@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from attrs import define, field, frozen
@@ -106,17 +106,15 @@ class Coverage:
 
     def summary(self) -> str:
         """Describe the coverage on one line."""
-        return "; ".join(self._parts())
-
-    def _parts(self) -> Iterator[str]:
         visited, states = self.states
-        rows = self.table_rows
-        yield f"{self.paths} paths, {self.distinct} of them different"
-        yield f"{visited} of {states} states and {len(rows) - len(self.missing)} of {len(rows)} rows"
-        if 0 < len(self.missing) <= MOST_NAMED:
-            yield f"never taken: {', '.join(map(str, self.missing))}"
-        if self._extremes:
-            yield f"at worst {', '.join(map(str, self.extremes))} ({compressed(self.extremes[0].rungs)})"
+        rows, missing = len(self.table_rows), self.missing
+        parts = [f"{self.paths} paths, {self.distinct} of them different"]
+        parts.append(f"{visited} of {states} states and {rows - len(missing)} of {rows} rows")
+        if 0 < len(missing) <= MOST_NAMED:
+            parts.append(f"never taken: {', '.join(map(str, missing))}")
+        if self.extremes:
+            parts.append(f"at worst {', '.join(map(str, self.extremes))} ({compressed(self.extremes[0].rungs)})")
+        return "; ".join(parts)
 
 
 RECORDER = Coverage()

@@ -250,7 +250,8 @@ def run_turn(
     """
     player = TurnPlayer.of(policy, script, chain=chain, tools=tools, within=within, clock=clock, request=request)
     run, stop = player.run, script.stop
-    moments, most = player.moments(), _most_moments(policy)
+    moments, most = player.moments(), 10 + 3 * policy.budget.attempts
+    most += (most_calls(policy) + policy.limits["compactions"]) * (4 + policy.calls_per_reply)
     run.seen.append(run.turn.messages)
     for number in count():
         if stop is not None and number == stop.at:
@@ -263,12 +264,6 @@ def run_turn(
         run.seen.append(run.turn.messages)
     run.seen.append(run.turn.messages)
     return run
-
-
-def _most_moments(policy: TurnPolicy) -> int:
-    """Return the most moments that a turn can have."""
-    calls = most_calls(policy) + policy.limits["compactions"]
-    return 10 + calls * (4 + policy.calls_per_reply) + 3 * policy.budget.attempts
 
 
 def most_calls(policy: TurnPolicy) -> int:

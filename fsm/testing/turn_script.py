@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final, Literal, get_args
 
@@ -213,20 +213,15 @@ _PARTS: Final[Mapping[str, Any]] = {"usage": Usage, "failure": Failure, "compact
 
 def write_turn_script(script: TurnScript) -> str:
     """Write a script as TOML for `read_turn_script`, without fields at their default."""
-    return "\n".join(_blocks(script))
-
-
-def _blocks(script: TurnScript) -> Iterator[str]:
     own = _changed(script)
     own.pop("replies")
-    tools = own.pop("tools", [])
-    yield "".join(_lines(own))
-    yield from ("[[replies]]\n" + "".join(_lines(_item(item))) for item in script.replies)
-    yield from ("[[tools]]\n" + "".join(_lines(play)) for play in tools)
+    tools = [f"[[tools]]\n{_lines(play)}" for play in own.pop("tools", [])]
+    replies = [f"[[replies]]\n{_lines(_item(item))}" for item in script.replies]
+    return "\n".join([_lines(own), *replies, *tools])
 
 
-def _lines(table: Mapping[str, Any]) -> Iterator[str]:
-    yield from (f"{name} = {ascii_toml(value)}\n" for name, value in table.items())
+def _lines(table: Mapping[str, Any]) -> str:
+    return "".join(f"{name} = {ascii_toml(value)}\n" for name, value in table.items())
 
 
 def _item(item: Scripted) -> dict[str, Any]:
@@ -241,13 +236,10 @@ def _changed(value: Any) -> dict[str, Any]:
     """Return the fields that differ from their defaults, as plain values."""
     fields = [each for each in attrs.fields(type(value)) if each.init and each.name not in _UNWRITTEN]
     values = {each.name: getattr(value, each.name) for each in fields}
-    differs = {each.name for each in fields if values[each.name] != _default(each)}
-    return {name: _plain(entries) for name, entries in values.items() if name in differs and entries is not None}
-
-
-def _default(attribute: attrs.Attribute[Any]) -> Any:
-    default: Any = attribute.default
-    return default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
+    defaults = {
+        each.name: each.default.factory() if hasattr(each.default, "factory") else each.default for each in fields
+    }
+    return {name: _plain(each) for name, each in values.items() if each is not None and each != defaults[name]}
 
 
 def _plain(value: Any) -> Any:

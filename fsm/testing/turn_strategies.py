@@ -244,8 +244,11 @@ class TurnMachine(RuleBasedStateMachine):
     def take_away(self, which: int) -> None:
         """Check an ended turn, and make room for another."""
         over = [each for each in self.turns if each.is_over]
-        self._check(over[which % len(over)])
-        self.turns.remove(over[which % len(over)])
+        going = over[which % len(over)]
+        sent, tokens = spent_by(going)
+        self.sent, self.tokens = self.sent + sent, self.tokens + tokens
+        self.check(going)
+        self.turns.remove(going)
 
     @invariant()
     def the_budget_is_never_passed(self) -> None:
@@ -264,11 +267,6 @@ class TurnMachine(RuleBasedStateMachine):
         ongoing = [each for each in self.turns if not each.is_over]
         if ongoing and not self.able:
             raise Dishonest(MOVES, f"{len(ongoing)} turns wait, and none of them holds anything that comes back")
-
-    def _check(self, going: OngoingTurn) -> None:
-        sent, tokens = spent_by(going)
-        self.sent, self.tokens = self.sent + sent, self.tokens + tokens
-        self.check(going)
 
     def check(self, going: OngoingTurn) -> None:
         """Check an ended turn; override to pass a certificate."""

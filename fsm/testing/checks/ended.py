@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link, Prices, most_keys
@@ -40,7 +39,7 @@ class Dishonest(AssertionError):
         self.step = step
 
 
-@define(eq=False, slots=False)
+@define(eq=False)
 class EndedCall:
     """What the checks see of an ended call."""
 
@@ -55,6 +54,22 @@ class EndedCall:
     returns: Returns | None = None  # what the answer had to be
     verdicts: tuple[Verdict, ...] = ()  # that had to let it pass
     billed: Sequence[tuple[Usage, Prices]] = ()  # what a fair provider has billed, whatever of it was reported
+    journal: Journal = field(init=False)
+    steps: tuple[Step, ...] = field(init=False)
+    path: tuple[Step, ...] = field(init=False)  # the steps that are rows
+    sent: tuple[Step, ...] = field(init=False)  # a step for each request
+    policy: Policy = field(init=False)
+    table: Table = field(init=False)
+    chain: tuple[Link, ...] = field(init=False)
+    limits: Mapping[str, int] = field(init=False)  # of each counter, as far as the chain allows
+
+    def __attrs_post_init__(self) -> None:
+        self.journal, self.steps = self.result.journal, self.result.journal.steps
+        self.path = tuple(step for step in self.steps if step.event != SKIPPED)
+        self.sent = tuple(step for step in self.path if step.event == "sent")
+        self.policy, self.chain = self.journal.setting.policy, self.journal.setting.chain
+        self.table = self.policy.table
+        self.limits = self.policy.limits.bounded(self.table.limits, len(self.chain), most_keys(self.chain))
 
     @classmethod
     def of(cls, ended: Call | Result | CallError, **others: Any) -> EndedCall:
@@ -63,46 +78,6 @@ class EndedCall:
             others |= {"request": ended.request, "turn": ended.turn, "returns": ended.returns}
             return cls(ended.result, ended, **others, verdicts=ended._context.judge.verdicts)
         return cls(ended.result if isinstance(ended, CallError) else ended, **others)
-
-    @property
-    def journal(self) -> Journal:
-        """Return the record of the call."""
-        return self.result.journal
-
-    @cached_property
-    def steps(self) -> tuple[Step, ...]:
-        """Return every step."""
-        return self.journal.steps
-
-    @cached_property
-    def path(self) -> tuple[Step, ...]:
-        """Return the steps that are rows."""
-        return tuple(step for step in self.steps if step.event != SKIPPED)
-
-    @property
-    def sent(self) -> tuple[Step, ...]:
-        """Return a step for each request."""
-        return tuple(step for step in self.path if step.event == "sent")
-
-    @property
-    def policy(self) -> Policy:
-        """Return the policy."""
-        return self.journal.setting.policy
-
-    @property
-    def table(self) -> Table:
-        """Return the table."""
-        return self.policy.table
-
-    @property
-    def chain(self) -> tuple[Link, ...]:
-        """Return the backends."""
-        return self.journal.setting.chain
-
-    @cached_property
-    def limits(self) -> Mapping[str, int]:
-        """Return the limit of each counter, as far as the chain allows."""
-        return self.policy.limits.bounded(self.table.limits, len(self.chain), most_keys(self.chain))
 
     def links(self, name: str) -> list[Link]:
         """Return the backends of a name."""

@@ -18,10 +18,10 @@ from rungwise.fsm.testing.checks import turns as ends
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.testing.coverage import RECORDER, Coverage
-from rungwise.fsm.testing.turn_player import ENDS, RunOfTurn
+from rungwise.fsm.testing.turn_player import RunOfTurn
 from rungwise.fsm.turn.table import TURN
 
-__all__ = ["CHECKS", "PROPERTIES", "Dishonest", "assert_call_honest"]
+__all__ = ["CHECKS", "Dishonest", "assert_call_honest"]
 
 CHECKS: Final[tuple[Callable[[EndedCall], None], ...]] = (
     *(path.check_end, path.check_rows),
@@ -32,14 +32,6 @@ CHECKS: Final[tuple[Callable[[EndedCall], None], ...]] = (
     *(delivery.check_stream, delivery.check_parts, privacy.check_privacy, replays.check_replay),
 )
 """The checks in order: first those that the others depend on."""
-
-PROPERTIES: Final = (
-    *(path.ENDED, path.LEGAL, path.COUNTED, path.BOUNDED, path.FALLS),
-    *(spending.CHAIN, spending.BUDGET, spending.WAITS, spending.CERTIFIED, spending.SUMMED),
-    *(success.NOT_EMPTY, success.CLEAN, success.WHOLE_TOOLS, success.RIGHT, success.TEXT_STAYS),
-    *(delivery.KEPT, delivery.STITCHED, privacy.PRIVATE, replays.REPLAYS),
-)
-"""What must hold for every call, in words."""
 
 
 def assert_call_honest(
@@ -97,13 +89,6 @@ TURN_CHECKS: Final[tuple[Callable[[SeenTurn], None], ...]] = (
     *(privacy.check_turn_privacy, replays.check_turn_replay),
 )
 """The checks in order: first those that the others depend on."""
-
-TURN_PROPERTIES: Final = (
-    *(ENDS, ends.LIMITED, ends.SUMMED, ends.BUDGET, ends.CERTIFIED),
-    *(tools.WHOLE_CALLS, tools.ALLOWED, tools.SHORTENED, tools.HANDED, tools.PRIOR),
-    *(transcript.VALID, transcript.CLEAN, transcript.WHOLE, transcript.ANSWERED, transcript.LAST),
-)
-"""What must hold for every turn, in words, besides what holds for its calls and steps."""
 
 
 def assert_turn_honest(run: RunOfTurn, *, certificate: Certificate | None = None, secrets: Iterable[str] = ()) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import pairwise
 
-from attrs import define
+from attrs import define, field
 
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.certificate.certificate import Certificate
@@ -24,38 +23,24 @@ from rungwise.fsm.values.money import as_money, units_of
 from rungwise.fsm.values.usage import NO_USAGE
 
 
-@define(eq=False, slots=False)
+@define(eq=False)
 class SeenTurn:
     """What the checks see of a played turn."""
 
     run: RunOfTurn
     certificate: Certificate | None = None
     secrets: tuple[str, ...] = ()  # must not appear anywhere
+    result: TurnResult | None = field(init=False)  # None if it was dropped half-way
+    journal: TurnJournal = field(init=False)
+    steps: tuple[Step, ...] = field(init=False)  # of the turn itself
+    policy: TurnPolicy = field(init=False)
+    tools: Toolbox = field(init=False)
 
-    @property
-    def result(self) -> TurnResult | None:
-        """Return its result; None if it was dropped half-way."""
-        return self.run.turn.result if self.run.turn.is_over else None
-
-    @property
-    def journal(self) -> TurnJournal:
-        """Return the record of the turn."""
-        return self.run.turn.journal
-
-    @cached_property
-    def steps(self) -> tuple[Step, ...]:
-        """Return every step of the turn itself."""
-        return self.journal.steps
-
-    @property
-    def policy(self) -> TurnPolicy:
-        """Return the policy."""
-        return self.run.policy
-
-    @property
-    def tools(self) -> Toolbox:
-        """Return the tools."""
-        return self.run.turn.tools
+    def __attrs_post_init__(self) -> None:
+        turn = self.run.turn
+        self.result = turn.result if turn.is_over else None
+        self.journal, self.steps = turn.journal, turn.journal.steps
+        self.policy, self.tools = turn.policy, turn.tools
 
     def is_settled(self, played: CallInTurn) -> bool:
         """Tell whether the turn has received the end of a call."""
