@@ -12,9 +12,7 @@ def lazy_names(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for a module that lists its names below `if TYPE_CHECKING:`.
 
-    Arguments:
-        module: the name of the module.
-        others: modules with public names of their own, which the error for an unknown name points to.
+    The error for an unknown name points to the others, modules with public names of their own.
     """
     homes = _homes(module)
     public = sorted(name for name, home in homes.items() if home != module)

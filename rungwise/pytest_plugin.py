@@ -24,16 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ScriptedTool", "rungwise_client", "rungwise_clock", "rungwise_provider", "rungwise_tools"]
 
-PROFILE_OPTION = "--hypothesis-profile"
-PROFILES = "rungwise-"
 KEY = "sk-5e884898da280471"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register our Hypothesis profiles if one of them was asked for, before Hypothesis loads it."""
-    profile = config.getoption(PROFILE_OPTION, default=None)
-    if isinstance(profile, str) and profile.startswith(PROFILES):
+    profile = config.getoption("--hypothesis-profile", default=None)
+    if isinstance(profile, str) and profile.startswith("rungwise-"):
         try:
             import rungwise.fsm.testing  # noqa: F401  (it registers them)
         except ImportError as error:
@@ -109,11 +107,7 @@ def rungwise_tools() -> Callable[..., ScriptedTool]:
 
     An answer that is an exception is raised; `tool.called` lists the arguments of each call.
     """
-
-    def build(name: str, *answers: Any) -> ScriptedTool:
-        return ScriptedTool(name, answers)
-
-    return build
+    return lambda name, *answers: ScriptedTool(name, answers)
 
 
 @pytest.fixture

@@ -13,9 +13,6 @@ from rungwise.adapters.cli.output import bad_input, put
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.chain import shapes_of
 
-LOSES: Final = 1
-"""The exit code where something is lost, or a backend cannot be used."""
-
 PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 """What stands for a picture; nothing is sent, so it need not be one."""
 
@@ -69,7 +66,7 @@ def check(prompt: str, targets: tuple[Target, ...], **options: Any) -> int:
             chain = list(client.chain)
     report = check_request(_request(prompt, chain, **options), chain)
     put(f"{report}\n")
-    return 0 if report else LOSES
+    return 0 if report else 1
 
 
 def _request(prompt: str, chain: list[Any], *, request_file: str | None, **options: Any) -> Request:

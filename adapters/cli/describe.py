@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rungwise.adapters.cli.output import counted, one_line, safe
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.table import CALL
+from rungwise.fsm.journal.digest import digest_lines, plain
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.result import TurnResult
@@ -26,11 +27,6 @@ ENDS: Final[Mapping[str, str]] = {
     "exhausted": "nothing is left to try",
     "over_budget": "over the budget",
 }
-
-
-def plain(word: str) -> str:
-    """Replace the underscores in the name of a state or an event."""
-    return word.replace("_", " ")
 
 
 def details_of(step: Step) -> str:
@@ -85,7 +81,6 @@ def ending(result: Result | TurnResult) -> str:
 def brief_text(recorded: Path | TurnPath) -> str:
     """Write how a call or turn ended and why, what it took, and a line for each attempt."""
     from rungwise.fsm.call.run.digest import digest_of_call
-    from rungwise.fsm.journal.digest import digest_lines
     from rungwise.fsm.turn.digest import digest_of_turn
     from rungwise.fsm.turn.explained import TurnPath
 

@@ -11,7 +11,6 @@ import httpx
 from attrs import frozen
 from rich.text import Text
 
-from rungwise.adapters.cli.describe import plain
 from rungwise.adapters.cli.output import counted
 from rungwise.adapters.client import Client
 from rungwise.adapters.demo.crash import show_crash
@@ -22,6 +21,7 @@ from rungwise.adapters.http.streams import SyncStream
 from rungwise.fsm.call.policy import Budget, Policy, Timeouts
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.journal.digest import plain
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnError, TurnResult
 from rungwise.fsm.turn.table import CALLS

@@ -34,8 +34,6 @@ from rungwise.fsm.testing.backend import TOKENIZERS, VirtualClock, fitting, prom
 from rungwise.fsm.testing.compactors import CompactorFailed
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
-BASE_URL = "http://provider.test/v1"
-
 
 @define(eq=False)
 class MemoryProvider:
@@ -46,17 +44,8 @@ class MemoryProvider:
 
     script: Script | Responder
     clock: VirtualClock = field(factory=VirtualClock)
+    base_url: str = field(default="http://provider.test/v1", init=False)  # no server listens there
     requests: list[ReceivedRequest] = field(factory=list, init=False)
-
-    @property
-    def base_url(self) -> str:
-        """Return the base URL; no server listens there."""
-        return BASE_URL
-
-    def play(self, script: Script | Responder) -> None:
-        """Play another script."""
-        self.script = script
-        self.requests.clear()
 
     def respond(self, request: httpx.Request) -> httpx.Response:
         """Answer one request, or raise the `httpx.TransportError` of a connection that breaks or hangs."""

@@ -6,22 +6,10 @@ from html import escape
 from itertools import pairwise
 
 from rungwise.fsm.diagram.colours import LIGHT
-from rungwise.fsm.diagram.model import (
-    Arc,
-    Decision,
-    Kind,
-    Line,
-    Node,
-    Picture,
-    columns,
-    sign_html,
-    struck_html,
-    turned_html,
-    wrapped,
-)
+from rungwise.fsm.diagram.model import Arc, Decision, Line, Node, Picture, columns, struck_html, wrapped
 from rungwise.fsm.journal.digest import END_SIGNS
 
-SHAPES: dict[Kind, str] = {
+SHAPES = {
     "rung": 'shape=box, style="rounded,filled"',
     "hub": 'shape=ellipse, style="filled"',
     "answer": 'shape=box, style="filled", peripheries=2',
@@ -96,7 +84,7 @@ def _edge(picture: Picture, arc: Arc) -> str:
 
 
 def _line(line: Line) -> str:
-    return f"{sign_html(line)}{_numbers(line.steps)}{struck_html(escape(line.text), line.is_struck)}{turned_html(line)}"
+    return f"{line.sign_html}{_numbers(line.steps)}{struck_html(escape(line.text), line.is_struck)}{line.turned_html}"
 
 
 def _card(picture: Picture, decision: Decision) -> str:
@@ -109,7 +97,7 @@ def _card(picture: Picture, decision: Decision) -> str:
 
 def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | None) -> str:
     node = picture.node(line.row.target)
-    guard = struck_html(escape(decision.guard(line)), line.is_struck) + turned_html(line)
+    guard = struck_html(escape(decision.guard(line)), line.is_struck) + line.turned_html
     guard += " false: " + ", ".join(map(str, line.tried)) if line.tried else ""
     guard += f" was {line.was}." if line.was is not None else ""
     if line.steps:
@@ -123,7 +111,7 @@ def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | Non
     effect = struck_html(escape(line.row.effect), line.is_struck) if line.row.effect else " "
     says = f' href="#" title="{_text(line.says)}"' if line.off is not None else ""  # only a link shows its title
     cells = [
-        f'<td align="left">{sign_html(line)}{rank if rank is not None else ""}</td>',
+        f'<td align="left">{line.sign_html}{rank if rank is not None else ""}</td>',
         f'<td align="left"{says}>{guard}</td>',
         f"<td {paint}>{target}</td>",
         f'<td align="left">{effect}</td>',

@@ -96,8 +96,8 @@ def _note(table: Table, lines: list[Line], shown_states: set[str]) -> Note:
     return Note(event=row.event, guard=row.guard, target=row.target, where=where, lines=tuple(lines))
 
 
-def _decisions(table: Table, event: str, lines: list[Line]) -> list[Decision]:
-    """Return the decision lists of an event; states with equal lists share one."""
+def _decisions(table: Table, event: str, lines: list[Line]) -> Iterator[Decision]:
+    """Yield the decision lists of an event; states with equal lists share one."""
     by_source: dict[str, list[Line]] = {}
     for line in lines:
         by_source.setdefault(line.row.source, []).append(line)
@@ -105,14 +105,11 @@ def _decisions(table: Table, event: str, lines: list[Line]) -> list[Decision]:
     for own in by_source.values():
         shape = tuple((line.row.guard, line.row.target, line.row.effect) for line in own)
         shared.setdefault(shape, []).append(own)
-    return [_decision(table, event, lists) for lists in shared.values()]
-
-
-def _decision(table: Table, event: str, lists: list[list[Line]]) -> Decision:
-    sources = tuple(own[0].row.source for own in lists)
-    lines = tuple(_merged(rank) for rank in zip(*lists, strict=True))
-    where = "" if sources == (table.hub,) and table.outcomes else f"from {', '.join(sources)}"
-    return Decision(event, sources, where, lines, tuple(line.row for own in lists for line in own))
+    for lists in shared.values():
+        sources = tuple(own[0].row.source for own in lists)
+        where = "" if sources == (table.hub,) and table.outcomes else f"from {', '.join(sources)}"
+        ranks = tuple(_merged(rank) for rank in zip(*lists, strict=True))
+        yield Decision(event, sources, where, ranks, tuple(line.row for own in lists for line in own))
 
 
 def _merged(rank: tuple[Line, ...]) -> Line:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from attrs import evolve
 
@@ -13,7 +13,6 @@ from rungwise.fsm.machine.table import Row
 
 Key = TypeVar("Key", bound=Hashable)
 Meaning = tuple[str | None, str, str | None]
-Turned = Literal["off", "on"]
 
 
 def change_of(old: Picture, new: Picture) -> Picture:
@@ -60,8 +59,9 @@ def _line(before: Line | None, after: Line | None) -> Line:
         only = after or before
         assert only is not None
         return evolve(only, change="removed" if after is None else "added")
-    turned: Turned = "off" if after.off is not None else "on"
-    return evolve(after, turned=turned if (before.off is None) != (after.off is None) else None)
+    if (before.off is None) == (after.off is None):
+        return evolve(after, turned=None)
+    return evolve(after, turned="off" if after.off is not None else "on")
 
 
 def _nodes(old: Picture, new: Picture) -> Iterator[Node]:

@@ -10,20 +10,7 @@ from itertools import pairwise
 from attrs import frozen
 
 from rungwise.fsm.diagram.colours import LIGHT, MARK
-from rungwise.fsm.diagram.model import (
-    Arc,
-    Decision,
-    Kind,
-    Line,
-    Node,
-    Note,
-    Picture,
-    columns,
-    sign_html,
-    struck_html,
-    turned_html,
-    wrapped,
-)
+from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Node, Note, Picture, columns, struck_html, wrapped
 
 # Keywords of Mermaid; a state with such a name gets another id, but keeps its label.
 RESERVED = {
@@ -143,7 +130,7 @@ def _lines(arc: Arc) -> str:
 
 def _line(line: Line) -> str:
     words = struck_html(_escaped(line.text), line.is_struck)
-    return f"{sign_html(line)}{_numbers('', line.steps)}{words}{turned_html(line)}"
+    return f"{line.sign_html}{_numbers('', line.steps)}{words}{line.turned_html}"
 
 
 def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
@@ -154,7 +141,7 @@ def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
         node = picture.node(line.row.target)
         guard = " ".join(filter(None, ["else" if place > 1 else "", line.row.guard]))
         says = f"{guard} → {line.row.target}".strip() + (f" / {line.row.effect}" if line.row.effect else "")
-        says = sign_html(line) + struck_html(_escaped(says), line.is_struck) + turned_html(line)
+        says = line.sign_html + struck_html(_escaped(says), line.is_struck) + line.turned_html
         says += "".join(f"<br>{words}" for words in (_detail(node), _why(line)) if words)
         says += _numbers("<br>taken at ", line.steps, "") + _numbers("<br>false at ", line.tried, "")
         is_marked = bool(line.steps) or line.change == "added"

@@ -87,6 +87,16 @@ class Line:
         return f"now {self.turned}" if self.turned else ""
 
     @property
+    def sign_html(self) -> str:
+        """Return the sign of a change, to stand before the row in a label of Mermaid or DOT."""
+        return f"<b>{self.sign}</b> " if self.sign else ""
+
+    @property
+    def turned_html(self) -> str:
+        """Return the words for a row that a change turns off or on, to stand behind it."""
+        return f" <b>{self.turn}</b>" if self.turn else ""
+
+    @property
     def difference(self) -> str | None:
         """Name what a change does to the row: `added`, `removed`, `off`, `on` or `moved`; None if nothing."""
         return self.change or self.turned or ("moved" if self.was is not None else None)
@@ -307,16 +317,6 @@ def columns(decisions: tuple[Decision, ...], count: int, height: Callable[[Decis
         broken[int(middle / total * count)].append(decision)
         above += height(decision)
     return [column for column in broken if column]
-
-
-def sign_html(line: Line) -> str:
-    """Return the sign of a change, to stand before the row in a label of Mermaid or DOT."""
-    return f"<b>{line.sign}</b> " if line.sign else ""
-
-
-def turned_html(line: Line) -> str:
-    """Return the words for a row that a change turns off or on, to stand behind it."""
-    return f" <b>{line.turn}</b>" if line.turn else ""
 
 
 def struck_html(text: str, is_struck: bool) -> str:

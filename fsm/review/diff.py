@@ -85,9 +85,10 @@ def _remarks(policy: Policy, event: str) -> Iterator[str]:
         yield f"a Retry-After of up to {duration(waits.longest_asked)} is waited for"
     if event in BROKEN:
         yield f"a retry waits as long as a reask: {span(waits.reask_base, waits.reask_cap)}"
-    switches = ", ".join(f"{count} of `{reason}`" for reason, count in _switches(policy, event))
+    limits = sorted(policy.switch_after.items())
+    switches = [f"{count} of `{reason}`" for reason, count in limits if count < LARGEST_LIMIT and _is_by(reason, event)]
     if switches:
-        yield f"the next backend is asked after {switches}"
+        yield f"the next backend is asked after {', '.join(switches)}"
     if event == "truncated" and policy.handful:
         yield f"an answer cut at a cap of {policy.handful} tokens or fewer is accepted"
     if event in ("truncated", "paused", "tools_truncated", "json_truncated", "reasoning_truncated"):
@@ -99,11 +100,8 @@ def _remarks(policy: Policy, event: str) -> Iterator[str]:
         yield reserve_text(policy)
 
 
-def _switches(policy: Policy, event: str) -> Iterator[tuple[str, int]]:
-    for reason, count in sorted(policy.switch_after.items()):
-        events = SWITCH_EVENTS.get(reason) or (event_of_failure(Failure(reason)),)  # type: ignore[arg-type]
-        if event in events and count < LARGEST_LIMIT:
-            yield reason, count
+def _is_by(reason: str, event: str) -> bool:
+    return event in (SWITCH_EVENTS.get(reason) or (event_of_failure(Failure(reason)),))  # type: ignore[arg-type]
 
 
 def _limit(seconds: float | None) -> str:

@@ -24,8 +24,8 @@ from typing import (
 )
 from weakref import WeakKeyDictionary
 
-import typing_extensions
 from attrs import frozen
+from typing_extensions import TypedDict
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.schemas.given import Fault, Schema, missing, place_of, unwanted
@@ -251,7 +251,7 @@ def with_typed_dicts(hint: Any) -> Any:
         is_marked = get_origin(part) in (Required, NotRequired)
         needs = get_origin(part) if is_marked else Required if name in hint.__required_keys__ else NotRequired
         fields[name] = needs[with_typed_dicts(get_args(part)[0] if is_marked else part)]
-    made = typing_extensions.TypedDict(hint.__name__, fields)  # type: ignore[misc]
+    made = TypedDict(hint.__name__, fields)  # type: ignore[misc]
     made.__doc__, made.__module__ = hint.__doc__, hint.__module__
     return made
 

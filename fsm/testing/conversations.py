@@ -10,15 +10,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from rungwise.fsm.call.conversation.parts import (
-    Message,
-    OpaquePart,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCall,
-    ToolResult,
-)
+from rungwise.fsm.call.conversation.parts import Message, OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 Conversation = tuple[PlainMessage | Message, ...]
@@ -117,9 +109,8 @@ Written = list[PlainMessage | Message]
 
 
 def _as_messages(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:
-    parts: tuple[Part, ...] = (*([TextPart(text)] if text else []), *calls)
     behind = [Message("tool", results)] if joined else [Message("tool", (each,)) for each in results]
-    return [Message("assistant", parts), *behind]
+    return [Message("assistant", [*([TextPart(text)] if text else []), *calls]), *behind]
 
 
 def _as_calls(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:

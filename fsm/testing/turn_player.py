@@ -17,7 +17,7 @@ from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.testing.backend import VirtualClock, item_of, links, partial_reply
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.turn_script import TOOLS, TurnScript
-from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
+from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
 from rungwise.fsm.turn.turn import Turn
@@ -84,11 +84,6 @@ class RunOfTurn:
         """Return its rounds of tools."""
         return [each for each in self.doings if isinstance(each, PlayedRound)]
 
-    @property
-    def policy(self) -> TurnPolicy:
-        """Return its policy."""
-        return self.turn.policy
-
 
 @define(eq=False)
 class TurnPlayer:
@@ -125,20 +120,16 @@ class TurnPlayer:
         self.run.began = clock.now
         action = turn.begin(clock.now)
         while action is not None:
-            action = yield from self._do(action)
-
-    def _do(self, action: Action) -> Generator[str, None, Action | None]:
-        turn, clock = self.run.turn, self.run.clock
-        match action:
-            case MakeCall(call):
-                yield from self._make(call)
-                return turn.called(call.result, clock.now)
-            case RunTools(runs):
-                outcomes = yield from self._run_tools(runs)
-                return turn.tools_ran(outcomes, clock.now)
-            case Compact(messages, room):
-                made = yield from self._compact(messages, room)
-                return turn.compacted(made, clock.now)
+            match action:
+                case MakeCall(call):
+                    yield from self._make(call)
+                    action = turn.called(call.result, clock.now)
+                case RunTools(runs):
+                    outcomes = yield from self._run_tools(runs)
+                    action = turn.tools_ran(outcomes, clock.now)
+                case Compact(messages, room):
+                    made = yield from self._compact(messages, room)
+                    action = turn.compacted(made, clock.now)
 
     def _make(self, call: Call) -> Iterator[str]:
         run, clock = self.run, self.run.clock

@@ -47,8 +47,7 @@ class LoopWatch:
     def is_repetitive(self, text: str) -> bool:
         """Tell whether at least half of the end of `text` is one line, or one window of 60 characters, repeated.
 
-        Arguments:
-            text: the text of last time, perhaps with more behind it; only `TAIL` characters at its end are checked.
+        The text is that of last time, perhaps with more behind it; only `TAIL` characters at its end are checked.
         """
         start = max(0, len(text) - TAIL)
         size = len(text) - start

@@ -65,8 +65,7 @@ class TextBefore:
     def state_after(self, text: str) -> tuple[Literals, Counter[str], str]:
         """Return what the next part needs: the literals of the text but for its end, the open tags, and that end.
 
-        Arguments:
-            text: the text of last time, perhaps with more behind it.
+        The text is that of last time, perhaps with more behind it.
         """
         for tag in _TAG.finditer(text, self._sought):
             self._literals.read(text[self._read : tag.start()])

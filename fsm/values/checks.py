@@ -45,13 +45,7 @@ def or_none(check: Check) -> Check:
 
 
 def must(form: str, holds: Check, *, names_class: bool = False) -> Validator:
-    """Return an attrs validator that says "NAME must be FORM, not VALUE" of a value that is wrong.
-
-    Arguments:
-        form: the right form, in words.
-        holds: tells whether a value has it.
-        names_class: whether the error names the class of the field.
-    """
+    """Return an attrs validator that says "NAME must be FORM, not VALUE" of a wrong value, perhaps with its class."""
 
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
         if not holds(value):

@@ -93,11 +93,7 @@ def sendable_copy(value: Any, where: str) -> Any:
 
 
 def sendable_copies(values: Iterable[Any], where: str, *, uncopied: type | tuple[type, ...] = ()) -> tuple[Any, ...]:
-    """Copy as `sendable_copy` does; the error names the place among the values.
-
-    Arguments:
-        uncopied: the types that are passed on as they are, for they cannot change.
-    """
+    """Copy as `sendable_copy` does, but for types that cannot change; the error names the place among the values."""
     values = tuple(values)
     try:
         return tuple([one if isinstance(one, uncopied) else _frozen(one, DEEPEST, is_sent=True) for one in values])

@@ -36,10 +36,8 @@ _QUOTING.maxstring = _QUOTING.maxother = _QUOTING.maxlong = LONGEST_QUOTE
 def label(value: Any, longest: int = LONGEST) -> Any:
     """Return a word without characters that move the cursor, end a line, reverse the text or cannot be seen.
 
-    A text that is safe already is returned unchanged, and so is anything but a text: its form is checked elsewhere.
-
-    Arguments:
-        longest: the most characters; the last one then says that there were more.
+    A text that is safe already is returned unchanged, and so is anything but a text: its form is checked elsewhere. The
+    last of the `longest` characters says that there were more.
     """
     if not isinstance(value, str) or (len(value) <= longest and value.isprintable()):
         return value
@@ -68,12 +66,9 @@ def short(value: object) -> str:
 
 
 def did_you_mean(name: object, candidates: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
-    """Ask whether the nearest known name was meant: `did you mean 'retry'?`.
+    """Ask whether the nearest known name was meant: `did you mean 'retry'?`; return `otherwise` if none is close.
 
-    Arguments:
-        name: the unknown name; anything but a text matches none.
-        otherwise: returned if no name is close.
-        cutoff: the least similarity, on `difflib`'s scale from 0 to 1.
+    Anything but a text matches none. `cutoff` is the least similarity, on `difflib`'s scale from 0 to 1.
     """
     from difflib import get_close_matches  # needed for errors alone
 

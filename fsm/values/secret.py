@@ -101,11 +101,7 @@ NO_HEADERS: Final = SecretMap()
 
 
 def fingerprint(headers: Mapping[str, str], salt: bytes | None = None) -> str:
-    """Return a number that identifies these headers.
-
-    Arguments:
-        salt: the same one gives the same number in every process; without one, it means nothing outside this process.
-    """
+    """Return a number that identifies these headers: in every process with this salt, without one only in this."""
     from hashlib import blake2b  # loads OpenSSL as well
 
     pairs = SecretMap({name.lower(): value for name, value in headers.items()})
@@ -136,10 +132,9 @@ def hides_arguments(kind: K) -> K:
 
 
 def drop_frames(error: BaseException, outer: BaseException | None) -> None:
-    """Take the tracebacks off an exception of the HTTP layer and off its causes: their frames hold header bytes.
+    """Take the tracebacks off an exception of the HTTP layer and its causes, whose frames hold header bytes.
 
-    Arguments:
-        outer: what the caller was already handling; it keeps its traceback.
+    What the caller was already handling, `outer`, keeps its own.
     """
     seen, waiting = {id(outer)}, [error]
     while waiting:

@@ -166,11 +166,7 @@ def _check_output(output: str | None, prompts: str, config: str, url: str) -> No
 
 @contextmanager
 def _beside(output: str | None, *, at_once: bool) -> Iterator[IO[str] | None]:
-    """Write to a file beside the output, which takes its place at the end.
-
-    Arguments:
-        at_once: whether to write to the output itself, as to what is no regular file.
-    """
+    """Write to a file beside the output, which takes its place at the end; or to itself, if at once or not regular."""
     if output is None:
         yield None
         return

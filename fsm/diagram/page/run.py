@@ -17,7 +17,6 @@ from rungwise.fsm.diagram.page.machine import Setup, machine_data
 from rungwise.fsm.diagram.page.templates import embedded, html, ladders_html, render
 from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, seconds_text
 from rungwise.fsm.journal.path import Path
-from rungwise.fsm.journal.record import Step
 
 Plain = dict[str, Any]
 
@@ -95,17 +94,16 @@ def steps_data(path: Path, used: Sequence[Used], inner: Mapping[int, int]) -> Pl
     return {
         "outcome": path.record.outcome,
         "rows": [None if row is None else path.table.rows.index(row) for row in path.rows],
-        "steps": [_step(step, each) for step, each in zip(path.steps, used, strict=True)],
+        "steps": [
+            {
+                **{name: getattr(step, name) for name in _SHOWN},
+                "spent": dict(step.spent),
+                "usage": {name: count for name, count in asdict(step.usage).items() if count},
+                "used": asdict(each),
+            }
+            for step, each in zip(path.steps, used, strict=True)
+        ],
         "inner": [inner.get(step.number) for step in path.steps],
-    }
-
-
-def _step(step: Step, used: Used) -> Plain:
-    return {
-        **{name: getattr(step, name) for name in _SHOWN},
-        "spent": dict(step.spent),
-        "usage": {name: count for name, count in asdict(step.usage).items() if count},
-        "used": asdict(used),
     }
 
 

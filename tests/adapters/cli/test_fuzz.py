@@ -134,13 +134,12 @@ def test_the_provider_in_memory_answers_as_the_real_one(reply: ScriptedReply, st
 
 
 def test_the_provider_in_memory_falls_silent_and_takes_its_time() -> None:
-    memory = MemoryProvider(Script([ScriptedReply(hang=True)]))
+    slow = ScriptedReply(delay=3.0, chunk_delay=1.0, write_sizes=(100,), text="x" * 300)
+    memory = MemoryProvider(Script([ScriptedReply(hang=True), slow, ScriptedReply(hang=True, cut_after=5)]))
     with httpx.Client(transport=MemoryTransport(memory)) as client:
         with pytest.raises(httpx.ReadTimeout):
             client.post(memory.base_url, json={})
-        memory.play(Script([ScriptedReply(delay=3.0, chunk_delay=1.0, write_sizes=(100,), text="x" * 300)]))
         client.post(memory.base_url, json={})
-        memory.play(Script([ScriptedReply(hang=True, cut_after=5)]))
         with pytest.raises(httpx.ReadTimeout):
             client.post(memory.base_url, json={})
     assert memory.clock.now > 5.0

@@ -309,7 +309,7 @@ PROPERTIES = {
 
 def test_every_property_was_broken() -> None:
     broken = {property for _, property, _ in PLANTED.values()} | {ends.CERTIFIED, tools.WHOLE_CALLS}
-    assert PROPERTIES <= broken
+    assert broken >= PROPERTIES
 
 
 def test_a_secret_is_found() -> None:
