@@ -19,7 +19,10 @@ def lazy_names(
 
     def get(name: str) -> object:
         if name not in homes:
-            raise AttributeError(_explain(module, name, others))
+            for other in others if not name.startswith("_") else ():
+                if name in import_module(other).__all__:
+                    raise AttributeError(f"{module}.{name} is now {other}.{name}")
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
         home = homes[name]
         if home == module:
             return import_module(f"{module}.{name}")
@@ -36,10 +39,3 @@ def _homes(module: str) -> dict[str, str]:
     [listed] = [node.body for node in tree.body if isinstance(node, ast.If)]
     imports = [node for node in listed if isinstance(node, ast.ImportFrom)]
     return {alias.name: str(each.module) for each in imports for alias in each.names}
-
-
-def _explain(module: str, name: str, others: Sequence[str]) -> str:
-    for other in others if not name.startswith("_") else ():
-        if name in import_module(other).__all__:
-            return f"{module}.{name} is now {other}.{name}"
-    return f"module {module!r} has no attribute {name!r}"

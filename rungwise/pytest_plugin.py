@@ -17,8 +17,6 @@ import rungwise
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
-    from rungwise.adapters.provider.playback import Responder
-    from rungwise.adapters.provider.script import Script, ScriptedReply
     from rungwise.adapters.provider.server import EmbeddedProvider
     from rungwise.fsm.testing.backend import VirtualClock
 
@@ -61,14 +59,8 @@ def rungwise_provider() -> Iterator[Callable[..., EmbeddedProvider]]:
     A `rungwise.testing.Script`, or a function from the request to its reply, may be given in place of the replies.
     """
     provider = rungwise.testing.EmbeddedProvider
-
     with ExitStack() as stack:
-
-        def start(*replies: ScriptedReply | Script | Responder, **options: Any) -> EmbeddedProvider:
-            started: EmbeddedProvider = stack.enter_context(provider(_script(replies, **options)))
-            return started
-
-        yield start
+        yield lambda *replies, **options: stack.enter_context(provider(_script(replies, **options)))
 
 
 def _script(replies: tuple[Any, ...], **options: Any) -> Any:

@@ -204,16 +204,12 @@ def _run(client: Client, display: Shown[Any], request: Request, *, streams: bool
 
 def _messages(prompt: str | None, system: str | None) -> list[dict[str, str]]:
     if prompt is None or prompt == "-":
-        prompt = _piped(is_explicit=prompt == "-")
+        if sys.stdin is None or (prompt is None and is_terminal(sys.stdin)):
+            bad_input('there is no prompt: give it as an argument, as in rungwise ask "Hello" --model M, or pipe it in')
+        try:
+            prompt = sys.stdin.buffer.read().decode("utf-8")
+        except UnicodeDecodeError as error:
+            bad_input(f"stdin is not UTF-8 text (byte {error.start}): convert it first")
     if not prompt.strip():
         bad_input("the prompt is empty: write something to be answered")
     return [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": prompt}]
-
-
-def _piped(*, is_explicit: bool) -> str:
-    if sys.stdin is None or (not is_explicit and is_terminal(sys.stdin)):
-        bad_input('there is no prompt: give it as an argument, as in rungwise ask "Hello" --model M, or pipe it in')
-    try:
-        return sys.stdin.buffer.read().decode("utf-8")
-    except UnicodeDecodeError as error:
-        bad_input(f"stdin is not UTF-8 text (byte {error.start}): convert it first")

@@ -43,10 +43,7 @@ FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class _Commands(click.Group):
-    """Import a command when it runs, report every error on one line, and exit with a code that the help explains.
-
-    So Ctrl-C during the import is caught, too.
-    """
+    """Import a command when it runs, within reach of Ctrl-C, and report every error on one line, with its exit code."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
@@ -292,19 +292,10 @@ def _certify(
 
     chain = [PlainLink(f"backend {number}", prices=request.prices) for number in range(1, (backends or 1) + 1)]
     sizes: dict[str, Any] = {"max_tokens": request.max_tokens, "input_tokens": request.input_tokens}
-    with _shown_walk() if exhaustive else nullcontext() as progress:
-        certificate = prove(policy, chain, exhaustive=exhaustive, progress=progress, **sizes)
+    with progress_bar("{task.completed:>9,} configurations") if exhaustive else nullcontext() as bar:
+        task = None if bar is None else bar.add_task("walk", total=None)  # nobody knows how long it is
+        show = None if bar is None or task is None else lambda count: bar.update(task, completed=count)
+        certificate = prove(policy, chain, exhaustive=exhaustive, progress=show, **sizes)
     if backends is not None or not certificate.ok:
         return certificate, {}
     return certificate, worst_by_fallbacks(policy, 2, prices=request.prices, **sizes)
-
-
-@contextmanager
-def _shown_walk() -> Iterator[Callable[[int], None] | None]:
-    """Show the progress of the walk, whose length is unknown."""
-    with progress_bar("{task.completed:>9,} configurations") as bar:
-        if bar is None:
-            yield None
-        else:
-            task = bar.add_task("walk", total=None)
-            yield lambda count: bar.update(task, completed=count)

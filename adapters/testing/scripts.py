@@ -1,7 +1,4 @@
-"""Hypothesis strategies for scripts that `rungwise serve` can replay.
-
-All of them shrink to a plain answer, and a script to one such reply.
-"""
+"""Hypothesis strategies for scripts that `rungwise serve` can replay; they shrink to one plain answer."""
 
 from __future__ import annotations
 

@@ -68,10 +68,7 @@ class FuzzFinding:
         return " ".join(f"{kind}{self.error}".split())
 
     def to_toml(self) -> str:
-        """Write what the provider did, below comments on the request.
-
-        A script is as `rungwise serve` takes it, hostile bytes are as `rungwise.testing.read_responses` takes them.
-        """
+        """Write what the provider did as TOML, below comments on the request."""
         about = [f"found with --seed {self.seed}: {self.what}", f"backends: {self.backends}", *self.case.describe()]
         shown = ("".join(letter if letter.isprintable() else "?" for letter in line) for line in about)
         return "".join(f"# {line}\n" for line in shown) + self.case.to_toml()

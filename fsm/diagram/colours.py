@@ -1,7 +1,6 @@
 """The colours of pictures and pages, light and dark.
 
-The kinds of states differ in lightness as well as in hue, for colour-blind readers; a test measures this for each
-deficiency. Shapes show the same.
+For colour-blind readers, the kinds of states differ in lightness as well as in hue, and in their shapes.
 """
 
 from __future__ import annotations

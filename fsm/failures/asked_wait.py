@@ -1,8 +1,7 @@
-"""How long a response asks us to wait, wherever it says so.
+"""How long a response asks us to wait: what the first usable one of `_SOURCES` says.
 
-`_SOURCES` lists the sources by priority; the first usable one wins. There is no clock here: a point in time counts from
-the response's own `Date`, and is ignored without one. (The drivers add a `Date` to a response that has none: the time
-of its arrival by their own clock, less the seconds by which that clock may be ahead.)
+There is no clock here: a point in time counts from the response's own `Date`. The drivers add one where it is missing:
+the time of arrival by their own clock, less the seconds by which that clock may be ahead.
 """
 
 from __future__ import annotations
@@ -50,21 +49,15 @@ def plain_headers(headers: object) -> dict[str, str]:
 
 
 def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> float | None:
-    """Return the seconds that a response asks us to wait, or None.
-
-    Never raises, and never rounds down. Zero, negative, unreadable and absurd values are ignored.
-    """
+    """Return the seconds that a response asks us to wait, never rounded down; None if none are usable. Never raises."""
     names = {name: _once(value) for name, value in plain_headers(headers).items()}
     return _first(source(names, body, message) for source in _SOURCES)
 
 
 def has_date(headers: Mapping[str, str]) -> bool:
     """Tell whether headers have a `Date` that can be read."""
-    pairs = headers.items() if isinstance(headers, Mapping) else ()
-    texts = [(name, value) for name, value in pairs if isinstance(name, str) and isinstance(value, str)]
-    dates = [value.strip() for name, value in texts if name.lower() == "date"]
-    # The last of them counts, as in `plain_headers`.
-    return bool(dates) and len(dates[-1]) <= _LONGEST_HEADER and _is_moment(dates[-1])
+    date = plain_headers(headers).get("date", "")
+    return len(date) <= _LONGEST_HEADER and _is_moment(date)
 
 
 @lru_cache(maxsize=16)

@@ -126,8 +126,7 @@ STATUS_OF_CODE: Final = {
 class ErrorBody:
     """Collect the words (codes and types) of a body, its prose, and the parameters that it names.
 
-    A business code has a meaning only for one provider, so it also stands among the `numbers`, behind the provider's
-    name.
+    A business code means something to one provider only, so it also stands among the `numbers`, behind that name.
     """
 
     words: list[str] = Factory(list)

@@ -1,10 +1,8 @@
-"""Classify a response that is a failure.
+"""Classify a response that is a failure, or an exception: by its class's name, so that no HTTP client is imported.
 
 `ErrorBody` reads the body, the first of the `RULES` that fits names the reason, and `STATUSES` decides for the rest. A
 structured code counts on any status; numbers and prose only on the statuses of their rule. Providers quote prompts in
 their prose, so no wording leads to a compaction, a refusal or a repair against a code that names another reason.
-
-The exceptions of a transport are classified by the names of their classes, so that no HTTP client is imported.
 """
 
 from __future__ import annotations

@@ -107,10 +107,7 @@ _EVENT_IF_RETRYABLE: Final = {True: "failed_transiently", False: "failed_permane
 
 
 def event_of_failure(failure: Failure) -> str:
-    """Return the machine's event for a failure.
-
-    The service's own word on retrying decides between a transient and a permanent failure.
-    """
+    """Return the machine's event for a failure; the service's own word decides between transient and permanent."""
     event = _EVENTS[failure.reason]
     if failure.should_retry is None or event not in _EVENT_IF_RETRYABLE.values():
         return event

@@ -1,10 +1,8 @@
 """The failure taxonomy as data: which codes, numbers, wordings and statuses of a response mean which reason.
 
 The rules are tried from top to bottom, the specific before the general. All wordings were seen from providers, as of
-November 2026; `tests/fsm/failures/overflow_wordings.toml` has many with their sources.
-
-Patterns run on whatever a provider sends, so every repetition has a bound: `\\w*` and `\\S+` are written as `\\w{0,20}`
-and `\\S{1,200}`.
+November 2026; `tests/fsm/failures/overflow_wordings.toml` has many with their sources. Patterns run on whatever a
+provider sends, so every repetition has a bound: `\\w*` is written as `\\w{0,20}`.
 """
 
 from __future__ import annotations
@@ -36,8 +34,7 @@ def _pattern(text: str | None) -> Pattern | None:
 class Rule:
     """Name a reason by codes on any status, by numbers and prose on some statuses, or by these statuses alone.
 
-    Numbers are business codes, each with its provider, as in `zai:1113`. Beside the wordings of `unless`, neither
-    numbers nor prose count.
+    Numbers are business codes, as in `zai:1113`. Beside the wordings of `unless`, neither numbers nor prose count.
     """
 
     reason: Reason

@@ -1,7 +1,6 @@
 """Checking the arguments of tool calls, and answers, against a caller's JSON schema; `hints` does it for types.
 
-Both report a misfit to the model in the words of this module: they name the value and what would fit, and stay short
-however much the model sent.
+Both report a misfit to the model in the words of this module, which stay short however much the model sent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A JSON schema as providers take it when they hold a model to it.
 
-They know a part of JSON Schema, and refuse the rest with an error. What they refuse moves into the description, where
-the model reads it; the answer is checked against the whole schema afterwards.
+What they would refuse moves into the description, where the model reads it; the answer is checked against all of it.
 """
 
 from __future__ import annotations

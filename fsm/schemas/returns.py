@@ -1,7 +1,6 @@
 """What an answer must be: a type that pydantic knows, or a JSON schema. Both read the text of an answer.
 
-What has no object at its root, such as a list or an enum, travels as `{"value": ...}`, since providers hold models to
-objects only.
+Providers hold models to objects only, so anything else, such as a list or an enum, travels as `{"value": ...}`.
 """
 
 from __future__ import annotations

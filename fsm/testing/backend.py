@@ -121,10 +121,7 @@ def fair_reply(reply: Reply, send: Send) -> Reply:
 
 
 def prompt_tokens(messages: Sequence[PlainMessage | Message], request: Request, tokenizer: str = "prose") -> int:
-    """Count the tokens of a prompt as a provider does.
-
-    The caller's own count holds for its messages; without one, they are prose, as their tokens are estimated.
-    """
+    """Count the tokens of a prompt as a provider does; the caller's own count, if any, holds for its messages."""
     own, size = request.messages, len(request.messages)
     if list(messages[:size]) != list(own):  # compacted, or with an instruction of ours in front
         return _tokens_of(messages, "prose") + _tokens_of(request.tools, "prose")

@@ -1,7 +1,4 @@
-"""Hypothesis strategies for requests, policies and chains.
-
-All of them shrink to the default that is easiest to read.
-"""
+"""Hypothesis strategies for requests, policies and chains, which shrink to the default that is easiest to read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Hypothesis strategies for providers: replies, failures, headers, scripts, chunk boundaries.
-
-All of them shrink to a plain answer: the first alternative is always the simplest one.
-"""
+"""Hypothesis strategies for providers: replies, failures, headers, scripts, chunks; all shrink to the simplest."""
 
 import json
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Hypothesis strategies for turns and their policies, and a ready stateful test of several turns at once.
-
-All strategies shrink to a plain answer.
-"""
+"""Hypothesis strategies for turns and their policies, and a ready stateful test of several turns at once."""
 
 from __future__ import annotations
 

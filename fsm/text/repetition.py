@@ -1,7 +1,4 @@
-"""Recognise a model that is caught in a loop, so that nobody asks it to continue.
-
-The figures are those of a guard that agents use.
-"""
+"""Recognise a model that is caught in a loop, by the figures of a guard that agents use: nobody asks it to continue."""
 
 from __future__ import annotations
 

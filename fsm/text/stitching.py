@@ -16,10 +16,7 @@ MINIMUM_OVERLAP = 12
 """The shortest overlap or restart that is dropped, in code points: about two words. Shorter ones may be chance."""
 
 LONGEST_SOUGHT = 65_536
-"""How far from the end of a text, in code points, a stream looks for an overlap; `stitch` finds longer ones.
-
-So the chunks of a part cost the same, however long the text is.
-"""
+"""How far from the end of a text, in code points, a stream looks for an overlap, so that long texts cost no more."""
 
 _HEAD = 64
 """Characters that show of nearly every text that it is not periodic, before its halves are compared."""
@@ -51,7 +48,8 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
     declared = _without_declared(gathered, part, stripped) if echoes else None
     if declared is not None:
         return declared
-    if part.startswith(gathered[:MINIMUM_ECHO]) or (gathered[0].isspace() and part.startswith(_beginning(gathered))):
+    begins = gathered.lstrip()[:MINIMUM_ECHO].rstrip()  # of an echo that lacks the whitespace before it
+    if part.startswith(gathered[:MINIMUM_ECHO]) or (gathered[0].isspace() and part.startswith(begins)):
         rest = _without_echo(gathered, gathered.strip(), part)
         if rest is not None:
             return rest
@@ -59,12 +57,6 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
     if overlap and not _is_unsure(gathered, gathered.strip()):
         return part[overlap:]
     return part.removeprefix(stripped)
-
-
-def _beginning(gathered: str) -> str:
-    """Return the beginning of an echo that lacks the whitespace before it."""
-    visible = _VISIBLE.search(gathered)
-    return "" if visible is None else gathered[visible.start() : visible.start() + MINIMUM_ECHO].rstrip()
 
 
 def _without_declared(gathered: str, part: str, stripped: str) -> str | None:

@@ -95,14 +95,12 @@ class ThinkFilter:
 
     An opening tag counts at the start of the reply, and behind a closed block if it is the first on its line; never in
     Markdown code or in quotes. A block ends at the closing tag of its own name, and whatever looks like a tag inside it
-    is reasoning. A block that never ends is reasoning if the reply begins with it, and text if it came later or
-    continues a line.
+    is reasoning. A block that never ends is reasoning if the reply begins with it, and text if it comes later.
 
     A closing tag without an opening one ends reasoning that began with the reply: all text before it is no answer. It
     counts for the first block only, at the start of a line or right behind the text before it, outside code and quotes.
 
-    Visible text is never changed, except that the whitespace between a closed block and the first visible word is
-    dropped.
+    Visible text is never changed, but for the whitespace between a closed block and the first visible word.
 
     Arguments:
         gathered: the text that the reply continues; it may end within code, quotes or a line.

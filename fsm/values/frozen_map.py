@@ -78,12 +78,9 @@ def frozen_copy(value: Any, where: str) -> Any:
 def sendable_copy(value: Any, where: str) -> Any:
     """Copy a value that will be sent, as `frozen_copy` does, and refuse what JSON does not have.
 
-    Arguments:
-        where: what the error calls it; the error adds the place within it, but never what stands there.
-
     Raises:
         ConfigurationError: it is nested too deeply, holds itself, or holds what has no form in JSON: a number that is
-            not finite, a value of a type that JSON does not have, a key that is no text.
+            not finite, a value of another type, a key that is no text. It says where, but never what stands there.
     """
     try:
         return _frozen(value, DEEPEST, is_sent=True)
@@ -148,10 +145,7 @@ def _is_written(value: Any) -> bool:
 
 
 def _fault_in(value: Any) -> tuple[str, str] | None:
-    """Return the place of the first value in a copy that has no form in JSON, and what is wrong with it.
-
-    The place is written as in Python; of the value, only the type is named.
-    """
+    """Return the place of the first value in a copy that has no form in JSON, as in Python, and what is wrong."""
     if isinstance(value, float):
         return None if isfinite(value) else ("", _NOT_FINITE)
     if not isinstance(value, dict | list | tuple):

@@ -1,7 +1,6 @@
 """Regular expressions that are compiled on first use.
 
-Compiling the patterns of the failures takes longer than loading the rest of the core, and most programs never need
-them; nor do most replies contain a tag that might stand in code or quotes.
+Compiling those of the failures takes longer than loading the rest of the core, and most programs never need them.
 """
 
 from __future__ import annotations

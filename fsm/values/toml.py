@@ -17,9 +17,7 @@ BARE_KEY: Final = Pattern(r"[A-Za-z0-9_-]+")
 """A key that needs no quotes."""
 
 LARGEST_TOML: Final = 2_000_000
-"""The most characters of TOML that are read: a policy has some thousand, a script of hostile replies a million or more.
-
-`tomllib` takes two seconds for these."""
+"""The most characters of TOML that are read, which takes two seconds; a script of hostile replies has a million."""
 
 _UNSAFE: Final = Pattern(r"[^ -~]")
 

@@ -92,18 +92,13 @@ def _may_drop(gathered: str, part: str, dropped: int) -> bool:
 def _must_drop(gathered: str, part: str) -> int:
     """Return how much of a part certainly repeats everything before it; text that repeats itself is uncertain."""
     for before in (gathered, gathered.strip()):
-        if _repeats_itself(before):
+        if any(before.startswith(before[period:]) for period in range(1, len(before) // 2 + 1)):
             return 0
         if len(before) >= SHORTEST_ECHO and part.startswith(before):
             return len(before)
     # A restart that stands in the text only once, even in part, is no turn of something that recurs in it.
     restarts = len(part) >= SHORTEST_RESTART and gathered.startswith(part)
     return len(part) if restarts and gathered.count(part[: len(part) // 2]) == 1 else 0
-
-
-def _repeats_itself(text: str) -> bool:
-    """Tell whether a text is one unit again and again."""
-    return any(text.startswith(text[period:]) for period in range(1, len(text) // 2 + 1))
 
 
 def _was_shown(ended: EndedCall) -> bool:

@@ -103,7 +103,8 @@ def check_certificate(ended: EndedCall) -> None:
 def spending(ended: EndedCall) -> dict[str, float]:
     """Return the spending of a call by the names of the worst cases."""
     caps = [step.cap for step in ended.sent]
-    spent_on = {"attempts": float(ended.result.attempts), "waiting seconds": math.fsum(waited(ended))}
+    waits = [step.wait for step, after in pairwise(ended.path) if after.event == "sent"]
+    spent_on = {"attempts": float(ended.result.attempts), "waiting seconds": math.fsum(waits)}
     if not any(step.target == "compact" for step in ended.path):  # a compactor takes what time it likes
         spent_on["seconds"] = ended.result.seconds
     if None not in caps:
@@ -119,11 +120,6 @@ def spending(ended: EndedCall) -> dict[str, float]:
         prices = _prices(ended, step)
         cost += 0 if prices is None else price_of_output(tokens, prices)
     return {**spent_on, "output tokens within the caps": float(within), "money": as_money(cost)}
-
-
-def waited(ended: EndedCall) -> list[float]:
-    """Return the waits after which a request went out."""
-    return [step.wait for step, after in pairwise(ended.path) if after.event == "sent"]
 
 
 def check_waits(ended: EndedCall) -> None:

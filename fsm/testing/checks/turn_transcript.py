@@ -104,13 +104,13 @@ def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
             continue
         _check_goes_on(doing, pending)
         pending = ""
-        asked, text = seen.asked_by(doing), doing.call.result.text
+        asked, text, last = seen.asked_by(doing), doing.call.result.text, doing.call.result.journal.last
         if asked:
             arguments = tuple(["{}" if is_blank(call.arguments) else call.arguments for call in asked])
             said.append(("assistant", text, arguments))
             said.append(("tool", "", _ids(seen, len(said), base)))
-        elif not _is_repeat(doing):
-            pending = text
+        elif doing.call.result.outcome != "salvaged" or last.effect != "keep_prior_answer":
+            pending = text  # and no earlier answer, given beside tools
     if not is_blank(pending):
         said.append(("assistant", pending, ()))
     return base, said
@@ -119,8 +119,7 @@ def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
 def _behind(base: Messages, messages: Messages) -> int:
     """Return where the turn's own messages begin.
 
-    A compactor gets plain messages. Those that it leaves alone stand in the conversation as the originals, of which one
-    may be several plain ones.
+    A compactor gets plain messages. Where it leaves them alone, the originals stand, of which one may be several.
     """
     at, left = 0, len(plain_messages(base))
     while left > 0 and at < len(messages):
@@ -144,12 +143,6 @@ def _check_goes_on(played: CallInTurn, pending: str) -> None:
         raise Dishonest(WHOLE, f"a call goes on from {len(gathered)} characters, and {len(pending)} were said before")
     if not played.call.result.text.startswith(gathered):
         raise Dishonest(WHOLE, "a call that goes on from a text has lost it")
-
-
-def _is_repeat(played: CallInTurn) -> bool:
-    """Tell whether a call ended with an earlier answer, given beside tools."""
-    result = played.call.result
-    return result.outcome == "salvaged" and result.journal.last.effect == "keep_prior_answer"
 
 
 def check_text(seen: SeenTurn) -> None:

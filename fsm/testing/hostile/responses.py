@@ -1,7 +1,4 @@
-"""Hypothesis strategies for what a hostile server writes: pure data, made of valid replies by hostile transformations.
-
-Every way of being hostile has a name; `HOSTILITIES` lists them.
-"""
+"""Hypothesis strategies for what a hostile server writes: valid replies after hostile transformations, as pure data."""
 
 from __future__ import annotations
 
