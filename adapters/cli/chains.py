@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.turn.policy import TurnPolicy
 
 HIGHEST_PRICE: Final = 1e9
-ANY: Final = "*"
-"""The key of the prices of every model that has none of its own."""
+ANY: Final = "*"  # the key of the prices of every model that has none of its own
 FILES: Final = "rungwise.files"
 """The key under which the context of a command holds the files of its policies, each with its text."""
 

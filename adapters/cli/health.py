@@ -20,8 +20,7 @@ from rungwise.fsm.values.label import label
 from rungwise.fsm.values.moments import write_moment
 
 NAME_LENGTH: Final = 60
-EVERY: Final = 1.0
-"""Seconds between two looks with `--watch`."""
+EVERY: Final = 1.0  # seconds between two looks with `--watch`
 
 
 @frozen

@@ -20,10 +20,8 @@ from rungwise.fsm.values.toml import read_toml, text_of_file
 
 METAVAR: Final = "POLICY.toml|module:POLICY"
 LONGEST_SHOWN: Final = 80
-DEFAULT: Final = "default"
-"""The word for the default policy."""
-NAMED: Final = "rungwise.policy"
-"""The key under which the context of a command holds the name of its policy."""
+DEFAULT: Final = "default"  # the word for the default policy
+NAMED: Final = "rungwise.policy"  # the key under which the context of a command holds the name of its policy
 
 
 class _PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]

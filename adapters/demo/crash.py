@@ -22,8 +22,7 @@ from rungwise.fsm.call.conversation.reply import Text
 
 ID: Final = "tides"
 MESSAGES: Final = "Why are there tides?"
-LASTS: Final = 2.0
-"""Seconds that the first answer takes: what is written of it after one second survives."""
+LASTS: Final = 2.0  # seconds that the first answer takes: what is written of it after one second survives
 
 KILLED: Final = 9
 CHILD: Final = "import sys; from rungwise.adapters.demo.crash import run_and_die; run_and_die(*sys.argv[1:])"

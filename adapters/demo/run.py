@@ -30,8 +30,7 @@ POLICY: Final = Policy(
     budget=Budget(seconds=120.0, output_tokens=4000, money=0.25),
     timeouts=Timeouts(stall=1.0),  # the default would be boring to watch
 )
-SEED: Final = 7
-"""The seed of the jitter, so that each run of the demo is the same."""
+SEED: Final = 7  # the seed of the jitter, so that each run of the demo is the same
 
 
 @frozen

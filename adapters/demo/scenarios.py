@@ -34,8 +34,7 @@ class Scenario:
     calls_before: int = 0  # how many calls of the same client came before, which are not shown
 
 
-OUTLOOK: Final = 0.1
-"""Seconds that the weather takes, so that it ends behind the tool that begins after it."""
+OUTLOOK: Final = 0.1  # seconds that the weather takes, so that it ends behind the tool that begins after it
 
 
 def get_weather(place: str) -> str:

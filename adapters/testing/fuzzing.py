@@ -40,8 +40,7 @@ from rungwise.fsm.testing.turn_script import TurnScript, write_turn_script
 from rungwise.fsm.testing.turn_strategies import scripts_of_turns
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 
-SECONDS = 0.4
-"""The budget of a hostile call: real time, as nobody can tell a socket that time has passed."""
+SECONDS = 0.4  # the budget of a hostile call: real time, as nobody can tell a socket that time has passed
 LONGEST_WAIT = 0.05
 TIMEOUTS = Timeouts(connect=0.3, first_token=0.3, stall=0.2, total=0.3)
 
@@ -104,8 +103,7 @@ def hostile_cases(draw: DrawFn) -> HostileCase:
     return HostileCase(tuple(draw(raw_responses(streams=streams))), mode)
 
 
-SQUEEZED = 4
-"""One call in so many has little room."""
+SQUEEZED = 4  # one call in so many has little room
 
 STEADY = (
     *(ScriptedReply(body="<html>"), ScriptedReply(status=500), ScriptedReply()),

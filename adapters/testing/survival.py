@@ -86,12 +86,10 @@ DOCUMENTED: Final = "nothing is raised but what is documented"
 GOES_ON: Final = "the next call on the same client works"
 UNTOUCHED: Final = "what is done is what the server wrote, whole"
 
-GRACE: Final = 2.0
-"""Seconds beyond its budget that a call may take on a busy machine."""
+GRACE: Final = 2.0  # seconds beyond its budget that a call may take on a busy machine
 MEMORY: Final = 256 * 2**20
 """Bytes that a call may hold at its worst; a reply of the largest size is held a few times over while it is read."""
-LONGEST: Final = 10.0
-"""Seconds of a budget with which waiting for its end makes sense in a test."""
+LONGEST: Final = 10.0  # seconds of a budget with which waiting for its end makes sense in a test
 HEALTHY_TRIES: Final = 3
 """Healthy calls of which one must succeed: on a busy machine, the little time that the policy gives may not do."""
 HEALTHY_TEXT: Final = "All is well on the river again."

@@ -16,8 +16,7 @@ from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.moments import EPOCH_MILLISECONDS
 from rungwise.fsm.values.patterns import Pattern
 
-_ABSURD = 1e9
-"""Seconds (31 years) above which a number is a point in time since 1970, not a wait."""
+_ABSURD = 1e9  # seconds (31 years) above which a number is a point in time since 1970, not a wait
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -120,14 +120,9 @@ def waits_of(old: Policy, new: Policy) -> Iterator[Change]:
 CHAINS = (1, 2, 3)
 """The numbers of backends for the worst cases by default."""
 
-IN_HEADLINE = 2
-"""The number of backends in the headline by default."""
-
-BEHIND = "nothing leads to "
-"""The reason of a row begins with this if its state is never entered."""
-
-UNSEEN = "not checked"
-"""The verdict on a property that a proof leaves out."""
+IN_HEADLINE = 2  # the number of backends in the headline by default
+BEHIND = "nothing leads to "  # the reason of a row begins with this if its state is never entered
+UNSEEN = "not checked"  # the verdict on a property that a proof leaves out
 
 SAME_CAUSE: Mapping[str, str] = {"no summary is asked for": "the limit of summaries is 0"}
 """Reasons that restate another one."""

@@ -18,17 +18,10 @@ from rungwise.fsm.machine.table import Row
 from rungwise.fsm.review import summary, words
 from rungwise.fsm.review.findings import Change, EventChange, Findings
 
-LARGEST = 60_000
-"""Characters of a comment: GitHub takes 65 536, and the tool that posts it may add a few."""
-
-MOST_ROWS = 40
-"""Lines of a table or list in a comment."""
-
-LONGEST = 240
-"""Characters of a text from outside in a comment."""
-
-LARGEST_PICTURE = 6_000
-"""Characters of a picture in a comment."""
+LARGEST = 60_000  # characters of a comment: GitHub takes 65 536, and the tool that posts it may add a few
+MOST_ROWS = 40  # lines of a table or list in a comment
+LONGEST = 240  # characters of a text from outside in a comment
+LARGEST_PICTURE = 6_000  # characters of a picture in a comment
 
 UNLIMITED = 10**9
 

@@ -21,8 +21,7 @@ from rungwise.fsm.review import summary, words
 from rungwise.fsm.review.findings import Change, Findings, Rank
 
 SIGNS = {"more": "▲", "less": "▼", "same": "=", "added": "+", "removed": "−", "note": "~"}
-LONG = 60
-"""Characters of a text from which on the page shows only the words that differ."""
+LONG = 60  # characters of a text from which on the page shows only the words that differ
 
 
 def as_page(findings: Findings) -> str:

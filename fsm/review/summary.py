@@ -37,10 +37,8 @@ PLAYED = (
 )
 FIRST = ("budget", "limits", "switch_after", "after_refusal", "waits", "timeouts", "reserve")
 """The groups of fields in order of weight; others follow."""
-MOST_EVENTS = 3
-"""How many events the headline names."""
-LONGEST_NAME = 120
-"""Characters of the name of a policy."""
+MOST_EVENTS = 3  # how many events the headline names
+LONGEST_NAME = 120  # characters of the name of a policy
 
 KINDS = {
     "same": ("takes the same path to the end", "take the same path to the end"),

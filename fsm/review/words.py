@@ -11,11 +11,8 @@ from rungwise.fsm.certificate.verified import counted, duration
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.review.findings import RowGroup, WorstChange
 
-MOST_NAMED = 6
-"""How many rows a sentence names."""
-
-CONTEXT = 3
-"""Equal words to show on either side of different ones."""
+MOST_NAMED = 6  # how many rows a sentence names
+CONTEXT = 3  # equal words to show on either side of different ones
 
 MEANINGS: Mapping[str, tuple[str, str]] = {
     "after_refusal is 'end'": ("a refusal no longer falls back", "a refusal falls back now"),

@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
 
-LONGEST_FAULT: Final = 180
-"""Characters of one fault; all faults of a message take up about 1 kB at most."""
-
-MOST_COMPARED: Final = 100
-"""The most faults of alternatives that are searched for the nearest."""
+LONGEST_FAULT: Final = 180  # characters of one fault; all faults of a message take up about 1 kB at most
+MOST_COMPARED: Final = 100  # the most faults of alternatives that are searched for the nearest
 
 _LONGEST_NAME: Final = 64
 _LONGEST_PLACE: Final = 120

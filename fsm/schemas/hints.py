@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic.json_schema import GenerateJsonSchema
 
-_MORE = "**"
-"""The name, which no parameter can have, of what a function's `**keywords` take."""
+_MORE = "**"  # the name, which no parameter can have, of what a function's `**keywords` take
 
 
 @frozen(eq=False, kw_only=True)

@@ -21,8 +21,7 @@ from rungwise.fsm.text.contents import json_in
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copy
 from rungwise.fsm.values.label import label
 
-VALUE: Final = "value"
-"""The one member of the object around a value that is none."""
+VALUE: Final = "value"  # the one member of the object around a value that is none
 
 _DEFINITIONS: Final = ("$defs", "definitions")
 _BEGUN: Final = re.compile(r"\s*```[A-Za-z]*[ \t]*\n(.*)", re.DOTALL)

@@ -21,8 +21,7 @@ from rungwise.fsm.values.label import label
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
-MOST_FAULTS: Final = 5
-"""The most faults looked for in an alternative."""
+MOST_FAULTS: Final = 5  # the most faults looked for in an alternative
 
 MOST_UNEVALUATED: Final = 2_000
 """The largest array or object checked for `unevaluatedItems` and the like, which take quadratic time."""

@@ -26,15 +26,11 @@ from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.frozen_map import thawed
 from rungwise.fsm.values.usage import Usage
 
-PROSE_BYTES: Final = 4
-"""UTF-8 bytes of a token of English prose."""
-
-OVERHEAD: Final = 4
-"""Tokens of a message besides its text: the usual number in chat templates."""
+PROSE_BYTES: Final = 4  # UTF-8 bytes of a token of English prose
+OVERHEAD: Final = 4  # tokens of a message besides its text: the usual number in chat templates
 
 _FIRST_IDEOGRAPH: Final = "\u2e80"
-_IDEOGRAPH_TOKENS: Final = 2
-"""Tokens of a CJK character: the usual number where a vocabulary has few of them."""
+_IDEOGRAPH_TOKENS: Final = 2  # tokens of a CJK character: the usual number where a vocabulary has few of them
 
 
 def _prose(text: str) -> int:

@@ -16,10 +16,8 @@ from rungwise.fsm.turn.compaction import OldestFirst
 from rungwise.fsm.values.checks import must
 
 SUMMARY: Final = "What was said before, in short: there are kingfishers on the river in winter. "
-LONGER: Final = 40
-"""How often a compactor that lengthens says its summary."""
-SLOW: Final = 20.0
-"""Seconds that a slow compactor takes, of a virtual clock."""
+LONGER: Final = 40  # how often a compactor that lengthens says its summary
+SLOW: Final = 20.0  # seconds that a slow compactor takes, of a virtual clock
 
 
 class CompactorFailed(Exception):

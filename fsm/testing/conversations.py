@@ -24,8 +24,7 @@ LENGTHS: Final = (1, 1, 3, 40, 400)
 NAMES: Final = ("look_up", "note", "read-file")
 ARGUMENTS: Final = ("{}", '{"path": "x", "n": 1}', json.dumps({"path": "y" * 300}))
 PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
-MOST: Final = 3
-"""The most rounds of a conversation, and the most replies of a round that call tools."""
+MOST: Final = 3  # the most rounds of a conversation, and the most replies of a round that call tools
 
 
 def conversations(*, forms: Sequence[str] = FORMS, scattered: bool = False) -> SearchStrategy[Conversation]:

@@ -13,8 +13,7 @@ from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.checks.spending import spending
 
-MOST_NAMED = 4
-"""Rows that were never taken are named if there are no more than this."""
+MOST_NAMED = 4  # rows that were never taken are named if there are no more than this
 
 
 @frozen

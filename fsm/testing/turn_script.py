@@ -27,11 +27,9 @@ from rungwise.fsm.values.toml import ascii_toml, read_toml
 from rungwise.fsm.values.usage import Usage
 
 FOUND: Final = "Two nests were seen in the bank, on walk number"
-HUGE: Final = 30_000
-"""Characters of a result that no share of a small window holds."""
+HUGE: Final = 30_000  # characters of a result that no share of a small window holds
 SECONDS: Final = (0.0, 0.0, 0.5, 20.0)
-FOREVER: Final = 1e6
-"""Seconds that are longer than any tool may take."""
+FOREVER: Final = 1e6  # seconds that are longer than any tool may take
 
 
 class Untellable:

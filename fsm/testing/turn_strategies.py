@@ -47,8 +47,7 @@ FITTING: Final = ('{"path": "x"}', '{"path": "y", "n": 2}', ' { "path" : "x" } '
 UNFITTING: Final = (
     *("{}", "", '{"n": "many"}', '{"path": 5}', '{"path": "' + "z" * 3000 + '"}', '{"path": "x", "q": {}}'),
 )
-MANY: Final = 40
-"""Tool calls of a reply that went out of hand."""
+MANY: Final = 40  # tool calls of a reply that went out of hand
 LATEST: Final = 30
 LONG: Final = ("a turn of ours", "a turn of another provider", "a turn of ours")
 """What a compactor can shorten comes more often."""

@@ -12,8 +12,7 @@ from typing import Any, Final
 _VISIBLE = re.compile(r"[!-~]")
 """Any printable ASCII sign but the space: what nearly every text begins with."""
 
-_FIRST: Final = 64
-"""How many characters are checked one by one."""
+_FIRST: Final = 64  # how many characters are checked one by one
 
 _EMPTY: Final = frozenset({"Cc", "Cf", "Cs", "Cn"})
 """Unicode's categories of control, format, surrogate and unassigned code points."""
@@ -30,8 +29,7 @@ _RESERVED: Final = (range(0x1F000, 0x1FB00), range(0x20000, 0x2FFFE), range(0x30
 _ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
 _LONG: Final = b"0" * 20
 """As many digits as a number has, or one more, that does not fit into 64 bits."""
-_MOST_DIGITS: Final = 4300
-"""The most digits that Python reads."""
+_MOST_DIGITS: Final = 4300  # the most digits that Python reads
 
 _HALVES: Final = re.compile("[\ud800-\udfff]")
 

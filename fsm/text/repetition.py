@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Final
 
-TAIL = 16_384
-"""How many characters at the end of a text are checked: a model that loops does so there."""
-
-MINIMUM_TEXT = 400
-"""The shortest text, in characters, that is checked line by line."""
-
-MINIMUM_REPEATS = 5
-"""How often a line or a window must occur."""
-
-WINDOW = 60
-"""The length, in characters, of the windows that find loops without line breaks."""
+TAIL = 16_384  # how many characters at the end of a text are checked: a model that loops does so there
+MINIMUM_TEXT = 400  # the shortest text, in characters, that is checked line by line
+MINIMUM_REPEATS = 5  # how often a line or a window must occur
+WINDOW = 60  # the length, in characters, of the windows that find loops without line breaks
 
 _BLOCK: Final = WINDOW // 2
 """Characters of the blocks that a text is cut into; each window holds a whole block."""

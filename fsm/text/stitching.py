@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 
-MINIMUM_ECHO = 6
-"""The shortest text, in code points, whose repeat counts as an echo from a backend that declares none."""
+MINIMUM_ECHO = 6  # the shortest text, in code points, whose repeat counts as an echo from a backend that declares none
 
 MINIMUM_OVERLAP = 12
 """The shortest overlap or restart that is dropped, in code points: about two words. Shorter ones may be chance."""
@@ -18,8 +17,7 @@ MINIMUM_OVERLAP = 12
 LONGEST_SOUGHT = 65_536
 """How far from the end of a text, in code points, a stream looks for an overlap, so that long texts cost no more."""
 
-_HEAD = 64
-"""Characters that show of nearly every text that it is not periodic, before its halves are compared."""
+_HEAD = 64  # characters that show of nearly every text that it is not periodic, before its halves are compared
 
 _VISIBLE = re.compile(r"\S")
 

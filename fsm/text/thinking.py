@@ -21,8 +21,7 @@ TAG_NAMES = ("think", "thinking", "reasoning")
 LONGEST_HELD: Final = 262_144
 """How many code points of a block are held back for its closing tag, if without one the block is text."""
 
-MOST_TAGS: Final = 1_000
-"""How many tags of one reply are read, more than any honest reply has; the rest is text."""
+MOST_TAGS: Final = 1_000  # how many tags of one reply are read, more than any honest reply has; the rest is text
 
 
 def _pattern(slash: str, *names: str) -> re.Pattern[str]:

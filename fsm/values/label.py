@@ -14,11 +14,8 @@ LONGEST: Final = 80
 LONGEST_NOTE: Final = 400
 """Characters of a note or of the name of a backend, which hold words of our own and of the caller's as well."""
 
-LONGEST_QUOTE: Final = 120
-"""Characters of a quotation in an error."""
-
-LONGEST_NAME: Final = 1_000
-"""Characters of a name that are compared, because the time grows with their square."""
+LONGEST_QUOTE: Final = 120  # characters of a quotation in an error
+LONGEST_NAME: Final = 1_000  # characters of a name that are compared, because the time grows with their square
 
 _READ_AT_MOST: Final = 4096  # what is looked at of a text that has to be cut anyway
 _ESCAPES: Final = Pattern(

@@ -9,8 +9,7 @@ from typing import Final
 
 from rungwise.fsm.values.patterns import Pattern
 
-EPOCH_MILLISECONDS: Final = 1e11
-"""Numbers from here on (the year 5138 in seconds) count milliseconds since 1970."""
+EPOCH_MILLISECONDS: Final = 1e11  # numbers from here on (the year 5138 in seconds) count milliseconds since 1970
 
 LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 """Seconds since 1970 behind which no year has four digits."""

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.adapters.durable.batch import LineResult
 
-EVERY: Final = 60.0
-"""Seconds between two lines of progress where stderr is no terminal."""
-
-SLOWEST: Final = 3
-"""How many of the slowest calls the summary names."""
+EVERY: Final = 60.0  # seconds between two lines of progress where stderr is no terminal
+SLOWEST: Final = 3  # how many of the slowest calls the summary names
 
 CONFIG_OPTION: Final = click.option(
     "--config",

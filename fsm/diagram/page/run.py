@@ -26,8 +26,7 @@ _SHOWN = (
 )
 
 MOST_TICKS = 6
-SHORTEST = 1e-9
-"""Seconds below which no clock can tell two times apart, and no number is round."""
+SHORTEST = 1e-9  # seconds below which no clock can tell two times apart, and no number is round
 
 
 @frozen

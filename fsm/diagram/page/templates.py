@@ -75,8 +75,7 @@ def _variables(colours: Colours) -> str:
     return "".join(f"--{name.replace('_', '-')}:{value};" for name, value in colours.named.items())
 
 
-MOST_LINES: Final = 60
-"""The most lines shown of a run, and of each run within it."""
+MOST_LINES: Final = 60  # the most lines shown of a run, and of each run within it
 
 
 def digest_html(digest: Digest) -> str:

@@ -19,8 +19,7 @@ from rungwise.fsm.turn.result import TurnError
 
 PRIVATE = "no secret and no message leaks"
 
-SHORTEST = 12
-"""Texts of fewer characters, and single words, can stand in a journal by chance."""
+SHORTEST = 12  # texts of fewer characters, and single words, can stand in a journal by chance
 
 
 def check_privacy(ended: EndedCall) -> None:

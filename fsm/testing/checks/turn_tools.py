@@ -23,8 +23,7 @@ PRIOR = "an answer beside notes stands for an empty one, until another tool is c
 HANDED = "a turn is handed off with the calls of terminating tools, and with no other"
 
 CUT = " characters left out ..."
-LONGEST_MARK = 80
-"""Characters that say of one result how much of it was left out, at most."""
+LONGEST_MARK = 80  # characters that say of one result how much of it was left out, at most
 
 
 def check_runs(seen: SeenTurn) -> None:

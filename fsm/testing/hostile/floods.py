@@ -23,10 +23,8 @@ from rungwise.fsm.testing.hostile.raw import (
     pick,
 )
 
-FLOOD: Final = 8 * 2**20
-"""Bytes of a flood."""
-OBJECTS: Final = 24 * 2**20
-"""Bytes of one that is to fill memory when it is read."""
+FLOOD: Final = 8 * 2**20  # bytes of a flood
+OBJECTS: Final = 24 * 2**20  # bytes of one that is to fill memory when it is read
 
 INTERIM: Final = (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </a>; rel=preload\r\n\r\n")
 HEADERS: Final = (b"x-a: b\r\n", b"set-cookie: a=b\r\n", b" folded\r\n")
@@ -135,8 +133,7 @@ FLOODS: Final[Mapping[str, Hostility]] = {
     "flood after the end": _after_the_end,
 }
 
-FOR_EVER: Final = 100_000
-"""Drops of a drip: minutes, of which a server plays as much as it is told to."""
+FOR_EVER: Final = 100_000  # drops of a drip: minutes, of which a server plays as much as it is told to
 DELAYS: Final = (0.002, 0.0005, 0.01)
 """Seconds between two drops."""
 

@@ -86,8 +86,7 @@ def _read_response(value: Mapping[str, Any]) -> RawResponse:
     return RawResponse(**{**value, "steps": steps})
 
 
-TEXT: Final = "The kingfishers nest in the steep bank, 🪜 above the river."
-"""What the valid replies say."""
+TEXT: Final = "The kingfishers nest in the steep bank, 🪜 above the river."  # what the valid replies say
 
 DONE: Final = b"data: [DONE]\n\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
