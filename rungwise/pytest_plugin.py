@@ -129,7 +129,6 @@ def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Clie
             ]
             clock = rungwise_clock
             waits = {"clock": clock, "sleep": clock.sleep, "async_sleep": clock.asleep, "jitter": lambda: 0.0}
-            client: Client = stack.enter_context(rungwise.Client(chain, **{**waits, **options}))
-            return client
+            return stack.enter_context(rungwise.Client(chain, **{**waits, **options}))
 
         yield build

@@ -47,7 +47,6 @@ def import_named(value: str, param: click.Parameter | None, ctx: click.Context |
 
 
 MOST_TOKENS: Final = 10**9
-_LONGEST_NAME: Final = 64  # of a schema, as chat completions have it
 _SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?s", re.ASCII)
 TOKENS: Final = click.IntRange(1, MOST_TOKENS)
 BACKENDS: Final = click.IntRange(1, 100)

@@ -7,7 +7,7 @@ import os
 import socket
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.adapters.gateway.proxy import Proxy
     from rungwise.fsm.call.run.result import Result
-
-DRAIN: Final = 30.0
 
 
 @click.command(short_help="Serve chains to the SDKs of any language, in their own protocols.")
@@ -40,7 +38,7 @@ DRAIN: Final = 30.0
 @click.option(
     "--drain",
     type=click.FloatRange(0, 3600),
-    default=DRAIN,
+    default=30.0,
     show_default=True,
     metavar="SECONDS",
     help="How long running calls may go on after SIGTERM.",

@@ -256,7 +256,9 @@ def verify(
     request = CertifiedRequest(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)
     certificate, worst = _certify(policy, request, backends, exhaustive=exhaustive)
     if as_json:
-        put(_as_json(certificate, worst))
+        chains = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
+        more = {"worst_by_fallbacks": chains} if worst else {}
+        put(json.dumps({**certificate.to_json(), **more}, indent=2) + "\n")
     else:
         put(laid_out(certificate.to_markdown() + (by_fallbacks(worst) if worst else "")))
     if scripts is not None and certificate.ok:
@@ -275,12 +277,6 @@ def _without_resends(policy: Policy | TurnPolicy) -> Any:
     if isinstance(policy, TurnPolicy):
         return evolve(policy, call=_without_resends(policy.of_calls))
     return evolve(policy, limits=Limits(**{**policy.limits, "resends": 0}))
-
-
-def _as_json(certificate: Certificate, worst: Mapping[int, tuple[WorstCase, ...]]) -> str:
-    chains = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
-    more = {"worst_by_fallbacks": chains} if worst else {}
-    return json.dumps({**certificate.to_json(), **more}, indent=2) + "\n"
 
 
 def _certify(

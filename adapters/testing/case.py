@@ -195,22 +195,20 @@ class Case(Shrinkable):
     def describe(self) -> Iterator[str]:
         """Describe what the script does not show."""
         request, turn = self.request, self.turn
+        context = f"prior_answer={turn.prior_answer!r}, only_housekeeping={turn.only_housekeeping}"
+        verdict = f"no answer may mention a river; raises above {LONGEST_READ} characters"
         yield f"mode: {self.mode}"
         yield f"messages: {', '.join(map(NEUTRAL.role_of, request.messages))}"
         facts = {
             "tools": len(request.tools),
             "max_tokens": request.max_tokens,
             "input_tokens": request.input_tokens,
-            "turn": f"prior_answer={turn.prior_answer!r}, only_housekeeping={turn.only_housekeeping}"
-            if turn != TurnContext()
-            else None,
+            "turn": context if turn != TurnContext() else None,
             "prefill": self.prefill if self.prefill != "no" else None,
             "contents": self.contents,
             "parameters": dict(request.parameters),
             "returns": None if self.returns is None else json.dumps(self.returns),
-            "verdict": f"no answer may mention a river; raises above {LONGEST_READ} characters"
-            if self.has_verdict
-            else None,
+            "verdict": verdict if self.has_verdict else None,
             "compactor": self.compactor,
             "prices": self.prices if self.prices != PRICES else None,
             "usage": f"as a fair provider counts {self.tokenizer}" if self.is_fair else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -180,10 +181,10 @@ class Fuzzer(Search):
             check_answer(result, self._runner.replies[-1], received[-1], seeds=case.prefill != "no")
         self.coverage.record(ended)
 
-    @property
+    @cached_property
     def certificate(self) -> Certificate:
         """Return the certificate of the policy for an unknown request."""
-        return self._certify(None, None, self.prices, Squeeze())
+        return verify(self.policy, self._runner.chain(prices=(self.prices,) * self.backends))
 
     def _certify(
         self, max_tokens: int | None, input_tokens: int | None, prices: Prices, squeeze: Squeeze
@@ -191,16 +192,11 @@ class Fuzzer(Search):
         """Return the certificate for a request; only its worst cases depend on the request and the squeeze."""
         policy, priced = squeeze.policy(self.policy), squeeze.prices or (prices,) * self.backends
         key = max_tokens, input_tokens, priced, policy
-        if not self._certificates:
-            priced_alike = (self.prices,) * self.backends
-            proved = verify(self.policy, self._runner.chain(prices=priced_alike))
-            self._certificates[None, None, priced_alike, self.policy] = proved
         if key not in self._certificates:
-            proved = next(iter(self._certificates.values()))
             chain = self._runner.chain(prices=priced)
             limits = policy.limits.bounded(policy.table.limits, len(priced), most_keys(chain))
             self._certificates[key] = attrs.evolve(
-                proved,
+                self.certificate,
                 limits=limits,
                 chain=tuple(link.name for link in chain),
                 max_tokens=max_tokens,

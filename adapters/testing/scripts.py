@@ -169,13 +169,11 @@ def _wire(*, hangs: bool, delays: bool) -> Kind:
     return seldom(some).map(lambda fields: fields or {})
 
 
-def scripts(
-    *, items: SearchStrategy[ScriptedReply] | None = None, longest: int = 8, longest_run: int = 5
-) -> SearchStrategy[Script]:
+def scripts(*, items: SearchStrategy[ScriptedReply] | None = None) -> SearchStrategy[Script]:
     """Generate scripts of runs of equal replies, the last one for ever."""
     each = items if items is not None else scripted_replies()
-    run = st.builds(lambda reply, times: [reply] * times, each, st.integers(1, longest_run))
+    run = st.builds(lambda reply, times: [reply] * times, each, st.integers(1, 5))
     capless = st.just([ScriptedReply(status=400, error=error) for error in REJECTED_CAPS])
     mostly = st.integers(0, 19).flatmap(lambda chance: capless if chance == 19 else run)
-    runs = st.lists(mostly, min_size=1, max_size=longest)
+    runs = st.lists(mostly, min_size=1, max_size=8)
     return runs.map(lambda drawn: Script([reply for replies in drawn for reply in replies]))

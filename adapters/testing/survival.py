@@ -198,14 +198,10 @@ class _Calls:
             if number == 1:
                 self.requests, self.played = self.server.requests, self.server.played
                 self.server.play([healthy_response(streams=is_streaming(self.mode), text=HEALTHY_TEXT)])
-            if number < 2 or _ran_out_of_time(made[-1]):
+            last = made[-1].result if made else None
+            if number < 2 or (last is not None and last.outcome in ("over_budget", "failed") and not last.text):
                 made.append(_Measured())
                 yield made[-1]
-
-
-def _ran_out_of_time(made: _Measured) -> bool:
-    """Tell whether a call ran out of time without an answer."""
-    return made.result is not None and made.result.outcome in ("over_budget", "failed") and not made.result.text
 
 
 @contextmanager

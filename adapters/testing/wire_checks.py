@@ -44,7 +44,9 @@ def check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest,
     streams = request.body.get("stream") is True
     if not 200 <= reply.status < 300 or reply.error is not None or reply.error_event is not None:
         raise Dishonest(SENT, "the last reply was an error")
-    if not _came_to_its_end(reply, request, streams):
+    body = render(reply, request.body).body
+    arrived = body[: reply.cut_after]
+    if b'"finish_reason":"' not in arrived or not (streams or arrived == body):
         raise Dishonest(SENT, "the last reply broke off before its end")
     text = reply.final_message if streams and isinstance(reply.final_message, str) else reply.text
     visible, part = _readings(text, result), result.parts[-1] if result.parts else ""
@@ -65,9 +67,3 @@ def _readings(text: str, result: Result) -> list[str]:
     ways = [(more, new) for more in (False, True) for new in (False, True)]
     parted = [part_thinking(text, before, after_block=more, is_new_turn=new) for more, new in ways]
     return [split_thinking(text)[0], *(each.visible for each in parted)]
-
-
-def _came_to_its_end(reply: ScriptedReply, request: ReceivedRequest, streams: bool) -> bool:
-    body = render(reply, request.body).body
-    arrived = body[: reply.cut_after]
-    return b'"finish_reason":"' in arrived and (streams or arrived == body)

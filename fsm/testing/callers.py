@@ -9,13 +9,12 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, PlainLink, Prices
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.limits import BY_CHAIN, LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import DEFAULT_POLICY, DEFAULT_SECONDS, SWITCH_AFTER, Budget, Policy, Reserve, Waits
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.testing.backend import PROMPT, ScriptedLink
+from rungwise.fsm.testing.backend import PROMPT
 from rungwise.fsm.testing.strategies import evenly, seldom
 
 ASKED: Sequence[PlainMessage] = ({"role": "user", "content": PROMPT},)
@@ -117,34 +116,3 @@ def policies(
 
 
 _limits = limits  # the parameter of `policies` has the same name
-
-
-def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[PlainLink]]:
-    """Generate chains of plain links with different capabilities, duplicates, and unusable links."""
-    prices = st.builds(
-        Prices,
-        input=st.sampled_from((1.0, 0.0)),
-        output=st.sampled_from((10.0, 0.0, 1.5)),
-        cache_read=st.sampled_from((None, 0.1)),
-        cache_creation=st.sampled_from((None, 1.25, 20.0)),
-    )
-    link: SearchStrategy[PlainLink] = st.builds(
-        ScriptedLink,
-        name=st.sampled_from(("backend-1", "backend-2", "backend-3")),
-        prefills=st.booleans(),
-        echoes=st.booleans(),
-        problem=seldom(st.just("no key")),
-        keys=st.integers(1, 3),
-        prices=prices if priced else st.one_of(st.none(), prices),
-        lessons=seldom(
-            st.builds(
-                Lessons,
-                dropped=st.frozensets(st.sampled_from(("temperature", "max_tokens", "stream"))),
-                no_prefill=st.booleans(),
-                restore_reasoning=st.booleans(),
-                largest_output=st.sampled_from((None, 256, 8_192)),
-            )
-        ).map(lambda lessons: lessons or NO_LESSONS),
-    )
-    usable = st.lists(link, min_size=1, max_size=longest)
-    return usable.filter(lambda links: any(each.problem is None for each in links))

@@ -121,9 +121,7 @@ class TurnCompactor(Compactor):
         return _TURN_WAYS[self.way](messages, room) if self.way in _TURN_WAYS else _WAYS[self.way](messages)  # type: ignore[arg-type]
 
 
-def turn_compactors(*, ways: Sequence[str] = TURN_COMPACTORS) -> SearchStrategy[TurnCompactor]:
+def turn_compactors() -> SearchStrategy[TurnCompactor]:
     """Generate compactors of turns."""
-    helpful = tuple(way for way in ways if way in _TURN_WAYS) or tuple(ways)
-    return st.builds(
-        TurnCompactor, st.sampled_from(helpful) | st.sampled_from(tuple(ways)), st.sampled_from((0.0, 0.0, 0.0, SLOW))
-    )
+    way = st.sampled_from(tuple(_TURN_WAYS)) | st.sampled_from(TURN_COMPACTORS)
+    return st.builds(TurnCompactor, way, st.sampled_from((0.0, 0.0, 0.0, SLOW)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from threading import Lock
 
 from attrs import define, field, frozen
 
+from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.verified import compressed
+from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.checks.spending import spending
@@ -48,14 +50,14 @@ class Coverage:
 
     def record(self, ended: EndedCall) -> None:
         """Record a call."""
-        path = [Row(step.event, step.source, step.guard, step.target, step.effect) for step in ended.path]
-        certified = {worst.name: worst.value for worst in ended.certificate.worst} if ended.certificate else {}
-        self.record_path(ended.table, path, spending(ended), certified)
+        self.record_path(ended.table, ended.path, spending(ended), ended.certificate)
 
     def record_path(
-        self, table: Table, path: Sequence[Row], spent: Mapping[str, float], certified: Mapping[str, float | None]
+        self, table: Table, steps: Iterable[Step], spent: Mapping[str, float], certificate: Certificate | None
     ) -> None:
         """Record a path through any table, and what it spent, by the names of the worst cases."""
+        path = [Row(step.event, step.source, step.guard, step.target, step.effect) for step in steps]
+        certified = {worst.name: worst.value for worst in certificate.worst} if certificate else {}
         rungs = (table.start, *(row.target for row in path if row.target != table.hub))
         with self._lock:
             self.paths += 1

@@ -1,8 +1,7 @@
-"""Hypothesis strategies for providers: replies, failures, headers, scripts, chunks; all shrink to the simplest."""
+"""Hypothesis strategies for providers: replies, failures, headers, scripts; all shrink to the simplest."""
 
 import json
-from collections.abc import Sequence
-from typing import AnyStr, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -229,13 +228,3 @@ def scripts_of_replies(
     each: SearchStrategy[Scripted] = items if items is not None else first_or_often(replies(), bad)
     runs = st.lists(st.tuples(each, st.integers(1, longest_run)), min_size=1, max_size=longest)
     return runs.map(lambda values: [item for item, times in values for _ in range(times)])
-
-
-@st.composite
-def chunkings(draw: DrawFn, whole: AnyStr, *, most: int = 20) -> list[AnyStr]:
-    """Cut bytes or a text anywhere into pieces, which join to `whole`."""
-    cuts: Sequence[int] = []
-    if len(whole) > 1:
-        cuts = sorted(draw(st.lists(st.integers(1, len(whole) - 1), max_size=most, unique=True)))
-    ends = [*cuts, len(whole)]
-    return [whole[start:end] for start, end in zip([0, *cuts], ends, strict=True)]

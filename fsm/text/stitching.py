@@ -43,9 +43,14 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
         return part
     if not gathered.endswith(stripped):
         stripped = ""
-    declared = _without_declared(gathered, part, stripped) if echoes else None
-    if declared is not None:
-        return declared
+    if echoes:
+        sent = gathered.removesuffix(stripped)
+        if part.startswith(gathered):
+            return part[len(gathered) :]
+        if gathered.startswith(part):  # the echo is cut short
+            return ""
+        if sent and part.startswith(sent):
+            return part[len(sent) :]
     begins = gathered.lstrip()[:MINIMUM_ECHO].rstrip()  # of an echo that lacks the whitespace before it
     if part.startswith(gathered[:MINIMUM_ECHO]) or (gathered[0].isspace() and part.startswith(begins)):
         rest = _without_echo(gathered, gathered.strip(), part)
@@ -55,16 +60,6 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
     if overlap and not _is_unsure(gathered, gathered.strip()):
         return part[overlap:]
     return part.removeprefix(stripped)
-
-
-def _without_declared(gathered: str, part: str, stripped: str) -> str | None:
-    """Return what follows a declared echo, whole or cut short; None if there is none."""
-    if part.startswith(gathered):
-        return part[len(gathered) :]
-    if gathered.startswith(part):
-        return ""
-    sent = gathered.removesuffix(stripped)
-    return part[len(sent) :] if sent and part.startswith(sent) else None
 
 
 def _without_echo(gathered: str, core: str, part: str) -> str | None:

@@ -75,18 +75,11 @@ class TextBefore:
                     waiting[name] = max(0, waiting[name] + (-1 if tag[1] else 1))
         settled = _settled(text)
         self._sought = max(self._sought, len(text) - _LONGEST_TAG)
-        at = _behind_word(text, self._read, settled)
+        # The literals may stop behind any letter: no sign spans that place.
+        at = next((at for at in range(settled, self._read, -1) if text[at - 1].isalnum()), self._read)
         self._literals.read(text[self._read : at])
         self._read = at
         return copy(self._literals), (self._open if settled == len(text) else self._open_if_cut).copy(), text[at:]
-
-
-def _behind_word(text: str, start: int, end: int) -> int:
-    """Return the last place behind a letter, where the literals may stop: no sign spans that place."""
-    for at in range(end, start, -1):
-        if text[at - 1].isalnum():
-            return at
-    return start
 
 
 class ThinkFilter:

@@ -19,9 +19,9 @@ from rungwise.adapters.testing.scripts import scripted_replies
 from rungwise.adapters.wires.endpoint import read_url
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.policy import from_mapping
-from rungwise.fsm.testing.strategies import chunkings
 from rungwise.fsm.values.toml import toml_value
 from rungwise.testing import Script, failures, replies
+from support.drawn import chunkings
 from support.sampling import examples
 from support.spoiling import ODD, deep, is_clear, spoilt
 

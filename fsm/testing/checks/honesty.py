@@ -10,7 +10,6 @@ from rungwise.fsm.call.conversation.reply import Text
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.machine.table import Row
 from rungwise.fsm.testing.checks import delivery, path, privacy, replays, spending, success
 from rungwise.fsm.testing.checks import turn_tools as tools
 from rungwise.fsm.testing.checks import turn_transcript as transcript
@@ -115,6 +114,4 @@ def check_turn(seen: SeenTurn) -> None:
 
 def record_turn(coverage: Coverage, seen: SeenTurn) -> None:
     """Record the path of a turn as covered."""
-    certified = {worst.name: worst.value for worst in seen.certificate.worst} if seen.certificate else {}
-    path = [Row(step.event, step.source, step.guard, step.target, step.effect) for step in seen.steps]
-    coverage.record_path(TURN, path, ends.spending(seen), certified)
+    coverage.record_path(TURN, seen.steps, ends.spending(seen), seen.certificate)

@@ -29,6 +29,7 @@ from rungwise.fsm.checker.branches import Ask, changes, dead_rows, first_row, wa
 from rungwise.fsm.checker.proof import prove_row
 from rungwise.fsm.checker.structure import problems
 from rungwise.fsm.testing import callers
+from support.drawn import chains
 from support.sampling import examples
 from support.tables import redeclaring, replacing, unchecked
 
@@ -623,7 +624,7 @@ def test_every_mutant_dies_or_is_the_same_machine(nth):
 @given(
     testing.scripts_of_replies(),
     testing.policies(),
-    callers.chains(),
+    chains(),
     callers.turns(),
     testing.requests(),
     st.booleans(),

@@ -45,6 +45,7 @@ from rungwise.fsm.testing.checks import spending as spending_checks
 from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.coverage import Coverage
 from rungwise.testing import ScriptedReply
+from support.drawn import chains, chunkings
 from support.sampling import examples
 from support.tables import redeclaring, row_of, tampered, unchecked
 
@@ -326,7 +327,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         coverage.record(EndedCall.of(testing.run(policy, script, chain=chain, request=request, **options)))
 
     some = settings(SILENT, max_examples=150, database=None, phases=[Phase.generate])
-    kinds = (testing.scripts_of_replies(), testing.requests(), callers.turns(), callers.chains(), st.booleans())
+    kinds = (testing.scripts_of_replies(), testing.requests(), callers.turns(), chains(), st.booleans())
     extras = st.tuples(st.none() | st.just(judge_nothing), OPENS)
     for number in range(8):
         seed(number)(some(given(*kinds, st.none() | st.integers(0, 9), extras)(collect)))()
@@ -348,8 +349,8 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
             rungwise.Limits(**{**dict.fromkeys(rungwise.Limits(), 0), "rotations": None, "fallbacks": None}),
         ),
         (testing.scripts_of_replies(), [Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
-        (callers.chains(), [ScriptedLink("backend-1")]),
-        (strategies.chunkings(b"whole"), [b"whole"]),
+        (chains(), [ScriptedLink("backend-1")]),
+        (chunkings(b"whole"), [b"whole"]),
         (callers.turns(), TurnContext()),
         (testing.compactors(), compactors.Compactor()),
     ],
@@ -364,14 +365,14 @@ def test_policies_and_requests_shrink_to_the_defaults() -> None:
     assert simplest(testing.requests()).max_tokens is None
 
 
-@given(st.binary(max_size=60).flatmap(lambda whole: st.tuples(st.just(whole), strategies.chunkings(whole))))
+@given(st.binary(max_size=60).flatmap(lambda whole: st.tuples(st.just(whole), chunkings(whole))))
 def test_the_pieces_of_a_chunking_join_to_the_whole(drawn: tuple[bytes, list[bytes]]) -> None:
     whole, pieces = drawn
     assert b"".join(pieces) == whole
     assert all(pieces) or whole == b""
 
 
-@given(testing.policies(money=True), callers.chains(priced=True))
+@given(testing.policies(money=True), chains(priced=True))
 def test_policies_and_chains_go_together(policy: rungwise.Policy, chain: list[PlainLink]) -> None:
     Call(Request("hi"), policy, chain)
 
@@ -410,7 +411,7 @@ def test_no_script_exceeds_the_certificate(
 @given(
     testing.scripts_of_replies(),
     testing.policies(),
-    callers.chains(),
+    chains(),
     callers.turns(),
     st.tuples(st.booleans(), st.booleans()),
     st.none() | st.integers(0, 9),
@@ -487,7 +488,7 @@ def test_budgets_hold_and_journals_replay_whatever_a_compactor_does(way: str, bu
 @given(
     testing.scripts_of_replies(),
     testing.policies(money=True),
-    callers.chains(priced=True),
+    chains(priced=True),
     testing.requests(),
     st.none() | testing.compactors(),
     st.booleans(),
