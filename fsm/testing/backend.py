@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import Any, Final
@@ -53,13 +54,10 @@ TOKENIZERS: Final = {"prose": _prose, "digits": _digits, "bytes": bytes_of, "CJK
 
 def fitting(text: str, tokenizer: str, most: int) -> str:
     """Return the longest beginning of a text that counts at most so many tokens."""
-    count, low, high = TOKENIZERS[tokenizer], 0, len(text)
+    count = TOKENIZERS[tokenizer]
     if count(text) <= most:
         return text
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if count(text[:middle]) <= most else (low, middle - 1)
-    return text[:low]
+    return text[: bisect_right(range(len(text)), most, key=lambda size: count(text[:size])) - 1]
 
 
 @define(eq=False)

@@ -40,8 +40,6 @@ DENSE = (str(7**3_000), "川蝉は冬も川の岸にいる。" * 60)
 """Texts of which some tokenizers make many tokens."""
 MOST_TOKENS = 5_000
 SHARES = ((0, 0, 0), (1, 0, 0), (3, 1, 4), (0, 4, 2))  # quarters: read from a cache, written to one, reasoning
-LONGEST_SCRIPT = 8
-LONGEST_RUN = 5
 
 REASONS: tuple[Reason, ...] = get_args(Reason)
 PASSING: tuple[Reason, ...] = (
@@ -213,7 +211,7 @@ def plays() -> SearchStrategy[Played]:
 
 
 def scripts_of_replies(
-    *, items: SearchStrategy[Scripted] | None = None, longest: int = LONGEST_SCRIPT, longest_run: int = LONGEST_RUN
+    *, items: SearchStrategy[Scripted] | None = None, longest: int = 8, longest_run: int = 5
 ) -> SearchStrategy[list[Scripted]]:
     """Generate the replies of a provider, request by request; the last one repeats for ever.
 

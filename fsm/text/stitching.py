@@ -6,7 +6,6 @@ does one in a text that repeats itself, such as a table of equal rows. Losing te
 
 from __future__ import annotations
 
-import re
 from array import array
 
 MINIMUM_ECHO = 6  # the shortest text, in code points, whose repeat counts as an echo from a backend that declares none
@@ -18,8 +17,6 @@ LONGEST_SOUGHT = 65_536
 """How far from the end of a text, in code points, a stream looks for an overlap, so that long texts cost no more."""
 
 _HEAD = 64  # characters that show of nearly every text that it is not periodic, before its halves are compared
-
-_VISIBLE = re.compile(r"\S")
 
 _QUICK_TRIES = 16
 """How many places for an overlap are compared one by one; a text with more is read character by character."""
@@ -97,8 +94,7 @@ class SeamFilter:
         # The held text is a slice of `gathered`, so it is not copied; a chunk is compared with what follows it.
         self._at = 0
         self._size = 0
-        visible = _VISIBLE.search(gathered)
-        self._begun = 0 if visible is None else visible.start()
+        self._begun = len(gathered) - len(gathered.lstrip())
 
     def feed(self, text: str) -> str:
         """Return what can be handed out after the next chunk."""

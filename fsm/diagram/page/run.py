@@ -13,12 +13,10 @@ from attrs import asdict, field, frozen
 
 from rungwise.fsm.diagram import Marks, draw
 from rungwise.fsm.diagram.extract import picture_of
-from rungwise.fsm.diagram.page.machine import Setup, machine_data
+from rungwise.fsm.diagram.page.machine import Plain, Setup, machine_data
 from rungwise.fsm.diagram.page.templates import embedded, html, ladders_html, render
 from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, seconds_text
 from rungwise.fsm.journal.path import Path
-
-Plain = dict[str, Any]
 
 _SHOWN = (
     *("event", "source", "target", "at", "attempts", "facts", "backend", "wait", "cap", "stop_raw", "status", "reason"),
