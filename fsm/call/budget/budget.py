@@ -92,15 +92,12 @@ class Spending(Charges):
 
     @property
     def limit(self) -> float | None:
-        """Return the seconds from its beginning after which the call must have ended; None without a limit.
-
-        Every decision about time is made in such seconds: a replay has the same ones.
-        """
+        """Return the seconds after which the call must have ended, the same in a replay; None without a limit."""
         limit, began = self.budget.seconds, self.began or 0.0
         if self.given_deadline is not None:
             remaining = self.given_deadline - began
             limit = remaining if limit is None else min(remaining, limit)
-        if self.share is not None and (shared := self.share.deadline) is not None:
+        if self.share is not None and (shared := self.share.shared.deadline) is not None:
             limit = shared - began if limit is None else min(shared - began, limit)
         return limit
 
@@ -132,14 +129,12 @@ class Spending(Charges):
 
     def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: Reserved) -> int | None:
         """Lower an output cap to what the call's own budget can pay for: below 1 if nothing is left."""
-        budget = self.budget
-        if budget.output_tokens is not None:
-            affordable = self.tokens_left(budget.output_tokens) - reserved.output_tokens
-            cap = affordable if cap is None else min(cap, affordable)
+        caps = [] if cap is None else [cap]
+        if self.budget.output_tokens is not None:
+            caps.append(self.tokens_left(self.budget.output_tokens) - reserved.output_tokens)
         if self.most_money is not None and prices is not None:
-            affordable = self._affordable(self.most_money, input_tokens, prices, reserved.money)
-            cap = affordable if cap is None else min(cap, affordable)
-        return cap
+            caps.append(self._affordable(self.most_money, input_tokens, prices, reserved.money))
+        return min(caps, default=None)
 
     def tokens_left(self, most: int) -> int:
         """Return what is left of a budget of `most` output tokens."""
@@ -164,7 +159,6 @@ class Spending(Charges):
         late = self._late_after(wait)
         if late is not None or cap is None or cap >= 1:
             return late
-        budget = self.budget
-        tokens_left = budget.output_tokens is None or self.tokens_left(budget.output_tokens) > 0
-        what = "money" if tokens_left else "output tokens"
+        most = self.budget.output_tokens
+        what = "money" if most is None or self.tokens_left(most) > 0 else "output tokens"
         return f"the {what} of the budget cannot pay for another attempt{self.note}"

@@ -30,11 +30,7 @@ ENDED_BY_ITSELF: Final = frozenset(
 
 
 def charge_of(evidence: Evidence, sent: Proposal | None) -> Usage:
-    """Return what an attempt counts as against the budgets.
-
-    What a provider bills for a reply that broke off or was left shows in its report alone. Without one, the attempt
-    keeps all that was reserved for it.
-    """
+    """Return what an attempt counts as against the budgets: all that was reserved if it broke off unreported."""
     usage = evidence.usage
     if sent is None or not sent.send.must_cut or not usage.estimated:
         return usage
@@ -78,8 +74,7 @@ class TokenCounter:
         if request.input_tokens is not None and messages[:size] == request.messages:  # a compactor may add to them
             return request.input_tokens + (self.estimate(messages[size:]) if len(messages) > size else 0)
         link = self.context.chain.link
-        own = getattr(link, "parameters", {})  # a backend may send tools or a schema of its own
-        parameters = [request.parameters, own]
+        parameters = [request.parameters, getattr(link, "parameters", {})]  # a backend may send tools of its own
         if json_format_of(link, request, frozenset()) is not None:  # which is counted as the words that it is said in
             parameters = [{name: each[name] for name in each if name != "response_format"} for each in parameters]
         beside = sum(map(self.estimate, (request.tools, *parameters)))
@@ -91,11 +86,10 @@ class TokenCounter:
     def usage_of(
         self, proposal: Proposal, reply: Reply | None, failure: Failure | None = None, *, was_cancelled: bool = False
     ) -> tuple[Usage, bool]:
-        """Return the usage of an attempt, and whether its reply is longer than what was reserved for it.
+        """Return the usage of an attempt, as reported or estimated, and whether its reply is longer than was reserved.
 
-        What the provider did not report is estimated. An attempt that brought nothing but may have been billed counts
-        as if it had used its cap, so that no budget relies on silence. After a cancellation, that holds only under a
-        shared budget.
+        No budget relies on silence: what brought nothing but may have been billed counts as if it had used its cap;
+        after a cancellation only under a shared budget.
         """
         usage = NO_USAGE if reply is None else reply.usage
         context, cap = self.context, proposal.send.max_tokens

@@ -43,9 +43,8 @@ PICTURE_TOKENS = 1_600
 def estimate_tokens(value: Any) -> int:
     """Estimate the input tokens of messages, tools or parameters.
 
-    Each message counts `MESSAGE_TOKENS` beside what it holds. Every picture counts the same. Everything else counts by
-    its bytes, which is far too much for sound and files.
-    Tools, schemas, tool calls and results count by the bytes of their JSON.
+    Each message counts `MESSAGE_TOKENS` beside what it holds, and every picture the same. All else counts by its bytes,
+    tools, calls and results by those of their JSON; for sound and files that is far too much.
     """
     if isinstance(value, str):
         return tokens_in(bytes_of(value))
@@ -126,13 +125,10 @@ def _written(value: Any) -> int:
 
 
 def tokens_compacted(given: int, before: int, after: int) -> int:
-    """Return the tokens of a prompt whose messages were compacted.
+    """Return the tokens of a prompt that was compacted, of which the caller had counted as many as `given`.
 
-    They count as densely as the caller counted them, or by the estimate if that is larger, up to what there was.
-
-    Arguments:
-        given: how many the prompt had, by the caller's count.
-        before, after: the estimates of the whole prompt then and now.
+    It counts as densely as then, or by the estimate if that is larger, up to what there was; `before` and `after` are
+    the estimates of the whole prompt.
     """
     return max(1, min(after, given), -(-given * after // max(1, before)))
 
@@ -143,8 +139,8 @@ def message_tokens(text: str) -> int:
 
 
 def _is_picture(item: Mapping[str, Any]) -> bool:
-    kind = item.get("type")  # in a schema it may be anything
-    if isinstance(kind, str) and kind in PICTURES:
+    kind = item.get("type")
+    if isinstance(kind, str) and kind in PICTURES:  # in a schema it may be anything
         return True
     return not EMBEDDED.isdisjoint(item) and any(map(_is_image, map(item.get, EMBEDDED)))
 
@@ -156,10 +152,10 @@ def _is_image(value: Any) -> bool:
 
 
 def tokens_of(text: str, cap: int | None, usage: Usage = NO_USAGE) -> int:
-    """Return the tokens that a reply's text counts as when it is sent back.
+    """Return the tokens of a reply's text when it is sent back: an estimate, or what its provider reported if more.
 
-    That is the larger of an estimate and of what its provider reported. If that reported nothing, each byte counts as
-    a token: digits, and some scripts, take as many. No text counts more than its cap, unless its words prove more.
+    If that reported nothing, each byte counts as a token: digits, and some scripts, take as many. No text counts more
+    than its cap, unless its words prove more.
     """
     is_reported = usage.output_tokens > 0 and not usage.estimated
     tokens = estimate_tokens(text) if is_reported else bytes_of(text)

@@ -33,8 +33,7 @@ from rungwise.fsm.values.usage import Usage
 class Ledger(Charges):
     """Count what many calls have paid from one shared budget, and what they hold of it, with money in units.
 
-    It is not thread-safe: a `ReservationQueue` guards it. Each method adds before it subtracts, so an interrupted one
-    leaves too much counted, never too little.
+    A `ReservationQueue` guards it. Each method adds before it subtracts, so an interrupted one never counts too little.
     """
 
     budget: Budget
@@ -70,9 +69,7 @@ class Ledger(Charges):
     ) -> int:
         """Return the largest output cap that can be paid for, with what a server may count beside it.
 
-        Arguments:
-            with_held: whether what calls hold counts as spent; otherwise it counts as given back.
-            reserved: the tokens and the money that are out of reach.
+        `reserved` tokens and money are out of reach, as is what calls hold if it is counted `with_held`.
         """
         money = self._most_of_money(input_tokens, prices, with_held=with_held, reserved=reserved[1])
         return min(self.most_tokens(with_held=with_held) - (reserved[0] if self.budget.output_tokens else 0), money)
@@ -192,12 +189,7 @@ class Reservation:
                 ledger.unsent -= 1
 
     def settle(self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None) -> None:
-        """Pay what is charged for an attempt, and give the rest back.
-
-        Arguments:
-            usage, charged: as in `Charges.add`.
-            overran: the cap that it ignored, if it did.
-        """
+        """Pay what is charged for an attempt, and give the rest back; `overran` is a cap that it has ignored."""
         first = self.ledgers[0]
         before = first.charged_tokens, first.charged_money
         for ledger in self.ledgers:
@@ -222,10 +214,9 @@ class Reservation:
 class ReservationQueue:
     """Serve the reservations on one tree of shared budgets, for any number of threads and event loops.
 
-    One lock guards all ledgers, so an amount is held on every level or on none, and locks cannot be taken in a wrong
-    order. Settling never waits for the lock: the garbage collector may end a stream anywhere, even in the middle of the
-    work here; whoever has the lock then does that task. A call that cannot be served waits in turn and holds nothing;
-    nobody overtakes it on a ledger that it waits for.
+    One lock guards all ledgers, so an amount is held on every level or on none. Settling never waits for the lock: the
+    garbage collector may end a stream anywhere, even amid the work here; whoever has the lock then does that task. A
+    call that cannot be served waits in turn and holds nothing; nobody overtakes it on a ledger that it waits for.
     """
 
     __slots__ = ("__weakref__", "_holding", "_lock", "_served", "_tasks", "_waiting")
@@ -249,22 +240,22 @@ class ReservationQueue:
 
     def ask(self, reservation: Reservation) -> None:
         """Reserve what is requested, refuse it, or let it wait in turn."""
-        self._do(partial(self._queue, reservation), waits=True)
+        self.do(partial(self._queue, reservation))
 
     def send(self, reservation: Reservation) -> None:
         """Mark a reserved attempt as gone out."""
-        self._do(reservation.send, waits=True)
+        self.do(reservation.send)
 
     def settle(
         self, reservation: Reservation, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
     ) -> None:
         """Pay what is charged, give the rest back, and serve those that wait; see `Reservation.settle`."""
-        self._do(partial(self._settle, reservation, usage, charged, prices, overran), waits=False)
+        self.do(partial(self._settle, reservation, usage, charged, prices, overran), waits=False)
 
     def withdraw(self, reservation: Reservation) -> None:
         """Give back what has not gone out, or leave the queue."""
         if reservation.state != "idle":
-            self._do(partial(self._withdraw, reservation), waits=False)
+            self.do(partial(self._withdraw, reservation), waits=False)
 
     def abandon(self, reservation: Reservation) -> None:
         """End the reservation of a call that was dropped: what went out is counted as used up."""
@@ -276,11 +267,7 @@ class ReservationQueue:
 
     def catch_up(self) -> None:
         """Finish the tasks that others have left, and wait for the one that runs."""
-        self._do(lambda: None, waits=True)
-
-    def note(self, change: Callable[[], object]) -> None:
-        """Change what ledgers know, while nobody else does."""
-        self._do(change, waits=True)
+        self.do(lambda: None)
 
     def _queue(self, reservation: Reservation) -> None:
         reservation.state = "waiting"
@@ -298,7 +285,7 @@ class ReservationQueue:
         reservation.give_back()
         self._holding.discard(reservation)
 
-    def _do(self, task: Callable[[], object], *, waits: bool) -> None:
+    def do(self, task: Callable[[], object], *, waits: bool = True) -> None:
         """Do a task and serve those that wait; without `waits`, a task may be left to the thread that has the lock."""
         self._tasks.append(task)
         if self._lock._is_owned():  # type: ignore[attr-defined] # the garbage collector runs inside the loop below

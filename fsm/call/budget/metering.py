@@ -100,10 +100,8 @@ def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = 
     """Return the usage of a reply, and whether the reply is longer than its cap.
 
     What the provider reported stands. Otherwise the output is estimated from the text: at least one token for each
-    word, and no more than the cap unless the words prove that it was exceeded. A reply that the cap cut has used it up.
-
-    Arguments:
-        silence: the tokens to count for a reply that broke off before any text or usage came.
+    word, and no more than the cap unless the words prove that it was exceeded. A reply that the cap cut has used it up,
+    and one that broke off before any text or usage came counts as `silence` tokens.
     """
     if usage.output_tokens and not usage.estimated:
         return usage, is_beyond(usage.output_tokens, cap)

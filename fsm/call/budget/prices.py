@@ -68,10 +68,7 @@ NOTHING_PAID: Final = Paid()
 
 @define(eq=False, repr=False, weakref_slot=False)
 class Charges:
-    """Add up what attempts have used, with money in units, and what of it is charged to a budget.
-
-    More is charged than used where a stream broke off and nobody reported what it cost: it keeps all that was reserved.
-    """
+    """Add up what attempts have used, with money in units, and what is charged to a budget, which may be more."""
 
     usage: Usage = field(default=NO_USAGE, init=False)  # as the providers reported it, or as it is estimated
     cost: int | None = field(default=0, init=False)  # None once a backend without prices was paid

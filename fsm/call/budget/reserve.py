@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from attrs import evolve
@@ -21,16 +21,13 @@ from rungwise.fsm.values.money import units_of
 # ceiling is out of its reach: an attempt, some seconds, some output tokens and some money for each backend to come.
 #
 # The reserve is worked out when a backend is entered (`enter`), from what is left then. Each backend to come gets
-# `share` of the whole budget, but never more than an even part of what is left: whoever is asked now counts as one
-# more, so the current backend always keeps its own part. Money grows with the conversation, as the next backend is sent
-# the text that this one brings; so it is worked out anew before each attempt (`count_money`), and never above the share
+# `share` of the whole budget, but never more than an even part of what is left, with one for the current backend. Money
+# grows with the conversation, so it is worked out anew before each attempt (`count_money`), and never above the share
 # that was fixed on entry.
 #
-# Three rules make the reserve work:
-#
-# * The first attempt at a backend ignores the reserve if it could not be paid for otherwise: who comes first is asked
-#   first. Only what follows at that backend stops at the reserve (`shortfall_of_reserve`). The seconds are different:
-#   an attempt that waited for other calls until only the reserve is left would end at once, so it is not sent.
+# * The first attempt at a backend ignores the reserve if it could not be paid for otherwise. Only what follows there
+#   stops at the reserve (`shortfall_of_reserve`). The seconds are different: an attempt that waited for other calls
+#   until only the reserve is left would end at once, so it is not sent.
 # * An attempt that would break into the reserve is not sent. The event `ran_out` then leads to the next backend
 #   (`reserve_left`), and the reserve is worked out anew there, for the backends behind it.
 # * The clocks of an attempt end at `ends_after`, not at the end of the call, so that silence cannot use up the seconds.
@@ -55,8 +52,7 @@ def enter(context: CallContext, cap: int, prompt_tokens: int) -> None:
     policy, spending, count = context.policy, context.spending, len(to_come)
     limit, seconds, ends_after = spending.limit, 0.0, None
     if limit is not None:
-        seconds_left = max(0.0, limit - spending.elapsed)
-        seconds = min(reserved_seconds(policy, limit, count + 1), seconds_left / (count + 1))
+        seconds = min(reserved_seconds(policy, limit, count + 1), max(0.0, limit - spending.elapsed) / (count + 1))
         ends_after = limit - count * seconds
     shared_attempts = max(0, min(count, _shared_attempts_left(context) - 1))
     amounts = _amounts(context, to_come, cap + prompt_tokens) if spending.needs_cap else ()
@@ -105,9 +101,7 @@ def _money(context: CallContext, to_come: Sequence[Link], tokens: int, most: int
 def shortfall_of_reserve(context: CallContext, cap: int | None, wait: float, *, is_first: bool) -> str | None:
     """Name the part of the reserve that one more attempt at the current backend would use, if any.
 
-    Arguments:
-        cap: the output cap in tokens, lowered to what is not reserved.
-        is_first: whether it is the first attempt there, which respects the seconds only.
+    Its output cap is lowered to what is not reserved. The first attempt there respects the seconds only.
     """
     reserved, spending = context.reserved, context.spending
     if not is_first and _attempts_left(context) <= reserved.attempts:
@@ -148,9 +142,8 @@ def can_pay_another(context: CallContext) -> bool:
 
 def _to_come(context: CallContext) -> Sequence[Link]:
     """List the backends to reserve for: those that can still be asked, each with an attempt."""
-    most = min(fallbacks_left(context), _attempts_left(context) - 1)
-    to_come = islice(context.chain.to_come(), max(0, most))
-    return [link for _, link in to_come] if context.policy.reserve.is_on else ()
+    most = max(0, min(fallbacks_left(context), _attempts_left(context) - 1))
+    return [link for _, link in islice(context.chain.to_come(), most)] if context.policy.reserve.is_on else ()
 
 
 def fallbacks_left(context: CallContext) -> int:
@@ -173,7 +166,6 @@ def _even(whole: int, remaining: int, share: float, count: int) -> int:
     return max(0, min(int(whole * share), remaining // (count + 1)))
 
 
-def _tokens(whole: int, remaining: int, share: float, caps: Iterable[int]) -> int:
-    caps = list(caps)
+def _tokens(whole: int, remaining: int, share: float, caps: Sequence[int]) -> int:
     most = _even(whole, remaining, share, len(caps))
     return sum(min(cap, most) for cap in caps)

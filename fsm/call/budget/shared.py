@@ -131,12 +131,10 @@ class SharedBudget:
             input_tokens, prices: of the prompt and the backend, for a budget of money.
         """
         self._queue.catch_up()
-        late = None if now is None else self._late_at(now + wait)
-        return late or self._shortfall(input_tokens, prices)
+        return (None if now is None else self._late_at(now + wait)) or self._shortfall(input_tokens, prices)
 
     def _shortfall(self, input_tokens: int, prices: Prices | None) -> str | None:
-        reasons = (ledger.shortfall(input_tokens, prices) for ledger in self._ledgers)
-        return next((reason for reason in reasons if reason is not None), None)
+        return next(filter(None, (ledger.shortfall(input_tokens, prices) for ledger in self._ledgers)), None)
 
     def share(self) -> Share:
         """Return a share for a new call."""
@@ -170,11 +168,6 @@ class Share:
         weakref.finalize(self, lambda queue, last: queue.abandon(last[0]), self._queue, self._last).atexit = False
 
     @property
-    def deadline(self) -> float | None:
-        """When the call must have ended, on the driver's clock; None without a limit."""
-        return self.shared.deadline
-
-    @property
     def cap(self) -> int | None:
         """The granted output cap in tokens; None if none was requested and none is needed."""
         return self._reservation.cap
@@ -191,7 +184,7 @@ class Share:
 
     def note(self, change: Callable[[], object]) -> None:
         """Change what ledgers know, while nobody else does."""
-        self._queue.note(change)
+        self._queue.do(change)
 
     def late_at(self, at: float) -> str | None:
         """Name the time that would be up at a moment of the driver's clock, if any."""
@@ -200,10 +193,7 @@ class Share:
     def lowered(
         self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: tuple[int, int]
     ) -> int | None:
-        """Lower an output cap to what might be paid for, besides the tokens and money reserved for other backends.
-
-        The result is at least 1, which `shortfall` may refuse, or 0 where only what is reserved is left.
-        """
+        """Lower an output cap to what might be paid for: at least 1, or 0 where only what is `reserved` is left."""
         if cap is None or not self.needs_cap:
             return cap
         ledgers = self._reservation.ledgers
@@ -217,11 +207,10 @@ class Share:
 
     def remaining(self) -> list[tuple[Budget, int, int]]:
         """List the ceilings of each level with the output tokens and the units of money left there."""
-        amounts = []
-        for each in self._reservation.ledgers:
-            money = max(0, (each.most_money or 0) - each.charged_money)
-            amounts.append((each.budget, each.most_tokens(with_held=False), money))
-        return amounts
+        return [
+            (each.budget, each.most_tokens(with_held=False), max(0, (each.most_money or 0) - each.charged_money))
+            for each in self._reservation.ledgers
+        ]
 
     def shortfall(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
         """Name the ceiling that allows no attempt after a wait, if any; see `SharedBudget.shortfall`."""
@@ -234,11 +223,7 @@ class Share:
     def reserve(
         self, cap: int | None, input_tokens: int | None, prices: Prices | None, wake: Callable[[], None] | None = None
     ) -> bool:
-        """Reserve an attempt, or queue for it; tell whether there is nothing to wait for.
-
-        Arguments:
-            wake: called, in any thread, when there is nothing to wait for any more.
-        """
+        """Reserve an attempt, or queue for it and `wake` in time; tell whether there is nothing to wait for."""
         reservation = self._reservation
         if reservation.state == "idle":
             reservation.cap, reservation.input_tokens, reservation.prices = cap, input_tokens or 0, prices

@@ -20,9 +20,8 @@ from rungwise.fsm.machine.declare import Rung
 # Theory
 #
 # A backend that sends nothing may be dead, or may be thinking. Ending the attempt is right only if something better
-# follows: another attempt that the table allows, the time allows, and the budgets allow. Otherwise waiting costs
-# nothing, and whoever waits goes on waiting. So the core does not say "after so many seconds of silence". It says until
-# which moment silence may end the attempt:
+# follows: another attempt that the table, the time and the budgets allow. Otherwise waiting costs nothing. So the core
+# does not say "after so many seconds of silence". It says until which moment silence may end the attempt:
 #
 #   another backend follows    at any moment: the reserve pays for it, and keeps the time for it
 #   only the same backend      until the longest wait before the next attempt, and a first token after it, no longer
@@ -91,18 +90,14 @@ def _latest_silence(
 ) -> Iterable[float | None]:
     """Return the latest moments at which silence may end an attempt: without visible text, and with some."""
     has_next = context.chain.next_usable() is not None
-    rungs = [_rung_after(context, each) for each in facts.of_silence(proposal, has_next_backend=has_next)]
+    found = facts.of_silence(proposal, has_next_backend=has_next)
+    rows = [context.position.would_take(SILENCE, each) for each in found]
+    rungs = [None if row is None else context.policy.table.rung(row.target) for row in rows]  # None if the call ends
     if has_next and any(rungs) and may_fall_back(context):
         return [None if rung is None else math.inf for rung in rungs]
     if any(rungs) and _pays_for_another(context, proposal):
         return [_latest(context, rung, context.spending.limit, first_token) for rung in rungs]
     return None, None
-
-
-def _rung_after(context: CallContext, facts: tuple[str, ...]) -> Rung | None:
-    """Return the rung that silence would lead to; None if the call would end."""
-    row = context.position.would_take(SILENCE, facts)
-    return None if row is None else context.policy.table.rung(row.target)
 
 
 def _latest(context: CallContext, rung: Rung | None, limit: float | None, first_token: float) -> float | None:
@@ -111,8 +106,7 @@ def _latest(context: CallContext, rung: Rung | None, limit: float | None, first_
         return None
     if limit is None:
         return math.inf
-    number = context.position.spent_of(rung.counter) + 1
-    wait = longest_wait(context.policy.waits, rung, number, SILENCE)
+    wait = longest_wait(context.policy.waits, rung, context.position.spent_of(rung.counter) + 1, SILENCE)
     return (context.spending.began or 0.0) + limit - wait - first_token
 
 

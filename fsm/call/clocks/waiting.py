@@ -20,14 +20,8 @@ def backoff(n: int, base: float, cap: float, jitter: float, draw: float) -> floa
         jitter: the largest share of the wait that is added to it; 0.5 adds up to half.
         draw: a random number from 0 to 1, drawn by the caller so that a replay can use the same one.
     """
-    doubled = n - 1 if 1 <= n <= _LARGEST_EXPONENT else min(max(n, 1) - 1, _LARGEST_EXPONENT)
-    delay = min(base * 2.0**doubled, cap)
+    delay = min(base * 2.0 ** min(max(n, 1) - 1, _LARGEST_EXPONENT), cap)
     return delay + draw * jitter * delay
-
-
-def longest_backoff(n: int, base: float, cap: float, jitter: float) -> float:
-    """Return the longest wait that `backoff` can return, in seconds."""
-    return backoff(n, base, cap, jitter, 1.0)
 
 
 _OVERLOADED: Final = Failure("overloaded")
@@ -48,7 +42,7 @@ def longest_wait(waits: Waits, rung: Rung, number: int, event: str) -> float:
     if rung.wait is None:
         return longest
     pairs = {_series(waits, rung, event, failure) for failure in (None, _OVERLOADED)}
-    return max(longest, *(longest_backoff(number, base, cap, waits.jitter) for base, cap in pairs))
+    return max(longest, *(backoff(number, base, cap, waits.jitter, 1.0) for base, cap in pairs))
 
 
 def _series(waits: Waits, rung: Rung, event: str, failure: Failure | None) -> tuple[float, float]:
@@ -62,8 +56,7 @@ def _series(waits: Waits, rung: Rung, event: str, failure: Failure | None) -> tu
 def cap_of(policy: Policy, raises: int, requested: int | None) -> int | None:
     """Return the output cap in tokens before any budget or provider lowers it; None sends none.
 
-    Each continuation and enlargement raises it by the base once more, up to the policy's largest cap, and never below
-    the caller's cap.
+    Each raise adds the base once more, up to the policy's largest cap, and never below the caller's.
     """
     if raises == 0:
         return requested

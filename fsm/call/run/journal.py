@@ -106,16 +106,12 @@ class Setting:
         began = spending.began or 0.0
         if spending.given_deadline is not None:
             self.deadline = spending.given_deadline - began
-        if spending.share is not None and spending.share.deadline is not None:
-            self.within_deadline = spending.share.deadline - began
+        if spending.share is not None and (shared := spending.share.shared.deadline) is not None:
+            self.within_deadline = shared - began
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Setting:
-        """Read a setting back.
-
-        Raises:
-            ConfigurationError: no call can have had this setting.
-        """
+        """Read a setting back, or raise a ConfigurationError if no call can have had it."""
         chain = tuple(_link(link, f"chain[{index}]") for index, link in enumerate(values["chain"]))
         policy, recorded = read_policy(values["policy"], values["counters"])
         if not chain:
@@ -214,13 +210,9 @@ def _link(values: Mapping[str, Any], where: str) -> PlainLink:
 
 
 def read_policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[str, Any]]:
-    """Read a recorded policy, without the limits and hints of your own rungs: a replay passes those in.
+    """Read a recorded policy, without the limits and hints of your own rungs, and return it with its plain values.
 
-    Arguments:
-        values: the policy as plain values, which are returned as well.
-
-    Raises:
-        ConfigurationError: the values are not those of a policy.
+    A ConfigurationError says that they are none of a policy.
     """
     if not isinstance(values, Mapping):
         raise ConfigurationError(f"Policy must be a table of keys, not {short(values)}")

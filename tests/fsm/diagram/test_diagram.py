@@ -7,7 +7,7 @@ from attrs import evolve
 
 from rungwise import CALL, ConfigurationError, Limits
 from rungwise.core import Row
-from rungwise.fsm.call.clocks.waiting import cap_of, longest_backoff
+from rungwise.fsm.call.clocks.waiting import backoff, cap_of
 from rungwise.fsm.call.policy import DEFAULT_POLICY
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render
 from rungwise.fsm.diagram.colours import LIGHT, MARK
@@ -153,7 +153,7 @@ def example() -> list[Row]:
 def test_the_example_of_the_readme_is_what_the_machine_does() -> None:
     assert [row.target for row in example()[1::2]] == ["reask", "prefill", "continuation", "done"]
     waits = DEFAULT_POLICY.waits
-    longest = longest_backoff(1, waits.reask_base, waits.reask_cap, waits.jitter)
+    longest = backoff(1, waits.reask_base, waits.reask_cap, waits.jitter, 1.0)
     assert f"after {waits.reask_base:g} to {longest:g} seconds" in README
     assert f"the cap {cap_of(DEFAULT_POLICY, 1, None)}" in README
     assert DEFAULT_POLICY.limits == Limits(reasks=3, prefills=2, continuations=3), "the example says what is left"
