@@ -15,6 +15,7 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
+from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.fields import brief_repr, explains_arguments, flag, instance, number, one_of, optional, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import did_you_mean, short
@@ -164,7 +165,7 @@ def _switch_after(value: Any) -> Mapping[str, int]:
     for reason, count in value.items():
         if reason not in SWITCH_REASONS:
             raise ConfigurationError(f"Policy.switch_after: {_unknown('reason', reason, SWITCH_REASONS)}")
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LARGEST_LIMIT:
+        if not is_whole(count, 1, LARGEST_LIMIT):
             raise ConfigurationError(
                 f"Policy.switch_after.{reason} must be a whole number of 1 or more, up to {LARGEST_LIMIT} for never, "
                 f"not {short(count)}"
@@ -301,11 +302,10 @@ class Policy:
     def to_mapping(self) -> dict[str, Any]:
         """Return the policy as plain values, without its table."""
         plain = attrs.asdict(self, filter=attrs.filters.exclude("table", "limits"))
-        plain = {"limits": dict(self.limits), **plain}
         plain["hints"]["rungs"] = dict(self.hints.rungs)
         if self.timeouts.first_token is not None:
             plain["timeouts"]["first_token"] = float(self.timeouts.first_token)
-        return {**plain, "switch_after": dict(self.switch_after)}
+        return {"limits": dict(self.limits), **plain, "switch_after": dict(self.switch_after)}
 
 
 def _unknown(what: str, name: object, names: Any) -> str:
@@ -314,14 +314,7 @@ def _unknown(what: str, name: object, names: Any) -> str:
 
 
 def from_toml(kind: type[T], text: str, source: str, **extra: Any) -> T:
-    """Build a policy from TOML.
-
-    Arguments:
-        extra: values that TOML cannot hold: the table of a policy.
-
-    Raises:
-        ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
-    """
+    """Build a policy from TOML, and from the `extra` that it cannot hold; a ConfigurationError names the `source`."""
     try:
         values = {name: each for name, each in read_toml(text).items() if name not in OF_CHAINS}
         return from_mapping(kind, values, OF_CHAINS, **extra)
@@ -330,14 +323,11 @@ def from_toml(kind: type[T], text: str, source: str, **extra: Any) -> T:
 
 
 def from_mapping(kind: type[T], values: Mapping[str, Any], others: Iterable[str] = (), **extra: Any) -> T:
-    """Build a policy or one of its parts from plain values.
+    """Build a policy or one of its parts from plain values, or raise a ConfigurationError.
 
     Arguments:
         others: keys that may stand beside these and are read elsewhere.
         extra: values that TOML cannot hold: the table of a policy.
-
-    Raises:
-        ConfigurationError: a key is unknown, or a value is not of its form.
     """
     if not isinstance(values, Mapping):
         raise ConfigurationError(f"{kind.__name__} must be a table of keys, not {type(values).__name__}")

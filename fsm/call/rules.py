@@ -43,11 +43,7 @@ FORGETS = {"prefills": ("continuation", "fallback", "reask", "nudge", "correct")
 
 
 def check_call_table(table: Table) -> None:
-    """Refuse a table that model calls cannot run on: `check_table`, and the rules of an honest call.
-
-    Raises:
-        TableError: what is wrong, with the row, or the shortest path that shows it.
-    """
+    """Refuse a table that model calls cannot run on with a TableError: by `check_table`, and the rules of a call."""
     check_table(table)
     faults = "".join(f"\n- {fault}" for fault in faults_of(table))
     if faults:
@@ -65,9 +61,8 @@ def faults_of(table: Table) -> Iterator[str]:
     for outcome in table.outcomes:
         if outcome not in CALL.outcomes:
             yield f"no call ends as {outcome!r}{close_to(outcome, CALL.outcomes)}"
-    replies = [event for event in CALL.events if event not in ("sent", *UNSENT)]
     needed = {rung: ["sent", "cancelled", *(UNSENT if rung != "fallback" else ("ran_out",))] for rung in table.rungs}
-    needed[table.hub] = replies
+    needed[table.hub] = [event for event in CALL.events if event not in ("sent", *UNSENT)]
     for state, events in needed.items():
         for event in events:
             if not table.ladder(event, state):

@@ -140,8 +140,7 @@ def repair(changes: Changes, observation: Observation) -> None:
 def without(changes: Changes, parameter: str) -> frozenset[str]:
     """Return the parameters to leave out once this one is.
 
-    The output cap has two names. If one is left out because a backend rejected it in an earlier call, and it now
-    rejects the other, the backend has changed its mind: the first name is tried again.
+    Of the two names of the output cap, one that was rejected only in an earlier call is tried again.
     """
     dropped = changes.dropped | {parameter}
     if dropped >= {*CAP_PARAMETERS}:

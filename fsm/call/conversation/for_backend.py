@@ -59,10 +59,7 @@ def with_json_instruction(
 def longest_json_instruction(
     links: Iterable[Link], hints: Hints, response_format: Mapping[str, Any] | None = None
 ) -> int:
-    """Return the most tokens that the instruction adds to a prompt; any backend may reject the parameter and need it.
-
-    Without a `response_format`, that is what a backend asks for by itself, or anything without a schema.
-    """
+    """Return the most tokens that the instruction adds to a prompt; a backend may reject the parameter and need it."""
     formats = _FORMATS_IN_WORDS if response_format is None else (response_format,)
     requests = [Request("?"), *[Request("?", response_format=one) for one in formats]]
     needed = [json_format_of(link, request, frozenset({FORMAT_PARAMETER})) for link in links for request in requests]
@@ -166,7 +163,7 @@ class ForBackend:
         resolved = request if parameters is request.parameters else evolve(request, parameters=parameters)
         asks_json = shapes.asks_for_json(parameters) if parameters else None
         expects_json = returns is not None or (link.expects_json if asks_json is None else asks_json)
-        cap = request.max_tokens or link.max_tokens
+        cap, prefills_with = request.max_tokens or link.max_tokens, getattr(link, "prefills_with", None)
         without_format = frozenset({FORMAT_PARAMETER})
         return cls(
             backend=chain.index,
@@ -178,7 +175,7 @@ class ForBackend:
             tools=tools,
             max_tokens=cap,
             asks_for_little=cap is not None and cap <= handful,
-            prefills=prefills_for(link, parameters),
+            prefills=link.prefills if prefills_with is None else bool(prefills_with(parameters)),
             expects_json=expects_json,
             has_json_instruction=expects_json and json_format_of(link, resolved, without_format) is not None,
             shapes=shapes,
@@ -226,12 +223,6 @@ def tools_for(request: Request, first: Link, link: Link) -> tuple[Mapping[str, A
     return tuple(filter(shapes_of(link).knows_tool, request.tools))
 
 
-def prefills_for(link: Link, parameters: Mapping[str, Any]) -> bool:
-    """Tell whether a backend continues a trailing assistant turn in a request with these parameters."""
-    prefills_with = getattr(link, "prefills_with", None)
-    return link.prefills if prefills_with is None else bool(prefills_with(parameters))
-
-
 def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
     """Describe in a short sentence each what a backend does not get of a request to the first one."""
     own_losses = getattr(link, "lost", None)  # a backend of your own may have none
@@ -274,17 +265,15 @@ class Proposal:
 
         That is what is no short identifier, and, unless the word is known, what repeats a secret or the prompt.
         """
-        if word is None or (is_identifier(word) and (is_known or not self._echoes(word))):
+        if word is None or (is_identifier(word) and is_known):
             return word
-        return f"({len(word)} characters)"
+        is_private = not is_identifier(word) or self.repeats_secret(word) or _quotes(self.send.messages, word)
+        return f"({len(word)} characters)" if is_private else word
 
     def repeats_secret(self, word: str) -> bool:
         """Tell whether a word is a secret that was sent, or a part of one."""
         is_secret = self.for_backend.is_secret
         return SecretMap(self.for_backend.headers).shows(word) or (is_secret is not None and is_secret(word))
-
-    def _echoes(self, word: str) -> bool:
-        return self.repeats_secret(word) or _quotes(self.send.messages, word)
 
 
 def _quotes(value: Any, word: str) -> bool:

@@ -12,10 +12,7 @@ from rungwise.fsm.values.label import did_you_mean, label, short
 
 
 class CommonOptions(TypedDict, total=False):
-    """The parameters that every wire translates or reports as unsupported, named as in chat completions.
-
-    None is the same as leaving a parameter out.
-    """
+    """The common parameters, named as in chat completions; None is the same as leaving one out."""
 
     temperature: float | None
     top_p: float | None
@@ -120,13 +117,9 @@ def _are_texts(value: Any) -> bool:
 
 
 def with_common(parameters: Any, options: Mapping[str, Any]) -> Any:
-    """Return the parameters of a request with the common ones that were passed as options.
+    """Return the parameters of a request with the common ones that were passed as options, or refuse these.
 
-    Arguments:
-        parameters: those of the request; anything but a mapping is returned as it is, for others to refuse.
-
-    Raises:
-        ConfigurationError: an option is unknown or malformed, or stands in both places.
+    Anything but a mapping is returned as it is, for others to refuse.
     """
     if not options:
         return parameters

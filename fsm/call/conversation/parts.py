@@ -206,11 +206,6 @@ Role = Literal["system", "user", "assistant", "tool"]
 _ROLES = get_args(Role)
 
 
-def _check_role(instance: object, attribute: Any, value: Any) -> None:
-    if value not in _ROLES:
-        raise ConfigurationError("Message.role must be 'system', 'user', 'assistant' or 'tool'")
-
-
 @frozen
 class Message:
     """Hold one message of a conversation in parts: a reply, or a message that a rung or a turn adds.
@@ -226,10 +221,12 @@ class Message:
         ConfigurationError: the role is unknown, or one of the parts is no part.
     """
 
-    role: Role = field(validator=_check_role)
+    role: Role
     parts: tuple[Part, ...] = field(repr=False, converter=as_parts)
 
     def __attrs_post_init__(self) -> None:
+        if self.role not in _ROLES:
+            raise ConfigurationError("Message.role must be 'system', 'user', 'assistant' or 'tool'")
         if self.role != "assistant" and self.tool_calls:
             raise ConfigurationError(f"a message of role {self.role!r} calls no tools")
         for part in self.parts:

@@ -160,11 +160,7 @@ def _stored_part(part: Part) -> dict[str, Any]:
 
 
 def read_stored(message: Any, where: str) -> Any:
-    """Return the message that a stored mapping holds; anything else unchanged.
-
-    Raises:
-        ConfigurationError: it is no message as `stored` writes them.
-    """
+    """Return the message that a mapping by `stored` holds, or raise a ConfigurationError; anything else unchanged."""
     if not isinstance(message, Mapping) or MARK not in message:
         return message
     parts = message.get("parts")

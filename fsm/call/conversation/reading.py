@@ -117,8 +117,7 @@ def _is_error(reply: Reply) -> bool:
 def is_cut(call: ToolCall, reply: Reply, tools: Tools, shapes: Shapes = NEUTRAL) -> bool:
     """Tell whether a tool call ends before its arguments do.
 
-    A call without any arguments is whole if its tool requires none, or if the tools are known and the model ended the
-    reply itself: then its arguments are wrong.
+    One without any is whole if its tool requires none, or wrong if the tools are known and the model ended the reply.
     """
     if call.arguments.strip():
         return is_cut_json(call.arguments)

@@ -19,31 +19,26 @@ from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
 
-# Rules of this file
-#
-# * The caller's messages are never changed. Whatever a rung adds stands behind them.
-# * What a request holds is composed anew for each attempt, from the messages, the answer so far and the changes that
-#   the rungs have made. No composed request is kept, so a rung never has to undo what another one did.
+# The caller's messages are never changed: whatever a rung adds stands behind them. What a request holds is composed
+# anew for each attempt and never kept, so a rung never has to undo what another one did.
 #
 # Theory
 #
 # A model answers the last thing that was said. So each turn must stand where it was said: behind the text that had come
 # before it, and before the text that came after it. There are five kinds of turns; `_added_turns` puts them in place:
 #
-#   corrections   wrong replies, each with what was wrong about it. They come first: whatever led to such a reply is
-#                 answered, and the text before it belongs to it.
-#   hint          a user turn of a rung of your own. If text has come since, the text answers it and follows it;
-#                 otherwise the hint stands last.
-#   nudge         a placeholder for the empty reply, and a user turn that asks to carry on. It was given either before
-#                 any text came or behind some text, and stays there.
+#   corrections   wrong replies, each with what was wrong about it. They come first: the text before such a reply
+#                 belongs to it, and whatever led to it is answered.
+#   hint          a user turn of a rung of your own. Text that has come since answers it; otherwise it stands last.
+#   nudge         a placeholder for the empty reply, and a user turn that asks to carry on. It stays where it was given:
+#                 before any text or behind some.
 #   answer        the text so far (or the blocks of a paused turn) as an assistant turn. A backend that prefills
-#                 continues that turn by itself, unless something follows it. Any other backend is asked to continue by
-#                 a user turn. A paused turn goes back as it is: its provider continues it.
-#   seed          the reasoning so far, as the beginning of the reply. A backend that does not prefill gets it quoted
-#                 in a user turn.
+#                 continues it by itself, unless something follows; any other is asked to by a user turn. A paused turn
+#                 goes back as it is: its provider continues it.
+#   seed          the reasoning so far, as the beginning of the reply, or quoted in a user turn without prefill.
 #
-# If nothing is seeded and an assistant turn comes last, a backend that does not prefill would reject the request; it is
-# asked to continue. That happens to conversations of the caller's own as well.
+# If nothing is seeded and an assistant turn comes last, be it the caller's own, a backend that does not prefill would
+# reject the request; it is asked to continue.
 #
 # What follows decides how the reply is read (`Reading`): whether it repeats the seed or the continued turn, and whether
 # it is a turn of its own or continues text that may end amid code, quotes or a line.

@@ -106,11 +106,7 @@ class Judged:
 
 
 def verdicts_of(verdict: Any) -> tuple[Verdict, ...]:
-    """Return one verdict or several as a tuple.
-
-    Raises:
-        ConfigurationError: one of them is no function of a reply, or of a reply and its value.
-    """
+    """Return one verdict or several as a tuple, or refuse what is no function of a reply, or of it and its value."""
     if verdict is None:
         return ()
     several = tuple(verdict) if isinstance(verdict, Iterable) and not callable(verdict) else (verdict,)

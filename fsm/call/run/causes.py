@@ -54,9 +54,7 @@ def cause_of(
         cause += "; no more tokens were asked for"
     if "throttled" in facts:
         cause += "; the calls of this client have no retry left together"
-    if "overran" in facts:
-        cause += "; the provider took no notice of the output cap"
-    return cause
+    return f"{cause}; the provider took no notice of the output cap" if "overran" in facts else cause
 
 
 def sentence_of(table: Table, row: Row, facts: tuple[str, ...], found: str | None) -> str:

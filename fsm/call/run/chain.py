@@ -24,11 +24,7 @@ class Chain:
 
     @classmethod
     def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:
-        """Check the backends and start with the first.
-
-        Raises:
-            ConfigurationError: there are none, none can be used, or one lacks the prices that a budget needs.
-        """
+        """Start with the first backend; refuse a chain that has no usable one, or lacks prices that a budget needs."""
         if not isinstance(links, (list, tuple)):
             raise ConfigurationError(f"the chain must be a list of backends, not {type(links).__name__}")
         for link in links:

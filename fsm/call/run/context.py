@@ -122,14 +122,13 @@ class CallContext:
         lessons: Sequence[Lessons] | None,
         judge: Judge,
     ) -> CallContext:
-        """Begin with the arguments of a call.
-
-        Raises:
-            ConfigurationError: an argument is not of its form, no backend can be used, or one lacks prices.
-        """
+        """Begin with the arguments of a call, or raise a ConfigurationError as it does."""
         policy = DEFAULT_POLICY if policy is None else policy
         turn = NO_TURN if turn is None else turn
-        _check(request, policy, turn)
+        kinds = (("request", request, Request), ("policy", policy, Policy), ("turn", turn, TurnContext))
+        for name, value, kind in kinds:
+            if not isinstance(value, kind):
+                raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
         if within is not None:
             check_within(within)
         spending = Spending(policy.budget, None if within is None else within.share())
@@ -188,11 +187,3 @@ class CallContext:
         """Return what was remembered of the current backend when the call began."""
         lessons, index = self.journal.setting.lessons, self.chain.index
         return lessons[index] if index < len(lessons) else NO_LESSONS
-
-
-def _check(request: object, policy: object, turn: object) -> None:
-    if isinstance(request, Request) and isinstance(policy, Policy) and isinstance(turn, TurnContext):
-        return
-    for name, value, kind in (("request", request, Request), ("policy", policy, Policy), ("turn", turn, TurnContext)):
-        if not isinstance(value, kind):
-            raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")

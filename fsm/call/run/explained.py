@@ -14,15 +14,7 @@ from rungwise.fsm.machine.table import Table
 
 
 def read_call(text: str | bytes, table: Table = CALL) -> Path:
-    """Read the journal of a call and find the rows that its steps took.
-
-    Arguments:
-        text: a journal as JSON; it is checked in full.
-        table: the machine that the call ran on; a journal does not contain a table of your own, so pass it.
-
-    Raises:
-        ConfigurationError: the text is no journal of this table; the message says where.
-    """
+    """Read the journal of a call, or raise a ConfigurationError; find the rows that its steps took in its table."""
     return read_path(text, table, Journal)
 
 

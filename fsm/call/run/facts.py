@@ -75,8 +75,7 @@ class FactFinder:
     ) -> dict[str, bool]:
         """Count what came back, and return the facts that follow from the policy, the chain and the counts.
 
-        They need no text of the reply, only whether it added any, so that a recorded reply has them under another
-        policy too.
+        They need no text of the reply, so a recorded one has them under another policy too.
         """
         return {
             **self._settled(observation, previous, proposal, adds_text),
@@ -99,8 +98,7 @@ class FactFinder:
     def _is_throttled(self, observation: Observation) -> bool:
         """Tell whether all calls together have used up their retries; one that is asked for is not counted."""
         context, evidence = self.context, observation.evidence
-        is_asked_for = evidence.reason == "rate_limit" and evidence.asked_wait is not None
-        if context.retries is None or is_asked_for:
+        if context.retries is None or (evidence.reason == "rate_limit" and evidence.asked_wait is not None):
             return False
         rows = context.policy.table.ladder(observation.event, context.policy.table.hub)
         return any(row.target in REPEATS for row in rows) and context.retries.is_used_up()
@@ -182,11 +180,7 @@ def _calls_in(observation: Observation) -> list[tuple[str, str]]:
 
 
 def own_facts_of(table: Table, observation: Observation, gathered: str) -> tuple[str, ...]:
-    """Return the names of the facts of the user's own that hold of the whole answer; where no reply came, none does.
-
-    Raises:
-        ConfigurationError: a fact is no bool, or its function raises.
-    """
+    """Return the names of the facts of the user's own that hold of the whole answer; without a reply, none does."""
     reply = observation.reply
     if reply is None:
         return ()

@@ -39,11 +39,7 @@ class Judge:
 
     @classmethod
     def of(cls, request: Request, turn: TurnContext | None, returns: Any, verdict: Any) -> Judge:
-        """Read what the caller wants back.
-
-        Raises:
-            ConfigurationError: `returns` or `verdict` is not of its form, or stands beside a `response_format`.
-        """
+        """Read what the caller wants back, or raise a ConfigurationError."""
         read = None
         if returns is not None:
             from rungwise.fsm.schemas.returns import returns_of  # schemas are for calls that want values
@@ -74,12 +70,9 @@ class Judge:
         return Judged(whole, observation.finding or RIGHT, self.verdicts)
 
     def _tools_of(self, proposal: Proposal) -> Mapping[str, Schema] | None:
-        """Return the checks of the tools that were offered, by name; None if not all are known.
-
-        Where there were none, a call is only wrong if the caller wants a value.
-        """
+        """Return the checks of the tools that were offered, by name; None if not all are known."""
         backend = proposal.for_backend
-        if not backend.tools:
+        if not backend.tools:  # a call is only wrong if the caller wants a value
             return {} if self.returns is not None and "tools" not in backend.request.parameters else None
         offered = backend.shapes.offered(backend.tools)
         return None if offered is None else {name: _schema_of(schema) for name, schema in offered.items()}

@@ -43,7 +43,7 @@ _HOLD_FORMAT: Final = frozenset({"output_config", "outputConfig", "structured_ou
 
 
 def observe(
-    came: Reply | Failure, *, proposal: Proposal, transcript: Transcript, counter: TokenCounter, delivered: str
+    came: Reply | Failure, proposal: Proposal, transcript: Transcript, counter: TokenCounter, delivered: str
 ) -> Observation:
     """Observe what came back for a proposal, of which this much was delivered; the transcript stays as it is."""
     reply = came if isinstance(came, Reply) else _cut_reply(came, delivered)
@@ -80,12 +80,7 @@ def observe(
 def observe_cancel(
     partial: Reply | None, *, proposal: Proposal | None, is_sent: bool, counter: TokenCounter, delivered: str | None
 ) -> Observation:
-    """Observe what had arrived of a reply when the caller ended the call.
-
-    Arguments:
-        proposal: what was sent, or was about to be; `is_sent` tells which.
-        delivered: the visible text of the reply; None if it is still to be read.
-    """
+    """Observe what had arrived of a reply when the caller ended the call; its visible text if it was `delivered`."""
     usage = NO_USAGE if partial is None else partial.usage
     if proposal is not None and is_sent:
         usage, _ = counter.usage_of(proposal, partial, was_cancelled=True)
@@ -183,11 +178,7 @@ def _broke_off_at_cap(reply: Reply) -> bool:
 
 
 def was_cut(reply: Reply, cap: int | None) -> bool:
-    """Tell whether the output cap cut a reply, even where the finish reason hides it.
-
-    Servers report `tool_calls`, a word of their own or nothing at all for a reply that the cap has cut; then the number
-    of output tokens tells.
-    """
+    """Tell whether the output cap cut a reply; where servers hide that, the number of output tokens tells."""
     if reply.stop_reason == "length":
         return True
     hides = reply.stop_reason in (None, "unknown", "tool_calls")

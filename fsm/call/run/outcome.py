@@ -50,9 +50,7 @@ class Outcome:
     ) -> None:
         """Settle the call and record the last step, even if an observer is interrupted.
 
-        Arguments:
-            observation: what the row was taken for, if something came back.
-            proposal, shortfall: otherwise, what could not be afforded, and why.
+        Either something was observed, or a proposal could not be afforded because of a shortfall.
         """
         context, chain = self.context, self.context.chain
         cause = shortfall

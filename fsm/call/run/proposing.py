@@ -109,13 +109,11 @@ class Proposer:
 
     def arrives(self) -> bool:
         """Tell whether it is the first attempt at a backend, or with a key."""
-        state = self.context.position.state
-        return state in (self.context.policy.table.start, "fallback", ROTATE.name)
+        return self.is_first() or self.context.position.state == ROTATE.name
 
     def _cap(self, asked: int | None, prompt_tokens: int) -> int | None:
         """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be paid for of it."""
-        is_first = self.is_first()
-        context, transcript = self.context, self.context.transcript
+        context, transcript, is_first = self.context, self.context.transcript, self.is_first()
         wanted = context.position.cap(context.policy, asked)
         share = context.spending.share
         if share is not None and wanted is None and share.needs_cap:
@@ -134,10 +132,7 @@ class Proposer:
         return None if transcript.changes.dropped and transcript.changes.dropped.issuperset(CAP_PARAMETERS) else cap
 
     def _paid(self, wanted: int | None, prompt_tokens: int, *, is_first: bool) -> int | None:
-        """Return what the budgets can pay for of an output cap, besides what is kept for the backends to come.
-
-        The first attempt at a backend may use that as well: who comes first is asked first.
-        """
+        """Return what the budgets can pay for of an output cap; only a first attempt uses the reserve."""
         context, share = self.context, self.context.spending.share
         spending, prices = context.spending, context.chain.link.prices
         cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)

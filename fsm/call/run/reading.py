@@ -23,19 +23,11 @@ class ReplyReader:
         self.last: tuple[Reply | Failure, Observation] | None = None  # what came back last, until the call has taken it
 
     def read(self, reply: Reply | Failure, sender: Sender) -> Observation:
-        """Observe what came back of what is in flight, once; an answer is checked.
-
-        Raises:
-            IllegalEvent: nothing is in flight.
-            ConfigurationError: it is neither a reply nor a failure.
-        """
+        """Observe what came back of what is in flight, once; an answer is checked. It raises as `Call.receive` does."""
         if not isinstance(reply, (Reply, Failure)):
             raise ConfigurationError(f"reply must be a Reply or a Failure, not {type(reply).__name__}")
         proposal, transcript = sender.ensure_sent(), self._context.transcript
         if self.last is None or self.last[0] is not reply:
-            delivered = self._delivery.close()
-            observation = observe(
-                reply, proposal=proposal, transcript=transcript, counter=self._counter, delivered=delivered
-            )
+            observation = observe(reply, proposal, transcript, self._counter, self._delivery.close())
             self.last = reply, self._context.judge.checked(observation, proposal, transcript.answer.gathered)
         return self.last[1]

@@ -93,13 +93,7 @@ class Recorder:
         note: str | None = None,
         link: Link | None = None,
     ) -> None:
-        """Record that a row was taken.
-
-        Arguments:
-            proposal: what was sent, or could not be afforded.
-            wait: how long the rung waits that the row leads to.
-            link: the backend that it is about, if not the current one.
-        """
+        """Record that a row was taken: what was proposed for it, and the backend if it is not the current one."""
         context, position, journal = self.context, self.context.position, self.context.journal
         journal.record(
             RecordedStep(

@@ -158,11 +158,8 @@ class Sender:
 
     def _facts_of_leaving(self) -> tuple[str, ...]:
         answer = self.context.transcript.answer
-        facts = {
-            "has_text": not is_blank(answer.gathered or answer.spare),
-            "has_next_backend": self.context.chain.next_usable() is not None,
-        }
-        return tuple(name for name, holds in facts.items() if holds)
+        has_text = () if is_blank(answer.gathered or answer.spare) else ("has_text",)
+        return has_text if self.context.chain.next_usable() is None else (*has_text, "has_next_backend")
 
     def compacted(self) -> Send | None:
         """Return what goes out of a conversation that was shortened; None if nothing can be afforded."""
