@@ -1,8 +1,7 @@
 """What an event can lead to: every way through its rows, with the facts and counters that it needs.
 
-Guards and effects are read from their declarations. A guard asks questions: does this fact hold, is a unit of this
-counter left? A body runs once for each way to answer its questions, in the order in which it asks them, so that one
-list covers all limits at once.
+A guard asks questions: does this fact hold, is a unit of this counter left? A body runs once for each way to answer its
+questions, in the order in which it asks them, so that one list covers all limits at once.
 """
 
 from __future__ import annotations
@@ -41,12 +40,10 @@ def ways(body: Callable[[Ask], T]) -> Iterator[tuple[dict[str, bool], T]]:
 
 def holds(table: Table, guard: Guard, ask: Ask) -> bool:
     """Tell whether a guard holds: the facts that must, those that must not, and then the counter."""
-    for name in guard.holds:
-        if not is_fact(table, name, ask):
-            return False
-    for name in guard.lacks:
-        if is_fact(table, name, ask):
-            return False
+    if not all(is_fact(table, name, ask) for name in guard.holds):
+        return False
+    if any(is_fact(table, name, ask) for name in guard.lacks):
+        return False
     return guard.counter is None or ask(guard.counter)
 
 
@@ -62,10 +59,7 @@ def is_fact(table: Table, name: str, ask: Ask) -> bool:
 
 def first_row(table: Table, rows: Iterable[Row], ask: Ask) -> Row | None:
     """Return the first row whose guard holds."""
-    for row in rows:
-        if holds(table, table.guard(row.guard), ask):
-            return row
-    return None
+    return next((row for row in rows if holds(table, table.guard(row.guard), ask)), None)
 
 
 def changes(table: Table, row: Row, ask: Ask) -> tuple[str | None, tuple[str, ...]]:

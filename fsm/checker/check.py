@@ -16,12 +16,9 @@ from rungwise.fsm.machine.table import Table, is_shipped
 
 
 def check_table(table: Table) -> None:
-    """Refuse a table that cannot be proved; a table that passed is not checked again.
+    """Refuse a table that cannot be proved, with a TableError that shows the shortest path to a fault.
 
-    Shipped tables are not walked over: the test suite does that with every limit vector of 0s and 1s.
-
-    Raises:
-        TableError: what is wrong, with the row, or the shortest path that shows it.
+    One that passed is not checked again. Shipped tables are walked over by the tests, with all limits of 0s and 1s.
     """
     if table.own_facts:  # how they are found makes no difference to what is proved of any combination of them
         facts = tuple(evolve(fact, of=None) for fact in table.facts)

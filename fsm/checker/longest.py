@@ -2,16 +2,16 @@
 
 Each attempt has a weight that depends on its rung and on some counters. Counters that change the weight of other
 attempts, or whose moves refill something, are *tracked*: a state is their values. All others are *leaves*. A leaf can
-be spent at any time, so nothing is lost by spending it as late as possible: just before a move that refills it, or at
-the end. If a move would make a leaf lighter without refilling it, the leaf is tracked as well; if its units are alike,
-only whether it was spent, since all its units are best spent in one place. A move through a rung that sends nothing
-takes a unit of two counters for one attempt; if both have weight, both are tracked.
+be spent at any time, so it is spent as late as possible: just before a move that refills it, or at the end. If a move
+would make a leaf lighter without refilling it, the leaf is tracked as well; if its units are alike, only whether it was
+spent, since all of them are best spent in one place. A move through a rung that sends nothing takes a unit of two
+counters for one attempt; if both have weight, both are tracked.
 
 What remains is dynamic programming (Bellman 1957) over the tracked states, the most spent first; the value of a state
 is a list by number of attempts (`fsm/checker/best_values.py`).
 
-That a leaf can be spent at any time is not taken for granted. The path is then played to a call
-(`fsm/certificate/enactment.py`); a weight that the call does not reach is an upper bound, and is marked as one.
+The path is then played to a call (`fsm/certificate/enactment.py`); a weight that the call does not reach is an upper
+bound, and is marked as one.
 """
 
 from __future__ import annotations
@@ -227,9 +227,8 @@ class _Search:
 
     def kept_in(self, state: State) -> int:
         """Return how many attempts are reserved in a state."""
-        if self.kept is None:
-            return 0
-        return min(self.limits[self.kept] - state[self.place[self.kept]], len(self.nothing) - 1)
+        left = 0 if self.kept is None else self.limits[self.kept] - state[self.place[self.kept]]
+        return min(left, len(self.nothing) - 1)
 
     def chain(self, leaf: str, state: State) -> Units:
         """Return what the units of a leaf add, in order, each in the heaviest rung that takes it."""

@@ -255,10 +255,9 @@ def _counters(table: Table, rows: tuple[Row, ...]) -> set[int]:
 
 
 class Combinations:
-    """Find the combinations of facts that an event must be fired with.
+    """Find the combinations of facts that an event must be fired with; they are cached by the counters that are left.
 
-    It tries both answers for every fact that the rows read. If both lead to the same result in every respect, one of
-    them is enough. The combinations are cached by the counters that have a unit left.
+    If both answers for a fact lead to the same result in every respect, one of them is enough.
     """
 
     def __init__(self, table: Table, rows: tuple[Row, ...]) -> None:

@@ -99,10 +99,8 @@ def able_to_reach(edges: Sequence[Collection[int]], goals: Iterable[int]) -> set
 
 
 def first_cycle(edges: Sequence[Collection[int]]) -> list[int]:
-    """Return a shortest cycle through the lowest node that is on any, that node first and last; empty if there is none.
-
-    What leads nowhere is taken away until nothing or a cycle is left (Kahn 1962).
-    """
+    """Return a shortest cycle through the lowest node that is on any, that node first and last; empty if none is."""
+    # What leads nowhere is taken away until nothing or a cycle is left (Kahn 1962).
     sources, ahead = _sources(edges), [len(targets) for targets in edges]
     todo = [node for node, count in enumerate(ahead) if count == 0]
     while todo:

@@ -16,14 +16,9 @@ ONE_PROBE = "one probe at a time"
 
 
 def verify_health(rules: Health | None = None, table: Table = HEALTH) -> tuple[Property, ...]:
-    """Check the table of health, walk over all of its configurations, and return what holds.
-
-    Raises:
-        TableError: the table is malformed, or a row takes a unit that its guard has not found.
-    """
+    """Check the table of health, walk over all of its configurations, and return what holds."""
     check_table(table)
-    limits = (rules or Health()).limits
-    walked = walk(table, limits)
+    walked = walk(table, (rules or Health()).limits)
     return (*walked.properties, _property(DUE, _never_due(walked)), _property(ONE_PROBE, _twice_probed(table)))
 
 

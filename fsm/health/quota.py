@@ -94,11 +94,7 @@ class QuotaMeter:
     queue: dict[str, float] = Factory(dict)  # those that wait for another to end, in turn, each with when it has left
 
     def take(self, quota: Quota, claim: Claim, now: float) -> tuple[float, bool]:
-        """Let an attempt through, if it need not wait for too long.
-
-        Returns:
-            The seconds to wait, and whether it may go out then; otherwise it may ask again then.
-        """
+        """Return the seconds to wait, and whether an attempt may go out then; otherwise it may ask again then."""
         self.leases = {attempt: until for attempt, until in self.leases.items() if until > now}
         self.queue = {attempt: until for attempt, until in self.queue.items() if until > now}
         if claim.attempt in self.leases:

@@ -33,16 +33,13 @@ def build_table(
     unsent: Mapping[str, Sequence[Step]] | None = None,
     never_in: Mapping[str, str] | None = None,
 ) -> Table:
-    """Build a table.
+    """Build a table; see `Table` for what it shares with one.
 
     Arguments:
         start: the first state, from which something is sent; it may be a rung.
-        hub: the state in which something is in flight.
-        answers, lesser: the outcomes that are an answer, and those that are less than a whole one.
         rungs: in the order in which they are shown.
         ladders: for each event at the hub, what is tried, in order; the last entry has no condition.
         facts: the facts that the ladders look at, besides those of the rungs themselves.
-        events: the events, each with its sentence.
         everywhere: events that end the machine in any state, each with its outcome.
         unsent: the ladders of events that come in a rung, before it sends; none leads back to the same rung.
         never_in: for some of these events, the one rung in which they do not come.

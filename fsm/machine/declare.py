@@ -258,11 +258,7 @@ class Ending:
 
 
 def ranks_of(rungs: Iterable[Rung]) -> tuple[tuple[str, ...], ...]:
-    """Rank the counters of some rungs: each that refills others by itself, above all that it refills; then the rest.
-
-    Raises:
-        TableError: counters refill each other in a circle.
-    """
+    """Rank the counters of some rungs: each that refills others by itself, above all that it refills; then the rest."""
     refills: dict[str, set[str]] = {}
     for rung in rungs:
         refills.setdefault(rung.counter, set()).update(rung.refills)
@@ -280,11 +276,7 @@ def ranks_of(rungs: Iterable[Rung]) -> tuple[tuple[str, ...], ...]:
 
 
 def joined(known: Iterable[Any], new: Iterable[Any]) -> tuple[Any, ...]:
-    """Return what is declared with more of its kind, each once.
-
-    Raises:
-        TableError: something else is declared under that name.
-    """
+    """Return what is declared with more of its kind, each once; a TableError if a name is declared otherwise."""
     found = {each.name: each for each in known}
     for each in new:
         if found.setdefault(each.name, each) != each:

@@ -143,10 +143,7 @@ def _count_attempt(run: Any) -> None:
 
 @define(eq=False)
 class Run:
-    """Be the model of one run, and check each of its steps.
-
-    The proof is about the rows. The check is about the machine that runs.
-    """
+    """Be the model of one run, and check each of its steps: the proof is about the rows, not about the machine."""
 
     table: Table = field(repr=False)
     limits: tuple[int, ...]  # in the order of `table.counters`
@@ -182,10 +179,7 @@ class Run:
         return event in self.table.guarded_events
 
     def fire(self, event: str, facts: Iterable[str] = ()) -> Row:
-        """Fire an event and return the row that was taken.
-
-        Arguments:
-            facts: the names of the facts that hold; all others do not.
+        """Fire an event with the facts that hold, by name, and return the row that was taken.
 
         Raises:
             IllegalEvent: the state does not take the event, or no guard holds. The run is unchanged.
@@ -194,22 +188,17 @@ class Run:
         spent_before, facts_before = self.spent.copy(), self.facts
         if self.is_guarded(event):
             self.facts = self._fact_bits.mask(facts)
-        if not self._trigger(event):
+        try:
+            is_taken = event in self.machine.events and self.machine.events[event].trigger(self, self)
+        except MachineError:
+            is_taken = False
+        if not is_taken:
             self.facts = facts_before
             raise IllegalEvent(f"event {event!r} does not belong to state {self.state!r}")
         assert self.row is not None
         if self.row.target not in self.table.outcomes:  # a run that went wrong may still end
             self._check(self.row, spent_before)
         return self.row
-
-    def _trigger(self, event: str) -> bool:
-        """Fire an event on the machine and tell whether it took a row."""
-        if event not in self.machine.events:
-            return False
-        try:
-            return self.machine.events[event].trigger(self, self)
-        except MachineError:
-            return False
 
     def would_take(self, event: str, facts: Iterable[str]) -> Row | None:
         """Return the row that an event would take at the hub if these facts held. The run is unchanged."""
