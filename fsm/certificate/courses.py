@@ -80,8 +80,8 @@ class Course:
     @property
     def is_one_path(self) -> bool:
         """Tell whether both calls take the same path."""
-        paths = [[name for name, _ in each.rungs] for each in (self.least, self.most)]
-        return paths[0] == paths[1] and self.least.outcome == self.most.outcome
+        least, most = (([name for name, _ in each.rungs], each.outcome) for each in (self.least, self.most))
+        return least == most
 
     @property
     def outcomes(self) -> tuple[str, ...]:
@@ -253,4 +253,4 @@ def _comes_back(call: Call, trouble: Trouble, number: int, now: float) -> tuple[
         if ends <= latest and (clocks.ends_by is None or ends <= clocks.ends_by):
             return ends, came
     ends_at = [*([] if total is None else [now + total]), *([] if clocks.ends_by is None else [clocks.ends_by])]
-    return (min(ends_at) if ends_at else now), Failure("timeout")
+    return min(ends_at, default=now), Failure("timeout")

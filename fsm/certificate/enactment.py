@@ -258,7 +258,9 @@ class Play:
         own = longest_wait(evolve(waits, longest_asked=0.0), rung, spent, row.event)
         if not self.fills:
             return waits.longest_asked if waits.longest_asked > own else None
-        least, remaining = self.remaining_time(call)
+        ends_by, least, remaining = call.clocks().ends_by, 0.0, math.inf
+        if ends_by is not None:
+            least, remaining = JUST_BEFORE * (ends_by - self.began), ends_by - (self.began + call.spending.elapsed)
         requested = min(waits.longest_asked, remaining - least)
         return requested if requested > least and (requested > own or own >= remaining) else None
 
@@ -266,13 +268,6 @@ class Play:
         """Tell whether no time remains for another wait."""
         limit = call.spending.limit
         return self.fills and limit is not None and call.spending.elapsed + send.wait >= limit * (1 - 2 * JUST_BEFORE)
-
-    def remaining_time(self, call: Call) -> tuple[float, float]:
-        """Return the least time that differs from none, and the time for a wait, in seconds."""
-        ends_by = call.clocks().ends_by
-        if ends_by is None:
-            return 0.0, math.inf
-        return JUST_BEFORE * (ends_by - self.began), ends_by - (self.began + call.spending.elapsed)
 
 
 _FAILURES: Mapping[str, Reason] = {

@@ -12,7 +12,6 @@ from itertools import pairwise, product
 
 from attrs import define, evolve, field
 
-from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
@@ -82,18 +81,15 @@ class _TurnPlay:
         while action is not None:
             match action:
                 case MakeCall(call):
-                    self.make(call)
+                    self.play.began = self.now
+                    self.play.run(call, self.moves, self.last())
+                    self.now += call.spending.elapsed
                     action = turn.called(call.result, self.now)
                 case RunTools():
                     action = turn.tools_ran(self.outcomes(action), self.now)
                 case Compact():  # never without a compactor
                     action = turn.compacted(action.messages, self.now)
         return self.enacted(turn)
-
-    def make(self, call: Call) -> None:
-        self.play.began = self.now
-        self.play.run(call, self.moves, self.last())
-        self.now += call.spending.elapsed
 
     def last(self) -> Reply:
         """Return the reply that ends a call; all tool calls differ."""

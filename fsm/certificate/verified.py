@@ -20,27 +20,16 @@ NEVER_ALL = "waits come as close to the budget of seconds as you like, and never
 
 @frozen
 class WorstCase:
-    """Hold the most that a call or a turn can spend of one thing.
-
-    Arguments:
-        value: the most that can be spent; None if it is unbounded or unknown.
-        ladder: what the ladder could spend without any budget; None if it is unbounded, unknown or too hard to find.
-        ended_by: what ends the worst path: `ladder`, or the field of the budget.
-        enacted: the costliest path that was found, as a real call took it.
-        note: what is counted and what is not.
-        within: the most that can be spent in 1 attempt, in 2, and so on up to the budget; empty if unknown. Money
-            is in units here.
-        is_certain: whether nothing that the value rests on is estimated; otherwise it is never exact.
-    """
+    """Hold the most that a call or a turn can spend of one thing."""
 
     name: str
-    value: Number | None
-    ladder: Number | None
-    ended_by: str
-    enacted: Enacted
-    note: str
-    within: tuple[Number, ...] = field(default=(), repr=False)
-    is_certain: bool = True
+    value: Number | None  # the most that can be spent; None if it is unbounded or unknown
+    ladder: Number | None  # that without any budget; None if it is unbounded, unknown or too hard to find
+    ended_by: str  # what ends the worst path: `ladder`, or the field of the budget
+    enacted: Enacted  # the costliest path that was found, as a real call took it
+    note: str  # what is counted and what is not
+    within: tuple[Number, ...] = field(default=(), repr=False)  # in 1 attempt, in 2, ...; empty if unknown; in units
+    is_certain: bool = True  # whether nothing that the value rests on is estimated; otherwise it is never exact
 
     @property
     def attained(self) -> Number | None:

@@ -224,10 +224,9 @@ def _is_small(limits: Mapping[str, int]) -> bool:
 
 
 def _reached(policy: Policy) -> Property:
-    """Check that no failure ends a call while a usable backend follows and a fallback is left.
+    """Check row by row that no failure ends a call while a usable backend follows and a fallback is left.
 
-    It holds row by row, for all limits at once. A table of your own may do without: the certificate then says so, and
-    still holds.
+    A table of your own may do without: the certificate then says so, and still holds.
     """
     table = policy.table
     early = list(dict.fromkeys(_early_ends(table)))
@@ -257,9 +256,8 @@ def _early_ends(table: Table) -> Iterator[str]:
 def _unasked(table: Table) -> Property:
     missing = [rung for rung in table.rungs if rung != "fallback" and not table.ladder("found_open", rung)]
     detail = "any backend may be passed over when a call arrives there; then its attempts go to the next"
-    if missing:
-        detail = f"found_open is not counted in {', '.join(missing)}"
-    return Property(UNASKED, not missing, detail, is_required=False)
+    wrong = f"found_open is not counted in {', '.join(missing)}"
+    return Property(UNASKED, not missing, wrong if missing else detail, is_required=False)
 
 
 def _crashes(table: Table) -> Property:

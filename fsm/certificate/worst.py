@@ -104,18 +104,14 @@ class _CallSearch:
         kind: Callable[[Branch], str] | None = None,
         beyond: Number = 0,
     ) -> WorstCase:
-        """Search with the budget of attempts and without it, apply one more field of the budget, and play the path.
-
-        A call may exceed that field by `beyond`.
-        """
+        """Search with the budget of attempts and without it, apply a field of it, exceeded by `beyond`, and play."""
         attempts, table = self.policy.budget.attempts, self.table
         moves = self.moves if kind is None else _moves(table, self.limits, kind)
 
         def search(most: int | None, moves: Sequence[Move] = moves, **more: Any) -> Longest:
             return longest(moves, table.start, self.limits, table.ranks, weight, most, **more)
 
-        # A backend that cannot be paid for is passed over, as is one for which it is too late when the calls that share
-        # a budget have settled. Then the attempts go to those behind it.
+        # A backend that cannot be paid for is passed over, as is one for which it is too late.
         skipping: dict[str, Any] = {"openings": openings_of(table, self.limits), "passed": self.passed}
         alone: Number | None = None
         try:
@@ -140,9 +136,8 @@ class _CallSearch:
         case = WorstCase(name, value, alone, ended_by, enacted, note, within)
         if case.attained is None or case.is_exact or self.passed is None or name == "money":  # which takes long
             return case
-        # All backends may have to be paid for; and the value ignores that an attempt is reserved for each backend to
-        # come, and that a call may leave early. Without a deadline or a reserve nobody is late, so no rung is spent on
-        # the way to the next backend.
+        # The value ignores that an attempt is reserved for each backend to come, and that calls leave early. Without
+        # a deadline or a reserve nobody is late, so no rung is spent on the way to the next backend.
         has_detours = self.policy.budget.seconds is not None and self.policy.reserve.is_on
         waiting = [move for move in moves if has_detours or move.via is None]
         with suppress(TooLarge):

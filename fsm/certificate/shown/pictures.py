@@ -54,10 +54,7 @@ CHAINS = (1, 2, 3)
 
 
 def write_all(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list[str]:
-    """Write the pictures and certificates of a call and of a turn, and refresh the blocks of the README beside them.
-
-    A policy of calls goes into a default turn. Return the names of the files that changed.
-    """
+    """Write the pictures, certificates and README blocks of a call and of its turn; list the files that changed."""
     directory.mkdir(parents=True, exist_ok=True)
     changed = dict(_drifted(directory, policy))
     for name, text in changed.items():

@@ -226,8 +226,7 @@ def _number(value: float) -> str:
 
 def fields_of(policy: Policy | TurnPolicy) -> dict[str, Any]:
     """Return the fields of a policy by their names in a file, without the table and without the policy of calls."""
-    values = attrs.asdict(policy, filter=attrs.filters.exclude("table", "call"))
-    return dict(_flat("", values))
+    return dict(_flat("", attrs.asdict(policy, filter=attrs.filters.exclude("table", "call"))))
 
 
 def _flat(prefix: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
