@@ -60,11 +60,6 @@ def tokens_text(usage: Usage) -> str:
     return f"{about}{count_text(usage.input_tokens)} in, {count_text(usage.output_tokens)} out"
 
 
-def tokens_named(usage: Usage) -> str:
-    """Write tokens in and out with the word `tokens`."""
-    return tokens_text(usage).replace(" in,", f" token{'' if usage.input_tokens == 1 else 's'} in,")
-
-
 def ordinal(number: int) -> str:
     """Write an ordinal: `fourth`, `11th`, `22nd`."""
     if number <= len(_ORDINALS):
@@ -97,11 +92,12 @@ class Spent:
     @property
     def text(self) -> str:
         """Write what it took on one line."""
+        tokens = tokens_text(self.usage).replace(" in,", f" token{'' if self.usage.input_tokens == 1 else 's'} in,")
         parts = [
             counted(self.calls, "call") if self.calls is not None else "",
             counted(self.attempts, "attempt"),
             seconds_text(self.seconds),
-            tokens_named(self.usage) if self.usage.total_tokens else "",
+            tokens if self.usage.total_tokens else "",
             "" if self.cost is None else f"cost {money_in(self.cost, self.usage, self.is_least)}",
         ]
         return ", ".join(filter(None, parts))
@@ -200,7 +196,16 @@ class Digest:
     @property
     def left(self) -> str:
         """Return what remained of the limits of its budget."""
-        return ", ".join(_remaining(self.most, self.spent))
+        most, spent, parts = self.most, self.spent, list[str]()
+        if (attempts := most.get("attempts")) is not None:
+            parts.append(counted(max(0, int(attempts) - spent.attempts), "attempt"))
+        if (seconds := most.get("seconds")) is not None:
+            parts.append(seconds_text(max(0.0, seconds - spent.seconds)))
+        if (tokens := most.get("output_tokens")) is not None:
+            parts.append(counted(max(0, int(tokens) - spent.usage.output_tokens), "output token"))
+        if (money := most.get("money")) is not None and spent.cost is not None:
+            parts.append(f"{money_text(max(0.0, money - spent.cost))} of money")
+        return ", ".join(parts)
 
 
 def digest_of(
@@ -212,12 +217,7 @@ def digest_of(
     lines: Sequence[AttemptLine] = (),
     says: str = "",
 ) -> Digest:
-    """Sum up the run of any table.
-
-    Arguments:
-        cause: why it ended as it did; by default the sentence of its last event.
-        lines: the lines of its attempts; by default they are read from the path.
-    """
+    """Sum up the run of any table; by default its last event is the cause, and its lines are read from the path."""
     table, outcome, last = path.table, path.record.outcome, path.steps[-1]
     attempts = attempts_of(path)
     ending = ending_of(path, attempts)
@@ -247,11 +247,6 @@ def end_of(attempt: RecordedAttempt, table: Table) -> str | None:
     return attempt.back.target if attempt.back is not None and attempt.back.target in table.outcomes else None
 
 
-def with_times(sentence: str, times: int, ordinal: str) -> str:
-    """Append to a sentence which time it was, from the second on."""
-    return f"{sentence} for the {ordinal} time" if times > 1 else sentence
-
-
 def money_in(cost: float, usage: Usage, is_least: bool = False) -> str:
     """Write a cost, with `at least` or `about` where it is not exact."""
     return f"{'at least ' if is_least else 'about ' if usage.estimated else ''}{money_text(cost)}"
@@ -259,18 +254,6 @@ def money_in(cost: float, usage: Usage, is_least: bool = False) -> str:
 
 def _of(used: str, most: float | None, write: Callable[[float], str]) -> str:
     return used if most is None else f"{used} of {write(most)}"
-
-
-def _remaining(most: Mapping[str, float | None], spent: Spent) -> Iterator[str]:
-    attempts, seconds, tokens, money = (most.get(name) for name in ("attempts", "seconds", "output_tokens", "money"))
-    if attempts is not None:
-        yield counted(max(0, int(attempts) - spent.attempts), "attempt")
-    if seconds is not None:
-        yield seconds_text(max(0.0, seconds - spent.seconds))
-    if tokens is not None:
-        yield counted(max(0, int(tokens) - spent.usage.output_tokens), "output token")
-    if money is not None and spent.cost is not None:
-        yield f"{money_text(max(0.0, money - spent.cost))} of money"
 
 
 WORDS: Final = 60

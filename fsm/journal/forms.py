@@ -65,11 +65,7 @@ def _form_of_type(name: str) -> Form:
 
 
 def check_object(document: Mapping[str, Any], forms: Forms, needed: Iterable[str], where: str = "") -> None:
-    """Refuse an object with a missing, malformed or unknown field.
-
-    Arguments:
-        where: its place in the journal; "" for the journal itself, which may have other fields.
-    """
+    """Refuse an object with a missing, malformed or unknown field; the journal itself, of no place, may have others."""
     place = f"{where}: " if where else ""
     unknown = [name for name in document if name not in forms] if where else []
     if unknown:

@@ -6,7 +6,7 @@ a terminal, notebooks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -33,11 +33,7 @@ class Path:
 
 
 def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> Path:
-    """Read a record and find the rows that its steps took.
-
-    Raises:
-        ConfigurationError: the text is no record of this table; the message says where.
-    """
+    """Read a record and find the rows that its steps took, or raise a ConfigurationError that says what is wrong."""
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -55,11 +51,7 @@ def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> P
 
 
 def path_of(record: Record, table: Table) -> Path:
-    """Find the rows that the steps of a record took.
-
-    Raises:
-        ConfigurationError: a step is no row of the table, or does not follow from the step before it.
-    """
+    """Find the rows that the steps of a record took, or refuse a step that is none or does not follow."""
     if record.counters != table.counters:
         raise ConfigurationError(
             f"journal: its counters are not those of the table {table.name!r}; if it ran on a table of your own, give "
@@ -150,16 +142,12 @@ class RecordedAttempt:
 
 def attempts_of(path: Path) -> tuple[RecordedAttempt, ...]:
     """Return the attempts of a run, in order; steps before the first attempt belong to it."""
-    return tuple(_attempts(path))
-
-
-def _attempts(path: Path) -> Iterator[RecordedAttempt]:
-    steps, start = path.steps, 0
+    steps, start, attempts = path.steps, 0, list[RecordedAttempt]()
     places = [place for place, step in enumerate(steps) if step.event == SENT and path.rows[place] is not None]
     for number, (place, bound) in enumerate(pairwise([*places, len(steps)]), start=1):
         before, after = steps[start:place], steps[place + 1 : bound]
         rows = [step for step in before if step.event != SKIPPED]
-        yield RecordedAttempt(
+        attempt = RecordedAttempt(
             number=number,
             sent=steps[place],
             back=next((step for step in after if step.event != SKIPPED), None),
@@ -167,7 +155,9 @@ def _attempts(path: Path) -> Iterator[RecordedAttempt]:
             skipped=tuple(step for step in before if step.event == SKIPPED),
             steps=(1 if number == 1 else place + 1, bound),
         )
+        attempts.append(attempt)
         start = place + 1
+    return tuple(attempts)
 
 
 def ending_of(path: Path, attempts: Sequence[RecordedAttempt]) -> Step | None:
@@ -187,10 +177,7 @@ def word_of(step: Step) -> str:
 
 
 def words_of(step: Step) -> str:
-    """Return what came back in a few words: `429 rate limit`, `interrupted (connection)`, `wrong: wingspan_cm`.
-
-    Of a reply that was wrong, a journal with contents tells the reasons, too.
-    """
+    """Return what came back in a few words: `429 rate limit`, `interrupted (connection)`, `wrong: wingspan_cm`."""
     if step.event in WRONG:
         reasons = (step.content or {}).get("reasons")
         told = f"wrong: {'; '.join(map(str, reasons))}" if isinstance(reasons, list) and reasons else step.note

@@ -226,7 +226,6 @@ class Record:
         return json_of(self.to_document(), is_indented=True)
 
     def _setting_document(self) -> dict[str, Any]:
-        """Return the setting as plain values."""
         return {}
 
     @classmethod
@@ -267,7 +266,6 @@ class Record:
 
     @classmethod
     def _read_setting(cls, document: Mapping[str, Any]) -> Any:
-        """Read the setting."""
         return None
 
     @classmethod

@@ -46,11 +46,7 @@ def check_alike(was: Step, now: Step) -> None:
 def recorded_budget(
     budgets: tuple[Budget, ...], steps: tuple[Step, ...], deadline: float | None
 ) -> SharedBudget | None:
-    """Return the budget that a recorded call shared; None if it shared none.
-
-    Arguments:
-        deadline: the earliest deadline among them, in seconds from the start of the call; None for no limit.
-    """
+    """Return the budget that a recorded call shared, which ends at the earliest `deadline`; None if it shared none."""
     if not budgets:
         return None
     within: SharedBudget | None = None
@@ -139,14 +135,9 @@ class RecordedShare(Share):
 
 
 def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str = "") -> Result:
-    """Run a recorded call again and return its result, which has a text only if the journal has contents.
+    """Run a recorded call again, as `replay` does, and return its result.
 
-    Arguments:
-        gathered: the text that the call resumed, if no step of its journal records it.
-
-    Raises:
-        JournalMismatch: a step differs; the message names the first one and what differs in it.
-        ConfigurationError: no call can have this policy with the recorded chain.
+    The call resumes the `gathered` text if no step of its journal records it.
     """
     recorded, setting = journal.steps, journal.setting
     policy = policy or setting.policy

@@ -37,11 +37,7 @@ class RebuiltConversation(Conversation):
     _repeats: Repeats = field(factory=Repeats, init=False)
 
     def call_ended(self, result: Result, event: str, step: Step | None, *, is_summary: bool) -> None:
-        """Add the result of a call.
-
-        Arguments:
-            step: the recorded step; None if the turn was cancelled.
-        """
+        """Add the result of a call; no step records it if the turn was cancelled."""
         if not self.contents:
             return
         ids, calls = None, result.tool_calls
@@ -52,10 +48,7 @@ class RebuiltConversation(Conversation):
         self.add_result(result, event, is_summary=is_summary, ids=ids)
 
     def tools_ran(self, step: Step) -> dict[str, bool]:
-        """Add the results of a round of tools, and return the facts of the round.
-
-        Without contents these are the recorded facts.
-        """
+        """Add the results of a round of tools, and return the facts of the round, recorded ones without contents."""
         if not self.contents or not self.calls:  # a resumed turn does not record the calls that waited
             return {name: name in step.facts for name in OF_TOOLS}
         calls, results = self.calls, self.add_results(step)

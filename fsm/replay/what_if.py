@@ -80,8 +80,7 @@ class WhatIf:
 def what_if(journal: Journal, policy: Policy, *, name: str = "the call", old_table: Table | None = None) -> WhatIf:
     """Play the replies of a recorded call to one under another policy, up to the first difference.
 
-    Arguments:
-        old_table: the machine that the recorded call ran on, if it was not that of the policy.
+    The recorded call ran on the `old_table`, if that was not the policy's.
     """
     recorded = [step for step in journal.steps if step.event != "skipped"]
     blank = WhatIf(name=name, kind="not replayed", of=len(recorded), outcome=journal.outcome)
@@ -132,7 +131,6 @@ class _Play:
         return [step for step in self.call.journal.steps if step.event != "skipped"]
 
     def run(self, blank: WhatIf) -> WhatIf:
-        """Play one step after another, until one differs."""
         self.call.begin(0.0)
         for place, was in enumerate(self.recorded):
             before = step_text(self.recorded, place)
@@ -184,7 +182,6 @@ class _Play:
         return None
 
     def _unclear(self, was_sent: Step, sent: Step, reply: Step) -> Iterator[str]:
-        """Yield why the reply to an attempt may differ."""
         setting, policy, rung = self.journal.setting, self.policy, was_sent.source
         old = setting.policy
         for name in HINTS.get(rung, ()):

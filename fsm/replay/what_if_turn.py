@@ -25,11 +25,7 @@ def what_if_recorded(
     name: str = "the journal",
     old_table: Table | None = None,
 ) -> WhatIf:
-    """Describe what a past call or turn would have done under another policy; see `what_if`.
-
-    Raises:
-        ConfigurationError: the journal is of a turn and the policy of calls.
-    """
+    """Describe what a past call or turn would have done under another policy; see `what_if`."""
     if isinstance(journal, TurnJournal):
         if isinstance(policy, TurnPolicy):
             return what_if_turn(journal, policy, name=name, old_table=old_table)
@@ -41,11 +37,7 @@ def what_if_recorded(
 def what_if_turn(
     journal: TurnJournal, policy: TurnPolicy, *, name: str = "the turn", old_table: Table | None = None
 ) -> WhatIf:
-    """Follow a recorded turn under another policy, call by call, up to the first difference.
-
-    Arguments:
-        old_table: the machine that its calls ran on, if it was not that of the policy.
-    """
+    """Follow a recorded turn under another policy, call by call, up to the first difference; see `what_if`."""
     blank = WhatIf(name=name, kind="not replayed", of=len(journal.steps), outcome=journal.outcome)
     if not journal.steps:
         return evolve(blank, why="it holds no steps")
@@ -72,7 +64,6 @@ class _Follow:
             self.position.state = TURN.resumes
 
     def run(self, blank: WhatIf) -> WhatIf:
-        """Take one step after another, until one differs."""
         steps = self.journal.steps
         for place, step in enumerate(steps):
             so_far = evolve(self._amounts(blank, place), where=f"step {step.number}", before=step_text(steps, place))

@@ -14,7 +14,7 @@ from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.run.causes import cause_of, sentence_of
 from rungwise.fsm.call.table import UNSENT
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of, ordinal, plain, with_times
+from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of, ordinal, plain
 from rungwise.fsm.journal.path import LEAST_ERROR, Path, RecordedAttempt, attempts_of, path_of, word_of
 from rungwise.fsm.journal.record import Evidence, Record
 from rungwise.fsm.values.label import label
@@ -113,4 +113,5 @@ def _cause(path: Path, attempts: Sequence[RecordedAttempt]) -> str:
     told = f"the provider answered {last.status}" if is_error else says
     told += f" ({plain(last.reason)})" if last.reason else ""
     note = f": {last.note}" if last.event in UNSENT and last.note else ""
-    return with_times(told, times, ordinal(times)) + note + cause.removeprefix(says)
+    told += f" for the {ordinal(times)} time" if times > 1 else ""
+    return told + note + cause.removeprefix(says)
