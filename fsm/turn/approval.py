@@ -58,8 +58,7 @@ class Resumed:
                 fault = f"approvals[{short(id)}]: none of the tools takes this call of {short(call.name)}"
                 raise ConfigurationError(f"{fault}; pass the tools of the turn that awaits approval")
         settled = {places[each.id]: each for each in told.tool_results if each.id not in waits and each.id in places}
-        decided = {place: approvals[id] for id, place in waits.items()}
-        return cls(tuple(messages[:-2]), calling, settled, decided)
+        return cls(tuple(messages[:-2]), calling, settled, {place: approvals[id] for id, place in waits.items()})
 
     @property
     def waiting(self) -> tuple[ToolCall, ...]:

@@ -84,10 +84,7 @@ def helps(before: Messages, after: Messages, counter: Counter = estimate_tokens)
 def room_for(
     messages: Messages, window: int | None = None, cap: int | None = None, counter: Counter = estimate_tokens
 ) -> int:
-    """Return by how many tokens a conversation that overflowed should shrink: by a quarter or more.
-
-    The window is for input and output together.
-    """
+    """Return by how many tokens a conversation should shrink to fit a window with its answer: by a quarter or more."""
     tokens = counter(tuple(messages))
     beyond = 0 if window is None else tokens - (window - (cap or 0))
     return max(beyond, -(-tokens // LEAST_ROOM), 1)
@@ -100,10 +97,7 @@ class NoHelp(Exception):
 def accepted(
     returned: Messages | Exception, before: Messages, callers: Messages, counter: Counter = estimate_tokens
 ) -> Conversation:
-    """Return the conversation that a compactor left, if it is valid and shorter, or raise NoHelp.
-
-    The callers' own messages may have been invalid from the start.
-    """
+    """Return the conversation that a compactor left if it is shorter and as valid as before, or raise NoHelp."""
     if isinstance(returned, Exception):
         raise NoHelp(f"the compactor raised {type(returned).__name__}")
     try:
@@ -199,10 +193,7 @@ class _Steps:
 
 
 def _drops(rounds: Sequence[Round], free: frozenset[ToolExchange]) -> Iterator[tuple[int, ...]]:
-    """Yield the places of messages that go together, the oldest first.
-
-    The last exchange of a round is its answer. It stays as long as any other part of the round.
-    """
+    """Yield the places of messages that go together, the oldest first; the answer of a round goes last."""
     first = next((round for round in rounds if round.users), None)
     for round in rounds:
         going = [each for each in round.exchanges[:-1] if each in free]

@@ -77,8 +77,7 @@ class Conversation:
         self._show(result.text)
         if self._ids is None:
             self._ids = {call.key[1]: 1 for message in self.messages for call in read(message).calls}
-        calls = result.message.tool_calls
-        own = ids or [_unique(call.id, self._ids) for call in calls]
+        own = ids or [_unique(call.id, self._ids) for call in result.message.tool_calls]
         self.pending, self.results = Message("assistant", _sendable_parts(result.message.parts, own)), {}
 
     def add_tool_results(self, entries: Iterable[ResultEntry]) -> list[ToolResult]:
@@ -132,8 +131,7 @@ def _unique(id: str, numbers: dict[str, int]) -> str:
 def prompt_tokens(request: Request, messages: Messages, gathered: str, reported: int) -> int | None:
     """Return the tokens of the next prompt: the caller's count plus an estimate of what came since.
 
-    What the model wrote counts as the larger of an estimate and of the output tokens that providers reported. The text
-    that the next call resumes is left out: that call counts it by itself.
+    What the model wrote counts as reported if that is more. The text that the next call resumes is left to that call.
     """
     first = len(request.messages)
     if request.input_tokens is None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rungwise.fsm.call.rules import OWN
 from rungwise.fsm.checker.branches import Branch, branches
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.table import TURN
 
 Need = tuple[str, bool, str]
 """A fact, whether it must hold, and why."""
-
-OWN = {"cancelled": "cancelled", "ran_out": "over_budget"}
-"""The outcomes that only the caller and the budget cause."""
 
 ENDS: dict[str, tuple[str, Need]] = {
     "finished": ("answered", ("is_summary", False, "a summary is no answer")),

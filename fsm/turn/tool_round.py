@@ -105,11 +105,7 @@ def _plain(value: Any) -> Any:
 
 
 def shortened(texts: Sequence[str], tokens: int) -> tuple[str, ...]:
-    """Shorten texts to a number of tokens in all, not counting the marks of the cuts.
-
-    The longest are cut first, to equal lengths. A cut text keeps its beginning and its end; a mark between them counts
-    the missing characters.
-    """
+    """Shorten texts to a number of tokens in all, beside the marks of the cuts: the longest first, to equal lengths."""
     sizes = [bytes_of(text) for text in texts]
     most = _level(sizes, tokens * BYTES_A_TOKEN)
     return tuple([text if size <= most else _cut(text, size, most) for text, size in zip(texts, sizes, strict=True)])
@@ -199,10 +195,7 @@ class ToolRound:
     def entries(
         self, outcomes: Sequence[ToolOutcome | None], policy: TurnPolicy, *, may_lack: bool = False
     ) -> list[ResultEntry]:
-        """Return the results of the calls whose outcome is known, in the order of the calls.
-
-        An outcome may be None where they `may_lack`, for a run that was cancelled; others raise a ConfigurationError.
-        """
+        """Return the results of the calls whose outcome is known, in the order of the calls; they `may_lack` some."""
         count = len(self.runs)
         if not isinstance(outcomes, list | tuple) or len(outcomes) != count:
             raise ConfigurationError(f"outcomes must be a list with a ToolOutcome for each of the {count} runs")

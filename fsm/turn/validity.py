@@ -35,9 +35,9 @@ Problem = tuple[int, str]
 
 
 def problems_of(messages: Messages, *, callers: Messages = ()) -> tuple[str, ...]:
-    """List what is wrong with a conversation, with the places of the messages and without quoting them.
+    """List what any provider would refuse in a conversation, by place and without quoting it.
 
-    Anything that one provider refuses is wrong. The system messages of the callers' own may stand anywhere.
+    The system messages of the callers' own may stand anywhere.
     """
     reads = [read(message) for message in messages]
     own = [(index, fault) for index, message in enumerate(reads) for fault in _faults_of(message)]
@@ -86,10 +86,9 @@ def _unpaired(reads: Sequence[ReadMessage]) -> Iterator[Problem]:
     index = 0
     while index < len(reads):
         stop = answers_behind(reads, index)
-        start = index if reads[index].role == "tool" else index + 1
         places = {key: number for number, key in reversed([*enumerate(call.key for call in reads[index].calls)])}
         answered: set[Key] = set()
-        for place in range(start, stop):
+        for place in range(index if reads[index].role == "tool" else index + 1, stop):
             yield from _misfits(place, reads[place].results, places, answered)
         for number, call in enumerate(reads[index].calls):
             if call.key not in answered:
