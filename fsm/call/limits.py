@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from rungwise.fsm.call.table import CALL
@@ -71,7 +72,7 @@ class Limits(Mapping[str, "int | None"]):
         return f"Limits({', '.join(f'{name}={limit}' for name, limit in self._limits.items())})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _limits, (dict(self._limits),)
+        return partial(Limits, **self._limits), ()
 
     def bounded(self, table_limits: Mapping[str, int | None], backends: int, keys: int = 1) -> Mapping[str, int]:
         """Return the limit of each counter of a table, in their order, as far as the chain allows.
@@ -91,7 +92,3 @@ class Limits(Mapping[str, "int | None"]):
             }
             self._bounded[key] = table_limits, FrozenMap(bounded)  # with what the id is of, so that it stays so
         return self._bounded[key][1]
-
-
-def _limits(limits: dict[str, int | None]) -> Limits:
-    return Limits(**limits)

@@ -347,7 +347,6 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], others: Iterable[str]
 
 
 def _with_preset(kind: type[Any], values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fill in plain values from the preset that they name."""
     presets = getattr(kind, "presets", {})
     if "preset" not in values or not presets:
         return values

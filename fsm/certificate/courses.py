@@ -26,20 +26,11 @@ from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
 
-MOST_PLAYED = 200
-"""Attempts of one call that are played, even if the budget allows more."""
-
-MORE = f"more than the {MOST_PLAYED} attempts that are played"
-"""How a call ends that is not played to its end."""
-
-MOST_RUNS = 16
-"""How many different rungs in a row a path lists."""
-
-MOST_WAITS = 5
-"""How many waits of one rung a path lists."""
-
-PROMPT = 20
-"""Input tokens that a reply reports, if those of the request are unknown."""
+MOST_PLAYED = 200  # attempts of one call, even if the budget allows more
+MORE = f"more than the {MOST_PLAYED} attempts that are played"  # how a call ends that is not played to its end
+MOST_RUNS = 16  # different rungs in a row that a path lists
+MOST_WAITS = 5  # waits of one rung that a path lists
+PROMPT = 20  # input tokens that a reply reports, if those of the request are unknown
 
 
 @frozen

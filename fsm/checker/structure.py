@@ -32,8 +32,7 @@ def _variant_problems(table: Table) -> Iterator[str]:
     for name, times in ranked.items():
         if times != 1:
             yield f"the counter {name!r} stands {times} times in the ranks; it must stand there once"
-    counted = [name for row in table.rows for name in _counters_of(table, row)]
-    for name in dict.fromkeys(counted):
+    for name in dict.fromkeys(name for row in table.rows for name in _counters_of(table, row)):
         if name not in ranked:
             yield f"the counter {name!r} has no rank: no rung of the table declares it{close_to(name, ranked)}"
     for rung in table.declared_rungs:

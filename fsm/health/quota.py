@@ -12,23 +12,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from attrs import Factory, define, evolve, field, frozen, validators
+from attrs import Factory, asdict, astuple, define, field, frozen, validators
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.fields import explains_arguments, whole
 
-MINUTE: Final = 60.0
-"""Seconds in which a quota of so many a minute may be used up, and in which it is full again."""
-
-POLL: Final = 0.05
-"""Seconds after which somebody asks again who is among the first to wait for a request to end."""
-
-FORGOTTEN: Final = 2.0
-"""Seconds after that at which somebody has left the queue who has not asked again."""
-
-TINY: Final = 1e-6
-"""Seconds that are no wait: sums of times of day are that exact."""
-
+# All but the last in seconds.
+MINUTE: Final = 60.0  # in which a quota of so many a minute may be used up, and in which it is full again
+POLL: Final = 0.05  # after which somebody asks again who is among the first to wait for a request to end
+FORGOTTEN: Final = 2.0  # after that, when somebody has left the queue who has not asked again
+TINY: Final = 1e-6  # which are no wait: sums of times of day are that exact
 MOST: Final = 10**12
 
 
@@ -52,14 +45,13 @@ class Quota:
     concurrent: int | None = field(default=None, validator=validators.optional(whole(1, MOST)))
 
     def __attrs_post_init__(self) -> None:
-        if (self.requests_per_minute, self.tokens_per_minute, self.concurrent) == (None, None, None):
+        if not any(astuple(self)):
             raise ConfigurationError("Quota needs requests_per_minute, tokens_per_minute or concurrent")
 
     def shared_by(self, processes: int) -> Quota:
         """Return what each of several processes may use that do not know of each other."""
-        parts = (self.requests_per_minute, self.tokens_per_minute, self.concurrent)
-        requests, tokens, concurrent = (None if each is None else max(each // processes, 1) for each in parts)
-        return evolve(self, requests_per_minute=requests, tokens_per_minute=tokens, concurrent=concurrent)
+        limits = {name: limit for name, limit in asdict(self).items() if limit is not None}
+        return Quota(**{name: max(limit // processes, 1) for name, limit in limits.items()})
 
 
 @frozen

@@ -116,14 +116,13 @@ class Table:
     @cached_property
     def states(self) -> tuple[str, ...]:
         """List every state once: rungs in table order, the hub, the outcomes."""
-        names = dict.fromkeys([self.start, *(row.source for row in self.rows), *(row.target for row in self.rows)])
-        rungs = [name for name in names if name != self.hub and name not in self.outcomes]
-        return (*rungs, self.hub, *self.outcomes)
+        return (*self.rungs, self.hub, *self.outcomes)
 
     @cached_property
     def rungs(self) -> tuple[str, ...]:
         """List the states in which something is sent."""
-        return tuple(name for name in self.states if name != self.hub and name not in self.outcomes)
+        names = dict.fromkeys([self.start, *(row.source for row in self.rows), *(row.target for row in self.rows)])
+        return tuple(name for name in names if name != self.hub and name not in self.outcomes)
 
     @cached_property
     def events(self) -> tuple[str, ...]:

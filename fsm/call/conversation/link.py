@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from attrs import Factory, field, frozen, validators
+from attrs import Factory, asdict, field, frozen, validators
 
 from rungwise.fsm.call.conversation.request import MOST_TOKENS, Request, token_count
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
@@ -242,11 +242,8 @@ class Lessons:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the lessons as plain values."""
-        plain: dict[str, Any] = {"dropped": sorted(self.dropped)} if self.dropped else {}
-        for name in ("no_prefill", "restore_reasoning", "largest_output", "server"):
-            if value := getattr(self, name):
-                plain[name] = value
-        return plain
+        plain = {name: value for name, value in asdict(self).items() if value}
+        return {**plain, "dropped": sorted(self.dropped)} if self.dropped else plain
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any], where: str) -> Lessons:

@@ -154,8 +154,7 @@ def _stored_part(part: Part) -> dict[str, Any]:
     for each in fields(type(part)):
         value = getattr(part, each.name)
         if each.default is NOTHING or value != each.default:
-            is_media = each.name == "media"
-            plain[each.name] = [_stored_part(one) for one in value] if is_media else thawed(value)
+            plain[each.name] = [_stored_part(one) for one in value] if each.name == "media" else thawed(value)
     return plain
 
 

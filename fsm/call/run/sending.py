@@ -23,20 +23,12 @@ from rungwise.fsm.errors import IllegalEvent
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.contents import is_blank
 
-OPEN = "open until "
-"""How the note of a backend begins that is not asked because of what is remembered of it."""
-
-FULL = "its quota is used up"
-"""How the note of a backend begins that has no room for another request."""
-
-KEY = "with key number {}"
-"""The note of the first attempt with a key that is not the first one of its backend."""
-
-QUOTA = "waited {:.4g} s for the quota"
-"""The note of an attempt that other calls had to leave room for."""
-
-PROBE = "asked to see whether it is back"
-"""The note of an attempt at a backend that was not asked for a while."""
+# What the journal notes of an attempt, or of a backend that gets none.
+OPEN = "open until "  # how it begins if the backend is not asked because of what is remembered of it
+FULL = "its quota is used up"  # how it begins if the backend has no room for another request
+KEY = "with key number {}"  # of the first attempt with a key that is not the first one of its backend
+QUOTA = "waited {:.4g} s for the quota"  # of an attempt that other calls had to leave room for
+PROBE = "asked to see whether it is back"  # of an attempt at a backend that was not asked for a while
 
 LEFT_OVER = 1e-3
 """Seconds that must be left after a wait, or the attempt would not go out."""

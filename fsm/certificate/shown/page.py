@@ -146,8 +146,7 @@ def usual_facts_of_turn() -> dict[str, Usual]:
     """Return the usual facts of each event of a turn that an example causes, by event."""
     usual: dict[str, Usual] = {}
     for first, shortened in TURN_EXAMPLES:
-        turn = _played(first, shortened)
-        steps = [step for step in turn.journal.steps if step.event != "sent"]
+        steps = [step for step in _played(first, shortened).journal.steps if step.event != "sent"]
         for step, after in pairwise([*steps, None]):
             if step is not None and step.event not in usual:
                 usual[step.event] = Usual(step.facts, after.facts if after is not None else ())

@@ -220,7 +220,6 @@ def _sums(budget: Budget) -> Iterator[str]:
 
 
 def _number(value: float) -> str:
-    """Write a number exactly."""
     return f"{int(value):,}" if value == int(value) else repr(float(value))
 
 
