@@ -1,8 +1,7 @@
 """Play a path of the search to a real call and see what it spends, so that every worst case has happened once.
 
-The search knows rows and counters. Which reply brings the facts of a row about, and what then goes out, is up to the
-call. So each move becomes a reply or a failure as a provider might send it, at its dearest, and the certificate shows
-the path that the call took.
+The search knows rows and counters. What brings the facts of a row about is up to the call. So each move becomes a reply
+or a failure as a provider might send it, at its dearest, and the certificate shows the path that the call took.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The exhaustive walk: it puts the shipped machine into every configuration, fires every event, and checks the result.
 
-A configuration is a state with the values of all counters; an outcome is one configuration. The walk goes breadth first
-from the start, so the first path to a fault is a shortest one. It fires each event with every combination of facts that
-makes a difference.
+A configuration is a state with the values of all counters; an outcome is one configuration. It walks breadth first,
+so the first path to a fault is a shortest one. It fires each event with every combination of facts that matters.
 """
 
 from __future__ import annotations

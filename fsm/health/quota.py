@@ -86,7 +86,7 @@ class QuotaMeter:
     queue: dict[str, float] = Factory(dict)  # those that wait for another to end, in turn, each with when it has left
 
     def take(self, quota: Quota, claim: Claim, now: float) -> tuple[float, bool]:
-        """Return the seconds to wait, and whether an attempt may go out then; otherwise it may ask again then."""
+        """Let an attempt through if it can wait; return the seconds, and whether it goes out or asks again then."""
         self.leases = {attempt: until for attempt, until in self.leases.items() if until > now}
         self.queue = {attempt: until for attempt, until in self.queue.items() if until > now}
         if claim.attempt in self.leases:

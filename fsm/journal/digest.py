@@ -1,7 +1,4 @@
-"""The summary of a run: how it ended and why, what it took, and a line for each attempt.
-
-Pages, the lines on a terminal and notebooks all render this.
-"""
+"""The summary of a run, as pages, terminals and notebooks show it: how it ended, what it took, and its attempts."""
 
 from __future__ import annotations
 

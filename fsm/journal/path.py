@@ -1,7 +1,6 @@
 """The path of a recorded run through its table, and its attempts: what led to each, and what came back.
 
-The record may come from anybody and contain anything. Every summary of a run reads its attempts: the page, the lines on
-a terminal, notebooks.
+The record may come from anybody and contain anything. Every summary of a run reads its attempts.
 """
 
 from __future__ import annotations

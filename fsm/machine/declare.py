@@ -1,7 +1,7 @@
 """What a machine is declared from: events, facts, rungs and endings; and what a row needs of them, guards and effects.
 
-All of it is data. Nothing reads Python code to learn what a guard looks at or what an effect counts: the machine that
-runs is compiled from these values (`fsm/machine/run.py`), and the proof, the walk and the pictures read them.
+All of it is data: the machine that runs is compiled from it (`fsm/machine/run.py`), and the proof, the walk and the
+pictures read it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The `transitions` machine of a table, and one run of it: its state, its counters, and the one way to fire an event.
 
-The library fires the rows. Guards become conditions and effects become `before` callbacks, both compiled from the
-declarations. One machine serves every run on its table, in any number of threads: it has no models of its own, and each
-event is triggered with the run.
+The library fires the rows. Guards become conditions and effects become `before` callbacks. One machine serves every run
+on its table, in any number of threads: it has no models of its own, and each event is triggered with the run.
 """
 
 from __future__ import annotations

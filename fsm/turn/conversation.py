@@ -82,12 +82,11 @@ class Conversation:
 
     def add_tool_results(self, entries: Iterable[ResultEntry]) -> list[ToolResult]:
         """Add results of the pending tool calls, and return them."""
-        added, calls = [], self.calls
+        calls, added = self.calls, dict[int, ToolResult]()
         for place, text, is_fault, media in entries:
-            call = calls[place]
-            self.results[place] = ToolResult(call.id, call.name, text, is_fault, media)
-            added.append(self.results[place])
-        return added
+            added[place] = ToolResult(calls[place].id, calls[place].name, text, is_fault, media)
+        self.results |= added
+        return list(added.values())
 
     def close(self, placeholder: str) -> None:
         """Complete the conversation, as `completed` does."""

@@ -176,12 +176,9 @@ class Toolbox:
         if executor is not None and not callable(executor):
             raise ConfigurationError(f"the executor must be a function, not {type(executor).__name__}")
         if isinstance(tools, Toolbox):
-            each_tool: Iterable[Tool] = tools.tools.values()
             executor = executor or tools.executor
-        else:
-            each_tool = _named_tools(tools)
         by_name: dict[str, Tool] = {}
-        for tool in each_tool:
+        for tool in tools.tools.values() if isinstance(tools, Toolbox) else _named_tools(tools):
             name = str(tool.name)
             if name in by_name:
                 raise ConfigurationError(f"two tools have the name {name!r}; rename one of them")

@@ -1,7 +1,7 @@
 """A lower bound for the output tokens of a text that the provider did not count.
 
-The tokenizers of language models split at white space first, so a text has at least as many tokens as words. The
-longest tokens of common vocabularies hold about 16 bytes, so an endless word is counted as well.
+Tokenizers split at white space first, so a text has at least as many tokens as words. The longest tokens of common
+vocabularies hold about 16 bytes, so an endless word is counted as well.
 """
 
 from __future__ import annotations

@@ -129,29 +129,22 @@ class Sender:
     def found_open(self, why: str) -> Send | None:
         """Leave a backend that is not asked now, with nothing sent, and propose what another is sent."""
         context, position, proposal = self.context, self.context.position, self._waiting
-        if position.state == "fallback" and context.chain.next_usable() is None:
-            self._run_out(proposal, why)
+        has_next, answer = context.chain.next_usable() is not None, context.transcript.answer
+        if position.state == "fallback" and not has_next:
+            self._leave(proposal, why)
             return None
         if position.state == "fallback":
             self._recorder.skip(position.state, [(context.chain.link, why)], proposal)
         else:
-            facts = self._facts_of_leaving()
-            self.proposed = None
-            row = position.fire("found_open", facts)
-            if row.target in position.table.outcomes:
-                self._outcome.end(row, facts, proposal=proposal, shortfall=why)
+            facts = {"has_text": not is_blank(answer.gathered or answer.spare), "has_next_backend": has_next}
+            self._leave(proposal, why, tuple(name for name, holds in facts.items() if holds), "found_open")
+            if self._outcome.result is not None:
                 return None
-            self._recorder.record(row, proposal=proposal, facts=facts, note=why)
             context.transcript.prepare(position.rung, NO_REPLY)
         if context.spending.share is not None:
             context.spending.share.withdraw()
         self._recorder.skip(position.state, context.fall_back())
         return self.propose(0.0)
-
-    def _facts_of_leaving(self) -> tuple[str, ...]:
-        answer = self.context.transcript.answer
-        has_text = () if is_blank(answer.gathered or answer.spare) else ("has_text",)
-        return has_text if self.context.chain.next_usable() is None else (*has_text, "has_next_backend")
 
     def compacted(self) -> Send | None:
         """Return what goes out of a conversation that was shortened; None if nothing can be afforded."""
@@ -187,7 +180,7 @@ class Sender:
             return None
         granted = proposal if share is None else self._proposer.granted(proposal, share)
         if isinstance(granted, str):
-            self._run_out(proposal, granted)
+            self._leave(proposal, granted)
             return None
         if self.is_probe and self._arrived_at == self.context.chain.index:  # else the budget has led elsewhere
             granted = evolve(granted, is_probe=True)
@@ -222,7 +215,7 @@ class Sender:
             if facts and position.state == "fallback":  # skip this backend before asking it anything
                 self._recorder.skip(position.state, [(context.chain.link, shortfall)], proposal, facts)
             else:
-                self._run_out(proposal, shortfall, facts)
+                self._leave(proposal, shortfall, facts)
                 if self._outcome.result is not None:
                     break
                 if context.spending.share is not None:
@@ -232,11 +225,11 @@ class Sender:
             self.proposed = self._proposer.propose(0.0)
         return None
 
-    def _run_out(self, proposal: Proposal, shortfall: str, facts: tuple[str, ...] = ()) -> None:
-        """Fire that the budgets do not allow a proposal, and end the call if the table does."""
+    def _leave(self, proposal: Proposal, why: str, facts: tuple[str, ...] = (), event: str = "ran_out") -> None:
+        """Fire that a proposal does not go out, and end the call if the table does."""
         self.proposed = None
-        row = self.context.position.fire("ran_out", facts)
+        row = self.context.position.fire(event, facts)
         if row.target in self.context.position.table.outcomes:
-            self._outcome.end(row, facts, proposal=proposal, shortfall=shortfall)
+            self._outcome.end(row, facts, proposal=proposal, shortfall=why)
         else:
-            self._recorder.record(row, proposal=proposal, facts=facts, note=shortfall)
+            self._recorder.record(row, proposal=proposal, facts=facts, note=why)
