@@ -89,7 +89,7 @@ class _HeldShare(Share):
     def reserve(self, *asked: Any, **options: Any) -> bool:
         if self._reservation.state == "idle":
             budget: Any = self.shared
-            ends = min(budget.ends, math.inf if self.deadline is None else self.deadline)
+            ends = min(budget.ends, math.inf if budget.deadline is None else budget.deadline)
             budget.clock.advance(min(budget.held, max(0.0, ends - budget.clock.now)))
         return super().reserve(*asked, **options)
 

@@ -207,7 +207,9 @@ class _Search:
 
     def options(self, state: State) -> Iterator[_Option]:
         """List the ways to continue from a state; the first is to end there."""
-        kept, leaves = self.kept_in(state), [self.chain(leaf, state) for leaf in self.leaves]
+        left = 0 if self.kept is None else self.limits[self.kept] - state[self.place[self.kept]]
+        kept = min(left, len(self.nothing) - 1)  # the attempts that are reserved
+        leaves = [self.chain(leaf, state) for leaf in self.leaves]
         yield _Option(self.nothing, [] if kept else merged(leaves), None, None)
         if kept:
             yield _Option(leaving(kept, self.nothing), merged(leaves), None, None)
@@ -224,11 +226,6 @@ class _Search:
                 elif kept:
                     values = leaving(kept + 1, values)
                 yield _Option(leaving(kept, values), chains, move, after)
-
-    def kept_in(self, state: State) -> int:
-        """Return how many attempts are reserved in a state."""
-        left = 0 if self.kept is None else self.limits[self.kept] - state[self.place[self.kept]]
-        return min(left, len(self.nothing) - 1)
 
     def chain(self, leaf: str, state: State) -> Units:
         """Return what the units of a leaf add, in order, each in the heaviest rung that takes it."""

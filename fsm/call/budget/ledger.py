@@ -167,10 +167,6 @@ class Reservation:
             if is_short or cap > ledger.most(self.input_tokens, self.prices, with_held=True):
                 self.shortfall = f"other calls hold what is left of {ledger.name}"
                 return ledger
-        self._hold(cap)
-        return None
-
-    def _hold(self, cap: int) -> None:
         if self.cap is not None or any(ledger.rests_on_caps for ledger in self.ledgers):
             self.cap = cap
         self.tokens = 0 if self.cap is None else most_counted(cap)
@@ -180,6 +176,7 @@ class Reservation:
         for ledger in self.ledgers:
             ledger.hold(self.tokens, self.money)
         self.state = "held"
+        return None
 
     def send(self) -> None:
         """Mark the attempt as gone out: from now on nothing gives it back."""

@@ -56,11 +56,6 @@ class Changes:
         """Return the text so far."""
         return self.answer.gathered
 
-    @property
-    def are_none(self) -> bool:
-        """Tell whether nothing stands behind the caller's messages."""
-        return not self.seed and self.nudged_at is None and self.hint is None and not self.corrections
-
     def apply(self, lessons: Lessons, backend: int) -> None:
         """Begin with a backend, given by its index in the chain, and with what earlier calls have learned of it."""
         self.dropped, self.restore_reasoning = lessons.dropped, lessons.restore_reasoning
@@ -200,8 +195,9 @@ class Correction:
         new = "" if observation.answered_by is not None else text.removeprefix(gathered)
         written = "".join([new, *[call.arguments for call in calls], observation.reasoning if thought else ""])
         tokens = gathered_tokens + tokens_of(written, observation.cap, observation.evidence.usage)
-        goes_back = len(calls) <= MOST_CALLS and all(map(_goes_back, calls))
-        return cls(text, tokens, (*thought, *map(_readable, calls)) if calls and goes_back else (), finding)
+        fits = [0 < len(call.id) <= LONGEST_ID and call.id.isascii() and is_identifier(call.name) for call in calls]
+        goes_back = 0 < len(calls) <= MOST_CALLS and all(fits)
+        return cls(text, tokens, (*thought, *map(_readable, calls)) if goes_back else (), finding)
 
     def turns(self, hints: Hints) -> list[tuple[Message, int]]:
         """Return the turns that send it back, each with its tokens."""
@@ -222,10 +218,6 @@ class Correction:
             (Message("assistant", self.calls), self.tokens + MESSAGE_TOKENS + beside),
             (Message("tool", tuple(results)), sum(message_tokens(result.text) for result in results)),
         ]
-
-
-def _goes_back(call: ToolCall) -> bool:
-    return 0 < len(call.id) <= LONGEST_ID and call.id.isascii() and is_identifier(call.name)
 
 
 def _readable(call: ToolCall) -> ToolCall:

@@ -93,7 +93,9 @@ def _part(part: Part) -> Body:
         image: Body = {"url": _url(part), **({"detail": part.detail} if part.detail else {})}
         return {"type": "image_url", "image_url": image}
     if part.kind == "audio" and part.data:
-        return {"type": "input_audio", "input_audio": {"data": part.data, "format": _audio_format(part)}}
+        name = part.media_type.partition("/")[2].removeprefix("x-")
+        form = {"mpeg": "mp3", "wave": "wav"}.get(name, name) or "wav"
+        return {"type": "input_audio", "input_audio": {"data": part.data, "format": form}}
     if part.kind == "file" and part.data:
         return {"type": "file", "file": {"filename": part.name or "file", "file_data": _url(part)}}
     return {"type": "text", "text": in_words(part)}
@@ -101,11 +103,6 @@ def _part(part: Part) -> Body:
 
 def _url(part: MediaPart) -> str:
     return part.url or f"data:{part.media_type or 'application/octet-stream'};base64,{part.data}"
-
-
-def _audio_format(part: MediaPart) -> str:
-    name = part.media_type.partition("/")[2].removeprefix("x-")
-    return {"mpeg": "mp3", "wave": "wav"}.get(name, name) or "wav"
 
 
 def _results(results: Iterable[ToolResult]) -> Iterator[Body]:

@@ -85,6 +85,7 @@ def read_reply(
         visible, inline, was_unopened = reply.text, "", False  # what looks like a tag belongs to the JSON
     elif reading.seed:
         visible = without_seed(visible, reading.seed)
+    has_failed = reply.failure is not None and reply.failure.reason not in _NEVER_AN_ANSWER
     unsays = was_unopened and may_unsay
     if unsays:
         inline, gathered = gathered + inline, ""
@@ -102,16 +103,11 @@ def read_reply(
         reasons=not is_blank(reasoning),
         thinks_inline=not is_blank(inline),
         refuses=refuses,
-        is_mere_error=came_blank and not refuses and _is_error(reply),
+        is_mere_error=came_blank and not refuses and reply.interrupted and has_failed,
         has_whole_calls=reply.interrupted or not any(is_cut(call, reply, tools, shapes) for call in reply.tool_calls),
         is_too_little=is_too_little(gathered, new) or _may_restart(gathered, visible),
         adds_too_little=bool(gathered) and is_too_little(visible),
     )
-
-
-def _is_error(reply: Reply) -> bool:
-    failure = reply.failure
-    return reply.interrupted and failure is not None and failure.reason not in _NEVER_AN_ANSWER
 
 
 def is_cut(call: ToolCall, reply: Reply, tools: Tools, shapes: Shapes = NEUTRAL) -> bool:

@@ -109,18 +109,11 @@ class Transcript:
         if rung.name in self.hints.rungs:
             self.changes.hint, self.changes.hinted_at = self.hints.rungs[rung.name], len(self.answer.gathered)
 
-    def has_recent_tool_result(self, window: int, shapes: Shapes) -> bool:
-        """Tell whether a tool result is among the last `window` messages."""
-        return window > 0 and "tool" in map(shapes.role_of, self.messages[-window:])
-
-    def is_plain(self, shapes: Shapes) -> bool:
-        """Tell whether the messages go out as they are."""
-        is_bare = self.changes.are_none and not self.answer.gathered and not self.answer.turn
-        return is_bare and shapes.role_of(self.messages[-1]) != "assistant"
-
     def compose(self, shapes: Shapes, prefills: bool, echoes: bool) -> Composed:
         """Put the messages of the next attempt together."""
-        if self.is_plain(shapes):
+        changes, answer = self.changes, self.answer
+        is_changed = changes.seed or changes.nudged_at is not None or changes.hint is not None or changes.corrections
+        if not (is_changed or answer.gathered or answer.turn or shapes.role_of(self.messages[-1]) == "assistant"):
             return Composed(self.messages)
         turns = self._added_turns(shapes, prefills)
         messages = (*self.messages, *[turn for turn, _ in turns])

@@ -48,13 +48,14 @@ class FactFinder:
         if not context.position.is_guarded(event):
             return ("overran",) if observation.overran else ()
         turn, answer, window = context.turn, context.transcript.answer, context.policy.nudge_window
+        recent = context.transcript.messages[-window:] if window else ()
         prior = turn.prior_answer if turn.only_housekeeping and is_blank(answer.gathered) else None
         facts = {
             "has_delivered": event in EMPTY and not is_blank(observation.delivered),
             "has_prior_answer": prior is not None and not is_blank(split_thinking(prior)[0]),
             "has_text": not is_blank(answer.gathered or answer.spare),
             "added_text": observation.adds_text,
-            "follows_tool_result": context.transcript.has_recent_tool_result(window, context.chain.shapes),
+            "follows_tool_result": "tool" in map(context.chain.shapes.role_of, recent),
             "thinks_inline": observation.thinks_inline,
             "repeats_itself": event in CUT and answer.repeats_itself,
             **self._settled(observation, previous, proposal, observation.adds_text),

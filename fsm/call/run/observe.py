@@ -122,18 +122,16 @@ def _observe_reply(
 def _event_of(read: ReadReply, proposal: Proposal, transcript: Transcript) -> str:
     """Classify a reply by itself, and then by the text that it continues."""
     event = event_of_reply(read, proposal.send.max_tokens, expects_json=proposal.for_backend.expects_json)
-    if event == "came_empty" and read.reply.stop_reason in ("stop", None) and _continues(proposal, transcript, read):
+    is_native = (proposal.send.prefill and not proposal.reading.seed) or transcript.changes.is_paused
+    was_whole = is_native and read.continues_text and read.reply.stop_reason in ("stop", None)
+    if event == "came_empty" and was_whole:
         event = "answered"  # the text was whole, and there was nothing left to say
-    if event in ("came_empty", "only_reasoned") and _was_doubted(read, transcript):
+    was_doubted = read.continues_text and transcript.changes.doubted_at == len(read.gathered)
+    if event in ("came_empty", "only_reasoned") and was_doubted:
         event = "answered"  # the backend had called the text whole, and nothing follows it
     if event == "answered" and proposal.for_backend.hides_cuts and _may_be_cut(read, proposal, transcript):
         event = "truncated"
     return event
-
-
-def _was_doubted(read: ReadReply, transcript: Transcript) -> bool:
-    """Tell whether the backend called the gathered text whole, all of it, and was asked for the rest nevertheless."""
-    return read.continues_text and transcript.changes.doubted_at == len(read.gathered)
 
 
 def _may_be_cut(read: ReadReply, proposal: Proposal, transcript: Transcript) -> bool:
@@ -151,7 +149,8 @@ def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = Fal
     reply, is_cut = read.reply, was_cut(read.reply, cap)
     if read.refuses:
         return "refused"  # whatever else broke or came: the model has said no
-    if reply.interrupted and not (is_cut and _broke_off_at_cap(reply)):
+    gives_no_reason = reply.stop_reason is None and reply.failure is None and not reply.tool_calls
+    if reply.interrupted and not (is_cut and gives_no_reason):  # one that used up its cap was cut by it
         return "interrupted" if reply.failure is None else _BY_CAUSE.get(reply.failure.reason, "interrupted")
     if reply.stop_reason in _BY_STOP:
         return _BY_STOP[reply.stop_reason]
@@ -170,11 +169,6 @@ def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = Fal
     if reply.has_media:
         return "malformed" if expects_json else "answered"  # a picture is an answer as well
     return "only_reasoned" if read.reasons else "came_empty"
-
-
-def _broke_off_at_cap(reply: Reply) -> bool:
-    """Tell whether a stream that used up its cap was cut by it: nothing says why it stopped or what broke."""
-    return reply.stop_reason is None and reply.failure is None and not reply.tool_calls
 
 
 def was_cut(reply: Reply, cap: int | None) -> bool:
@@ -230,12 +224,6 @@ def _keeps(proposal: Proposal, event: str) -> bool:
     if proposal.for_backend.expects_json and event not in ANSWERS:
         return False
     return event in KEEPS_TEXT and not (proposal.for_backend.asks_for_little and event in CUT_OFF)
-
-
-def _continues(proposal: Proposal, transcript: Transcript, read: ReadReply) -> bool:
-    """Tell whether the request had the provider itself continue text that was gathered."""
-    is_native = (proposal.send.prefill and not proposal.reading.seed) or transcript.changes.is_paused
-    return is_native and read.continues_text
 
 
 def _evidence(

@@ -82,9 +82,10 @@ class Outcome:
             parts = (text,)
             turn = (*turn, TextPart(text)) if turn else ()
         elif outcome == "salvaged":
-            text = self._salvaged(row, text)
+            delivered = last.delivered if last is not None and row.effect == "keep_delivered" else None
+            text = split_thinking(context.turn.prior_answer or "")[0] if delivered is None else text + delivered
             parts = (*parts, text)
-            turn = (*turn, TextPart(last.delivered)) if turn and last and row.effect == "keep_delivered" else ()
+            turn = (*turn, TextPart(delivered)) if turn and delivered is not None else ()
         reply = last.reply if last is not None else None
         context.journal.outcome = outcome
         return Result(
@@ -109,11 +110,6 @@ class Outcome:
             value=last.finding.value if outcome == "done" and last is not None and last.finding is not None else None,
             raised=last.finding.raised if last is not None and last.finding is not None else None,
         )
-
-    def _salvaged(self, row: Row, gathered: str) -> str:
-        if row.effect == "keep_delivered" and self.last is not None:
-            return gathered + self.last.delivered
-        return split_thinking(self.context.turn.prior_answer or "")[0]
 
 
 def _final_text(text: str, reply: Reply | None, parts: tuple[str, ...]) -> str:
