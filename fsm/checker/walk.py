@@ -267,18 +267,16 @@ class Combinations:
 
     def at(self, left: dict[str, bool]) -> list[tuple[tuple[str, ...], Row | None]]:
         """Return the facts to set, one tuple for each combination, with the first row whose guard then holds."""
-        key = tuple([left[name] for name in self._counters])
-        if key not in self._found:
-            self._found[key] = self._find(left)
-        return self._found[key]
 
-    def _find(self, left: dict[str, bool]) -> list[tuple[tuple[str, ...], Row | None]]:
         def body(ask: Ask) -> Result:
             row = first_row(self._table, self._rows, lambda name: left[name] if name in left else ask(name))
             return (row, *(changes(self._table, row, ask) if row else (None, ())))
 
-        leaves = [(list(answers.items()), result) for answers, result in ways(body)]
-        return [(held, result[0]) for held, result in _apart(leaves, 0)]
+        key = tuple([left[name] for name in self._counters])
+        if key not in self._found:
+            leaves = [(list(answers.items()), result) for answers, result in ways(body)]
+            self._found[key] = [(held, result[0]) for held, result in _apart(leaves, 0)]
+        return self._found[key]
 
 
 def _apart(leaves: list[Leaf], depth: int) -> list[tuple[tuple[str, ...], Result]]:

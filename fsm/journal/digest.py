@@ -286,17 +286,13 @@ def digest_lines(digest: Digest) -> Iterator[str]:
 def attempt_lines(digest: Digest, indent: str = "") -> Iterator[str]:
     """Yield a line for each attempt, and below it those of the run that it made."""
     for line in digest.lines:
-        yield indent + _attempt_line(line)
+        number, _, rest = line.text.partition(" ")
+        took = " · ".join(filter(None, [line.lasted, line.paid]))
+        yield f"{indent}{number:>3} {rest}{f'   ({took})' if took else ''}"
         if line.within is not None and len(line.within.lines) > 1:
             yield from attempt_lines(line.within, indent + INDENT)
     if digest.ending:
         yield f"{indent}    {digest.ending}"
-
-
-def _attempt_line(line: AttemptLine) -> str:
-    number, _, rest = line.text.partition(" ")
-    took = " · ".join(filter(None, [line.lasted, line.paid]))
-    return f"{number:>3} {rest}{f'   ({took})' if took else ''}"
 
 
 def digest_texts(digest: Digest | None, otherwise: str) -> Iterator[Text]:

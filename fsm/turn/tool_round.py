@@ -47,11 +47,7 @@ class _NoForm(TypeError):
 
 
 def result_text(value: Any) -> str:
-    """Return the text for the model of what a tool returned: a text unchanged, None as "done", the rest as JSON.
-
-    Raises:
-        ToolError: the value has no form in JSON; the message names its type.
-    """
+    """Return what a tool returned for the model: a text unchanged, None as "done", the rest as JSON or a ToolError."""
     if value is None:
         return DONE
     if isinstance(value, str):
