@@ -104,7 +104,7 @@ class _CallSearch:
         kind: Callable[[Branch], str] | None = None,
         beyond: Number = 0,
     ) -> WorstCase:
-        """Search with the budget of attempts and without it, apply a field of it, exceeded by `beyond`, and play."""
+        """Search with the budget of attempts and without, apply one more field and what is `beyond`, and play it."""
         attempts, table = self.policy.budget.attempts, self.table
         moves = self.moves if kind is None else _moves(table, self.limits, kind)
 

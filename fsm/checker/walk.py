@@ -1,7 +1,7 @@
 """The exhaustive walk: it puts the shipped machine into every configuration, fires every event, and checks the result.
 
-A configuration is a state with the values of all counters; an outcome is one configuration. It walks breadth first,
-so the first path to a fault is a shortest one. It fires each event with every combination of facts that matters.
+A configuration is a state with the values of all counters; an outcome is one. The walk goes breadth first, so the first
+path to a fault is a shortest one. It fires each event with every combination of facts that makes a difference.
 """
 
 from __future__ import annotations
