@@ -80,8 +80,7 @@ def hide_headers(options: RequestOptions) -> None:
 def request_of(messages: Messages, options: Mapping[str, Any], others: frozenset[str]) -> Request:
     """Make a request from the options of a call or turn, without those that a request does not have (`others`).
 
-    Raises:
-        ConfigurationError: an option is unknown or malformed, or the messages are a request already.
+    What is unknown or malformed, or stands beside a request, is a ConfigurationError.
     """
     options = {name: value for name, value in options.items() if name not in others}
     if options:

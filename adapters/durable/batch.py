@@ -35,27 +35,16 @@ _MEMBERS: Final = ("id", "prompt", "messages", "system", *sorted(REQUEST_OPTIONS
 
 @frozen
 class PromptLine:
-    """A line of the file.
+    """A line of the file."""
 
-    Arguments:
-        number: counted from 1.
-        id: its own, or its number.
-        request: what it asks; None if it cannot be read.
-        fault: what is wrong with it.
-    """
-
-    number: int
-    id: str
-    request: Request | None = None
-    fault: str = ""
+    number: int  # counted from 1
+    id: str  # its own, or its number
+    request: Request | None = None  # what it asks; None if it cannot be read
+    fault: str = ""  # what is wrong with it
 
 
 def read_lines(path: Path) -> Iterator[PromptLine]:
-    """Yield the lines of a file that are not blank, one by one; what cannot be read is a fault of its line.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """Yield the lines of a file that are not blank, or raise an OSError; what cannot be read is a fault of its line."""
     with path.open("rb") as file:
         number = 0
         while data := file.readline(LONGEST + 1):
@@ -123,27 +112,16 @@ class LineResult:
 
 @define(eq=False)
 class Batch:
-    """Run the lines of a batch.
+    """Run the lines of a batch."""
 
-    Arguments:
-        durable: runs the calls.
-        name: what the ids of the calls begin with.
-        most: how many run here at once.
-        enqueue: whether they are left to workers.
-        retry_failed: whether those that have failed are run again.
-        in_order: whether answers come in the order of the lines.
-        returns: what every answer must be.
-        within: the budget of all of them together.
-    """
-
-    durable: Durable
-    name: str
-    most: int
-    enqueue: bool = False
-    retry_failed: bool = False
-    in_order: bool = True
-    returns: Any = None
-    within: SharedBudget | None = None
+    durable: Durable  # runs the calls
+    name: str  # what the ids of the calls begin with
+    most: int  # how many run here at once
+    enqueue: bool = False  # whether they are left to workers
+    retry_failed: bool = False  # whether those that have failed are run again
+    in_order: bool = True  # whether answers come in the order of the lines
+    returns: Any = None  # what every answer must be
+    within: SharedBudget | None = None  # the budget of all of them together
     _places: anyio.Semaphore = field(init=False)
 
     def run(self, lines: Iterable[PromptLine]) -> Iterator[LineResult]:

@@ -43,17 +43,13 @@ WRITE: Final = (
 
 @define
 class BudgetRow:
-    """What is spent of a budget, and held.
-
-    Arguments:
-        holds: for each attempt in flight: its id, until when it may be, its tokens and its units of money.
-    """
+    """What is spent of a budget, and held."""
 
     began: float
     attempts: int = 0
     tokens: int = 0
     money: int = 0
-    holds: list[list[Any]] = field(factory=list)
+    holds: list[list[Any]] = field(factory=list)  # each attempt in flight: id, until when it may be, tokens, money
 
     def expire(self, now: float) -> None:
         """Count what nobody has paid in time: it has used all that it held."""
@@ -79,11 +75,7 @@ class BudgetRow:
 
 @define(eq=False)
 class DatabaseBudgets:
-    """Keep budgets by their names in the database of durable calls.
-
-    Arguments:
-        url: of the database, which exists.
-    """
+    """Keep budgets by their names in the database of durable calls, which exists."""
 
     url: str
     _connection: Any = field(default=None, init=False)
@@ -203,11 +195,7 @@ class BesideBudgets:
 
 
 def shared_with(shared: Shared | None, budgets: DatabaseBudgets, clock: Callable[[], float], prefix: str) -> Shared:
-    """Return what a call shares, with its budgets in a database.
-
-    Arguments:
-        prefix: what the ids of its attempts begin with there.
-    """
+    """Return what a call shares, with its budgets in a database, where the ids of its attempts begin with `prefix`."""
     beside: Any = BesideBudgets(MemoryStore(clock) if shared is None else shared.store, budgets)
     if shared is None:
         return Shared(beside, None, False, beside, prefix)
@@ -217,8 +205,7 @@ def shared_with(shared: Shared | None, budgets: DatabaseBudgets, clock: Callable
 def plain_within(within: object) -> list[Plain]:
     """Return a shared budget and those around it as plain data, the innermost first.
 
-    Raises:
-        ConfigurationError: it has no name, or a limit of time, which processes would measure with different clocks.
+    One without a name, or with a limit of time, which processes would measure differently, is a ConfigurationError.
     """
     check_within(within)
     levels: list[Plain] = []

@@ -45,11 +45,7 @@ SQLITE: Final = "sqlite:///"
 
 
 def path_of_file(url: str) -> Path:
-    """Return the file of a database of SQLite.
-
-    Raises:
-        ConfigurationError: the URL is of neither kind.
-    """
+    """Return the file of a database of SQLite, or raise a ConfigurationError for a URL of neither kind."""
     path = Path(url.removeprefix(SQLITE).partition("?")[0])  # as SQLAlchemy reads it, which takes the rest as it is
     if not url.startswith(SQLITE) or not path.name or path.name == ":memory:":
         raise ConfigurationError("database must be a URL such as sqlite:///rungwise.sqlite or postgresql://host/name")

@@ -32,11 +32,7 @@ LARGEST: Final = 2_000
 
 
 def joined(pieces: Iterable[Plain], name: str) -> list[Plain]:
-    """Join texts that follow one another and differ in nothing else.
-
-    Arguments:
-        name: the member that holds the text.
-    """
+    """Join texts, in the member of this name, that follow one another and differ in nothing else."""
     all: list[Plain] = []
     for piece in pieces:
         if name in piece and all and {**all[-1], name: ""} == {**piece, name: ""}:
@@ -48,18 +44,12 @@ def joined(pieces: Iterable[Plain], name: str) -> list[Plain]:
 
 @define(eq=False)
 class Saver:
-    """Save what is new on a tape. What a stream has shown is saved with what it follows from, or not at all.
-
-    Arguments:
-        write: saves a record.
-        wall: returns the seconds since 1970.
-        saved: how many entries are saved.
-    """
+    """Save what is new on a tape. What a stream has shown is saved with what it follows from, or not at all."""
 
     recorded: RecordedCall | RecordedTurn
-    write: Callable[[str], Awaitable[None]]
-    wall: Callable[[], float]
-    saved: int
+    write: Callable[[str], Awaitable[None]]  # saves a record
+    wall: Callable[[], float]  # returns the seconds since 1970
+    saved: int  # how many entries are saved
     _events: list[Plain] = field(factory=list, init=False)
     _size: int = field(default=0, init=False)  # characters of text that are not saved
     _last: float = field(init=False)

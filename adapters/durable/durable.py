@@ -17,15 +17,7 @@ from rungwise.adapters.durable.databases import need_dbos
 from rungwise.adapters.durable.engine import HOME, WORKFLOW, Engine
 from rungwise.adapters.durable.forms import Plain
 from rungwise.adapters.durable.handle import FINE, OTHER, STATUS, UNFINISHED, Handle, in_thread
-from rungwise.adapters.durable.work import (
-    CHANGED,
-    digest_of,
-    is_same_setting,
-    prepared,
-    run_work,
-    setting_of,
-    work_of,
-)
+from rungwise.adapters.durable.work import CHANGED, digest_of, is_same_setting, prepared, run_work, setting_of, work_of
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, hide_headers, request_of
 from rungwise.adapters.turn.options import OF_TURNS, TurnOptions
@@ -119,8 +111,7 @@ class Durable:
         self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[CallOptions]
     ) -> Result:
         """Run a call asynchronously; takes and raises what `call` does."""
-        run = partial(self.call, id, messages, returns=returns, restart=restart, **options)
-        return await in_thread(run)
+        return await in_thread(partial(self.call, id, messages, returns=returns, restart=restart, **options))
 
     def start(
         self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[CallOptions]
@@ -219,12 +210,7 @@ class Durable:
         is_turn: bool = False,
         is_streaming: bool = False,
     ) -> Handle[Any]:
-        """Start a call or a turn, or find the one that has its id.
-
-        Arguments:
-            enqueue: whether it is left to a worker.
-            retry_failed: whether one that has failed is run again.
-        """
+        """Start a call or a turn, or leave it to a worker (`enqueue`), or find the one that has its id."""
         from dbos import DBOS, SetWorkflowAttributes, SetWorkflowID
 
         if not isinstance(id, str) or not id.strip() or len(id) > LONGEST_ID:

@@ -73,11 +73,7 @@ class Engine:
     _is_closed: bool = field(default=False, init=False)
 
     def open(self) -> None:
-        """Start.
-
-        Raises:
-            ConfigurationError: this process runs DBOS already, or the database cannot be used.
-        """
+        """Start, or raise a ConfigurationError: this process runs DBOS already, or the database cannot be used."""
         if self.url is not None:
             self._owners = owners_of(self.url)
         context = start_blocking_portal()
@@ -107,11 +103,7 @@ class Engine:
             self._owners.close()
 
     def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Run a coroutine function in the loop of the engine, and return its result.
-
-        Raises:
-            RungwiseError: the engine is closed, or was closed meanwhile.
-        """
+        """Return the result of a coroutine function in the engine's loop, or raise a RungwiseError if it is closed."""
         try:
             return self._portal.call(function, *args)
         except (CancelledError, RuntimeError):
@@ -187,11 +179,7 @@ class Engine:
 
 
 def owners_of(url: str) -> Owners:
-    """Return what tells which processes of a database are alive; prepare the database.
-
-    Raises:
-        ConfigurationError: the URL is of neither kind.
-    """
+    """Prepare a database, and return what tells which of its processes are alive; raises what `path_of_file` does."""
     if is_postgres(url):
         return PostgresOwners(url)
     path = path_of_file(url)

@@ -23,21 +23,15 @@ COLUMNS = ("call", "status", "attempts", "cost", "seconds", "cause")
 
 @frozen
 class StoredCall:
-    """A call of a database.
-
-    Arguments:
-        status: the outcome, or "waiting", "running", "cancelled", or "broken" if it could not be run.
-        cause: why it did not simply succeed.
-        journal: how it went, if it has ended.
-    """
+    """A call of a database."""
 
     id: str
-    status: str
+    status: str  # the outcome, or "waiting", "running", "cancelled", or "broken" if it could not be run
     attempts: int | None = None
     cost: float | None = None
     seconds: float | None = None
-    cause: str | None = None
-    journal: Journal | TurnJournal | None = None
+    cause: str | None = None  # why it did not simply succeed
+    journal: Journal | TurnJournal | None = None  # how it went, if it has ended
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -53,11 +47,7 @@ class StoredCall:
 
 @define(eq=False)
 class StoredCalls:
-    """Read the calls of a database.
-
-    Raises:
-        ConfigurationError: the extra `durable` is not installed, or there is no such database.
-    """
+    """Read the calls of a database, or raise a ConfigurationError: there is none, or the extra is not installed."""
 
     url: str
 

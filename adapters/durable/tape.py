@@ -63,11 +63,7 @@ class Recorded(ABC):
     _recorder: Any
 
     def restore(self, tape: Iterable[Entry]) -> None:
-        """Tell a new one what is on a tape.
-
-        Raises:
-            JournalMismatch: it does not do again what is on the tape.
-        """
+        """Tell a new one what is on a tape; a JournalMismatch if it does not do that again."""
         observer, self._recorder.observer = self._recorder.observer, silent  # another process has told it of all this
         for number, entry in enumerate(tape, start=1):
             try:
@@ -151,11 +147,9 @@ class RecordedCall(Recorded, Call):
         return send
 
     def resume(self, now: float, deadline: float | None, gone: float) -> None:
-        """Go on with a call that was restored. An attempt in flight was cut off.
+        """Go on with a call that was restored; an attempt in flight was cut off.
 
-        Arguments:
-            deadline: where it is on the clock of this process.
-            gone: the seconds since the last entry, which are over of a wait.
+        The deadline is on the clock of this process; of a wait the seconds since the last entry are `gone`.
         """
         if not self._is_restored:  # it has not begun
             return

@@ -35,17 +35,11 @@ Running = Sequence[ToolOutcome | None]
 
 @define(eq=False)
 class ToolsSoFar:
-    """Know of the tools of one round, by their places.
+    """Know of the tools of one round, by their places."""
 
-    Arguments:
-        handed_out: those that the driver was given; all, but after a crash.
-        begun: those that may have begun.
-        ended: the outcomes.
-    """
-
-    handed_out: Sequence[int]
-    begun: set[int] = field(factory=set)
-    ended: dict[int, Plain] = field(factory=dict)
+    handed_out: Sequence[int]  # those that the driver was given; all, but after a crash
+    begun: set[int] = field(factory=set)  # those that may have begun
+    ended: dict[int, Plain] = field(factory=dict)  # the outcomes
 
     def news(self, outcomes: Running) -> dict[int, Plain]:
         """Return the outcomes that are not known yet, of those that were handed out."""
@@ -121,11 +115,7 @@ class RecordedTurn(Recorded, Turn):
         return action
 
     def note_tools(self, count: int, outcomes: Running) -> None:
-        """Note which tools may begin now, and what has come of others.
-
-        Arguments:
-            count: how many of those that were handed out may have begun.
-        """
+        """Note that so many of the tools that were handed out may have begun, and what has come of others."""
         tools = self._tools
         begun = [place for place in tools.handed_out[:count] if place not in tools.begun]
         ended = tools.news(outcomes)

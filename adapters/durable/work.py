@@ -53,14 +53,9 @@ def digest_of(plain: Any) -> str:
 def work_of(
     client: Client, request: Request, options: Mapping[str, Any], returns: Any, deadline: float | None, *, is_turn: bool
 ) -> Plain:
-    """Return what a call or a turn is, as plain data for a database.
+    """Return what a call or a turn is, as plain data, or raise a ConfigurationError if that cannot be stored.
 
-    Arguments:
-        options: of the call; those of a request are in `request`.
-        deadline: when it must have ended, in seconds since 1970.
-
-    Raises:
-        ConfigurationError: something in it cannot be stored.
+    The options of a request are in `request`; the deadline is in seconds since 1970.
     """
     verdicts = options.get("verdict") or ()
     verdicts = [verdicts] if callable(verdicts) else list(verdicts)
@@ -126,11 +121,7 @@ async def run_work(
 ) -> str:
     """Run a call or a turn, or what is left of it, and return its result as JSON.
 
-    Arguments:
-        records: what was saved of it, in order.
-        save: a coroutine function that saves one more.
-        within: the budget that it draws on.
-        shared: what the calls of the client share.
+    `records` were saved of it, and `save` saves one more.
 
     Raises:
         ConfigurationError: the policy, the table or the chain has changed since it began.
@@ -168,16 +159,11 @@ async def run_work(
 
 @frozen
 class Prepared:
-    """Hold a call or a turn that is to be run.
-
-    Arguments:
-        timeouts: of its calls.
-        by: runs it with a driver of calls, and returns its result as plain data.
-    """
+    """Hold a call or a turn that is to be run."""
 
     recorded: RecordedCall | RecordedTurn
-    timeouts: Timeouts
-    by: Callable[[DurableDriver], Awaitable[Plain]]
+    timeouts: Timeouts  # of its calls
+    by: Callable[[DurableDriver], Awaitable[Plain]]  # runs it with a driver of calls, and returns its result
 
 
 def prepared(
@@ -223,11 +209,7 @@ def prepared(
 
 
 def left_of(budget: Budget, spent: Mapping[str, float]) -> Budget:
-    """Return what is left of a budget.
-
-    Raises:
-        ConfigurationError: nothing is.
-    """
+    """Return what is left of a budget, or raise a ConfigurationError if nothing is."""
     left = {name: most - spent.get(name, 0) for name in attrs.fields_dict(Budget) if (most := getattr(budget, name))}
     if gone := [name for name, amount in left.items() if amount <= 0]:
         raise ConfigurationError(f"it has spent all of its {gone[0].replace('_', ' ')}: nothing is left to start again")
@@ -251,11 +233,7 @@ def _plain_returns(returns: Any) -> Any:
 
 
 def asked_of_turn(options: Mapping[str, Any]) -> Plain:
-    """Return the options that only a turn has, as plain data.
-
-    Raises:
-        ConfigurationError: one is malformed, or a function cannot be imported by another process.
-    """
+    """Return the options that only a turn has, as plain data, or raise a ConfigurationError if one cannot be stored."""
     tools, approvals = options.get("tools"), options.get("approvals")
     functions = {name: options[name] for name in FUNCTIONS if options.get(name) is not None}
     if tools is not None:
@@ -268,14 +246,9 @@ def asked_of_turn(options: Mapping[str, Any]) -> Plain:
 
 
 def new_turn(client: Client, asked: Plain, request: Request, policy: TurnPolicy, **settings: Any) -> Planned:
-    """Return a turn that has not begun.
+    """Return a turn that has not begun, from what `asked_of_turn` wrote and other arguments of the turn.
 
-    Arguments:
-        asked: as `asked_of_turn` wrote it.
-        settings: other arguments of the turn.
-
-    Raises:
-        ConfigurationError: something does not fit, or a function cannot be found.
+    What does not fit, or a function that cannot be found, is a ConfigurationError.
     """
     options: Any = {name: found(asked[name], f"the {name}") for name in FUNCTIONS if name in asked}
     if asked["tools"] is not None:
@@ -297,11 +270,7 @@ def _plain_tool(tool: Tool) -> Plain:
 
 
 def path_of(value: Any, what: str) -> str:
-    """Return the import path of a function or class.
-
-    Raises:
-        ConfigurationError: it has none.
-    """
+    """Return the import path of a function or class, or raise a ConfigurationError if it has none."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
     if module in (None, "__main__") or not name or "<" in name or found(f"{module}:{name}", what) is not value:
         raise ConfigurationError(
@@ -311,11 +280,7 @@ def path_of(value: Any, what: str) -> str:
 
 
 def found(path: str, what: str) -> Any:
-    """Return what stands at an import path.
-
-    Raises:
-        ConfigurationError: nothing does.
-    """
+    """Return what stands at an import path, or raise a ConfigurationError if nothing does."""
     module, _, name = path.partition(":")
     try:
         value: Any = import_module(module)

@@ -205,12 +205,7 @@ class _Worker:
         self._tasks.put(task)
 
     def answer(self) -> Any:
-        """Wait for an answer, for as long as the attempt may go on.
-
-        Raises:
-            CallEnded: the call was cancelled meanwhile.
-            httpx.TimeoutException: the time is up.
-        """
+        """Wait for an answer, or raise CallEnded if the call was cancelled, httpx.TimeoutException if time is up."""
         if self.progress.is_abandoned:
             raise self.progress.timeout()
         forget = self._limits.cancellation.on_cancel(lambda: self._answers.put((None, CallEnded(), False)))

@@ -24,12 +24,9 @@ _MOST_FRAMING: Final = 16
 
 
 class BodyReader:
-    """Read the body of one response.
+    """Read the body of one response, whose head the protocol has read.
 
-    Arguments:
-        protocol: has read the head of the response.
-        response: that head, if h11 holds nothing behind it.
-        ahead: what came behind the head and h11 was not given.
+    `response` is that head if h11 holds nothing behind it, and `ahead` what came behind it and h11 was not given.
     """
 
     def __init__(self, protocol: h11.Connection, response: h11.Response | None = None, ahead: bytes = b"") -> None:
@@ -56,8 +53,7 @@ class BodyReader:
     def take(self) -> bytes | None:
         """Return the body read so far, in one piece; b"" if more must be read, None at the end of the body.
 
-        Raises:
-            httpx.RemoteProtocolError: the body is broken.
+        A broken body is an httpx.RemoteProtocolError.
         """
         if self._needs_data:
             passed, self._passed = self._passed, b""

@@ -62,8 +62,7 @@ def read_headers(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
 def write_head(method: str, target: bytes, headers: Mapping[str, str]) -> bytes:
     """Return the head of a request, for a path with its query, and for all headers, content-length included.
 
-    Raises:
-        httpx.LocalProtocolError: something in it must not stand in a head, such as the end of a line.
+    What must not stand in a head, such as the end of a line, is an httpx.LocalProtocolError.
     """
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     head = f"{method} {target.decode('latin-1')} HTTP/1.1\r\n{lines}"
@@ -230,24 +229,14 @@ class Connection:
                 raise httpx.RemoteProtocolError(CHANGED)
 
     def buffered(self) -> bytes | None:
-        """Return the body that was read and not handed out yet; b"" if more must be read, None at its end.
+        """Return the body that was read and not handed out yet; see `BodyReader.take`.
 
         Chunks that came in one reading are one piece: each piece costs more on its way than a chunk says.
-
-        Raises:
-            httpx.RemoteProtocolError: the body is broken.
         """
         return self._body.take()
 
     def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[bytes]:
-        """Read more of the body; return it if it is whole chunks, else `buffered` has it.
-
-        Arguments:
-            waits_first: as in `read`.
-
-        Raises:
-            httpx.TransportError: the connection is broken, or its time is up.
-        """
+        """Read more of the body; return it if it is whole chunks, else `buffered` has it. For the rest see `read`."""
         data = yield from read(self.sock, limits, waits_first=waits_first)
         return self._body.feed(data)
 

@@ -118,11 +118,7 @@ def earliest(*moments: float | None) -> float | None:
 
 
 def header_name(name: Any) -> str | None:
-    """Check the name of the deadline header, and return it in lower case.
-
-    Raises:
-        ConfigurationError: no header can have this name, or it means something else.
-    """
+    """Return the name of the deadline header in lower case; a ConfigurationError for one that cannot be it."""
     if name is None:
         return None
     if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):

@@ -38,7 +38,7 @@ def _names_in(header: str) -> list[str]:
 
 
 class Unreadable(Exception):
-    """Raised when a body does not decode."""
+    """Raised when a body does not decode, or unpacks to far too much."""
 
 
 Decode = Callable[[bytes], Iterator[bytes]]
@@ -61,11 +61,7 @@ class Unpacker:
         self._is_over = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Unpack bytes, a piece at a time; bytes after the last member are ignored.
-
-        Raises:
-            Unreadable: they do not decode, or unpack to far too much.
-        """
+        """Unpack bytes, a piece at a time, or raise Unreadable; bytes after the last member are ignored."""
         for piece in plain(data):
             yield from self._unpack(piece)
 

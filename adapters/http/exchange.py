@@ -140,10 +140,9 @@ class Exchange:
         return HttpRequest(request.url, headers, request.body, request.method)
 
     def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
-        """Take the head of the response. A head without a date gets one of our own clock: waits count from it.
+        """Take the head of the response; `is_decoded` if the HTTP client decompresses the body itself.
 
-        Arguments:
-            is_decoded: whether the HTTP client decompresses the body itself.
+        A head without a date gets one of our own clock: waits count from it.
         """
         self.received, self._decode = headers, plain if is_decoded else encoding_of(headers)
         if self._decode is None:

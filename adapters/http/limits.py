@@ -54,8 +54,7 @@ class AttemptLimits:
     ) -> AttemptLimits:
         """Return the limits of an attempt that begins now, on the driver's clock.
 
-        Arguments:
-            streams: whether the request asks for a stream; in other replies, silence means nothing.
+        In a reply that is no stream, silence means nothing.
         """
         began = time.monotonic()
         offset = began - now

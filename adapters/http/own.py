@@ -216,11 +216,7 @@ class OwnHttp(_PooledHttp):
     """Send requests from threads."""
 
     def place(self, seconds: float | None, cancellation: Cancellation) -> _Place:
-        """Wait for a place among the connections, up to `seconds` if any; yield whether there was one in time.
-
-        Raises:
-            CallEnded: the call was cancelled meanwhile.
-        """
+        """Wait for a place among the connections, up to `seconds` if any; yield whether there was one in time."""
         return _Place(self.pool, seconds, cancellation)
 
     def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedResponse:

@@ -73,8 +73,7 @@ class Pool:
     def take(self, origin: Origin, *, is_fresh: bool) -> Connection | None:
         """Take the idle connection to an origin that was used last; None if a new one is needed.
 
-        Arguments:
-            is_fresh: whether only a new connection will do; the idle ones to the origin are closed then.
+        If only a new one will do (`is_fresh`), the idle ones to the origin are closed.
         """
         useless: list[Connection] = []
         with self._lock:

@@ -19,14 +19,10 @@ LoopCalls = RunningCalls[LoopStream[Any, Any], OwnAsyncHttp]
 
 
 class Connections:
-    """Hold the connections of one client. It is safe to share between threads.
+    """Hold the connections of one client, the caller's or our own. It is safe to share between threads.
 
-    Each event loop has its own pool, because tasks wait for a place within their loop.
-
-    Arguments:
-        http: the caller's client for threads; None opens our own connections.
-        async_http: the same for event loops.
-        most: how many connections may be open at once, for threads and for each event loop.
+    Each event loop has its own pool, because tasks wait for a place within their loop. At `most` so many connections
+    are open at once, for threads and for each event loop.
     """
 
     def __init__(self, http: HttpClient | None, async_http: AsyncHttpClient | None, most: int) -> None:

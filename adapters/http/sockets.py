@@ -65,12 +65,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]:
-    """Look up a host. An address is returned as it is.
+    """Look up a host until a moment on `time.monotonic`. An address is returned as it is.
 
     Nothing can end a blocked `getaddrinfo`, so a daemon thread runs it, which may be left behind: one for each name.
-
-    Arguments:
-        until: when to give up, on `time.monotonic`.
 
     Raises:
         httpx.ConnectError: there is no such name, or no thread could be started.
@@ -119,10 +116,7 @@ _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 
 
 def connect(host: str, port: int, context: ssl.SSLContext | None, limits: AttemptLimits) -> Operation[socket.socket]:
-    """Connect to the first address of a host that answers, and agree on TLS.
-
-    Arguments:
-        context: for TLS; None for plain HTTP.
+    """Connect to the first address of a host that answers, and agree on TLS if there is a context for it.
 
     Raises:
         httpx.ConnectError: no address takes connections, or TLS failed.
@@ -204,10 +198,7 @@ def _shake_hands(sock: ssl.SSLSocket, until: float) -> Operation[None]:
 def write(
     sock: socket.socket, data: bytes, limits: AttemptLimits, hear: Callable[[socket.socket], bool] = lambda sock: False
 ) -> Operation[None]:
-    """Write all of the data, unless an answer makes the rest useless.
-
-    Arguments:
-        hear: reads what comes while the server takes no more, and tells whether to stop.
+    """Write all of the data; `hear` reads what comes while the server takes no more, and tells whether to stop.
 
     Raises:
         httpx.WriteTimeout: the time of the attempt is up, or that for its first content.
@@ -245,9 +236,8 @@ def what_came(sock: socket.socket) -> bytes:
 def read(sock: socket.socket, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[bytes]:
     """Read as soon as anything has come; b"" at the end.
 
-    Arguments:
-        waits_first: whether to wait before the first read, unless TLS holds data already. In a thread, waiting is six
-            times cheaper than a read in vain, and most first reads of a stream are in vain.
+    With `waits_first` it waits before the first read, unless TLS holds data already: in a thread, waiting is six times
+    cheaper than a read in vain, and most first reads of a stream are in vain.
 
     Raises:
         httpx.ReadTimeout: the time of the attempt is up, or that for content.

@@ -96,11 +96,7 @@ def seen_of(call: Call, exchange: Exchange) -> Observation | None:
 
 
 def needs_fresh(reply: Reply | Failure, has_needed: bool) -> bool:
-    """Tell whether the next attempt needs a new connection.
-
-    Arguments:
-        has_needed: whether this attempt had a new connection for the same reason.
-    """
+    """Tell whether the next attempt needs a new connection, given whether this one has needed one."""
     if not isinstance(reply, Failure):
         return False
     return reply.is_stale or (has_needed and reply.reason in ("connection", "unreachable"))

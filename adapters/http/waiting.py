@@ -41,11 +41,6 @@ def event_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def is_asyncio() -> bool:
-    """Tell whether the running event loop is asyncio's, not trio's."""
-    return event_loop() is not None
-
-
 def running_loop() -> asyncio.AbstractEventLoop | None:
     """Return the asyncio loop of this task; None on trio, also where trio runs as a guest of asyncio."""
     from asyncio import current_task
@@ -94,11 +89,7 @@ class Mailbox(Generic[T]):
             self._bell.release()
 
     def get(self, seconds: float | None) -> T:
-        """Return the oldest item; wait up to `seconds` for one, or without a limit.
-
-        Raises:
-            Nothing: nothing came in time.
-        """
+        """Return the oldest item; wait up to `seconds` for one, or without a limit, and then raise Nothing."""
         until = None if seconds is None else time.monotonic() + seconds
         while True:
             if self._items:
@@ -134,11 +125,7 @@ class CallEnded(BaseException):
 
 
 def run(operation: Operation[T], cancellation: Cancellation) -> T:
-    """Run an operation in this thread.
-
-    Raises:
-        CallEnded: the call was cancelled.
-    """
+    """Run an operation in this thread, or raise CallEnded if the call is cancelled."""
     outer = sys.exception()
     try:
         while True:
@@ -194,11 +181,7 @@ def is_ready(sock: socket.socket, want: Want, seconds: float = 0.0) -> bool:
 
 
 async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
-    """Run an operation in this task.
-
-    Raises:
-        CallEnded: the client ended the call.
-    """
+    """Run an operation in this task, or raise CallEnded if the call is cancelled."""
     outer = sys.exception()
     try:
         while True:
@@ -245,11 +228,7 @@ class Bell:
             _ring(self._future)
 
     async def wait(self, seconds: float | None, cancellation: Cancellation) -> None:
-        """Wait up to `seconds`, or without a limit.
-
-        Raises:
-            CallEnded: the client ended the call.
-        """
+        """Wait up to `seconds`, or without a limit; raises what `within` does when the call ends."""
         if self._event is not None:
             with suppress(TimeoutError):
                 await within(seconds, self._event.wait, cancellation=cancellation)
@@ -300,11 +279,7 @@ class WakeUp:
             self._soon(self._event.set)
 
     async def wait(self, seconds: float | None, cancellation: Cancellation) -> bool:
-        """Wait up to `seconds`, or without a limit; return whether the task was woken.
-
-        Raises:
-            CallEnded: the client ended the call.
-        """
+        """Wait up to `seconds`, or without a limit; return whether the task was woken. Raises CallEnded as `within`."""
         with suppress(TimeoutError):
             await within(seconds, self._event.wait, cancellation=cancellation)
         return self._event.is_set()
@@ -325,12 +300,7 @@ async def _until_ready(wait: WaitFor) -> None:
 async def within(
     seconds: float | None, function: Callable[..., Awaitable[T]], *args: Any, cancellation: Cancellation
 ) -> T:
-    """Await a function for at most `seconds`.
-
-    Raises:
-        TimeoutError: they have passed.
-        CallEnded: the client ended the call.
-    """
+    """Await a function for at most `seconds`, or raise TimeoutError; CallEnded if the call is cancelled meanwhile."""
     check(cancellation)
     deadline = math.inf if seconds is None else anyio.current_time() + max(0.0, seconds)
     with anyio.CancelScope(deadline=deadline) as scope:

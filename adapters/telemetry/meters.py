@@ -54,12 +54,7 @@ class Meters:
         self.meter.create_observable_gauge("rungwise.backend.closed", [observed], "1", said)
 
     def ended(self, result: Result, attributes: Attributes, first_chunk: float | None) -> None:
-        """Count a call that has ended.
-
-        Arguments:
-            attributes: of its span.
-            first_chunk: the seconds until a stream brought content.
-        """
+        """Count a call that has ended, by the attributes of its span and the seconds until a stream brought content."""
         of_call = _chosen(attributes, (*(f"gen_ai.{name}" for name in _SHARED), "server.address", "server.port"))
         if "error.type" in attributes:
             of_call["error.type"] = attributes["error.type"]

@@ -31,15 +31,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from rungwise.adapters.telemetry.meters import Meters
-from rungwise.adapters.telemetry.names import (
-    Attributes,
-    input_of,
-    of_link,
-    of_request,
-    of_result,
-    of_usage,
-    output_of,
-)
+from rungwise.adapters.telemetry.names import Attributes, input_of, of_link, of_request, of_result, of_usage, output_of
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.run.recording import Follower, Observer, logger, observer_of
 from rungwise.fsm.journal.path import SKIPPED
@@ -59,17 +51,12 @@ _TRACEPARENT: Final = TraceContextTextMapPropagator()  # which never sends bagga
 
 @define(eq=False)
 class Tracing(Follower):
-    """An observer of a client that makes spans and metrics of its calls and turns.
-
-    Arguments:
-        contents: whether spans may hold messages and the arguments and results of tools.
-        also: another observer, which is called with each step as well.
-    """
+    """An observer of a client that makes spans and metrics of its calls and turns."""
 
     tracer: Tracer
     meters: Meters
-    contents: bool = False
-    also: Observer | None = None
+    contents: bool = False  # whether spans may hold messages and the arguments and results of tools
+    also: Observer | None = None  # another observer, which is called with each step as well
 
     def __call__(self, step: Step) -> None:
         """Pass on a step of which the run is not known."""

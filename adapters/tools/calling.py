@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.adapters.http.waiting import is_asyncio
+from rungwise.adapters.http.waiting import event_loop
 from rungwise.fsm.turn.tools import Executor, ToolRun
 
 
@@ -151,4 +151,4 @@ def spawn_in_trio(call: Callable[[], Awaitable[Any]], context: Context, report: 
 
 def spawn(call: Callable[[], Awaitable[Any]], context: Context, report: Report) -> Callable[[], object]:
     """Start a task in the running event loop, whichever it is; see `spawn_in_asyncio`."""
-    return (spawn_in_asyncio if is_asyncio() else spawn_in_trio)(call, context, report)
+    return (spawn_in_trio if event_loop() is None else spawn_in_asyncio)(call, context, report)

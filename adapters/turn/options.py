@@ -68,17 +68,13 @@ class Planned:
         new: Callable[..., Turn] = Turn,
         **call_options: Any,
     ) -> Planned:
-        """Make a turn from the client's settings and the options of the turn.
+        """Make a turn from the client's settings and the options of the turn, or raise a ConfigurationError.
 
         Arguments:
             request: its tools are for the executor if the options have no tools; otherwise the provider runs them.
-            policy: the client's policy for calls.
             compactor: the client's compactor, which is called with the messages alone.
             new: makes the turn; takes the arguments of `Turn`.
             call_options: what the client passes to its calls, and when the turn must have ended, on its clock.
-
-        Raises:
-            ConfigurationError: one of the options is not of its form.
         """
         own = options.get("policy")
         own = TurnPolicy() if own is None else own

@@ -10,8 +10,7 @@ from rungwise.fsm.errors import ConfigurationError
 def backend_class(api: str) -> type[HttpBackend]:
     """Return the class of a protocol's backends; `api` is one of `APIS`.
 
-    Raises:
-        ConfigurationError: a package that it needs is not installed, or the registry names no such class.
+    A ConfigurationError says which package is not installed, or that the registry names no such class.
     """
     module, _, name = APIS[api].partition(":")
     try:

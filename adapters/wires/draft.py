@@ -62,7 +62,7 @@ def _kind_of(headers: Mapping[str, str], body: bytes) -> str:
     return "JSON of another shape"
 
 
-def object_in(body: bytes) -> dict[str, Any] | Failure:
+def read_object(body: bytes) -> dict[str, Any] | Failure:
     """Return the JSON object of a body, or why there is none."""
     try:
         value = load(body)

@@ -50,8 +50,7 @@ class Endpoint:
 def read_url(url: str, path: str) -> Endpoint:
     """Read a base URL, which may already include the path that requests add; `problem` says why it cannot be used.
 
-    Raises:
-        ConfigurationError: the URL holds a password or a key.
+    One that holds a password or a key is a ConfigurationError.
     """
     try:
         parts = urlsplit(url)

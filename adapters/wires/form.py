@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from rungwise.adapters.wires.plain.messages import ids_in, read_messages
 from rungwise.adapters.wires.plain.tools import FREE_TEXT, ToolDefinition, parted, read_tools
@@ -25,23 +25,14 @@ _ANY_ID: Final = re.compile(r".{1,1000}", re.DOTALL)
 
 @frozen(kw_only=True)
 class Rules:
-    """Hold the rules of a protocol for conversations.
+    """Hold the rules of a protocol for conversations."""
 
-    Arguments:
-        call_id: a regular expression that matches the whole id of a tool call.
-        id_length: how many letters and digits a made-up id has.
-        takes_own_ids: whether the server accepts every id that it made itself.
-        alternates: whether consecutive turns of one role must be joined.
-        begins_with_user: whether the first turn must be the user's.
-        keeps_reasoning: whether readable reasoning of other providers is sent.
-    """
-
-    call_id: re.Pattern[str] = _ANY_ID
-    id_length: int = field(default=24)
-    takes_own_ids: bool = False
-    alternates: bool = False
-    begins_with_user: bool = False
-    keeps_reasoning: bool = False
+    call_id: re.Pattern[str] = _ANY_ID  # matches the whole id of a tool call
+    id_length: int = 24  # how many letters and digits a made-up id has
+    takes_own_ids: bool = False  # whether the server accepts every id that it made itself
+    alternates: bool = False  # whether consecutive turns of one role must be joined
+    begins_with_user: bool = False  # whether the first turn must be the user's
+    keeps_reasoning: bool = False  # whether readable reasoning of other providers is sent
 
 
 class Form(Shapes, ABC):

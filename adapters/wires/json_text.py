@@ -83,6 +83,15 @@ def load(data: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+def object_in(data: bytes) -> dict[str, Any]:
+    """Return the JSON object in `data`, or an empty one for anything else."""
+    try:
+        value = load(data)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def object_of(arguments: str) -> dict[str, Any]:
     """Return the arguments of a tool as an object; anything else, or what is not strict JSON, is wrapped in one."""
     if not arguments.strip():

@@ -41,16 +41,14 @@ class Aside:
     size: int = field(default=0, init=False)
     said: dict[str, Any] = field(factory=dict, init=False)
 
-    def take(self, new: Mapping[str, Any], *, grows: frozenset[str] = frozenset()) -> None:
-        """Take more data, up to a limit of memory.
+    def take(self, new: Mapping[str, Any], *, grows: frozenset[str] = frozenset()) -> int:
+        """Take more data, up to a limit of memory, and return roughly how many bytes it takes up.
 
         Lists inside of a member grow, and so do the members in `grows`; of anything else the last version counts.
         """
-        if not new:
-            return
-        size = size_of(new)
+        size = size_of(new) if new else 0
         if self.size + size > _MOST:
-            return
+            return 0
         self.size += size
         for name, value in new.items():
             old = self.said.get(name)
@@ -61,6 +59,7 @@ class Aside:
                 _extend(self.said, name, value)
             else:
                 self.said[name] = {**value} if isinstance(value, dict) else value
+        return size
 
 
 def _extend(members: dict[str, Any], name: str, value: Any) -> None:

@@ -24,15 +24,10 @@ def _origins(place: KeyPlace) -> Pattern:
 
 @frozen
 class KeyPlace:
-    """Say which hosts a key belongs to.
+    """Say which hosts a key belongs to."""
 
-    Arguments:
-        hosts: their whole names; `*` stands for letters, digits and dashes in one label, REGION for an AWS region.
-        variables: the environment variables that may hold the key; the first one that is set counts.
-    """
-
-    hosts: str
-    variables: tuple[str, ...]
+    hosts: str  # whole names; `*` stands for letters, digits and dashes in one label, REGION for an AWS region
+    variables: tuple[str, ...]  # the environment variables that may hold the key; the first one that is set counts
     origins: Pattern = field(init=False, default=Factory(_origins, takes_self=True), repr=False, eq=False)
 
 
@@ -44,46 +39,27 @@ MessageReader = Callable[[Mapping[str, Any]], tuple[Message, ...]]
 
 @frozen(kw_only=True)
 class Wire:
-    """Declare a protocol. Names in one string are separated by blanks.
+    """Declare a protocol. Names in one string are separated by blanks."""
 
-    Arguments:
-        protocol: its name for people.
-        client: the Python expression that points the provider's own client at a server, with `{!r}` for the URL.
-        client_base: the path of the base URL that this client expects.
-        client_path: the path of one of its requests.
-        keys: where the keys belong of the providers that speak it.
-        capabilities: rows of the capability table that hold for this protocol alone.
-        members: the names of what Rungwise reads of each kind of message part and of tools in this form, by kind.
-        parts: what reads the parts of its messages, by their type.
-        kinds: the types of its other parts, which no other protocol has a form for.
-        sealed: the types of parts, or the members, that are reasoning or a signature for their provider alone.
-        untyped_parts: the same for parts without a type, by the name of their only member.
-        messages: what reads its messages if they have a form of their own, by a member that no others have; "" stands
-            for messages without a role.
-        calls: the types of parts that are tool calls.
-        results: the names of parts that are tool results, and may hold parts themselves.
-        definitions: the names of a tool's members that hold its definition.
-        marks: the types of parts that are nothing but a cache mark.
-        references: the types of messages that stand for something the server has stored.
-    """
-
-    protocol: str
-    client: str
-    client_base: str = ""
-    client_path: str
-    keys: tuple[KeyPlace, ...] = ()
-    capabilities: tuple[CapabilityRow, ...] = ()
+    protocol: str  # its name for people
+    client: str  # the Python expression that points the provider's own client at a server, with `{!r}` for the URL
+    client_base: str = ""  # the path of the base URL that this client expects
+    client_path: str  # the path of one of its requests
+    keys: tuple[KeyPlace, ...] = ()  # where the keys belong of the providers that speak it
+    capabilities: tuple[CapabilityRow, ...] = ()  # rows of the capability table that hold for this protocol alone
+    # The names of what Rungwise reads of each kind of message part and of tools in this form, by kind.
     members: Mapping[str, str] = field(factory=dict)
-    parts: Mapping[str, PartReader] = field(factory=dict)
-    kinds: str = ""
-    sealed: str = ""
-    untyped_parts: Mapping[str, PartReader] = field(factory=dict)
+    parts: Mapping[str, PartReader] = field(factory=dict)  # what reads the parts of its messages, by their type
+    kinds: str = ""  # the types of its other parts, which no other protocol has a form for
+    sealed: str = ""  # the types of parts, or the members, that are reasoning or a signature for their provider alone
+    untyped_parts: Mapping[str, PartReader] = field(factory=dict)  # `parts` without a type, by their only member
+    # What reads messages with a form of their own, by a member that no others have; "" is for those without a role.
     messages: Mapping[str, MessageReader] = field(factory=dict)
-    calls: str = ""
-    results: str = ""
-    definitions: str = ""
-    marks: str = ""
-    references: str = ""
+    calls: str = ""  # the types of parts that are tool calls
+    results: str = ""  # the names of parts that are tool results, and may hold parts themselves
+    definitions: str = ""  # the names of a tool's members that hold its definition
+    marks: str = ""  # the types of parts that are nothing but a cache mark
+    references: str = ""  # the types of messages that stand for something the server has stored
 
 
 APIS: Final[Mapping[str, str]] = {

@@ -19,7 +19,7 @@ from rungwise import OpenAIChat
 from rungwise.adapters.http import running
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.own import OwnAsyncHttp
-from rungwise.adapters.http.waiting import is_asyncio
+from rungwise.adapters.http.waiting import event_loop
 from rungwise.adapters.provider.handler import render
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.learned import LEARNED
@@ -76,7 +76,9 @@ def transport() -> Iterator[None]:
     """Where `TRANSPORT=httpx-aiohttp` is set, run every asynchronous call on asyncio over aiohttp."""
     with pytest.MonkeyPatch.context() as patch:
         if ON_AIOHTTP:
-            patch.setattr(running, "OwnAsyncHttp", lambda most: (OverAiohttp if is_asyncio() else OwnAsyncHttp)(most))
+            patch.setattr(
+                running, "OwnAsyncHttp", lambda most: (OwnAsyncHttp if event_loop() is None else OverAiohttp)(most)
+            )
         yield
 
 

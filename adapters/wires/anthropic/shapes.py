@@ -80,7 +80,7 @@ NO_REPORT: Final = "(the tool failed and said nothing)"
 """The text of a failed tool that reported nothing, which the API refuses."""
 
 
-class AnthropicShapes(BlockForm):
+class _AnthropicShapes(BlockForm):
     """Read and write Anthropic's Messages; the request separates system messages from the others."""
 
     __slots__ = ()
@@ -103,21 +103,17 @@ class AnthropicShapes(BlockForm):
         return mapping_of(format).get("schema", True) if format else None
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
-        """Return the definition of a tool."""
         described = {"description": description} if description else {}
         return {"name": name, **described, "input_schema": parameters}
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether the definition of a tool can be sent unchanged."""
         kind = tool.get("type")
         return "input_schema" in tool or (isinstance(kind, str) and _SERVER_TOOL.fullmatch(kind) is not None)
 
     def written_tool(self, tool: ToolDefinition) -> Body:
-        """Return the definition of a tool in this form."""
         return {**super().written_tool(tool), **_cache(tool.cache)}
 
     def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can be sent unchanged."""
         if message.keys() == MEMBERS and message["role"] in ROLES and isinstance(message["content"], str):
             return not is_blank(message["content"])
         return super().is_own(message)
@@ -136,7 +132,6 @@ class AnthropicShapes(BlockForm):
         return {**message, "content": among(blocks, [*map(_result, results)], self._is_result)}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message in this form, with this provider's own parts and no other provider's."""
         if message.role == "tool":
             return [{"role": "user", "content": [_result(each) for each in message.tool_results]}]
         blocks = _blocks(message.parts, provider)
@@ -185,4 +180,4 @@ def _cache(cache: Any) -> Body:
     return {"cache_control": cache} if cache else {}
 
 
-ANTHROPIC: Final = AnthropicShapes()
+ANTHROPIC: Final = _AnthropicShapes()

@@ -17,7 +17,7 @@ import orjson
 from attrs import define, field
 
 from rungwise.adapters.wires.bedrock.signing import botocore
-from rungwise.adapters.wires.json_text import load
+from rungwise.adapters.wires.json_text import load, object_in
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines
 from rungwise.adapters.wires.reading.sse import EventHandler, StreamReader
 
@@ -124,13 +124,8 @@ class FrameReader(StreamReader):
 
 def _error(code: str, payload: bytes, message: Any) -> bytes:
     """Return an error in the form of a response's body."""
-    error: dict[str, Any] = {}
-    try:
-        value = load(payload) if payload else {}
-    except ValueError:
-        value = {}
-    if isinstance(value, Mapping):
-        error = {name: value[name] for name in ("message", "originalMessage", "originalStatusCode") if name in value}
+    value = object_in(payload)
+    error = {name: value[name] for name in ("message", "originalMessage", "originalStatusCode") if name in value}
     if isinstance(message, str):
         error.setdefault("message", message)
     try:

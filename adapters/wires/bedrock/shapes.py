@@ -75,7 +75,7 @@ _PORTABLE: Final = frozenset(
 _TOOL_KINDS: Final = frozenset({"toolSpec", "systemTool", "cachePoint"})
 
 
-class ConverseShapes(BlockForm):
+class _ConverseShapes(BlockForm):
     """Read and write Converse; the request separates system messages from the others."""
 
     __slots__ = ()
@@ -97,7 +97,6 @@ class ConverseShapes(BlockForm):
         return object_of(value) if isinstance(value, str) else value or True
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
-        """Return the definition of a tool."""
         described = {"description": description} if description else {}
         return {"toolSpec": {"name": name, **described, "inputSchema": {"json": parameters}}}
 
@@ -105,7 +104,6 @@ class ConverseShapes(BlockForm):
         return mapping_of(tool.get("toolSpec"))
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether the definition of a tool can be sent unchanged."""
         return len(tool) == 1 and not _TOOL_KINDS.isdisjoint(tool)
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
@@ -121,7 +119,6 @@ class ConverseShapes(BlockForm):
         return {**message, "content": among(message["content"], more, self._is_result)}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message in this form, with this provider's own parts and no other provider's."""
         if message.role == "tool":
             blocks = [each for result in message.tool_results for each in _result(result)]
             return [{"role": "user", "content": blocks}]
@@ -167,20 +164,19 @@ def _cache(cache: Any) -> Iterator[Body]:
         yield {"cachePoint": {"type": "default", **({"ttl": ttl} if ttl else {})}}
 
 
-CONVERSE: Final = ConverseShapes()
+CONVERSE: Final = _ConverseShapes()
 
 _MARK: Final = "cachePoint"
 _NOT_BEHIND_TOOLS: Final = re.compile(r"amazon\.nova")
 """Models that accept cache marks, but not after a tool [docs.aws.amazon.com/bedrock, prompt caching]."""
 
 
-class _Unmarked(ConverseShapes):
+class _Unmarked(_ConverseShapes):
     """Write Converse without the cache marks of other forms."""
 
     __slots__ = ()
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message in this form, with this provider's own parts and no other provider's."""
         return [{**each, "content": unmarked(each["content"])} for each in super().sent_to(provider, message)]
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:

@@ -14,7 +14,7 @@ from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.endpoint import optional
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.adapters.wires.json_text import load
+from rungwise.adapters.wires.json_text import object_in
 from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
@@ -33,17 +33,12 @@ Answer = bytes | None
 
 @frozen(kw_only=True)
 class Server:
-    """Hold what a server said it is.
+    """Hold what a server said it is."""
 
-    Arguments:
-        name: its kind, and its version if known.
-        prefill: how it continues a trailing assistant turn; None if its kind does not determine that.
-        known: what it says about the model.
-    """
-
-    name: str
+    name: str  # its kind, and its version if known
+    # How it continues a trailing assistant turn; None if its kind does not determine that.
     prefill: Literal["continue_final_message"] | None = None
-    known: Capabilities = field(factory=Capabilities)
+    known: Capabilities = field(factory=Capabilities)  # what it says about the model
 
 
 UNKNOWN: Final = Server(name="")
@@ -52,11 +47,7 @@ UNKNOWN: Final = Server(name="")
 
 @frozen
 class DiscoverableBackend(HttpBackend):
-    """Speak a protocol of OpenAI's, which servers of your own speak too.
-
-    Arguments:
-        server: what `Client.discover` learned about the server.
-    """
+    """Speak a protocol of OpenAI's, which servers of your own speak too; `server` is what `Client.discover` learned."""
 
     server: Server | None = field(default=None, kw_only=True, repr=False, validator=optional(Server))
 
@@ -90,22 +81,14 @@ def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | Non
         if answer is None:  # nobody is there, and the next page would take as long
             return unidentified
         unidentified = UNKNOWN
-        server = read(_object(answer), backend.model)
+        server = read(object_in(answer), backend.model)
         if server is None:
             continue
         if server.name == "vLLM":
-            version = _object((yield backend.question(f"{top}/version")) or b"").get("version")
+            version = object_in((yield backend.question(f"{top}/version")) or b"").get("version")
             return _named("vLLM", version, server)
         return server
     return unidentified
-
-
-def _object(answer: bytes) -> Mapping[str, Any]:
-    try:
-        value = load(answer)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _window(value: Any) -> Capabilities:

@@ -137,7 +137,7 @@ _RESULTS: Final = frozenset({"functionResponse", "function_response"})
 _SIGNATURES: Final = ("thoughtSignature", "thought_signature")
 
 
-class GeminiForm(Form):
+class _GeminiForm(Form):
     """Read and write contents."""
 
     __slots__ = ("_traits",)
@@ -174,12 +174,10 @@ class GeminiForm(Form):
         return "tool" if message.get("role") == "function" else super()._role_of(message)
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
-        """Return the definition of a tool."""
         described = {"description": description} if description else {}
         return {"functionDeclarations": [{"name": name, **described, "parametersJsonSchema": parameters}]}
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether the definition of a tool can be sent unchanged."""
         return NOT_GEMINIS.isdisjoint(tool)
 
     def written_tools(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -194,7 +192,6 @@ class GeminiForm(Form):
         return [*([{DECLARATIONS[0]: functions}] if functions else []), *rest]
 
     def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can be sent unchanged."""
         parts = message.get("parts")
         is_list = isinstance(parts, list | tuple) and all(isinstance(part, Mapping) for part in parts)
         return is_list and message.get("role") in _ROLES and "content" not in message
@@ -213,7 +210,6 @@ class GeminiForm(Form):
         return {**message, "parts": among(message["parts"], more["parts"], _is_result)}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as one content, with this provider's own parts in their places."""
         writer = Writer(provider, self._traits)
         for part in message.parts:
             writer.add(part)
@@ -225,10 +221,10 @@ def _is_result(part: Mapping[str, Any]) -> bool:
     return not _RESULTS.isdisjoint(part)
 
 
-GEMINI: Final = GeminiForm()
+GEMINI: Final = _GeminiForm()
 
 
 @lru_cache(maxsize=64)
-def form_for(model: str) -> GeminiForm:
+def form_for(model: str) -> Form:
     """Return the form for a model."""
-    return GeminiForm(traits_of(model))
+    return _GeminiForm(traits_of(model))

@@ -63,7 +63,6 @@ class GeminiDecoder(StreamDecoder):
     _message: str = field(default="", init=False)
     _is_blocked: bool = field(default=False, init=False)
     _aside: Aside = field(factory=Aside, init=False)
-    _held: int = field(default=0, init=False)
 
     def _make_reader(self) -> EventReader:
         self._events = EventReader(ignores_names=True, volatile=_COUNT)
@@ -157,7 +156,7 @@ class GeminiDecoder(StreamDecoder):
         if finish and not self._is_blocked:
             self._finish, self.done = settled(self._finish, finish, ENDS), True
             self._message = text_in(candidate, "finishMessage") or self._message
-        self._aside.take({name: value for name, value in candidate.items() if name not in _OF_REPLY})
+        self._held += self._aside.take({name: value for name, value in candidate.items() if name not in _OF_REPLY})
 
     def _take_part(self, part: Mapping[str, Any]) -> None:
         text, call = part.get("text"), part.get("functionCall")
@@ -232,11 +231,6 @@ class GeminiDecoder(StreamDecoder):
         self._open = None
         self._order.append(part)
         self._held += _WEIGHT + size_of(raw)
-
-    @property
-    def held_bytes(self) -> int:
-        """Return roughly how many bytes are held, without the texts."""
-        return self._held + self._aside.size
 
     def parts(self) -> tuple[Part, ...]:
         """Return the parts so far, in order."""

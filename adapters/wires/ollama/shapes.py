@@ -18,7 +18,7 @@ _FUNCTION_MEMBERS: Final = frozenset({"index", "name", "arguments"})
 _TOOL_MEMBERS: Final = frozenset({"name", "description", "parameters"})
 
 
-class OllamaForm(Form):
+class _OllamaForm(Form):
     """Read and write Ollama's chat."""
 
     __slots__ = ()
@@ -29,11 +29,9 @@ class OllamaForm(Form):
         return (parameters["format"] or False) if "format" in parameters else None
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
-        """Return the definition of a tool."""
         return {"type": "function", "function": super().tool_of(name, description, parameters)}
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether the definition of a tool can be sent unchanged."""
         function = tool.get("function")
         if not isinstance(function, Mapping) or tool.get("type", "function") != "function":
             return False
@@ -71,7 +69,7 @@ class OllamaForm(Form):
         return [plain]
 
 
-class _ReasonedOllama(OllamaForm):
+class _ReasonedOllama(_OllamaForm):
     """Write for a model that wants the reasoning of earlier turns back, from any model."""
 
     __slots__ = ()
@@ -115,5 +113,5 @@ def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
         yield _message_of(Message("user", media))
 
 
-OLLAMA: Final = OllamaForm()
+OLLAMA: Final = _OllamaForm()
 REASONED: Final = _ReasonedOllama()

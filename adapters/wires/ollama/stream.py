@@ -53,7 +53,6 @@ class OllamaDecoder(StreamDecoder):
     """Turn the lines of one streamed reply into deltas, and at its end into a reply or a failure."""
 
     _calls: list[RawCall] = field(factory=list, init=False)
-    _calls_size: int = field(default=0, init=False)
     _aside: Aside = field(factory=Aside, init=False)
     _finish: object = field(default=None, init=False)
     _usage: Usage | None = field(default=None, init=False)
@@ -83,7 +82,7 @@ class OllamaDecoder(StreamDecoder):
         elif not value.get("error"):
             self.letters_beside += len(data)
         if isinstance(value.get("logprobs"), list):
-            self._aside.take({"logprobs": value["logprobs"]}, grows=_LISTS)
+            self._held += self._aside.take({"logprobs": value["logprobs"]}, grows=_LISTS)
         if is_last:
             self._finish, self._usage = value.get("done_reason"), usage_of(value)
         if value.get("error"):
@@ -102,7 +101,7 @@ class OllamaDecoder(StreamDecoder):
         for call in calls_in(message):
             self._calls.append(call)
             letters = sum(map(len, call))
-            self._calls_size += letters + WEIGHT
+            self._held += letters + WEIGHT
             self.unshown += letters
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
@@ -134,8 +133,3 @@ class OllamaDecoder(StreamDecoder):
         text, reasoning = mended(text_in(message, "content")), mended(text_in(message, "thinking"))
         draft = self._draft(text, reasoning, calls_in(message))
         return draft.reply(error=error, cut=not is_done, raw=raw_of(value, body))
-
-    @property
-    def held_bytes(self) -> int:
-        """Return roughly how many bytes are held for tool calls and log probabilities."""
-        return self._calls_size + self._aside.size

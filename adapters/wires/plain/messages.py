@@ -6,12 +6,12 @@ becomes a part that is sent to no provider.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rungwise.adapters.wires.plain.parts import json_of, list_of, media, result_of, text_in
-from rungwise.adapters.wires.registry import WIRES, MessageReader, PartReader
+from rungwise.adapters.wires.registry import WIRES
 from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Message,
@@ -89,19 +89,13 @@ def _joined(row: Sequence[Message]) -> tuple[Message, ...]:
     return (Message("assistant", [part for each in row for part in each.parts]),)
 
 
-@cache
-def _message_readers() -> Mapping[str, MessageReader]:
-    """Return the readers of messages with a form of their own."""
-    return {member: read for wire in WIRES.values() for member, read in wire.messages.items()}
-
-
 def read_message(message: PlainMessage) -> tuple[Message, ...]:
     """Return one plain message in neutral parts."""
-    readers = _message_readers()
+    readers = _readers("messages")
     if "role" not in message:
-        return readers[""](message)
+        return tuple(readers[""](message))
     for member in readers.keys() & message.keys():
-        return readers[member](message)
+        return tuple(readers[member](message))
     role = _ROLES.get(message["role"], "user")
     if role == "tool":
         return (Message("tool", (_result(message),)),)
@@ -182,9 +176,9 @@ def _read(block: Mapping[str, Any]) -> tuple[Part, ...]:
     """Return the parts in one part; what no wire reads stays unchanged, and goes to no other provider."""
     if "text" not in block and is_untyped(block):
         ((name, inner),) = block.items()
-        part = _untyped()[name](inner) if isinstance(inner, Mapping) else None
+        part = _readers("untyped_parts")[name](inner) if isinstance(inner, Mapping) else None
     else:
-        read = _typed().get(str(block.get("type", "text")))
+        read = _readers("parts").get(str(block.get("type", "text")))
         part = read(block) if read else None
     part = part or OpaquePart("", block)
     return part if isinstance(part, tuple) else (part,)
@@ -200,21 +194,17 @@ def readable(block: Any) -> list[Part]:
     """Return the texts and media in a provider's own part, in whichever form, that any other can read as well."""
     if not isinstance(block, Mapping):
         return []
-    places = [{"role": "assistant", name: [block]} for name in ("content", *_message_readers()) if name]
+    places = [{"role": "assistant", name: [block]} for name in ("content", *_readers("messages")) if name]
     read = read_messages([*places, *([] if "role" in block else [block])])
     return [part for message in read for part in message.parts if isinstance(part, TextPart | MediaPart)]
 
 
 def is_untyped(block: Mapping[str, Any]) -> bool:
     """Tell whether a part has no type, but one member that says what it is."""
-    return len(block) == 1 and not _untyped().keys().isdisjoint(block)
+    return len(block) == 1 and not _readers("untyped_parts").keys().isdisjoint(block)
 
 
 @cache
-def _typed() -> Mapping[str, PartReader]:
-    return {kind: read for wire in WIRES.values() for kind, read in wire.parts.items()}
-
-
-@cache
-def _untyped() -> Mapping[str, PartReader]:
-    return {name: read for wire in WIRES.values() for name, read in wire.untyped_parts.items()}
+def _readers(field: Literal["messages", "parts", "untyped_parts"]) -> Mapping[str, Callable[..., Any]]:
+    """Return the readers that the wires declare in a field."""
+    return {name: read for wire in WIRES.values() for name, read in getattr(wire, field).items()}

@@ -31,7 +31,8 @@ def media(
     cache: Any = None,
 ) -> MediaPart | None:
     """Return a media part, or None if there is neither data nor a URL; a `data:` URL is data."""
-    data, url, media_type, name, detail = map(_text, (data, url, media_type, name, detail))
+    texts = (value if isinstance(value, str) else "" for value in (data, url, media_type, name, detail))
+    data, url, media_type, name, detail = texts
     if match := _DATA_URL.match(data or url):
         data, url, media_type = (data or url)[match.end() :], "", media_type or match[1]
     if bool(data) is bool(url):
@@ -46,10 +47,6 @@ def kind_of(media_type: str, otherwise: MediaKind) -> MediaKind:
         if media_type.startswith(f"{kind}/"):
             return kind
     return "file" if media_type else otherwise
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def result_of(id: str, name: str, parts: Iterable[Part], *, is_fault: bool = False, cache: Any = None) -> ToolResult:

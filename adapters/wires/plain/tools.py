@@ -28,11 +28,11 @@ def json_schema_of(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     members = {_NAMES.get(name, name): value for name, value in schema.items()}
-    result: dict[str, Any] = {}
-    for name, value in members.items():
-        if name in _NOT_JSONS or (name, value) in (("type", _NO_TYPE), ("format", "enum")):
-            continue
-        result[name] = _member(name, value)
+    result = {
+        name: _member(name, value)
+        for name, value in members.items()
+        if name not in _NOT_JSONS and (name, value) not in (("type", _NO_TYPE), ("format", "enum"))
+    }
     order = [name for name in list_of(members.get("propertyOrdering")) if isinstance(name, str)]
     fields = result.get("properties")
     if order and isinstance(fields, Mapping):
@@ -104,11 +104,7 @@ def parted(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def read_tools(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolDefinition | Mapping[str, Any]]:
     """Yield the definitions of tools that the caller runs; tools that a provider runs stay unchanged."""
     for tool in tools:
-        read = [*_read(tool)]
-        if read:
-            yield from read
-        else:
-            yield tool
+        yield from tuple(_read(tool)) or (tool,)
 
 
 def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
@@ -118,9 +114,8 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
             own = {"parameters": json_schema_of(function["parameters"])} if "parameters" in function else {}
             yield from _read({**function, **own})
         return
-    inner = next(
-        (tool[name] for name in ("function", "custom", "toolSpec") if isinstance(tool.get(name), Mapping)), tool
-    )
+    inners = (tool[name] for name in ("function", "custom", "toolSpec") if isinstance(tool.get(name), Mapping))
+    inner = next(inners, tool)
     if tool.get("type") not in (None, "function", "custom") and "input_schema" not in tool:
         return
     name, schema = text_in(inner, "name"), next((inner[each] for each in _SCHEMAS if each in inner), None)

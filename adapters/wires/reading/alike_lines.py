@@ -17,22 +17,15 @@ _STRING: Final = rb'("(?:[^"\\]++|\\.)*+")'  # possessive, so that no line makes
 
 @define(eq=False, repr=False)
 class AlikeLines:
-    """Learn what surrounds the text of a line, and extract the text of lines like it.
+    """Learn what surrounds the text of a line, and extract the text of lines like it."""
 
-    Arguments:
-        volatile: matches what differs in each line besides its text, such as its number; it has no groups, and matches
-            nothing inside of a string.
-        begins: the beginning of each such line; no line begins with the initial value.
-        ends: the end of each such line.
-        kind: the kind of the text.
-        last: the last such line.
-    """
-
+    # Matches what differs in each line besides its text, such as its number. It has no groups, and matches nothing
+    # inside of a string.
     volatile: re.Pattern[bytes] | None = None
-    begins: bytes = field(default=b"\n", init=False)
-    ends: bytes = field(default=b"\n", init=False)
-    kind: Any = field(default=None, init=False)
-    last: bytes = field(default=b"", init=False)
+    begins: bytes = field(default=b"\n", init=False)  # of each such line; no line begins with the initial value
+    ends: bytes = field(default=b"\n", init=False)  # of each such line
+    kind: Any = field(default=None, init=False)  # of the text
+    last: bytes = field(default=b"", init=False)  # the last such line
     _whole: re.Pattern[bytes] | None = field(default=None, init=False)
     _credit: int = field(default=32, init=False)
 

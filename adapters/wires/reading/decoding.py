@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from attrs import Factory, define, field
 
-from rungwise.adapters.wires.draft import NO_END, classified, described, malformed, object_in, settled, stop_of
+from rungwise.adapters.wires.draft import NO_END, classified, described, malformed, read_object, settled, stop_of
 from rungwise.adapters.wires.json_text import HalfHolder, HeldText, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
@@ -60,6 +60,7 @@ class StreamDecoder(ABC):
     _kind: Kind = field(default=(Text, None), init=False)
     _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
     _letters: int = field(default=0, init=False)
+    _held: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._reader = self._make_reader()
@@ -83,7 +84,7 @@ class StreamDecoder(ABC):
 
     def whole(self, body: bytes) -> Reply | Failure:
         """Read a whole body with a status of success, which may also come instead of a stream."""
-        value = object_in(body)
+        value = read_object(body)
         return value if isinstance(value, Failure) else self.read_object(value, body)
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
@@ -93,7 +94,7 @@ class StreamDecoder(ABC):
     @property
     def held_bytes(self) -> int:
         """Return roughly how many bytes are held besides the texts: tool calls and the provider's own blocks."""
-        return 0
+        return self._held
 
     @property
     def letters_within(self) -> int:
@@ -249,12 +250,6 @@ class BlockDecoder(StreamDecoder, Generic[B]):
     _blocks: list[B] = field(factory=list, init=False)
     _open: dict[object, B] = field(factory=dict, init=False)
     _current: Kind | None = field(default=None, init=False)
-    _held: int = field(default=0, init=False)
-
-    @property
-    def held_bytes(self) -> int:
-        """Return roughly how many bytes are held, without the texts."""
-        return self._held + _WEIGHT * len(self._blocks)
 
     def take_piece(self, kind: Kind, text: str) -> None:
         """Take a piece of the block that is open under this index."""
@@ -274,6 +269,7 @@ class BlockDecoder(StreamDecoder, Generic[B]):
         """Begin a block; `start` is what its announcement holds."""
         block: B = self.BLOCK(len(self._blocks), kind, dict(start or {}))
         self._blocks.append(block)
+        self._held += _WEIGHT
         self._open[index] = block
         self._current = None
         return block

@@ -40,7 +40,7 @@ _ANTHROPIC: Final = re.compile(r"_20\d{6}$")
 """The suffix of the types of tools that Anthropic runs."""
 
 
-class ResponsesForm(Form):
+class _ResponsesForm(Form):
     """Read and write the items of Responses.
 
     A system message goes out as an item in its place, not as `instructions`, which a continued response forgets.
@@ -57,7 +57,6 @@ class ResponsesForm(Form):
         return str(format.get("type", "")).startswith("json") and format.get("schema", True)
 
     def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can be sent unchanged."""
         if message.get("type", "message") != "message":
             return isinstance(message["type"], str) and "tool_calls" not in message
         content = message.get("content")
@@ -74,7 +73,6 @@ class ResponsesForm(Form):
         return {name: value for name, value in message.items() if name not in _SIGNED}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as items, with this provider's own items and no other provider's."""
         if message.role == "tool":
             return [_output_of(result) for result in message.tool_results]
         if message.role == "assistant":
@@ -94,20 +92,17 @@ class ResponsesForm(Form):
         return {"type": "function", **super().tool_of(name, description, parameters), "strict": False}
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether the definition of a tool can be sent unchanged."""
         kind = tool.get("type")
         if not isinstance(kind, str) or not _ELSEWHERE.isdisjoint(tool) or _ANTHROPIC.search(kind):
             return False
         return "name" in tool if kind in ("function", "custom") else True
 
     def knows_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether it is known that a tool is sent here, unchanged or translated."""
         kind = tool.get("type")
         is_openais = isinstance(kind, str) and _DOCUMENTED.fullmatch(kind) and not isinstance(tool.get(kind), Mapping)
         return bool(is_openais) or not self.is_own_tool(tool)
 
     def written_tool(self, tool: ToolDefinition) -> Body:
-        """Return the definition of a tool in this form."""
         return self.strictly(self.tool_of(tool.name, tool.description, tool.parameters), tool.strict or False)
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
@@ -193,4 +188,4 @@ def with_custom_outputs(items: Iterable[PlainMessage]) -> list[PlainMessage]:
     ]
 
 
-RESPONSES: Final = ResponsesForm()
+RESPONSES: Final = _ResponsesForm()

@@ -108,7 +108,6 @@ class ResponsesDecoder(StreamDecoder):
     _places_of: dict[str, int] = field(factory=dict, init=False)  # where the item of an id stands
     _response: dict[str, Any] = field(factory=dict, init=False)
     _raw: object = field(default=None, init=False)
-    _weight: int = field(default=0, init=False)
 
     def _make_reader(self) -> EventReader:
         return EventReader(ignores_names=True, volatile=_VOLATILE)
@@ -164,7 +163,7 @@ class ResponsesDecoder(StreamDecoder):
         elif isinstance(value.get("response"), dict):
             if kind in _ENDS:
                 self._raw = raw_of(value["response"], data)
-                self._weight += 0 if self._raw is None else weight_of(data)
+                self._held += 0 if self._raw is None else weight_of(data)
             self._take_response(kind, value["response"])
         elif kind in _ENDS:
             self._take_response(kind, {})
@@ -188,7 +187,7 @@ class ResponsesDecoder(StreamDecoder):
     @property
     def held_bytes(self) -> int:
         """Return roughly how many bytes are held, without the texts."""
-        return self._weight + self.unshown
+        return self._held + self.unshown
 
     # where things belong
 
@@ -201,7 +200,7 @@ class ResponsesDecoder(StreamDecoder):
         if slot is None:
             self.started = True
             slot = self._slots[at] = Slot({"type": kind, **({"id": id} if id else {})} if kind else {})
-            self._weight += _WEIGHT
+            self._held += _WEIGHT
             if id:
                 self._places_of[id] = at
         return at, slot
@@ -210,7 +209,7 @@ class ResponsesDecoder(StreamDecoder):
         index = _index(index)
         if (key, index) not in slot.places:
             slot.places[key, index] = None
-            self._weight += _WEIGHT
+            self._held += _WEIGHT
         return at, key, index
 
     # what the events add
@@ -245,7 +244,7 @@ class ResponsesDecoder(StreamDecoder):
         logprobs = value.get("logprobs")
         if not isinstance(logprobs, list) or not logprobs:
             return
-        self._weight += weight_of(as_json(logprobs).encode())
+        self._held += weight_of(as_json(logprobs).encode())
         if is_whole:
             slot.logprobs[index] = logprobs
         else:
@@ -263,7 +262,7 @@ class ResponsesDecoder(StreamDecoder):
         index = _index(value.get("content_index"))
         if index not in slot.refusals:
             slot.refusals[index] = HeldText()
-            self._weight += _WEIGHT
+            self._held += _WEIGHT
         whole = text_in(value, "refusal")
         self.unshown += write(slot.refusals[index], whole or text_in(value, "delta"), is_whole=bool(whole))
 
@@ -289,7 +288,7 @@ class ResponsesDecoder(StreamDecoder):
         _, slot = self._slot(value, "message")
         if isinstance(value.get("annotation"), dict):
             slot.annotations.setdefault(_index(value.get("content_index")), []).append(value["annotation"])
-            self._weight += weight_of(as_json(value["annotation"]).encode())
+            self._held += weight_of(as_json(value["annotation"]).encode())
 
     def _take_item(self, value: Mapping[str, Any], *, is_final: bool) -> None:
         item = value.get("item")
@@ -318,7 +317,7 @@ class ResponsesDecoder(StreamDecoder):
         elif kind in ("function_call", CUSTOM):
             name = "function_call_arguments" if kind == "function_call" else "custom_tool_call_input"
             self._take_arguments(f"response.{name}.done", {**item, "output_index": at})
-        self._weight += (weight := weight_of(as_json(item).encode())) - slot.weight
+        self._held += (weight := weight_of(as_json(item).encode())) - slot.weight
         slot.weight = weight
         slot.item, slot.is_final = item, is_final or slot.is_final
 

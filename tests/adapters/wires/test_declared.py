@@ -14,7 +14,7 @@ from rungwise.fsm.call.conversation.parts import Message, OpaquePart, TextPart
 
 ROOM: Final = Path(registry.__file__).parent
 SHARED: Final = [ROOM / name for name in ("form.py", "losses.py", "pairing.py", "plain/messages.py", "portability.py")]
-CACHES: Final = (messages._typed, messages._untyped, messages._message_readers, declared, losses._read)
+CACHES: Final = (messages._readers, declared, losses._read)
 
 
 @pytest.fixture
