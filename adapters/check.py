@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from attrs import evolve, frozen
 
 from rungwise.adapters.wires.backend import Backend
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.conversation.for_backend import losses_of, parameters_for
 from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolResult
@@ -102,11 +103,12 @@ def _checked(request: Request, first: Backend, backend: Backend, held: frozenset
     parameters = {**getattr(backend, "parameters", {}), **parameters_for(request, first, backend)}
     losses, unknowns = list(losses_of(request, first, backend)), []
     effort = parameters.get("reasoning_effort")
+    wants_schema = mapping_of(parameters.get("response_format")).get("type") == "json_schema"
     for is_asked, can, lost, wants in (
         (bool(request.tools or parameters.get("tools")), model.tools, "tools, which it does not call", "calls tools"),
         ("image" in held, model.images, "pictures, which it does not see", "sees pictures"),
         ("file" in held, model.documents, "documents, which it does not read", "reads documents"),
-        (_wants_schema(parameters), model.json_schema, "the JSON schema, which it is not held to", "keeps to a schema"),
+        (wants_schema, model.json_schema, "the JSON schema, which it is not held to", "keeps to a schema"),
         (effort not in (None, "none"), model.reasoning, "reasoning_effort, which it does not know", "knows efforts"),
     ):
         if is_asked and can is False:
@@ -118,21 +120,12 @@ def _checked(request: Request, first: Backend, backend: Backend, held: frozenset
     cap = request.max_tokens or backend.max_tokens
     if cap is not None and model.largest_output is not None and cap > model.largest_output:
         losses.append(f"{cap} tokens of output, of which it writes {model.largest_output} at most")
-    prompt = _tokens_of(request, parameters)
+    prompt = request.input_tokens
+    if prompt is None:
+        prompt = sum(map(estimate_tokens, (request.messages, request.tools, parameters)))
     needed = prompt + (cap or 0)
     if model.window is not None and needed > model.window:
         losses.append(f"about {prompt} tokens of prompt and {cap or 0} of output, in a window of {model.window}")
     elif model.window is None and needed > SMALLEST_WINDOW:
         unknowns.append(f"whether about {prompt} tokens of prompt and {cap or 0} of output fit its window")
     return BackendCheck(backend.name, backend.problem, tuple(losses), tuple(unknowns))
-
-
-def _tokens_of(request: Request, parameters: Mapping[str, Any]) -> int:
-    if request.input_tokens is not None:
-        return request.input_tokens
-    return sum(map(estimate_tokens, (request.messages, request.tools, parameters)))
-
-
-def _wants_schema(parameters: Mapping[str, Any]) -> bool:
-    wanted = parameters.get("response_format")
-    return isinstance(wanted, Mapping) and wanted.get("type") == "json_schema"

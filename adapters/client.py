@@ -14,6 +14,7 @@ from rungwise.adapters.drivers import Drivers
 from rungwise.adapters.http.async_driver import AsyncCompactor
 from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
 from rungwise.adapters.http.cancellation import Cancellation, either
+from rungwise.adapters.http.closing import AsyncClosing, Closing
 from rungwise.adapters.http.deadline import Deadlines, header_name
 from rungwise.adapters.http.exchange import LARGEST_REPLY
 from rungwise.adapters.http.growing import agrowing
@@ -35,7 +36,7 @@ from rungwise.adapters.options import (
     check_sizes,
     check_sync,
     checked_clock,
-    checked_draws,
+    checked_number,
     checked_sleep,
     checked_waits,
     shared_of,
@@ -51,7 +52,7 @@ from rungwise.fsm.health.health import DEFAULT_HEALTH, Health
 from rungwise.fsm.turn.result import TurnResult
 
 
-class Client(Drivers):
+class Client(Drivers, Closing, AsyncClosing):
     """Run model calls over a chain of backends. One client serves any number of calls, in any number of threads.
 
     Arguments:
@@ -121,7 +122,7 @@ class Client(Drivers):
         self._options = {
             "observer": observer,
             "contents": contents,
-            "jitter": checked_draws(jitter),
+            "jitter": checked_number(jitter, 0, 1, "jitter must return a number from 0 to 1"),
             "has_compactor": compactor is not None,
         }
         self._compactor = compactor
@@ -385,15 +386,3 @@ class Client(Drivers):
     async def aclose(self) -> None:
         """End the calls of this event loop and close its connections. A client that you passed in stays open."""
         await self._connections.aclose()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Client:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()

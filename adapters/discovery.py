@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import Generator
 from contextlib import aclosing, closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedHttp
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.waiting import CallEnded
+from rungwise.adapters.stores.store import adriven, driven
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.chat.discovery import LARGEST_PAGE, SECONDS, Answer, DiscoverableBackend, Server, inquiry
 from rungwise.adapters.wires.learned import LEARNED
@@ -31,24 +32,13 @@ def _limits(cancellation: Cancellation) -> AttemptLimits:
     return AttemptLimits(ends_at=time.monotonic() + SECONDS, connect=SECONDS / 2, cancellation=cancellation)
 
 
-def _taken(status: int, body: bytes) -> Answer:
-    return body if status == 200 and len(body) <= LARGEST_PAGE else b""
+def _taken(status: int, body: bytearray) -> Answer:
+    return bytes(body) if status == 200 and len(body) <= LARGEST_PAGE else b""
 
 
 def ask(backend: DiscoverableBackend, http: OwnHttp | BorrowedHttp, cancellation: Cancellation) -> Server | None:
-    """Ask a server what it is, once in the life of the process; None if it does not answer.
-
-    Raises:
-        CallEnded: it was cancelled.
-    """
-    questions = _questions(backend)
-    try:
-        request = next(questions)
-        while True:
-            request = questions.send(_page(request, http, cancellation))
-    except StopIteration as end:
-        server: Server | None = end.value
-        return server
+    """Ask a server what it is, once in the life of the process; None if it does not answer. May raise CallEnded."""
+    return driven(_questions(backend), lambda request: _page(request, http, cancellation))
 
 
 def _questions(backend: DiscoverableBackend) -> Generator[HttpRequest, Answer, Server | None]:
@@ -67,36 +57,24 @@ def _page(request: HttpRequest, http: OwnHttp | BorrowedHttp, cancellation: Canc
         with http.place(SECONDS, cancellation) as has_place:
             if not has_place:
                 return None
-            response: Any = http.send(request, limits)
+            response, body = http.send(request, limits), bytearray()
             with closing(response):
-                return _taken(response.status_code, _read(response.pieces(), limits))
+                for piece in response.pieces():
+                    body += piece
+                    if len(body) > LARGEST_PAGE or limits.is_over:
+                        break
+                return _taken(response.status_code, body)
     except CallEnded:
         raise
     except Exception:  # the server may do anything; it stays unknown
         return None
 
 
-def _read(pieces: Iterator[bytes], limits: AttemptLimits) -> bytes:
-    body = bytearray()
-    for piece in pieces:
-        body += piece
-        if len(body) > LARGEST_PAGE or limits.is_over:
-            break
-    return bytes(body)
-
-
 async def aask(
     backend: DiscoverableBackend, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation
 ) -> Server | None:
     """Ask a server what it is, from a task; see `ask`."""
-    questions = _questions(backend)
-    try:
-        request = next(questions)
-        while True:
-            request = questions.send(await _apage(request, http, cancellation))
-    except StopIteration as end:
-        server: Server | None = end.value
-        return server
+    return await adriven(_questions(backend), lambda request: _apage(request, http, cancellation))
 
 
 async def _apage(request: HttpRequest, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation) -> Answer:
@@ -105,22 +83,17 @@ async def _apage(request: HttpRequest, http: OwnAsyncHttp | BorrowedAsyncHttp, c
         async with http.place(SECONDS, cancellation) as has_place:
             if not has_place:
                 return None
-            response: Any = await http.send(request, limits)
+            response, body = await http.send(request, limits), bytearray()
             try:
-                return _taken(response.status_code, await _aread(response.apieces(), limits))
+                async with aclosing(response.apieces()) as pieces:
+                    async for piece in pieces:
+                        body += piece
+                        if len(body) > LARGEST_PAGE or limits.is_over:
+                            break
+                return _taken(response.status_code, body)
             finally:
                 await response.aclose()
     except CallEnded:
         raise
     except Exception:  # as above
         return None
-
-
-async def _aread(pieces: AsyncGenerator[bytes], limits: AttemptLimits) -> bytes:
-    body = bytearray()
-    async with aclosing(pieces):
-        async for piece in pieces:
-            body += piece
-            if len(body) > LARGEST_PAGE or limits.is_over:
-                break
-    return bytes(body)

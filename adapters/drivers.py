@@ -13,7 +13,7 @@ from rungwise.adapters.http.deadline import Deadlines
 from rungwise.adapters.http.growing import growing
 from rungwise.adapters.http.running import Connections, LoopCalls
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
-from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, check_policy, hide_headers, request_of
+from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, check_policy, request_of
 from rungwise.adapters.stores.sharing import Shared
 from rungwise.adapters.tools.judging import Verdicts, found_async
 from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
@@ -57,7 +57,6 @@ class Drivers:
         return {} if watch is None else watch.seen(self.chain)
 
     def _new(self, messages: Messages, options: CallOptions, returns: Any, *, is_streaming: bool) -> Call:
-        hide_headers(options)
         request = request_of(messages, options, OF_CALLS)
         turn, policy = options.get("turn") or TurnContext(), options.get("policy")
         policy = self.policy if policy is None else check_policy(policy)
@@ -67,7 +66,6 @@ class Drivers:
         return Call(request, with_overrides(policy), self.chain, turn, is_streaming=is_streaming, **settings)
 
     def _planned(self, messages: Messages, options: TurnOptions, returns: Any, *, is_streaming: bool) -> Planned:
-        hide_headers(options)
         request = request_of(messages, options, OF_TURNS)
         deadline = self._deadlines.of(options.get("deadline"), request.headers)
         settings = {**self._options, "is_streaming": is_streaming, "deadline": deadline, "returns": returns}

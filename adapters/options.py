@@ -71,17 +71,14 @@ OF_CALLS: Final = frozenset({"turn", "policy", "within", "deadline", "verdict"})
 """The options of a call that a request does not have."""
 
 
-def hide_headers(options: RequestOptions) -> None:
-    """Hide the values of headers in place: a traceback shows the options of the method that was called."""
-    if isinstance(headers := options.get("headers"), Mapping):
-        options["headers"] = SecretMap(headers)
-
-
-def request_of(messages: Messages, options: Mapping[str, Any], others: frozenset[str]) -> Request:
+def request_of(messages: Messages, options: Any, others: frozenset[str]) -> Request:
     """Make a request from the options of a call or turn, without those that a request does not have (`others`).
 
-    What is unknown or malformed, or stands beside a request, is a ConfigurationError.
+    It hides the values of headers in place, for a traceback shows the options of the method that was called. What is
+    unknown or malformed, or stands beside a request, is a ConfigurationError.
     """
+    if isinstance(options.get("headers"), Mapping):
+        options["headers"] = SecretMap(options["headers"])
     options = {name: value for name, value in options.items() if name not in others}
     if options:
         refuse_unknown(options, REQUEST_OPTIONS | others)
@@ -101,17 +98,14 @@ def check_functions(**functions: object) -> None:
             raise ConfigurationError(f"{name} must be a function, not a coroutine function, which nobody would await")
 
 
-def checked_draws(jitter: Callable[[], float]) -> Callable[[], float]:
-    """Return the function with a check of its result."""
-    return _checked_number(jitter, 0, 1, "jitter must return a number from 0 to 1")
-
-
 def checked_clock(wall_clock: Callable[[], float]) -> Callable[[], float]:
     """Return the function with a check of its result."""
-    return _checked_number(wall_clock, -LAST, LAST, "wall_clock must return the seconds since 1970")
+    return checked_number(wall_clock, -LAST, LAST, "wall_clock must return the seconds since 1970")
 
 
-def _checked_number(function: Callable[[], float], least: float, most: float, what: str) -> Callable[[], float]:
+def checked_number(function: Callable[[], float], least: float, most: float, what: str) -> Callable[[], float]:
+    """Return the function with a check that it returns a number within these bounds."""
+
     def call() -> float:
         number = function()
         if not is_number(number, least, most):

@@ -203,10 +203,7 @@ def shared_with(shared: Shared | None, budgets: DatabaseBudgets, clock: Callable
 
 
 def plain_within(within: object) -> list[Plain]:
-    """Return a shared budget and those around it as plain data, the innermost first.
-
-    One without a name, or with a limit of time, which processes would measure differently, is a ConfigurationError.
-    """
+    """Return a shared budget and those around it as plain data, the innermost first, or raise a ConfigurationError."""
     check_within(within)
     levels: list[Plain] = []
     while isinstance(within, SharedBudget):

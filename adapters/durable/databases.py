@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -91,21 +92,19 @@ class Owners(ABC):
 
 
 @define(eq=False)
-class FileOwners(Owners):
+class _FileOwners(Owners):
     """Lock files in a folder beside a database of SQLite."""
 
     folder: Path
     _own: Any = field(default=None, init=False)
 
     def hold(self, name: str) -> None:
-        """Take the lock of this process."""
         if self._own is None:
             self.folder.mkdir(exist_ok=True)
             self._own = self._lock(name)
             self._own.acquire(blocking=False)
 
     def close(self) -> None:
-        """Give the lock back."""
         if self._own is not None:
             self._free(self._own)
             self._own = None
@@ -134,14 +133,13 @@ class FileOwners(Owners):
 
 
 @define(eq=False)
-class PostgresOwners(Owners):
+class _PostgresOwners(Owners):
     """Hold advisory locks in a session of Postgres."""
 
     url: str
     _session: Any = field(default=None, init=False)
 
     def hold(self, name: str) -> None:
-        """Take the lock of this process, or take it again in a new session."""
         import psycopg
 
         try:
@@ -156,7 +154,6 @@ class PostgresOwners(Owners):
         self._session.execute(f"SELECT pg_advisory_lock({_LOCK})", [name])
 
     def close(self) -> None:
-        """Give the lock back."""
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -167,3 +164,16 @@ class PostgresOwners(Owners):
 
     def _ask(self, function: str, name: str) -> bool:
         return bool(self._session.execute(f"SELECT {function}({_LOCK})", [name]).fetchone()[0])
+
+
+def owners_of(url: str) -> Owners:
+    """Prepare a database, and return what tells which of its processes are alive; raises what `path_of_file` does."""
+    if is_postgres(url):
+        return _PostgresOwners(url)
+    path = path_of_file(url)
+    try:
+        with sqlite3.connect(path) as connection:
+            connection.execute("PRAGMA journal_mode=wal")  # lasts, and doubles the speed
+    except sqlite3.Error as error:
+        raise ConfigurationError(f"database: {path} cannot be opened: {error}") from None
+    return _FileOwners(path.with_name(f"{path.name}.owners"))

@@ -6,7 +6,7 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import anyio.to_thread
 import orjson
@@ -19,7 +19,8 @@ from rungwise.adapters.durable.forms import Plain
 from rungwise.adapters.durable.handle import FINE, OTHER, STATUS, UNFINISHED, Handle, in_thread
 from rungwise.adapters.durable.work import CHANGED, digest_of, is_same_setting, prepared, run_work, setting_of, work_of
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, hide_headers, request_of
+from rungwise.adapters.http.closing import Closing
+from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, request_of
 from rungwise.adapters.turn.options import OF_TURNS, TurnOptions
 from rungwise.adapters.wires.endpoint import KEY_HEADERS
 from rungwise.fsm.call.budget.shared import SharedBudget
@@ -41,7 +42,7 @@ LONGEST_ID: Final = 200
 """Characters of an id."""
 
 
-class Durable:
+class Durable(Closing):
     """Run calls and turns that outlive their process. The end of each is kept under its id.
 
     Every attempt is recorded before it is sent, and what came of it afterwards. If the process dies, the next one that
@@ -81,12 +82,6 @@ class Durable:
             except BaseException:
                 _current.clear()
                 raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def call(
         self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[CallOptions]
@@ -193,7 +188,6 @@ class Durable:
     def _start(
         self, id: str, messages: Messages, options: Any, own: frozenset[str], returns: Any, **settings: bool
     ) -> Handle[Any]:
-        hide_headers(options)
         request = request_of(messages, options, own)
         return self._engine.run(partial(self._begin, id, request, options, returns, **settings))
 

@@ -8,7 +8,6 @@ into the queue.
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
@@ -19,7 +18,7 @@ import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from attrs import define, field
 
-from rungwise.adapters.durable.databases import FileOwners, Owners, PostgresOwners, is_postgres, new_name, path_of_file
+from rungwise.adapters.durable.databases import Owners, new_name, owners_of
 from rungwise.fsm.errors import ConfigurationError, RungwiseError
 from rungwise.fsm.values.label import label
 
@@ -176,16 +175,3 @@ class Engine:
             with self._owners.seized(name) as is_dead:
                 for left in pending(executor_id=name) if is_dead else ():
                     DBOS.resume_workflow(left.workflow_id, queue_name=(left.attributes or {}).get(HOME, self.home))
-
-
-def owners_of(url: str) -> Owners:
-    """Prepare a database, and return what tells which of its processes are alive; raises what `path_of_file` does."""
-    if is_postgres(url):
-        return PostgresOwners(url)
-    path = path_of_file(url)
-    try:
-        with sqlite3.connect(path) as connection:
-            connection.execute("PRAGMA journal_mode=wal")  # lasts, and doubles the speed
-    except sqlite3.Error as error:
-        raise ConfigurationError(f"database: {path} cannot be opened: {error}") from None
-    return FileOwners(path.with_name(f"{path.name}.owners"))

@@ -53,10 +53,7 @@ def digest_of(plain: Any) -> str:
 def work_of(
     client: Client, request: Request, options: Mapping[str, Any], returns: Any, deadline: float | None, *, is_turn: bool
 ) -> Plain:
-    """Return what a call or a turn is, as plain data, or raise a ConfigurationError if that cannot be stored.
-
-    The options of a request are in `request`; the deadline is in seconds since 1970.
-    """
+    """Return a call or a turn as plain data, or raise a ConfigurationError. The deadline is in seconds since 1970."""
     verdicts = options.get("verdict") or ()
     verdicts = [verdicts] if callable(verdicts) else list(verdicts)
     policy = options.get("policy")
@@ -228,7 +225,7 @@ def _plain_returns(returns: Any) -> Any:
         return returns
     returns_of(returns)  # which says what is wrong with it
     with suppress(ConfigurationError):
-        return plain_path(returns, "returns")
+        return {PATH: path_of(returns, "returns")}
     return TypeAdapter(returns).json_schema()
 
 
@@ -246,10 +243,7 @@ def asked_of_turn(options: Mapping[str, Any]) -> Plain:
 
 
 def new_turn(client: Client, asked: Plain, request: Request, policy: TurnPolicy, **settings: Any) -> Planned:
-    """Return a turn that has not begun, from what `asked_of_turn` wrote and other arguments of the turn.
-
-    What does not fit, or a function that cannot be found, is a ConfigurationError.
-    """
+    """Return a turn that has not begun, from what `asked_of_turn` wrote, or raise a ConfigurationError."""
     options: Any = {name: found(asked[name], f"the {name}") for name in FUNCTIONS if name in asked}
     if asked["tools"] is not None:
         options["tools"] = [
@@ -265,7 +259,8 @@ def _plain_tool(tool: Tool) -> Plain:
     values = {each.name: getattr(tool, each.name) for each in attrs.fields(Tool) if each.init}
     for name in ("function", "needs_approval"):
         if callable(values[name]):
-            values[name] = plain_path(values[name], f"the {name} of the tool {tool.name!r} of a durable turn")
+            what = f"the {name} of the tool {tool.name!r} of a durable turn"
+            values[name] = {PATH: path_of(values[name], what)}
     return {name: thawed(value) for name, value in values.items()}
 
 
@@ -291,11 +286,6 @@ def found(path: str, what: str) -> Any:
     return value
 
 
-def plain_path(value: Any, what: str) -> dict[str, str]:
-    """Return what stands for a function or class; raises what `path_of` does."""
-    return {PATH: path_of(value, what)}
-
-
 def at_path(plain: Any, what: str) -> Any:
-    """Return what `plain_path` stands for, and anything else unchanged; raises what `found` does."""
+    """Return the function or class that a mapping with its path stands for, and anything else unchanged."""
     return found(plain[PATH], what) if isinstance(plain, Mapping) and PATH in plain else plain

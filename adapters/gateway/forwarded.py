@@ -24,10 +24,7 @@ ENCODING = "latin-1"
 
 
 class Forward:
-    """Stand for a backend that gets a body as it is, and remember what it answered.
-
-    `cap` is how many output tokens the body asks for; None if it sets no limit.
-    """
+    """Stand for a backend that gets a body as it is, of at most `cap` output tokens, and remember its answer."""
 
     def __init__(self, backend: HttpBackend, body: bytes, *, streams: bool, cap: int | None) -> None:
         self._backend, self._body, self.streams, self.cap = backend, body, streams, cap

@@ -7,12 +7,13 @@ from functools import cache
 from importlib import import_module
 from threading import Lock
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.answers import HttpResponse, Problem
 from rungwise.adapters.gateway.call import GatewayCall
 from rungwise.adapters.gateway.gateway import Gateway
+from rungwise.adapters.http.closing import AsyncClosing, Closing
 from rungwise.adapters.http.waiting import event_loop
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ else:
     _Transports = object  # neither library checks the type; anthropic refuses httpx's, and httpx2 may not be there
 
 
-class Transport(_Transports):
+class Transport(Closing, AsyncClosing, _Transports):
     """Answer the model calls of an SDK with calls of a client, as a transport of httpx and httpx2, sync and async.
 
     It reads chat completions, Responses, Anthropic's Messages and Gemini's generateContent, and answers each in its
@@ -104,18 +105,6 @@ class Transport(_Transports):
     def _taken(self, kind: str, loop: Any) -> list[Any]:
         with self._lock:
             return [self._others.pop(key) for key in [*self._others] if key[1:] == (kind, loop)]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def _library_of(request: Any) -> ModuleType:

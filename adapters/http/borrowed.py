@@ -178,15 +178,12 @@ def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any)
 
 
 class _Worker:
-    """Run tasks one after another in a daemon thread. The last answer of a task is what it returns.
-
-    `is_busy` tells whether a task has not given its last answer.
-    """
+    """Run tasks one after another in a daemon thread. The last answer of a task is what it returns."""
 
     def __init__(self, limits: AttemptLimits) -> None:
         self.progress = Progress(limits, lambda: self._answers.put((None, None, False)))
         self.response: Any = None
-        self.is_busy = False
+        self.is_busy = False  # whether a task has not given its last answer
         self._limits = limits
         self._tasks: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
         self._answers: Mailbox[tuple[Any, BaseException | None, bool]] = Mailbox()

@@ -51,10 +51,7 @@ class BodyReader:
         return b""
 
     def take(self) -> bytes | None:
-        """Return the body read so far, in one piece; b"" if more must be read, None at the end of the body.
-
-        A broken body is an httpx.RemoteProtocolError.
-        """
+        """Return the body so far; b"" if more must be read, None at its end. A broken one is a RemoteProtocolError."""
         if self._needs_data:
             passed, self._passed = self._passed, b""
             return passed

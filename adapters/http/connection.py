@@ -60,10 +60,7 @@ def read_headers(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def write_head(method: str, target: bytes, headers: Mapping[str, str]) -> bytes:
-    """Return the head of a request, for a path with its query, and for all headers, content-length included.
-
-    What must not stand in a head, such as the end of a line, is an httpx.LocalProtocolError.
-    """
+    """Return the head of a request, for all headers, or raise a LocalProtocolError for what must not stand in one."""
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     head = f"{method} {target.decode('latin-1')} HTTP/1.1\r\n{lines}"
     # A line injected into another one is well-formed by itself, so count the lines. A colon within a name also looks
@@ -229,10 +226,7 @@ class Connection:
                 raise httpx.RemoteProtocolError(CHANGED)
 
     def buffered(self) -> bytes | None:
-        """Return the body that was read and not handed out yet; see `BodyReader.take`.
-
-        Chunks that came in one reading are one piece: each piece costs more on its way than a chunk says.
-        """
+        """Return the body that was read and not handed out yet, all chunks in one piece; see `BodyReader.take`."""
         return self._body.take()
 
     def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[bytes]:

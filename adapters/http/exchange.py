@@ -165,10 +165,7 @@ class Exchange:
             self.limits.ignore_silence()
 
     def feed(self, data: bytes) -> Iterable[list[Text | Reasoning]]:
-        """Take bytes of the body and return their deltas, in several lists: a few bytes may unpack to many deltas.
-
-        A driver checks for a cancellation in between.
-        """
+        """Take bytes of the body and return their deltas in lists, between which a driver checks for a cancellation."""
         if self._decode is plain and len(data) <= self._room:
             return (self._take(data),)
         return self._feed(data)

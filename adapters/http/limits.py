@@ -52,10 +52,7 @@ class AttemptLimits:
         cancellation: Cancellation,
         is_fresh: bool,
     ) -> AttemptLimits:
-        """Return the limits of an attempt that begins now, on the driver's clock.
-
-        In a reply that is no stream, silence means nothing.
-        """
+        """Return the limits of an attempt that begins now; in a reply that is no stream, silence means nothing."""
         began = time.monotonic()
         offset = began - now
         call_ends = [moment for moment in (clocks.ends_by, send.deadline) if moment is not None]

@@ -146,20 +146,9 @@ class _PooledHttp:
         return connection, head
 
 
-class _Holder(Waiter):
+class _Place(Waiter):
     """Hold a place in a `with` block."""
 
-    __slots__ = ("_cancellation", "_pool", "_seconds")
-
-    def __init__(self, pool: Pool, seconds: float | None, cancellation: Cancellation) -> None:
-        self.has_place = False
-        self._pool, self._seconds, self._cancellation = pool, seconds, cancellation
-
-    def __del__(self) -> None:
-        self._pool.leave(self)  # a signal may come just before the block ends
-
-
-class _Place(_Holder):
     __slots__ = ("_bell",)
 
     def __enter__(self) -> bool:
@@ -185,7 +174,7 @@ class _Place(_Holder):
         self._bell.put(None)
 
 
-class _AsyncPlace(_Holder):
+class _AsyncPlace(Waiter):
     """Hold a place in an `async with` block.
 
     It is no generator: an event loop that ends might close that before the stream in the block.

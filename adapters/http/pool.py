@@ -8,6 +8,7 @@ from collections import OrderedDict
 
 from attrs import define, field
 
+from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import Connection, Origin
 from rungwise.fsm.values.forks import renewed_in_children
 
@@ -16,11 +17,16 @@ SOON = 1.0
 
 
 class Waiter(ABC):
-    """Wait for a place."""
+    """Wait for a place of a pool, and hold it."""
 
-    __slots__ = ("has_place",)
+    __slots__ = ("_cancellation", "_pool", "_seconds", "has_place")
 
-    has_place: bool
+    def __init__(self, pool: Pool, seconds: float | None, cancellation: Cancellation) -> None:
+        self.has_place = False
+        self._pool, self._seconds, self._cancellation = pool, seconds, cancellation
+
+    def __del__(self) -> None:
+        self._pool.leave(self)  # a signal may come just before the block that holds the place ends
 
     @abstractmethod
     def wake(self) -> None:

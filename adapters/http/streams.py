@@ -10,6 +10,7 @@ from weakref import WeakSet
 from attrs import define, field
 
 from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.http.closing import AsyncClosing, Closing
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result, V
 
@@ -50,7 +51,7 @@ class RunStream(Generic[Events, End]):
 
 
 @define(eq=False, repr=False)
-class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End]):
+class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End], Closing):
     """Iterate over the events; close it, or leave its `with` block, to end early."""
 
     _is_read: Lock = field(factory=Lock, init=False)
@@ -85,14 +86,8 @@ class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End]):
             self._is_read.release()
         return True
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | End]):
+class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | End], AsyncClosing):
     """Iterate asynchronously over the events; use it in an `async with` block to end early."""
 
     def __aiter__(self) -> Self:
@@ -121,12 +116,6 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
             await self._events.aclose()
             self._run.cancel()
         return True
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 class Stream(SyncStream[StreamEvent, Result[V]]):

@@ -106,10 +106,7 @@ _HAS_POLL: Final = hasattr(select, "poll")
 
 
 class WaitFor(NamedTuple):
-    """Wait until a socket can be read or written, or until a moment on `time.monotonic` has come.
-
-    `what` may also be an event that another thread sets.
-    """
+    """Wait until a socket can be read or written, an event of another thread is set, or a moment has come."""
 
     what: socket.socket | threading.Event
     want: Want

@@ -9,7 +9,9 @@ import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
-from typing import Any, Final, Self
+from typing import Any, Final
+
+from rungwise.adapters.http.closing import Closing
 
 POLL_SECONDS: Final = 0.02
 
@@ -77,16 +79,10 @@ class LoopbackHandler(BaseHTTPRequestHandler):
             self.connection.settimeout(None)
 
 
-class Served:
+class Served(Closing):
     """Serve on loopback until `close`, for use in a `with` block."""
 
     _server: LoopbackServer
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     @property
     def base_url(self) -> str:

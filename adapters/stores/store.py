@@ -6,7 +6,7 @@ memory yields none. So threads and event loops run the same operations.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -17,6 +17,7 @@ from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom
 from rungwise.fsm.health.quota import Claim, Quota, Settlement
 
 T = TypeVar("T")
+C = TypeVar("C")
 Command = tuple[Any, ...]
 Work = Generator[Command, Any, T]
 """An operation of a store, which returns a `T`."""
@@ -52,23 +53,36 @@ class Store(Protocol):
 
 def perform(store: Store, work: Work[T]) -> T:
     """Run an operation in this thread."""
+    return driven(work, store.execute)
+
+
+async def aperform(store: Store, work: Work[T]) -> T:
+    """Run an operation in an event loop; each command waits in a worker thread."""
+
+    async def execute(command: Command) -> Any:
+        with anyio.CancelScope(shield=True):  # the store's own timeouts end it
+            return await anyio.to_thread.run_sync(store.execute, command)
+
+    return await adriven(work, execute)
+
+
+def driven(work: Generator[C, Any, T], answer: Callable[[C], Any]) -> T:
+    """Run a generator with the answers to what it yields, and return its result."""
     try:
         command = next(work)
         while True:
-            command = work.send(store.execute(command))
+            command = work.send(answer(command))
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-async def aperform(store: Store, work: Work[T]) -> T:
-    """Run an operation in an event loop; each command waits in a worker thread."""
+async def adriven(work: Generator[C, Any, T], answer: Callable[[C], Awaitable[Any]]) -> T:
+    """Do the same in an event loop."""
     try:
         command = next(work)
         while True:
-            with anyio.CancelScope(shield=True):  # the store's own timeouts end it
-                answer = await anyio.to_thread.run_sync(store.execute, command)
-            command = work.send(answer)
+            command = work.send(await answer(command))
     except StopIteration as end:
         result: T = end.value
         return result

@@ -125,15 +125,10 @@ class CallHealth:
             yield from self.watch.store.note(where, shown, self.watch.rules, sent_at=sent_at, was_probe=was_probe)
 
     def _key_of(self, backend: int, key: int) -> Any:
-        link = self.chain[backend]
-        pool = getattr(link, "pool", ())
-        return self.watch.store.key_of(pool[key] if pool else link)
+        return self.watch.store.key_of(pool_of(self.chain[backend])[key])
 
     def _after_denials(self, observation: Observation | None, reports: list[Report]) -> list[Report]:
-        """Hold a denial back until it is known whether another key of the backend gets it, too.
-
-        Then it speaks of the request: one wrong name must not shut out every key.
-        """
+        """Hold a denial back until it is known whether another key gets it, too: then it speaks of the request."""
         before, self._denied = self._denied, None
         backend, held = (None, []) if before is None else before
         failure = None if observation is None else observation.failure

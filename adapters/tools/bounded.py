@@ -55,10 +55,7 @@ def outcome_of(
 async def aoutcome_of(
     name: str, call: Callable[[], Any], seconds: float | None, cancellation: Cancellation, deadline: Deadline
 ) -> Any:
-    """Return what a function returned or raised, or `LATE`. A late one is cancelled, or abandoned in a thread.
-
-    See `outcome_of`; what is to be awaited is awaited here.
-    """
+    """Do what `outcome_of` does in an event loop, where what is to be awaited is, and cancelled if it is late."""
     began = time.monotonic()
     if is_async(call):
         value = call()

@@ -115,9 +115,7 @@ class _OfTurn:
     @property
     def messages(self) -> tuple[dict[str, Any], ...]:
         """Return the conversation so far, as plain mappings; you can store it, and go on from it, at any moment."""
-        turn = self._run
-        assert isinstance(turn, Turn)
-        return tuple(map(stored, turn.messages))
+        return tuple(map(stored, self._run.messages))
 
 
 class TurnStream(_OfTurn, SyncStream[TurnEvent, TurnResult[V]]):

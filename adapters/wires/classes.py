@@ -8,10 +8,7 @@ from rungwise.fsm.errors import ConfigurationError
 
 
 def backend_class(api: str) -> type[HttpBackend]:
-    """Return the class of a protocol's backends; `api` is one of `APIS`.
-
-    A ConfigurationError says which package is not installed, or that the registry names no such class.
-    """
+    """Return the class of a protocol's backends, or raise a ConfigurationError that says what is missing."""
     module, _, name = APIS[api].partition(":")
     try:
         kind = getattr(import_module(module), name, None)

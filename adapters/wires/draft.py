@@ -98,10 +98,7 @@ _MOST_COUNTS: Final = 100
 
 
 def grown(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge a usage report with a later one of the same stream.
-
-    Counts only grow: tokens that a later report omits, or sets to zero, were used all the same.
-    """
+    """Merge a usage report with a later one. Counts only grow: tokens that it omits, or sets to zero, were used."""
     if len(earlier) > _MOST_COUNTS:
         return dict(later)
     counted = {

@@ -48,10 +48,7 @@ class Endpoint:
 
 
 def read_url(url: str, path: str) -> Endpoint:
-    """Read a base URL, which may already include the path that requests add; `problem` says why it cannot be used.
-
-    One that holds a password or a key is a ConfigurationError.
-    """
+    """Read a base URL, with or without the path that requests add; one that holds a secret is a ConfigurationError."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 import orjson
+from attrs import define, field
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.text.contents import exact, is_long, whole, without_halves
@@ -155,13 +156,11 @@ def mended(value: Any) -> Any:
     return value
 
 
+@define(eq=False)
 class HalfHolder:
     """Hold half a surrogate pair back until the next piece of its text, which may begin with the other half."""
 
-    __slots__ = ("_half",)
-
-    def __init__(self) -> None:
-        self._half = ""
+    _half: str = field(default="", init=False)
 
     def feed(self, piece: str) -> str:
         """Return what is complete so far, with unpaired halves replaced."""

@@ -75,10 +75,7 @@ class _Messages(SpokenLanguage):
 
 
 class _MessageStream(AnswerStream):
-    """Write a message block by block.
-
-    A block is closed when the next one begins. Reasoning whose signature is not known yet stays open until the end.
-    """
+    """Write a message block by block; reasoning whose signature is not known yet stays open until the end."""
 
     _index = -1
     _kind = ""  # of the block that is open

@@ -17,6 +17,7 @@ from rungwise.adapters.gateway.languages.language import (
     estimated,
     event,
 )
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.values.usage import Usage
 
@@ -70,10 +71,7 @@ class _Responses(SpokenLanguage):
 
 
 class _ResponseStream(AnswerStream):
-    """Write a response item by item.
-
-    An item is done when the next one begins. Reasoning whose signature is not known yet is done at the end.
-    """
+    """Write a response item by item; reasoning whose signature is not known yet is done at the end."""
 
     def __init__(self, request: AnswerRequest, answer: Completion) -> None:
         super().__init__(request, answer)
@@ -81,7 +79,7 @@ class _ResponseStream(AnswerStream):
         self._places: dict[str, Item] = {}  # by the key of an item, in their order
         self._open = self._late = ""  # the keys of the item that is open, and of reasoning that is done at the end
         self._parts: list[str] = []  # of the message
-        self._pads = _member(request, "stream_options").get("include_obfuscation") is not False
+        self._pads = mapping_of(request.body.get("stream_options")).get("include_obfuscation") is not False
 
     def begin(self) -> Iterator[bytes]:
         begun = {**_response(self.answer, self.request), "status": "in_progress"}
@@ -222,11 +220,6 @@ def _error(fields: Mapping[str, Any]) -> Item:
     return {**_ERROR, **{name: fields[name] for name in ("code", "message", "param", "error") if name in fields}}
 
 
-def _member(request: AnswerRequest, name: str) -> Mapping[str, Any]:
-    value = request.body.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
 def _response(answer: Completion, request: AnswerRequest) -> Item:
     body = request.body
     return {
@@ -243,7 +236,7 @@ def _response(answer: Completion, request: AnswerRequest) -> Item:
         "output": [],
         "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
         "previous_response_id": body.get("previous_response_id"),
-        "reasoning": {"effort": _member(request, "reasoning").get("effort"), "summary": None},
+        "reasoning": {"effort": mapping_of(body.get("reasoning")).get("effort"), "summary": None},
         "store": body.get("store") is not False,
         "temperature": body.get("temperature", 1.0),
         "text": body.get("text", {"format": {"type": "text"}}),

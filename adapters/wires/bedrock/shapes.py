@@ -197,10 +197,7 @@ def marks_tools(model: str, takes: bool | None) -> bool:
 
 
 def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str]:
-    """Yield which cache marks of a request are not sent to a model, in a short sentence each.
-
-    If it is unknown whether the model takes any, marks in Converse's own form are sent all the same.
-    """
+    """Yield which cache marks are not sent; Converse's own are unless it is known that the model takes none."""
     own: list[PlainMessage] = []
     others: list[PlainMessage | Message] = []
     for one in request.messages:

@@ -41,57 +41,38 @@ def _model_pattern(pattern: str) -> str:
 class Dialect:
     """Describe how one kind of server differs from OpenAI's protocol, which the defaults follow.
 
-    Arguments:
-        host: a regular expression to search in the host of the URL; None if no URL identifies the server.
-        path: a regular expression to search in the path of the URL.
-        model: a regular expression to search in the model's id in lower case; `~` stands for a dash or a dot.
-        cap_field: the field of a request that holds the output cap.
-        prefill: how a trailing assistant turn is continued. A wrong "no" costs a user turn, a wrong "yes" a request.
-        echoes: whether a continued turn is repeated at the start of the answer.
-        less_reasoning: what to add to a request for less reasoning, if it does not set any.
-        id_length: the exact number of letters and digits in the id of a tool call; None for any id.
-        longest_id: the most characters of a tool call's id; None for any number.
-        tool_types: the types of tools that the server runs itself, besides the protocol's own; `*` ends a prefix
-            of several.
-        part_types: the types of message parts that it takes besides those that all servers do.
-        takes_other_tools: whether it may accept types that are not listed here; they are sent if the caller passes them
-            for this server.
-        key_header: the header for a key, instead of a bearer token.
-        lower_efforts: the next lower `reasoning_effort` below "low" and "minimal" that is accepted.
-        reasoning_fields: where a message or a delta holds reasoning.
-        own_fields: other members of a message or a tool call that another server rejects, or cannot read.
-        own_parts: the types of such parts of a message's content.
-        finishes: finish reasons by their meaning, in lower case and without the prefix of gRPC enumerations.
-        counts: where a usage report holds each count.
-        usage_at: where else than in `usage` a body holds the usage report.
-        refusal_at: where else than in `refusal` a message or a choice holds a refusal.
-        error_at: where a body of status 200 shows that it is an error, and by which value; None for any value.
-
     No server in the table omits the finish reason at the end of a reply, so a reply without one was cut. A caller
     who knows a server that omits it tells the backend.
     """
 
+    # Regular expressions to search in the host of the URL (None if no URL identifies the server), in its path, and in
+    # the model's id in lower case, where `~` stands for a dash or a dot.
     host: str | None = None
     path: str = ""
     model: str = field(default="", converter=_model_pattern)
-    cap_field: CapField = "max_tokens"
-    prefill: PrefillMode = "no"
-    echoes: bool = False
-    id_length: int | None = None
-    longest_id: int | None = None
+    cap_field: CapField = "max_tokens"  # the field of a request that holds the output cap
+    prefill: PrefillMode = "no"  # how a turn is continued: a wrong "no" costs a user turn, a wrong "yes" a request
+    echoes: bool = False  # whether a continued turn is repeated at the start of the answer
+    id_length: int | None = None  # the exact number of letters and digits in the id of a tool call; None for any id
+    longest_id: int | None = None  # the most characters of a tool call's id; None for any number
+    # The types of tools that the server runs itself, besides the protocol's own; `*` ends a prefix of several.
     tool_types: str = ""
-    part_types: str = ""
+    part_types: str = ""  # the types of message parts that it takes besides those that all servers do
+    # Whether it may accept types that are not listed here; they are sent if the caller passes them for this server.
     takes_other_tools: bool = True
-    key_header: str = ""
-    less_reasoning: Mapping[str, Any] = {}
+    key_header: str = ""  # the header for a key, instead of a bearer token
+    less_reasoning: Mapping[str, Any] = {}  # what to add to a request for less reasoning, if it does not set any
+    # The next lower `reasoning_effort` below "low" and "minimal" that is accepted.
     lower_efforts: Mapping[str, str] = {"low": "minimal", "minimal": "none"}
-    reasoning_fields: str = ""
-    own_fields: str = ""
-    own_parts: str = ""
+    reasoning_fields: str = ""  # where a message or a delta holds reasoning
+    own_fields: str = ""  # other members of a message or a tool call that another server rejects, or cannot read
+    own_parts: str = ""  # the types of such parts of a message's content
+    # Finish reasons by their meaning, in lower case and without the prefix of gRPC enumerations.
     finishes: Mapping[StopReason, str] = {}
-    counts: Mapping[Count, str] = {}
-    usage_at: str = ""
-    refusal_at: str = ""
+    counts: Mapping[Count, str] = {}  # where a usage report holds each count
+    usage_at: str = ""  # where else than in `usage` a body holds the usage report
+    refusal_at: str = ""  # where else than in `refusal` a message or a choice holds a refusal
+    # Where a body of status 200 shows that it is an error, and by which value; None for any value.
     error_at: Mapping[str, str | None] = {}
 
     def fits(self, host: str, path: str, model: str) -> bool:

@@ -213,7 +213,7 @@ class ChatDecoder(StreamDecoder):
         function, index = call["function"], call["index"]
         if (
             type(index) is int
-            and self._calls.has(index)
+            and index in self._calls.by_index
             and not call.get("id")
             and not function.get("name")
             and call.keys() <= _OF_CALL

@@ -123,13 +123,13 @@ class ToolCalls:
     another id, by another name, or by arguments after arguments that are already whole.
     """
 
-    __slots__ = ("_by_id", "_by_index", "_extras_size", "_slots", "letters")
+    __slots__ = ("_by_id", "_extras_size", "_slots", "by_index", "letters")
 
     def __init__(self) -> None:
         self.letters = 0  # of ids, names and arguments, together
         self._extras_size = 0
         self._slots: list[_Slot] = []
-        self._by_index: dict[int, _Slot] = {}
+        self.by_index: dict[int, _Slot] = {}
         self._by_id: dict[str, _Slot] = {}
 
     def __bool__(self) -> bool:
@@ -151,7 +151,7 @@ class ToolCalls:
     def add(self, call: Mapping[str, Any]) -> None:
         """Take one piece, or one whole call."""
         piece, index, extras = _Piece.of(call), index_of(call), extras_of(call)
-        if not (piece.id or piece.name or piece.arguments or (extras and index in self._by_index)):
+        if not (piece.id or piece.name or piece.arguments or (extras and index in self.by_index)):
             return
         slot = self._find(index, piece.id)
         if slot is not None and slot.ends_before(piece):
@@ -162,7 +162,7 @@ class ToolCalls:
             slot = _Slot(len(self._slots) if index is None else index, piece.is_free)
             self._slots.append(slot)
         if index is not None:
-            self._by_index[index] = slot
+            self.by_index[index] = slot
         if piece.id and not slot.id:
             slot.id = piece.id
             self._by_id.setdefault(piece.id, slot)
@@ -177,13 +177,9 @@ class ToolCalls:
             slot.extras |= extras
             self._extras_size += weight_of(as_json(extras).encode())
 
-    def has(self, index: int) -> bool:
-        """Tell whether there is a call under an index."""
-        return index in self._by_index
-
     def go_on(self, index: int, arguments: str) -> None:
         """Take a piece of the arguments of the call with this index."""
-        slot = self._by_index.get(index)
+        slot = self.by_index.get(index)
         if slot is None or slot.is_named_again:  # it may begin another call
             self.add({"index": index, "function": {"arguments": arguments}})
         else:
@@ -192,17 +188,14 @@ class ToolCalls:
 
     def _find(self, index: int | None, identifier: str) -> _Slot | None:
         if index is not None:
-            return self._by_index.get(index)
+            return self.by_index.get(index)
         last = self._slots[-1] if self._slots else None
         if not identifier or (last and not last.id):
             return last
         return self._by_id.get(identifier)
 
     def gathered(self, provider: str) -> list[ToolCall]:
-        """Return the calls so far in the order of their indices.
-
-        The arguments of a free-text tool become an object too: `{"input": text}`.
-        """
+        """Return the calls so far, in order; the arguments of a free-text tool become an object: `{"input": text}`."""
         calls = []
         for slot in sorted(self._slots, key=lambda slot: slot.place):
             arguments = as_json({"input": slot.arguments}) if slot.is_free else slot.arguments

@@ -47,10 +47,7 @@ class AlikeLines:
         return content
 
     def learn(self, prefix: bytes, data: bytes, piece: Piece, read: Callable[[Any], Piece | None]) -> None:
-        """Learn what surrounds the text of a line, as long as learning pays off.
-
-        The line is a prefix and JSON data, in which `read` has found a piece of text.
-        """
+        """Learn, as long as that pays off, what surrounds the text that `read` found in JSON data behind a prefix."""
         if self._credit < _PRICE:
             return
         self._credit -= _PRICE

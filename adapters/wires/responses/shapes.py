@@ -41,10 +41,7 @@ _ANTHROPIC: Final = re.compile(r"_20\d{6}$")
 
 
 class _ResponsesForm(Form):
-    """Read and write the items of Responses.
-
-    A system message goes out as an item in its place, not as `instructions`, which a continued response forgets.
-    """
+    """Read and write items. A system message goes out in its place: a continued response forgets its `instructions`."""
 
     __slots__ = ()
 
