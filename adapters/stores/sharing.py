@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 
 from rungwise.adapters.stores.budgets import BudgetStore, CallBudget
 from rungwise.adapters.stores.quotas import CallQuota
-from rungwise.adapters.stores.store import Store, Work, aperform, perform
+from rungwise.adapters.stores.store import Store, Work, aperform, driven
 from rungwise.adapters.stores.watch import CallHealth, Watch
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.call import Call
@@ -49,7 +49,7 @@ class Sharing:
 
     def admit(self, call: Call, send: Send) -> Send | None:
         """Return `send` itself if it may go out; else what to wait for, or where the call turns; None at its end."""
-        return send if self.store is None else perform(self.store, self._admit(call, send))
+        return send if self.store is None else driven(self._admit(call, send), self.store.execute)
 
     async def aadmit(self, call: Call, send: Send) -> Send | None:
         """Do the same in an event loop."""
@@ -65,7 +65,7 @@ class Sharing:
     def settle(self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]) -> None:
         """Report an attempt: what it has shown of its backend, if anything, and what came back, unless it broke off."""
         if self.store is not None and self._owes:
-            perform(self.store, self._settle(seen, last, headers))
+            driven(self._settle(seen, last, headers), self.store.execute)
 
     async def asettle(self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]) -> None:
         """Do the same in an event loop."""

@@ -125,7 +125,9 @@ class CallHealth:
             yield from self.watch.store.note(where, shown, self.watch.rules, sent_at=sent_at, was_probe=was_probe)
 
     def _key_of(self, backend: int, key: int) -> Any:
-        return self.watch.store.key_of(pool_of(self.chain[backend])[key])
+        link = self.chain[backend]
+        pool = getattr(link, "pool", ())
+        return self.watch.store.key_of(pool[key] if pool else link)
 
     def _after_denials(self, observation: Observation | None, reports: list[Report]) -> list[Report]:
         """Hold a denial back until it is known whether another key gets it, too: then it speaks of the request."""

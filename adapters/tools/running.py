@@ -37,7 +37,7 @@ from rungwise.adapters.tools.calling import (
 )
 from rungwise.adapters.tools.scheduling import NO_THREAD, Job, Schedule, schedule_of
 from rungwise.fsm.errors import ToolError
-from rungwise.fsm.turn.actions import RunTools, ToolEnded, ToolOutcome, ToolStarted
+from rungwise.fsm.turn.actions import ToolEnded, ToolOutcome, ToolStarted
 from rungwise.fsm.turn.tools import Executor
 
 
@@ -117,29 +117,19 @@ class Runner(ABC):
             self.schedule.take(job, ToolReturn(error=ToolError(NO_THREAD)))
 
 
-def run_tools(
-    action: RunTools,
-    executor: Executor | None,
-    cancellation: Cancellation,
-    loop: LoopThread,
-    deadline: Deadline = NO_DEADLINE,
-) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
-    """Run tools, async ones in a loop that stays open; yield their events, and return the outcomes in order.
+@define(eq=False)
+class ToolThreads(Runner):
+    """Run the tools of a round from this thread, async ones in a loop that stays open.
 
     If the round is cancelled, no more tools begin, async tools are cancelled, and sync ones have half a second to
     return. The second time they are abandoned. Ctrl-C, and closing the generator, do the same. Each raises ToolsEnded.
     """
-    return _Threads(action, executor, cancellation, deadline, loop=loop).run()
-
-
-@define(eq=False)
-class _Threads(Runner):
-    """Run the tools of a round from this thread."""
 
     _loop: LoopThread = field(kw_only=True)
     _woken: Mailbox[None] = field(factory=Mailbox, init=False)
 
     def run(self) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
+        """Run them and yield their events; return the outcomes in order."""
         raised: BaseException | None = None
         is_abandoned = False  # nobody is listening
         try:
@@ -167,9 +157,11 @@ class _Threads(Runner):
         self.schedule.expire()
 
     def wake(self) -> None:
+        """Wake this thread."""
         self._woken.put(None)
 
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
+        """Await what a function returns in the loop of another thread."""
         return self._loop.spawn(call, context, report)
 
 

@@ -18,7 +18,7 @@ from rungwise.adapters.http.sync_driver import LATE as LATE_BY
 from rungwise.adapters.http.sync_driver import SyncDriver
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools.bounded import LATE, aoutcome_of, outcome_of
-from rungwise.adapters.tools.running import LoopThread, ToolTasks, run_tools
+from rungwise.adapters.tools.running import LoopThread, ToolTasks, ToolThreads
 from rungwise.adapters.tools.scheduling import ToolsEnded
 from rungwise.adapters.turn.options import AsyncTurnCompactor, TurnCompactor
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, TurnEvent
@@ -71,7 +71,7 @@ class SyncTurnDriver:
                 return turn.called(call.result, clock())
             case RunTools():
                 deadline = Deadline(clock, turn.deadline)
-                outcomes = yield from run_tools(action, turn.tools.executor, cancellation, loop, deadline)
+                outcomes = yield from ToolThreads(action, turn.tools.executor, cancellation, deadline, loop=loop).run()
                 return turn.tools_ran(outcomes, clock())
             case Compact():
                 assert self.compactor is not None  # else the turn does not ask for it

@@ -59,7 +59,7 @@ def run_tools(action: RunTools, executor: Any, cancellation: Cancellation, tell:
     """Run tools in threads. An exception raised by `tell` ends them."""
     loop = in_threads_and_tasks.LoopThread()
     with closing(loop):
-        return _run_tools(in_threads_and_tasks.run_tools(action, executor, cancellation, loop), tell)
+        return _run_tools(in_threads_and_tasks.ToolThreads(action, executor, cancellation, loop=loop).run(), tell)
 
 
 def _run_tools(running: Generator[Any, None, tuple[ToolOutcome, ...]], tell: Any) -> tuple[ToolOutcome, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 from attrs import define, frozen
 
+from rungwise.adapters.wires.plain.parts import list_of
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.values.usage import Usage
 
@@ -211,5 +212,4 @@ def input_of(arguments: str) -> Any:
 
 def contents_of(body: Mapping[str, Any]) -> list[Any]:
     """Return the contents of the messages in a request."""
-    messages = body.get("messages")
-    return [one.get("content") for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
+    return [one.get("content") for one in list_of(body.get("messages")) if isinstance(one, Mapping)]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from rungwise.adapters.wires.draft import arguments_of
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import HeldText, as_json, load, mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
@@ -85,8 +86,7 @@ def envelope_of(item: Mapping[str, Any]) -> Body:
 def _call(item: Mapping[str, Any], provider: str) -> ToolCall:
     is_free = item.get("type") == CUSTOM
     name = str(mended(text_in(item, "name")))
-    value = item.get("input" if is_free else "arguments")
-    text = str(mended(value)) if isinstance(value, str) else "" if value is None else as_json(value)
+    text = str(mended(arguments_of(item.get("input" if is_free else "arguments"))))
     id = str(mended(text_in(item, "call_id") or text_in(item, "id")))
     own = {name: value for name, value in item.items() if name not in (_CUSTOM if is_free else _CALL)}
     arguments = as_json({"input": text}) if is_free else text
