@@ -96,8 +96,7 @@ def proxy(
     clients = clients_in(chains, max_connections=max_connections, store=store)  # no request waits for a connection
     app = _app(clients, client_key_env, max_connections, **options)
     try:
-        listening = socket.create_server((host, port), backlog=2048)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as asyncio does for sockets of its own alone
+        listening = _listen(host, port)
     except OSError as error:
         refuse_address(error, host, port)
     base_url = f"http://{host}:{listening.getsockname()[1]}/v1"
@@ -107,6 +106,13 @@ def proxy(
     with contextlib.suppress(KeyboardInterrupt):
         _server(app, drain, max_connections).run(sockets=[listening])
     return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket whose connections send at once: asyncio sees to that only for sockets that it makes itself."""
+    listening = socket.create_server((host, port), backlog=2048)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
