@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
 
 import click
 
@@ -12,13 +11,11 @@ from rungwise.adapters.cli.output import StdoutGone, is_terminal, put
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.wires.registry import APIS
 
-NAMES: Final = tuple(scenario.name for scenario in SCENARIOS)
-
 
 def _list(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
-        width = max(map(len, NAMES))
-        put("".join(f"{each.name.ljust(width)}  {each.title}: {each.says}\n" for each in SCENARIOS))
+        width = max(map(len, SCENARIOS))
+        put("".join(f"{each.name.ljust(width)}  {each.title}: {each.says}\n" for each in SCENARIOS.values()))
         context.exit()
 
 
@@ -28,7 +25,7 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
     "--scene",
     "names",
     multiple=True,
-    type=click.Choice(NAMES),
+    type=click.Choice(tuple(SCENARIOS)),
     metavar="NAME",
     help="Run this scenario; may be repeated.  [default: all]",
 )
@@ -60,7 +57,7 @@ def demo(names: tuple[str, ...], api: str) -> int:
     """
     from rungwise.adapters.demo.run import run_demo
 
-    scenarios = tuple(scenario for scenario in SCENARIOS if not names or scenario.name in names)
+    scenarios = tuple(scenario for name, scenario in SCENARIOS.items() if not names or name in names)
     try:
         run_demo(scenarios, api, is_watched=is_terminal(sys.stdout))
     except BrokenPipeError as error:

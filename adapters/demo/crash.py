@@ -12,7 +12,7 @@ from typing import Final
 import httpx
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.demo.scenarios import TIDES
+from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.demo.view import STYLES, Screen
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
@@ -22,6 +22,7 @@ from rungwise.fsm.call.conversation.reply import Text
 
 ID: Final = "tides"
 MESSAGES: Final = "Why are there tides?"
+ANSWER: Final = SCENARIOS["cut-stream"].primary[0].text
 LASTS: Final = 2.0  # seconds that the first answer takes: what is written of it after one second survives
 
 KILLED: Final = 9
@@ -81,4 +82,4 @@ def _client(url: str) -> Client:
 def _answer(request: ReceivedRequest) -> ScriptedReply:
     """Answer slowly, and at once what is left of an answer."""
     given = "".join(each["content"] for each in request.body["messages"] if each["role"] == "assistant")
-    return ScriptedReply(text=TIDES[len(given) :], lasts=0.0 if given else LASTS)
+    return ScriptedReply(text=ANSWER[len(given) :], lasts=0.0 if given else LASTS)

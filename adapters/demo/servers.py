@@ -105,18 +105,15 @@ def _cut(reply: ScriptedReply, request: ReceivedRequest) -> int | None:
 @contextmanager
 def started_servers(scenario: Scenario, pace: Pace, api: str) -> Iterator[Servers]:
     """Start the servers of a scenario, and stop them at its end; `api` is the protocol in which they are asked."""
-    scripts = {"primary": scenario.primary}
-    if scenario.second is not None:
-        scripts["second"] = scenario.second
+    scripts = {"primary": scenario.primary, **({"second": scenario.second} if scenario.second else {})}
     chain, servers, kind = [], {}, backend_class(api)
     with ExitStack() as stack:
         for name, replies in scripts.items():
-            shown = replies or (ScriptedReply(),)
-            server = stack.enter_context(EmbeddedProvider(_playing(shown, pace)))
-            if replies is None:
-                server.close()  # its port stays known, and nothing listens there
-            else:
+            server = stack.enter_context(EmbeddedProvider(_playing(replies, pace)))
+            if replies:
                 servers[name] = server
+            else:
+                server.close()  # its port stays known, and nothing listens there
             capabilities = Capabilities(prefill=scenario.prefill and name == "primary")
             chain.append(kind("demo", name=name, base_url=server.base_url, prices=PRICES, capabilities=capabilities))
         yield Servers(tuple(chain), servers)

@@ -7,7 +7,7 @@ import pytest
 from attrs import field, frozen
 
 import rungwise
-from rungwise.adapters.demo.scenarios import AFTER_A_TOOL, LONG, TIDES, WEATHER_TOOL
+from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.testing import ScriptedReply
 from support import protocols
@@ -22,6 +22,10 @@ HINTS: Final = rungwise.Hints(
 )
 POLICY: Final = rungwise.Policy(hints=HINTS)
 HASTY: Final = rungwise.Policy(hints=HINTS, timeouts=rungwise.Timeouts(first_token=0.5, stall=0.2))
+AFTER_A_TOOL: Final = SCENARIOS["tool-round"].messages
+WEATHER_TOOL: Final = SCENARIOS["tool-round"].tools[0]
+LONG: Final = "".join(reply.text for reply in SCENARIOS["truncated"].primary)
+TIDES: Final = SCENARIOS["cut-stream"].primary[0].text
 TOO_LONG: Final = {"message": "prompt is too long: 300 tokens > 200 maximum", "code": "context_length_exceeded"}
 CALL: Final = ToolCall("call_2", "get_weather", '{"city": "Reykjavik"}')
 OTHER_CALL: Final = ToolCall("call_3", "get_weather", '{"city": "Oslo"}')
