@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 from attrs import evolve, frozen
@@ -21,13 +21,10 @@ from rungwise.adapters.provider.enacted import EARLY, model_of, notes_of, script
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.shown.markdown import by_fallbacks, stated
+from rungwise.fsm.certificate.certificate import Certificate, by_fallbacks
 from rungwise.fsm.certificate.shown.scripts import WorstScript
-from rungwise.fsm.certificate.verified import WorstCase, number_text
+from rungwise.fsm.certificate.verified import WorstCase, number_text, stated
 from rungwise.fsm.turn.policy import TurnPolicy
-
-if TYPE_CHECKING:
-    from rungwise.fsm.certificate.certificate import Certificate
 
 PORT: Final = 8080
 URL: Final = f"http://127.0.0.1:{PORT}/v1"

@@ -19,7 +19,7 @@ from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.table import RESEND
-from rungwise.fsm.certificate.verified import Verified
+from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -142,7 +142,7 @@ class Growth:
     """Compute the most that a turn costs as its conversation grows, in units."""
 
     policy: TurnPolicy
-    call: Verified
+    call: Certificate
     prices: Sequence[Prices]
 
     def most(self, calls: int, rounds: int, attempts: int) -> Number:

@@ -1,18 +1,14 @@
-"""What a check of a policy finds: the properties that hold, and the worst case of each thing that is spent."""
+"""The worst case of each thing that is spent, and its figures in words."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import attrs
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.certificate.enactment import Enacted
 from rungwise.fsm.checker.best_values import Number
-from rungwise.fsm.checker.counterexample import Property
-from rungwise.fsm.checker.proof import RowProof
-from rungwise.fsm.machine.table import Row
 
 NEVER_ALL = "waits come as close to the budget of seconds as you like, and never reach it"
 """A note on waits that a budget of seconds ends: a wait that ends together with the budget is not made."""
@@ -82,63 +78,6 @@ def unknown(budget: Budget, name: str, why: str, beyond: float = 0.0) -> WorstCa
     return WorstCase(name, value, None, ended_by, Enacted(), why, is_certain=name != "money")
 
 
-@frozen(repr=False)
-class Verified:
-    """Hold the result of a check; `Certificate` documents the fields."""
-
-    table: str
-    limits: Mapping[str, int] = field(hash=False)
-    budget: Budget
-    chain: tuple[str, ...]
-    max_tokens: int | None
-    input_tokens: int | None
-    assistant_turns: int | None
-    walked: Mapping[str, int] = field(hash=False)
-    configurations: int = 0
-    properties: tuple[Property, ...] = ()
-    rows: tuple[RowProof, ...] = field(default=(), repr=False)
-    overlaps: tuple[tuple[Row, Row], ...] = field(default=(), repr=False)
-    worst: tuple[WorstCase, ...] = ()
-    kept: Mapping[str, float] | None = field(default=None, hash=False)
-    call: "Verified | None" = None
-    tools: Mapping[str, float] | None = field(default=None, hash=False)
-
-    def __repr__(self) -> str:
-        most = (f"{each.name} {'?' if each.value is None else number_text(each.value)}" for each in self.worst)
-        found = f"at most {', '.join(most)}" if self.ok else f"{', '.join(each.name for each in self.failed)}: no"
-        return f"<Certificate of a {self.table} over {counted(len(self.chain), 'backend')}: {found}>"
-
-    @property
-    def ok(self) -> bool:
-        """Tell whether every required property holds, for a turn also those of its calls."""
-        return not self.failed and (self.call is None or self.call.ok)
-
-    @property
-    def failed(self) -> tuple[Property, ...]:
-        """List the required properties that do not hold, without those of a turn's calls."""
-        return tuple(each for each in self.properties if each.is_required and not each.holds)
-
-    def worst_of(self, name: str) -> WorstCase:
-        """Return the worst case of one thing that is spent, by its name."""
-        return next(each for each in self.worst if each.name == name)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the certificate as plain values."""
-        nested = attrs.filters.exclude("properties", "rows", "overlaps", "worst", "call", "tools")
-        of_turn = {} if self.call is None else {"tools": dict(self.tools or {}), "call": self.call.to_json()}
-        return {
-            "table": self.table,
-            "ok": self.ok,
-            **attrs.asdict(self, filter=nested),
-            "chain": list(self.chain),
-            "properties": [each.to_json() for each in self.properties],
-            "worst": [each.to_json() for each in self.worst],
-            "rows": [each.to_json() for each in self.rows],
-            "overlaps": [[str(first), str(second)] for first, second in self.overlaps],
-            **of_turn,
-        }
-
-
 def number_text(value: int | float) -> str:
     """Write a figure with thousands separators and at most six places."""
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
@@ -160,6 +99,53 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return plain
     return f"{plain} ({seconds / 3600:.3g} h)" if seconds >= 7200 else f"{plain} ({seconds / 60:.3g} min)"
+
+
+def stated(worst: WorstCase, what: str = "it") -> str:
+    """Write a worst case, and what ends the path to it."""
+    if worst.value is None:
+        return "not known"
+    figure = ("" if worst.is_exact else "no more than ") + number_text(worst.value)
+    if worst.ended_by == "ladder":
+        return f"{figure}; the ladder ends {what}"
+    alone = f" (the ladder alone: {number_text(worst.ladder)})" if worst.ladder is not None else ""
+    return f"{figure}; {worst.ended_by} ends {what}{alone}"
+
+
+def played(worst: WorstCase) -> str:
+    """Write the path of a worst case, and what it spends if that is less than the bound."""
+    short = worst.value is not None and worst.attained is not None and not worst.is_exact
+    return f"{worst.path} (spends {number_text(worst.attained or 0)})" if short else worst.path
+
+
+def amount(worst: WorstCase) -> str:
+    """Write a worst case with its unit."""
+    if worst.value is None:
+        return "not known"
+    if worst.name == "money":
+        return f"{worst.value:,.4g}" if abs(worst.value) < 1000 else f"{worst.value:,.2f}"
+    return duration(worst.value) if "seconds" in worst.name else number_text(worst.value)
+
+
+def figure(worst: WorstCase) -> str:
+    """Write a worst case with its unit, and mark an upper bound."""
+    return amount(worst) if worst.value is None or is_attained(worst) else f"no more than {amount(worst)}"
+
+
+def is_attained(worst: WorstCase) -> bool:
+    """Tell whether some path reaches the figure, as far as is known."""
+    ends = worst.ended_by.startswith("budget.") and worst.ended_by != "budget.attempts"
+    return worst.is_exact or (worst.is_certain and ends)
+
+
+def path_end(worst: WorstCase) -> str:
+    """Say what ends a worst path, and how far the longest path that was played gets if the figure is an upper bound."""
+    ends = f"{'the ladder' if worst.ended_by == 'ladder' else worst.ended_by} ends it"
+    if is_attained(worst):
+        return ends
+    if worst.attained is None:
+        return f"{ends}; an upper bound"
+    return f"{ends}; an upper bound, the longest path played: {amount(evolve(worst, value=worst.attained))}"
 
 
 def compressed(names: Sequence[str]) -> str:

@@ -22,10 +22,11 @@ from rungwise.fsm.call.conversation.link import Link, Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.facts import EMPTY
 from rungwise.fsm.call.table import MAY_ASK, RESEND
+from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.enactment import Enacted, enact
 from rungwise.fsm.certificate.money import NO_MORE_INPUT, OWN_TURNS, Cost, Growth, together
 from rungwise.fsm.certificate.turn_enactment import enact_turn
-from rungwise.fsm.certificate.verified import BUDGETS, NEVER_ALL, Verified, WorstCase, unknown
+from rungwise.fsm.certificate.verified import BUDGETS, NEVER_ALL, WorstCase, unknown
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
@@ -258,7 +259,7 @@ def _uses(moves: Sequence[Move], limits: Mapping[str, int], ranks: Iterable[Iter
 
 
 def worst_of_turn(
-    policy: TurnPolicy, table: Table, call: Verified, prices: Sequence[Prices | None]
+    policy: TurnPolicy, table: Table, call: Certificate, prices: Sequence[Prices | None]
 ) -> tuple[WorstCase, ...]:
     """Compute the worst cases of a turn."""
     search = _TurnSearch(policy, table, call, prices)
@@ -273,7 +274,7 @@ def worst_of_turn(
 class _TurnSearch:
     policy: TurnPolicy
     table: Table
-    call: Verified
+    call: Certificate
     prices: Sequence[Prices | None]
     attempts: int = field(init=False)
     most_calls: int = field(init=False)

@@ -31,6 +31,16 @@ class RowProof:
     verdict: Literal["proved", "refused"]
     why: str  # the argument, or what is wrong
 
+    @property
+    def is_argued(self) -> bool:
+        """Tell whether the row takes a unit or is refused; any other ends the run or sends something."""
+        return self.takes is not None or self.verdict == "refused"
+
+    @property
+    def argument(self) -> str:
+        """Return why the row is proved, or that it is refused."""
+        return f"REFUSED, {self.why}" if self.verdict == "refused" else self.why
+
     def to_json(self) -> dict[str, Any]:
         """Return the argument as plain values."""
         return {**asdict(self, recurse=False), "row": str(self.row), "refills": list(self.refills)}

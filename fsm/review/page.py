@@ -9,8 +9,8 @@ from itertools import groupby
 
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.table import CALL
+from rungwise.fsm.certificate import verified
 from rungwise.fsm.certificate.courses import MORE
-from rungwise.fsm.certificate.shown import markdown as text
 from rungwise.fsm.certificate.shown import settings
 from rungwise.fsm.certificate.verified import backends_text, counted
 from rungwise.fsm.diagram import draw
@@ -36,7 +36,7 @@ def as_page(findings: Findings) -> str:
         CLOSING=CLOSING,
         broken=lambda words: html(re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", escape(words))),
         coded=_coded,
-        figures=text,
+        figures=verified,
         settings=settings,
         counted=counted,
         backends_text=backends_text,

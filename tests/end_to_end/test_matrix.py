@@ -22,7 +22,9 @@ HINTS: Final = rungwise.Hints(
 )
 POLICY: Final = rungwise.Policy(hints=HINTS)
 HASTY: Final = rungwise.Policy(hints=HINTS, timeouts=rungwise.Timeouts(first_token=0.5, stall=0.2))
-AFTER_A_TOOL: Final = SCENARIOS["tool-round"].messages
+AFTER_A_TOOL: Final = [
+    {"content": None, **message} for message in SCENARIOS["tool-round"].messages if isinstance(message, dict)
+]
 WEATHER_TOOL: Final = SCENARIOS["tool-round"].tools[0]
 LONG: Final = "".join(reply.text for reply in SCENARIOS["truncated"].primary)
 TIDES: Final = SCENARIOS["cut-stream"].primary[0].text
@@ -112,7 +114,7 @@ SCENES: Final[dict[str, Scene]] = {
     "nothing to say to a tool": Scene(
         scripts=((ScriptedReply(), WELL),),
         path="nudge done",
-        options={"messages": list(AFTER_A_TOOL), "tools": [WEATHER_TOOL]},
+        options={"messages": AFTER_A_TOOL, "tools": [WEATHER_TOOL]},
         check=ends_with(("assistant", "(no reply)"), ("user", "Answer now.")),
     ),
     "thinking only": Scene(

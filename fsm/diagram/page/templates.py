@@ -1,4 +1,4 @@
-"""The templates of the pages: one Jinja2 environment, in which every value is escaped unless it is `Markup`."""
+"""The templates of the pages: one Jinja2 environment, in which HTML escapes every value but `Markup`."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ def render(name: str, /, **values: object) -> str:
     return _environment().get_template(f"{name}.html.j2").render(values)
 
 
+def render_text(name: str, /, **values: object) -> str:
+    """Render a file of `templates/` to plain text, such as Markdown; a missing variable raises an error."""
+    return _environment().get_template(f"{name}.j2").render(values)
+
+
 def html(text: str) -> str:
     """Mark a text as HTML, which templates then do not escape."""
     from markupsafe import Markup
@@ -57,7 +62,11 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader(PACKAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader(PACKAGE),
+        autoescape=lambda name: name is not None and name.endswith(".html.j2"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {"counted": counted, "plain": plain, "seconds": seconds_text}
     environment.globals |= {
