@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any, Final
@@ -24,6 +25,7 @@ from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.certificate import Certificate, by_fallbacks
 from rungwise.fsm.certificate.shown.scripts import WorstScript
 from rungwise.fsm.certificate.verified import WorstCase, number_text, stated
+from rungwise.fsm.diagram.page.templates import render_text
 from rungwise.fsm.turn.policy import TurnPolicy
 
 PORT: Final = 8080
@@ -48,103 +50,46 @@ class CertifiedRequest:
             return None
         return "/".join(repr(price).removesuffix(".0") for price in (self.prices.input, self.prices.output))
 
-    @property
-    def facts(self) -> str:
-        """List the known facts of the request."""
-        facts = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens, "prices": self.price_text}
-        return ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
-
-
-def _program(worst: WorstScript, request: CertifiedRequest) -> list[str]:
-    """Write the program that prints the figure."""
-    from jinja2 import Environment, StrictUndefined
-
-    caps = [("max_tokens", request.max_tokens), ("input_tokens", request.input_tokens)]
-    kind, module = "TurnPolicy" if request.is_turn else "Policy", ""
-    policy = f"rungwise.{kind}()" if request.policy is None else f"rungwise.{kind}.load({request.policy!r})"
-    if request.policy is not None and IN_PYTHON.fullmatch(request.policy):
-        module, policy = request.policy.partition(":")[0], request.policy.replace(":", ".")
-    text = Path(__file__).with_name("program.py.j2").read_text(encoding="utf-8")
-    template = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).from_string(text)
-    return template.render(
-        worst=worst,
-        request=request,
-        url=URL,
-        module=module,
-        policy=policy,
-        messages=[dict(message) for message in worst.case.enacted.messages],
-        arguments=[f", {name}={value}" for name, value in caps if value is not None],
-    ).splitlines()
-
 
 WIDTH: Final = 116
 
 
 def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
-    """Write the comments above a script."""
-    policy = "the default policy" if request.policy is None else one_line(request.policy)
-    unit = "turn" if request.is_turn else "call"
-    lines = [f"Worst case of a {unit}, {worst.case.name}: {policy}, {counted(worst.backends, 'backend')}", ""]
-    for name, text in _facts(worst, request):
-        lines += textwrap.wrap(f"{name:<10}{text}", WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False)
-    file = quote(str(path))
-    lines += ["", "To see it, serve this file in one terminal:", f"    rungwise serve {file} --port {PORT}"]
-    if _needs_program(worst, request):
-        lines += ["and run the lines behind > in another; they print the figure:"]
-        lines += [f"    sed -n 's/^# > \\{{0,1\\}}//p' {file} | python -", ""]
-        lines += [f"> {line}".rstrip() for line in _program(worst, request)]
-    else:
-        lines += ["and send the request from another; its JSON has the figure, stderr shows each wait:"]
-        lines += [f"    {_command(worst, request)}"]
-    return "".join(f"# {safe(line)}".replace("\n", " ").rstrip() + "\n" for line in lines)
-
-
-def _facts(worst: WorstScript, request: CertifiedRequest) -> Iterator[tuple[str, str]]:
-    case = worst.case
-    yield "stated", stated(case, "the path")
-    if not case.is_exact:
-        yield "attained", f"{number_text(case.attained or 0)}, by this script"
-    yield "path", case.path
-    requests = (f"{count} to {model_of(at)}" for at, count in enumerate(worst.requests) if count)
-    yield "requests", f"{', '.join(requests)}, in the order of the replies below, which then start over"
-    if request.facts:
-        yield "asked", request.facts
-    needs = [("a prompt that ends in the result of a tool", worst.follows_tool), ("a compactor", worst.needs_compactor)]
-    if any(needed for _, needed in needs):
-        yield "needs", " and ".join(what for what, needed in needs if needed)
-    chance = f", of which jitter has a part in {number_text(worst.drawn)} s" if worst.drawn else ""
-    yield "takes", f"{number_text(worst.takes)} s{chance}"
-    if worst.closing:
-        text = f"{number_text(worst.closing)} s of that is the time to close connections, which no server decides;"
-        yield "not here", f"{text} each reply that lasts ends {EARLY:g} s before the client would end it"
-    if any(attempt.is_late for attempt in worst.attempts):
-        text = "a reply lasts until its backend has no time left; a client that ends it first gets no usage"
-        yield "in time", f"{text}, and estimates what it was"
-    if case.name == "waiting seconds" and case.ended_by == "budget.seconds":
-        text = "the waits leave no time for requests: if requests take some, the last wait no longer fits, and the"
-        yield "in time", f"{text} call ends without it"
-    if worst.tool is not None:
-        yield "tools", f"the script calls the tool {worst.tool!r}; the client decides how long its runs take"
-    yield "counted", case.note
-
-
-def _needs_program(worst: WorstScript, request: CertifiedRequest) -> bool:
-    """Return whether the path needs more than `rungwise ask` offers."""
+    """Write the comments above a script, with the program that prints its figure where `rungwise ask` cannot."""
+    # A policy of turns, a prompt that ends in a tool result, a compactor, fixed jitter, or a count of the prompt.
     is_drawn = worst.drawn > 0 and worst.case.name in ("waiting seconds", "seconds")
     has_count = request.input_tokens is not None and worst.calls.budget.money is not None
-    return request.is_turn or worst.follows_tool or worst.needs_compactor or is_drawn or has_count
+    kind, module = "TurnPolicy" if request.is_turn else "Policy", ""
+    policy = f"rungwise.{kind}()" if request.policy is None else f"rungwise.{kind}.load({request.policy!r})"
+    if request.policy is not None and IN_PYTHON.fullmatch(request.policy):
+        module, policy = request.policy.partition(":")[0], request.policy.replace(":", ".")
+    caps = [("max_tokens", request.max_tokens), ("input_tokens", request.input_tokens)]
+    text = render_text(
+        "worst_script.toml",
+        worst=worst,
+        request=request,
+        named="the default policy" if request.policy is None else one_line(request.policy),
+        file=_on_one_line(path),
+        port=PORT,
+        url=URL,
+        needs_program=request.is_turn or worst.follows_tool or worst.needs_compactor or is_drawn or has_count,
+        module=module,
+        policy=policy,
+        messages=[dict(message) for message in worst.case.enacted.messages],
+        arguments=[f", {name}={value}" for name, value in caps if value is not None],
+        EARLY=EARLY,
+        counted=counted,
+        model_of=model_of,
+        number_text=number_text,
+        quote=_on_one_line,
+        stated=stated,
+        wrapped=partial(textwrap.fill, width=WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False),
+    )
+    return "".join(f"# {safe(line)}".rstrip() + "\n" for line in text.removesuffix("\n").split("\n"))
 
 
-def _command(worst: WorstScript, request: CertifiedRequest) -> str:
-    words = [f"rungwise ask say --base-url {URL} --model {model_of(0)}"]
-    words += [f"--fallback {URL}#{model_of(number)}" for number in range(1, worst.backends)]
-    if request.policy is not None:
-        words.append(f"--policy {quote(request.policy)}")
-    if request.max_tokens is not None:
-        words.append(f"--max-tokens {request.max_tokens}")
-    if request.prices is not None:
-        words.append(f"--prices {request.price_text}")
-    return " ".join([*words, "--json"])
+def _on_one_line(word: object) -> str:
+    return quote(str(word)).replace("\n", " ")
 
 
 def write_scripts(
