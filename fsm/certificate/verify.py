@@ -24,11 +24,10 @@ from rungwise.fsm.certificate.verified import WorstCase
 from rungwise.fsm.certificate.worst import worst_cases, worst_of_turn
 from rungwise.fsm.checker.branches import Branch, branches, dead_rows, overlaps
 from rungwise.fsm.checker.counterexample import Property
-from rungwise.fsm.checker.firing import ORDERED
 from rungwise.fsm.checker.proof import prove
+from rungwise.fsm.checker.properties import ALIVE, ORDERED
 from rungwise.fsm.checker.structure import problems
 from rungwise.fsm.checker.walk import Walk, walk
-from rungwise.fsm.checker.walked import ALIVE
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure, event_of_failure
 from rungwise.fsm.machine.table import Table

@@ -12,27 +12,25 @@ from attrs import evolve, field, frozen
 
 from rungwise.fsm.checker.branches import Ask, changes, first_row, ways
 from rungwise.fsm.checker.counterexample import PathStep, Property
-from rungwise.fsm.checker.firing import (
+from rungwise.fsm.checker.properties import (
     ABSORB,
+    ALIVE,
     BOUNDED,
     COUNTS,
+    ENDS,
     FALLS,
     ILLEGAL,
     ORDERED,
+    REACHED,
     TOTAL,
     Configuration,
     Firing,
-    broken_by,
-    fired,
-)
-from rungwise.fsm.checker.walked import (
-    ALIVE,
-    ENDS,
-    REACHED,
     Verdict,
     Walked,
+    broken_by,
     eventually_able,
     eventually_over,
+    fired,
     sometimes_reached,
     sometimes_taken,
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from rungwise.fsm.checker.firing import broken_by, fired
+from rungwise.fsm.checker.properties import broken_by, fired
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Table
 

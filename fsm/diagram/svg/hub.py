@@ -21,8 +21,18 @@ from rungwise.fsm.diagram.svg.document import (
     titled,
     width,
 )
-from rungwise.fsm.diagram.svg.panel import PAD, draw_arrow, draw_panel, draw_stub, panel_height, panel_width
-from rungwise.fsm.diagram.svg.state import TALL, draw_node, node_width, sample
+from rungwise.fsm.diagram.svg.parts import (
+    PAD,
+    TALL,
+    draw_arrow,
+    draw_node,
+    draw_panel,
+    draw_stub,
+    node_width,
+    panel_height,
+    panel_width,
+    sample,
+)
 
 STUB, ARROW = 16, 26  # the two visible pieces of an arc: from the hub to its panel, and on to its target
 BACK = 18  # what the arc back adds to a lane

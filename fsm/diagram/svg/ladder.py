@@ -7,7 +7,7 @@ from attrs import evolve, frozen
 from rungwise.fsm.diagram.model import Decision, Line, Picture, Piece, columns, wrapped
 from rungwise.fsm.diagram.svg.document import badges_width, box, document, draw_badges, group, line_group, text, width
 from rungwise.fsm.diagram.svg.hub import OFF
-from rungwise.fsm.diagram.svg.state import chip, draw_pieces, pieces_width
+from rungwise.fsm.diagram.svg.parts import chip, draw_pieces, pieces_width
 
 MARGIN, GUTTER, PAD, ROW, HEAD, SMALL, TOP = 18, 14, 10, 20, 26, 15, 62
 CHIP = 12  # what a chip adds to the width of its name

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rungwise.fsm.checker.firing import Firing, Predicate, always_bounded, always_counting, always_falling, always_first
+from rungwise.fsm.checker.properties import (
+    Firing,
+    Predicate,
+    always_bounded,
+    always_counting,
+    always_falling,
+    always_first,
+)
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Row, Table

@@ -10,8 +10,7 @@ from rungwise import CALL, Budget, ConfigurationError, Limits, Policy, Prices, R
 from rungwise.core import Effect, Guard, PlainLink, Table
 from rungwise.fsm.certificate.verify import TERMINATES, WELL_FORMED, verify
 from rungwise.fsm.checker.counterexample import Property
-from rungwise.fsm.checker.firing import BOUNDED, COUNTS, FALLS, TOTAL
-from rungwise.fsm.checker.walked import ENDS
+from rungwise.fsm.checker.properties import BOUNDED, COUNTS, ENDS, FALLS, TOTAL
 from support.sampling import sampled
 from support.tables import COUNTERS, PLEAD, redeclaring, replacing, row_of, tampered, unchecked
 

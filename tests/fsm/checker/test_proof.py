@@ -6,8 +6,8 @@ from attrs import evolve
 from rungwise import CALL, Rung
 from rungwise.core import Effect, Guard, Row, Table
 from rungwise.fsm.checker.branches import branches, dead_rows, finds, overlaps
-from rungwise.fsm.checker.firing import BOUNDED, FALLS
 from rungwise.fsm.checker.proof import RowProof, prove, prove_row
+from rungwise.fsm.checker.properties import BOUNDED, FALLS
 from rungwise.fsm.checker.walk import walk
 from support.tables import failing, limits, redeclaring, replacing, row_of
 

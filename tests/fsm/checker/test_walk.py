@@ -9,9 +9,8 @@ from attrs import evolve
 from rungwise import CALL, Fact
 from rungwise.core import BrokenMachine, Effect, Guard, Row, Table
 from rungwise.fsm.checker.counterexample import path_text
-from rungwise.fsm.checker.firing import ABSORB, BOUNDED, COUNTS, FALLS, ILLEGAL, ORDERED, TOTAL
+from rungwise.fsm.checker.properties import ABSORB, ALIVE, BOUNDED, COUNTS, ENDS, FALLS, ILLEGAL, ORDERED, TOTAL
 from rungwise.fsm.checker.walk import PROPERTIES, PURE, walk
-from rungwise.fsm.checker.walked import ALIVE, ENDS
 from rungwise.fsm.machine.run import TakeRow, machine_of
 from support.tables import (
     COUNTERS,

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from rungwise import CALL, Fact, Rung
 from rungwise.core import Effect, TableError
 from rungwise.fsm.checker.check import check_table
-from rungwise.fsm.checker.firing import COUNTS, FALLS
 from rungwise.fsm.checker.longest import longest
 from rungwise.fsm.checker.moves import moves_of
 from rungwise.fsm.checker.proof import prove
+from rungwise.fsm.checker.properties import COUNTS, FALLS
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render, render_error
 from rungwise.fsm.diagram.page import Setup, explain_page, play_page
