@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from html import escape
 from itertools import pairwise
+from operator import itemgetter
 
 from rungwise.fsm.diagram.colours import LIGHT
 from rungwise.fsm.diagram.model import Arc, Decision, Line, Node, Picture, columns, struck_html, wrapped
 from rungwise.fsm.journal.digest import END_SIGNS
 
+PAGE, INK, FAINT, LINE, MARK = itemgetter("page", "ink", "faint", "line", "mark")(LIGHT)
 SHAPES = {
     "rung": 'shape=box, style="rounded,filled"',
     "hub": 'shape=ellipse, style="filled"',
@@ -52,12 +54,12 @@ def ladder_view(picture: Picture) -> str:
 
 
 def _node(node: Node) -> str:
-    shape, fill, border = SHAPES[node.kind], LIGHT.fill[node.kind], f'color="{LIGHT.border[node.kind]}"'
+    shape, fill, border = SHAPES[node.kind], LIGHT[node.kind], f'color="{LIGHT[node.kind + "_edge"]}"'
     if node.is_struck:
-        shape, fill, border = shape.replace("filled", "filled,dashed"), LIGHT.page, f'color="{LIGHT.line}"'
+        shape, fill, border = shape.replace("filled", "filled,dashed"), PAGE, f'color="{LINE}"'
     if node.visited or node.change == "added":
-        border = f'color="{LIGHT.mark}", penwidth=3'
-    label = f'<font color="{LIGHT.faint if node.is_struck else LIGHT.ink}">{_name(node)}{_detail(node, "<br/>")}</font>'
+        border = f'color="{MARK}", penwidth=3'
+    label = f'<font color="{FAINT if node.is_struck else INK}">{_name(node)}{_detail(node, "<br/>")}</font>'
     tooltip = f', tooltip="{_text(node.says)}"' if node.says else ""
     return f'{_quoted(node.name)} [{shape}, fillcolor="{fill}", {border}, label=<{label}>{tooltip}]'
 
@@ -79,7 +81,7 @@ def _edge(picture: Picture, arc: Arc) -> str:
     if picture.arc(arc.target, picture.hub):  # the arc back already ranks the two: rungs to the left of the hub
         style.append("constraint=false")
     if arc.steps or arc.change == "added":
-        style += [f'color="{LIGHT.mark}"', "penwidth=3"]
+        style += [f'color="{MARK}"', "penwidth=3"]
     return f"{_quoted(arc.source)} -> {_quoted(arc.target)} [{', '.join(style)}]"
 
 
@@ -92,7 +94,7 @@ def _card(picture: Picture, decision: Decision) -> str:
     head = f"<b>{escape(decision.event)}</b>{where}"
     lines = [f'<tr><td colspan="5" align="left" balign="left">{head}</td></tr>']
     lines.extend(_card_line(picture, decision, line, rank) for rank, line in decision.ranked)
-    return f'<table border="1" cellborder="0" cellspacing="2" color="{LIGHT.line}">{"".join(lines)}</table>'
+    return f'<table border="1" cellborder="0" cellspacing="2" color="{LINE}">{"".join(lines)}</table>'
 
 
 def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | None) -> str:
@@ -101,11 +103,11 @@ def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | Non
     guard += " false: " + ", ".join(map(str, line.tried)) if line.tried else ""
     guard += f" was {line.was}." if line.was is not None else ""
     if line.steps:
-        guard = f'<font color="{LIGHT.mark}"><b>{_numbers(line.steps)}{guard}</b></font>'
-    fill, border = LIGHT.fill[node.kind], LIGHT.border[node.kind]
+        guard = f'<font color="{MARK}"><b>{_numbers(line.steps)}{guard}</b></font>'
+    fill, border = LIGHT[node.kind], LIGHT[node.kind + "_edge"]
     paint = f'border="1" bgcolor="{fill}" color="{border}"'
     if line.is_struck:
-        paint = f'border="1" style="dashed" color="{LIGHT.line}"'
+        paint = f'border="1" style="dashed" color="{LINE}"'
     # A table cell has no shape, so a sign tells the kinds of outcome apart.
     target = (f"{END_SIGNS[node.kind]} " if node.kind in END_SIGNS else "") + _name(node)
     effect = struck_html(escape(line.row.effect), line.is_struck) if line.row.effect else " "
@@ -136,5 +138,5 @@ def _quoted(name: str) -> str:
 def _document(picture: Picture, title: str, body: list[str]) -> str:
     title = "<br/>".join(escape(words) for words in (title, picture.caption, picture.key) if words)
     head = [f"label=<{title}>", "labelloc=t", "fontname=monospace", "fontsize=13"]
-    head += [f"node [{FONT}]", f'edge [{FONT}, color="{LIGHT.line}"]']
+    head += [f"node [{FONT}]", f'edge [{FONT}, color="{LINE}"]']
     return f"digraph {_quoted(picture.name)} {{\n" + "".join(f"  {line};\n" for line in [*head, *body]) + "}\n"

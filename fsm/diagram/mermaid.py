@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from operator import itemgetter
 
 from attrs import frozen
 
@@ -26,6 +27,7 @@ SHAPES: dict[Kind, tuple[str, str]] = {
     "outcome": ("[[", "]]"),
 }
 COLUMNS = 3
+PAGE, PANEL, INK, FAINT, LINE = itemgetter("page", "panel", "ink", "faint", "line")(LIGHT)
 
 SETTINGS = (
     '%%{init: {"flowchart": {"nodeSpacing": 14, "rankSpacing": 26, "padding": 6, "wrappingWidth": 600},'
@@ -216,11 +218,11 @@ def _link_styles(edges: list[Edge]) -> Iterator[str]:
 def _classes() -> Iterator[tuple[str, str]]:
     """Yield the classes of nodes, with explicit text colours; on a dark page Mermaid would use light ones."""
     for kind in SHAPES:
-        paint = f"fill:{LIGHT.fill[kind]},color:{LIGHT.ink}"
-        yield kind, f"{paint},stroke:{LIGHT.border[kind]}"
+        paint = f"fill:{LIGHT[kind]},color:{INK}"
+        yield kind, f"{paint},stroke:{LIGHT[f'{kind}_edge']}"
         yield f"{kind}Marked", f"{paint},stroke:{MARK},stroke-width:4px"
-    yield "idle", f"fill:{LIGHT.page},color:{LIGHT.faint},stroke:{LIGHT.line},stroke-dasharray:4 3"
-    yield "panel", f"fill:{LIGHT.panel},color:{LIGHT.ink},stroke:{LIGHT.line},text-align:left"
-    yield "note", f"fill:{LIGHT.panel},color:{LIGHT.ink},stroke:{LIGHT.line},stroke-dasharray:3 3,text-align:left"
-    yield "head", f"fill:{LIGHT.panel},color:{LIGHT.ink},stroke:{LIGHT.ink}"
-    yield "dot", f"fill:{LIGHT.line},stroke:{LIGHT.line}"
+    yield "idle", f"fill:{PAGE},color:{FAINT},stroke:{LINE},stroke-dasharray:4 3"
+    yield "panel", f"fill:{PANEL},color:{INK},stroke:{LINE},text-align:left"
+    yield "note", f"fill:{PANEL},color:{INK},stroke:{LINE},stroke-dasharray:3 3,text-align:left"
+    yield "head", f"fill:{PANEL},color:{INK},stroke:{INK}"
+    yield "dot", f"fill:{LINE},stroke:{LINE}"

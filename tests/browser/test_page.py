@@ -13,7 +13,7 @@ import rungwise
 from rungwise import CALL, verify
 from rungwise.core import TURN, IllegalEvent, Table
 from rungwise.fsm.checker.walk import walk
-from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
+from rungwise.fsm.diagram.colours import DARK, LIGHT
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.machine.run import Run
 from support.colours import channels_of, contrast
@@ -323,13 +323,13 @@ def test_a_page_fits_and_every_text_of_it_can_be_read(show: Show, name: str, wid
     assert assert_contrast(tab) > 100
     if name != "notebook":  # which has the colours of what is around it
         page = tab.run("getComputedStyle(document.documentElement).backgroundColor")
-        assert channels_of(page) == channels_of((DARK if dark else LIGHT).page)
+        assert channels_of(page) == channels_of((DARK if dark else LIGHT)["page"])
     assert tab.problems == []
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_the_present_line_can_be_read_on_its_band(colours: Colours) -> None:
-    panel, mark = channels_of(colours.panel), channels_of(colours.mark)
+def test_the_present_line_can_be_read_on_its_band(colours: Mapping[str, str]) -> None:
+    panel, mark = channels_of(colours["panel"]), channels_of(colours["mark"])
     band = [0.82 * one + 0.18 * other for one, other in zip(panel, mark, strict=True)]
     assert contrast(mark, band) >= 4.5
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
+from rungwise.fsm.diagram.colours import DARK, LIGHT
 from rungwise.fsm.diagram.model import ENDS, Decision, Picture
 from rungwise.fsm.journal.digest import END_SIGNS, Digest, counted, plain, seconds_text
 
@@ -79,9 +79,9 @@ def _environment() -> Environment:
     return environment
 
 
-def _variables(colours: Colours) -> str:
+def _variables(colours: Mapping[str, str]) -> str:
     """Write the colours of the pictures as CSS variables, so that pages and pictures agree."""
-    return "".join(f"--{name.replace('_', '-')}:{value};" for name, value in colours.named.items())
+    return "".join(f"--{name.replace('_', '-')}:{value};" for name, value in colours.items())
 
 
 MOST_LINES: Final = 60  # the most lines shown of a run, and of each run within it

@@ -195,7 +195,7 @@ def test_every_format_shows_the_path(format: Format, view: View) -> None:
         assert sorted(shown) == [str(step) for step in range(1, 9)]
         assert {element.get("class") for element in parts(picture, "rect")} >= {"rw-badge"}
     if format in ("mermaid", "dot"):
-        assert (LIGHT.mark if format == "dot" else MARK) in re.sub("classDef.*", "", picture)
+        assert (LIGHT["mark"] if format == "dot" else MARK) in re.sub("classDef.*", "", picture)
 
 
 def test_an_event_that_ends_the_call_anywhere_is_marked_in_its_note() -> None:
