@@ -25,19 +25,12 @@ def what_if_recorded(
     name: str = "the journal",
     old_table: Table | None = None,
 ) -> WhatIf:
-    """Describe what a past call or turn would have done under another policy; see `what_if`."""
-    if isinstance(journal, TurnJournal):
-        if isinstance(policy, TurnPolicy):
-            return what_if_turn(journal, policy, name=name, old_table=old_table)
+    """Describe what a past call or turn would have done under another policy, up to the first difference."""
+    if isinstance(journal, Journal):
+        of_calls = policy.of_calls if isinstance(policy, TurnPolicy) else policy
+        return what_if(journal, of_calls, name=name, old_table=old_table)
+    if not isinstance(policy, TurnPolicy):
         raise ConfigurationError(f"{name} is the journal of a turn, but the policies are for calls")
-    of_calls = policy.of_calls if isinstance(policy, TurnPolicy) else policy
-    return what_if(journal, of_calls, name=name, old_table=old_table)
-
-
-def what_if_turn(
-    journal: TurnJournal, policy: TurnPolicy, *, name: str = "the turn", old_table: Table | None = None
-) -> WhatIf:
-    """Follow a recorded turn under another policy, call by call, up to the first difference; see `what_if`."""
     blank = WhatIf(name=name, kind="not replayed", of=len(journal.steps), outcome=journal.outcome)
     if not journal.steps:
         return evolve(blank, why="it holds no steps")

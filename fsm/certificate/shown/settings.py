@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from typing import Any
 
 import attrs
@@ -19,6 +20,7 @@ from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.values.toml import read_toml
 
 Limits = Mapping[str, int | None]
 Settled = Mapping[str, tuple[bool, str]]
@@ -36,54 +38,7 @@ SHARES = {
 }
 UNLIMITED = {**{f"limits.{name}": "as many as the chain has" for name in BY_CHAIN}, "reserve.seconds": "its share"}
 
-SAYS = {
-    "budget.attempts": "requests in all",
-    "budget.seconds": "from start to end, waits included",
-    "budget.output_tokens": "output tokens in all",
-    "budget.money": "in the currency of the prices",
-    "waits.retry_base": "the first wait before a retry; it doubles each time",
-    "waits.retry_cap": "the longest wait before a retry",
-    "waits.overload_cap": "the longest wait before a retry after an overload",
-    "waits.reask_base": "the first wait before asking again after an empty or broken reply",
-    "waits.reask_cap": "the longest wait before asking again",
-    "waits.jitter": "the random part of a wait",
-    "waits.longest_asked": "the longest Retry-After to wait for; after a longer one, the next backend is asked",
-    "timeouts.connect": "until the connection is open",
-    "timeouts.first_token": "of silence before the first content",
-    "timeouts.stall": "of silence between two pieces of content",
-    "timeouts.total": "for one whole attempt",
-    "reserve.share": "reserved for each backend to come",
-    "reserve.seconds": "of the time, reserved for each backend to come",
-    "hints.placeholder": "replaces the empty reply before a nudge",
-    "hints.nudge": "the text of a nudge",
-    "hints.continuation": "asks for the rest of a cut answer",
-    "hints.seed": "hands reasoning back to be finished",
-    "hints.correction": "sends a wrong answer back",
-    "hints.json": "asks for JSON in words",
-    "hints.json_schema": "asks for JSON of a schema in words",
-    "after_refusal": "what follows a refusal",
-    "base_cap": "raised output caps are 2, 3, ... times as large",
-    "largest_cap": "the largest raised output cap",
-    "handful": "an answer cut at this cap or a smaller one is accepted",
-    "nudge_window": "messages to search for a tool result",
-    "skip_identical_empties": "whether two identical empty replies are final for a backend",
-    "auto_continues": "how often the turn may continue by itself",
-    "faults": "rounds of tools in a row that may fail",
-    "compactions": "how often the conversation may be shortened",
-    "summary": "whether a last call asks for a summary",
-    "same_calls": "how often the same tool call may have the same result",
-    "calls_per_reply": "tool calls of one reply that run",
-    "calls_at_once": "tools that run side by side",
-    "tool_seconds": "for one tool",
-    "window": "the context of the model",
-    "results_share": "for the results of one reply",
-    "keep_tool_choice": "whether a forced tool choice holds for every call",
-    "hints.summary": "asks for the summary",
-    "hints.handed_off": "the result of a tool that ends the turn",
-    "hints.awaiting": "the result of a tool call that waits for approval",
-    "hints.not_run": "the result of a tool call that did not run",
-    "hints.too_many": "the result of a tool call beyond the limit",
-}
+SAYS = read_toml(files(__package__).joinpath("fields.toml").read_text(encoding="utf-8"))
 """What a field means, as far as its name does not say."""
 
 

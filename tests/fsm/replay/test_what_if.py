@@ -10,7 +10,7 @@ import rungwise
 from rungwise import CALL, Budget, Fact, Hints, Limits, Policy, Rung, Timeouts, Waits
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.replay.what_if import WhatIf, what_if
-from rungwise.fsm.replay.what_if_turn import what_if_recorded, what_if_turn
+from rungwise.fsm.replay.what_if_turn import what_if_recorded
 from support.changes import recorded
 from support.turns import calling, played, random_turn, said
 
@@ -193,7 +193,7 @@ def test_a_turn_under_its_own_policy_takes_its_own_path() -> None:
     for seed in range(12):
         turn = random_turn(Random(seed), contents=False)
         policy = turn.journal.setting.policy
-        found = what_if_turn(turn.journal, policy)
+        found = what_if_recorded(turn.journal, policy)
         assert found.kind in ("same", "unclear"), found
         assert found.kind == "same" or "shared with others" in found.why, found
 
