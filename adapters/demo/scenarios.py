@@ -51,7 +51,7 @@ def look_outside() -> str:
     return "no parcel yet"
 
 
-_DOCUMENT: Final = read_toml(files(__package__).joinpath("scenarios.toml").read_text(encoding="utf-8"))
+_DOCUMENT: Final = read_toml(files("rungwise.adapters.demo").joinpath("scenarios.toml").read_text(encoding="utf-8"))
 _TOOLS: Final = {**_DOCUMENT["tools"], **{each.__name__: each for each in (get_weather, get_boat, look_outside)}}
 
 

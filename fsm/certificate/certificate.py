@@ -127,14 +127,14 @@ class Certificate:
         return text if self.call is None or not calls else f"{text}\n{self.call.to_markdown()}"
 
 
-def _arguments(rows: Sequence[RowProof]) -> list[tuple[str, RowProof, list[str]]]:
-    """Group the rows to rungs by their argument; refused rows come first."""
-    arguments: dict[tuple[str, str], tuple[str, RowProof, list[str]]] = {}
+def _arguments(rows: Sequence[RowProof]) -> list[tuple[str, RowProof, dict[str, None]]]:
+    """Group the rows to rungs by their argument, each group with its events; refused rows come first."""
+    arguments: dict[tuple[str, str], tuple[str, RowProof, dict[str, None]]] = {}
     for proof in rows:
         if proof.is_argued:
             title = f"[{proof.row.guard}] -> {proof.row.target}" if proof.row.guard else f"-> {proof.row.target}"
-            events = arguments.setdefault((title, proof.argument), (title, proof, []))[2]
-            events += [proof.row.event] if proof.row.event not in events else []
+            _, _, events = arguments.setdefault((title, proof.argument), (title, proof, {}))
+            events[proof.row.event] = None
     return sorted(arguments.values(), key=lambda each: each[1].verdict == "proved")
 
 

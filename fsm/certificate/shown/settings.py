@@ -38,7 +38,7 @@ SHARES = {
 }
 UNLIMITED = {**{f"limits.{name}": "as many as the chain has" for name in BY_CHAIN}, "reserve.seconds": "its share"}
 
-SAYS = read_toml(files(__package__).joinpath("fields.toml").read_text(encoding="utf-8"))
+SAYS = read_toml(files("rungwise.fsm.certificate.shown").joinpath("fields.toml").read_text(encoding="utf-8"))
 """What a field means, as far as its name does not say."""
 
 

@@ -31,7 +31,7 @@ CHANGES: Final[Mapping[str, tuple[str, str]]] = {
 
 def render(name: str, /, **values: object) -> str:
     """Render a file of `templates/` to HTML; a missing variable raises an error."""
-    return _environment().get_template(f"{name}.html.j2").render(values)
+    return render_text(f"{name}.html", **values)
 
 
 def render_text(name: str, /, **values: object) -> str:
