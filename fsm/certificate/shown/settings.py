@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -38,7 +38,8 @@ SHARES = {
 }
 UNLIMITED = {**{f"limits.{name}": "as many as the chain has" for name in BY_CHAIN}, "reserve.seconds": "its share"}
 
-SAYS = read_toml(files("rungwise.fsm.certificate.shown").joinpath("fields.toml").read_text(encoding="utf-8"))
+_FIELDS = files("rungwise.fsm.certificate.shown").joinpath("fields.toml")
+SAYS: Final[Mapping[str, str]] = read_toml(_FIELDS.read_text(encoding="utf-8"))
 """What a field means, as far as its name does not say."""
 
 
