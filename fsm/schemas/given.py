@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.schemas.validator import MOST_FAULTS, check_patterns, draft_of
-from rungwise.fsm.schemas.work import TooMuchWork, bounded
+from rungwise.fsm.schemas.validator import MOST_FAULTS, TooMuchWork, bounded, check_patterns, draft_of
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import close_to, label
 
@@ -48,11 +47,12 @@ class Misfit(Exception):
 
 @frozen(eq=False)
 class Schema:
-    """Hold what arguments a tool takes; this one accepts any, for a tool without a schema."""
+    """Hold what arguments a tool takes; any, for a tool without a schema. What it reads, it does not change."""
 
     WHAT: ClassVar[str] = "the arguments"
 
     schema: Mapping[str, Any] = FrozenMap({"type": "object", "properties": FrozenMap()})
+    validator: Any = None  # checks values against it; None for anything
 
     def read(self, value: Any) -> Any:
         """Return the arguments as the function takes them, or an answer as the caller does, or raise a Misfit."""
@@ -77,34 +77,25 @@ class Schema:
         return result
 
     def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:
-        """Return what `read` does, and what is wrong with it."""
-        return value, ()
+        """Return what `read` does, and the first faults of it."""
+        errors = () if self.validator is None else islice(self.validator.iter_errors(value), MOST_FAULTS + 1)
+        return value, [fault for error in errors for fault in _faults_for_model(error)]
 
 
-@frozen(eq=False)
-class GivenSchema(Schema):
-    """Check arguments against a JSON schema without changing them."""
+def schema_of(schema: Mapping[str, Any], where: str) -> Schema:
+    """Build the check of arguments against a JSON schema; without a `$schema` it is read as Draft 2020-12.
 
-    _validator: Any = None
-
-    @classmethod
-    def of(cls, schema: Mapping[str, Any], where: str) -> GivenSchema:
-        """Build a check from a schema; without a `$schema` it is read as Draft 2020-12.
-
-        Raise a ConfigurationError if it is no schema of an object, refers to something outside itself, or has a pattern
-        that cannot be matched in bounded time.
-        """
-        if schema.get("type", "object") != "object":
-            raise ConfigurationError(f"{where} must be the schema of an object: {{'type': 'object', ...}}")
-        whole = FrozenMap({"type": "object", "properties": FrozenMap(), **schema})
-        return cls(whole, validator_of(whole, where))
-
-    def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:
-        return value, faults_by(self._validator, value)
+    Raise a ConfigurationError if it is no schema of an object, refers to something outside itself, or has a pattern
+    that cannot be matched in bounded time.
+    """
+    if schema.get("type", "object") != "object":
+        raise ConfigurationError(f"{where} must be the schema of an object: {{'type': 'object', ...}}")
+    whole = FrozenMap({"type": "object", "properties": FrozenMap(), **schema})
+    return Schema(whole, validator_of(whole, where))
 
 
 def validator_of(schema: Mapping[str, Any], where: str) -> Any:
-    """Return what checks values against a schema, which may be of any value; raises what `GivenSchema.of` does."""
+    """Return what checks values against a schema, which may be of any value; raises what `schema_of` does."""
     from jsonschema.exceptions import SchemaError
 
     draft = draft_of(schema)
@@ -116,12 +107,6 @@ def validator_of(schema: Mapping[str, Any], where: str) -> Any:
             f"{where} is no JSON schema{f', at {place}' if place else ''}: {label(error.message, LONGEST_FAULT)}"
         ) from None
     return draft(schema, registry=_holding(schema, where))
-
-
-def faults_by(validator: Any, value: Any) -> list[Fault]:
-    """Return the first faults that a validator finds."""
-    errors = islice(validator.iter_errors(value), MOST_FAULTS + 1)
-    return [fault for error in errors for fault in _faults_for_model(error)]
 
 
 def _holding(schema: Mapping[str, Any], where: str) -> Any:

@@ -29,8 +29,7 @@ from typing_extensions import TypedDict
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.schemas.given import Fault, Schema, missing, place_of, unwanted
-from rungwise.fsm.schemas.validator import MOST_FAULTS
-from rungwise.fsm.schemas.work import MOST_WORK, spend
+from rungwise.fsm.schemas.validator import MOST_FAULTS, MOST_WORK, spend
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label
 

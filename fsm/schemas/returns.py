@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Final, get_args, get_origin
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.schemas.given import Fault, Misfit, Schema, faults_by, validator_of
-from rungwise.fsm.schemas.work import spend
+from rungwise.fsm.schemas.given import Fault, Misfit, Schema, validator_of
+from rungwise.fsm.schemas.validator import spend
 from rungwise.fsm.text.contents import json_in
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copy
 from rungwise.fsm.values.label import label
@@ -30,7 +30,7 @@ _FENCE: Final = re.compile(r"\s*```[A-Za-z]*[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTA
 
 @frozen(eq=False, kw_only=True)
 class Returns(Schema):
-    """Check and read an answer; the schema, which goes out, is that of an object."""
+    """Check and read an answer as parsed JSON; the schema, which goes out, is that of an object."""
 
     WHAT: ClassVar[str] = "the answer"
 
@@ -92,16 +92,6 @@ class TypedReturns(Returns):
             return value, [*faults_in(error)]
 
 
-@frozen(eq=False, kw_only=True)
-class GivenReturns(Returns):
-    """Check an answer against the caller's JSON schema; its value is the parsed JSON."""
-
-    validator: Any
-
-    def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:
-        return value, faults_by(self.validator, value)
-
-
 def returns_of(returns: Any) -> Returns | None:
     """Read what a caller wants back, a type or a JSON schema, or raise a ConfigurationError; None for any answer."""
     if returns is None or isinstance(returns, Returns):
@@ -111,7 +101,7 @@ def returns_of(returns: Any) -> Returns | None:
         schema = frozen_copy(json.loads(written), "returns")  # in which a date is its text, as on the wire
         is_wrapped = not _is_of_object(schema)
         sent = _wrapped(schema) if is_wrapped else schema
-        return GivenReturns(schema=sent, is_wrapped=is_wrapped, validator=validator_of(schema, "returns"))
+        return Returns(schema=sent, is_wrapped=is_wrapped, validator=validator_of(schema, "returns"))
     try:
         return _typed(returns)
     except TypeError:  # it cannot be hashed

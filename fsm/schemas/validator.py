@@ -2,7 +2,8 @@
 
 The library collects every fault of every alternative, compares all items with all others, and matches patterns with
 `re`, which can take forever. Here a few faults are enough, and jsonschema-rs compares items and matches patterns, in
-time linear in the value. What remains, such as alternatives within alternatives, is counted.
+time linear in the value. What remains, such as alternatives within alternatives, is counted as work and bounded: the
+core reads no clock, and equal values get equal answers.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.schemas.work import TooMuchWork, spend
 from rungwise.fsm.values.label import label
 
 if TYPE_CHECKING:
@@ -23,11 +25,42 @@ if TYPE_CHECKING:
 
 MOST_FAULTS: Final = 5  # the most faults looked for in an alternative
 
+MOST_WORK: Final = 50_000
+"""The units that one check may take, or all checks within one `bounded`. A unit takes up to about 30 microseconds."""
+
 MOST_UNEVALUATED: Final = 2_000
 """The largest array or object checked for `unevaluatedItems` and the like, which take quadratic time."""
 
 Errors = Iterator["ValidationError"]
 Check = Callable[[Any, Any, Any, Mapping[str, Any]], Errors]
+
+_left: ContextVar[list[int] | None] = ContextVar("rungwise_work", default=None)
+
+
+class TooMuchWork(Exception):
+    """Say that a check would take too long."""
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Bound the work of the block, together with that of the blocks around it."""
+    if _left.get() is not None:
+        yield
+        return
+    token = _left.set([MOST_WORK])
+    try:
+        yield
+    finally:
+        _left.reset(token)
+
+
+def spend(units: int) -> None:
+    """Count work that is about to be done, and raise TooMuchWork if there has been too much of it."""
+    left = _left.get()
+    if left is not None:
+        left[0] -= units
+        if left[0] < 0:
+            raise TooMuchWork
 
 
 def draft_of(schema: Mapping[str, Any]) -> Any:

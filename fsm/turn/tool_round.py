@@ -26,7 +26,7 @@ from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.parts import MediaPart, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.errors import ConfigurationError, ToolError
-from rungwise.fsm.schemas.work import bounded
+from rungwise.fsm.schemas.validator import bounded
 from rungwise.fsm.text.contents import exact, without_halves
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.conversation import Conversation, ResultEntry

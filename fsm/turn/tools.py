@@ -15,7 +15,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.schemas.given import Arguments, GivenSchema, Misfit, Schema, quoted
+from rungwise.fsm.schemas.given import Arguments, Misfit, Schema, quoted, schema_of
 from rungwise.fsm.schemas.hints import HintedSchema
 from rungwise.fsm.text.contents import exact
 from rungwise.fsm.turn.validity import LONGEST_NAME, NAME_FORM, is_name
@@ -100,7 +100,7 @@ class Tool:
     def __attrs_post_init__(self) -> None:
         where, takes = f"the tool {self.called!r}" if self.called else "the tool", Schema()
         if self.parameters is not None:
-            takes = GivenSchema.of(self.parameters, f"Tool.parameters of {where}")
+            takes = schema_of(self.parameters, f"Tool.parameters of {where}")
         elif self.function is not None:
             takes = HintedSchema.of(self.function, where)
         object.__setattr__(self, "takes", takes)

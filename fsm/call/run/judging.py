@@ -18,7 +18,7 @@ from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.verdict import Finding, Judged, Verdict, verdicts_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
-from rungwise.fsm.schemas.given import GivenSchema, Misfit, Schema
+from rungwise.fsm.schemas.given import Misfit, Schema, schema_of
 from rungwise.fsm.text.contents import is_blank, is_json, json_in
 from rungwise.fsm.values.label import close_to, label, short
 
@@ -160,6 +160,6 @@ def _schema_of(schema: Mapping[str, Any] | None) -> Schema:
     if not schema:
         return Schema()
     try:
-        return GivenSchema.of(schema, "a tool")
+        return schema_of(schema, "a tool")
     except ConfigurationError:
         return Schema()  # it is the provider's to refuse

@@ -16,8 +16,8 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from rungwise import ConfigurationError, Tool, ToolCall, TurnPolicy
-from rungwise.fsm.schemas import work
-from rungwise.fsm.schemas.given import GivenSchema, Misfit
+from rungwise.fsm.schemas import validator as work
+from rungwise.fsm.schemas.given import Misfit, schema_of
 from rungwise.fsm.schemas.validator import MOST_UNEVALUATED
 from rungwise.fsm.turn.tool_round import ToolRound
 from rungwise.fsm.turn.tools import Toolbox
@@ -30,7 +30,7 @@ SECONDS = 30
 
 def told(schema: dict[str, Any], value: Any) -> str | None:
     """Return what the model is told, within the seconds; None if the value fits."""
-    given_schema = GivenSchema.of({"properties": {"a": schema}, "$defs": schema.get("$defs", {})}, "the schema")
+    given_schema = schema_of({"properties": {"a": schema}, "$defs": schema.get("$defs", {})}, "the schema")
     return told_by(given_schema, {"a": value})
 
 
@@ -289,7 +289,7 @@ def test_what_is_spent_outside_a_bound_is_not_counted() -> None:
 @pytest.mark.parametrize("depth", range(0, 40, 3))
 def test_a_schema_that_refers_to_itself_everywhere_ends_as_nested_too_deeply(depth: int) -> None:
     """A library in Rust answers to the limit of recursion with an exception that is none of `Exception`."""
-    schema = GivenSchema.of({"type": "object", "allOf": [{"$ref": "#"}]}, "a tool")
+    schema = schema_of({"type": "object", "allOf": [{"$ref": "#"}]}, "a tool")
 
     def read(left: int) -> Any:
         return read(left - 1) if left else schema.read({"a": 1})
