@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
@@ -68,15 +70,20 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         """Return the headers of the request, their names in lower case."""
         return {name.lower(): value for name, value in self.headers.items()}
 
-    def is_gone(self) -> bool:
-        """Tell whether the client has gone away."""
-        self.connection.settimeout(0)
+    def wait(self, seconds: float) -> None:
+        """Wait; raise ConnectionAbortedError as soon as the client goes away, or the server closes."""
+        ends_at = time.monotonic() + seconds
+        self.connection.settimeout(None if seconds == math.inf else max(0.0, seconds))
         try:
-            return not self.connection.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return False
+            is_open = bool(self.connection.recv(1, socket.MSG_PEEK))
+        except (TimeoutError, BlockingIOError):
+            return
         finally:
             self.connection.settimeout(None)
+        # The next request may be here already; then only the server can end the wait.
+        rest = max(0.0, ends_at - time.monotonic())
+        if not is_open or self.closing.wait(min(rest, threading.TIMEOUT_MAX)):
+            raise ConnectionAbortedError
 
 
 class Served(Closing):

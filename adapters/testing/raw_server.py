@@ -21,7 +21,6 @@ from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
 MOST_BYTES: Final = 64 * 2**20
 SECONDS: Final = 5.0
 WRITE: Final = 64 * 2**10
-POLL_SECONDS: Final = 0.01
 RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -69,22 +68,10 @@ class RawServer(Served):
         return self._responses[min(index, len(self._responses) - 1)]
 
 
-class _Over(Exception):
-    """End the writing side of the connection."""
-
-
 class _Handler(LoopbackHandler):
     def __init__(self, owner: RawServer, *connection: Any) -> None:
         self.owner = owner
         super().__init__(*connection)
-
-    def handle_one_request(self) -> None:
-        """Wait for a request, unless the server closes meanwhile."""
-        if self.wait_readable(float("inf")):
-            self.connection.settimeout(self.owner.seconds)
-            super().handle_one_request()
-        else:
-            self.close_connection = True
 
     def do_POST(self) -> None:
         content = self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -97,7 +84,7 @@ class _Handler(LoopbackHandler):
         try:
             self.write(response, ends_at)
             self.end(response, ends_at)
-        except (_Over, OSError):
+        except OSError:
             self.close_connection = True
 
     def write(self, response: RawResponse, ends_at: float) -> None:
@@ -105,24 +92,21 @@ class _Handler(LoopbackHandler):
         for step in response.steps:
             for data in _writes(step):
                 if step.delay:
-                    self.pause(step.delay, ends_at)
+                    self.wait(min(step.delay, ends_at - time.monotonic()))
                 seconds = ends_at - time.monotonic()
                 if seconds <= 0 or remaining <= 0 or self.closing.is_set():
                     self.reset()
-                    raise _Over
+                    raise TimeoutError
                 self.connection.settimeout(min(seconds, self.owner.seconds))
                 self.connection.sendall(data)
                 remaining -= len(data)
 
-    def pause(self, seconds: float, ends_at: float) -> None:
-        """Wait between two steps, and notice if the client goes away."""
-        if self.closing.wait(max(0.0, min(seconds, ends_at - time.monotonic()))) or self.is_gone():
-            raise _Over
-
     def end(self, response: RawResponse, ends_at: float) -> None:
         self.close_connection = response.ending != "keep"
-        if response.ending == "hold":
-            self.wait_readable(ends_at)
+        self.connection.settimeout(None)
+        if response.ending == "hold":  # until the client goes away or sends more
+            self.connection.settimeout(max(0.0, ends_at - time.monotonic()))
+            self.connection.recv(1, socket.MSG_PEEK)
         elif response.ending == "reset":
             self.reset()
 
@@ -131,18 +115,6 @@ class _Handler(LoopbackHandler):
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self.rfile.close()  # which holds the socket open
         self.connection.close()
-
-    def wait_readable(self, ends_at: float) -> bool:
-        """Wait for data or for the client to go away; return False on a timeout."""
-        while not self.closing.is_set() and time.monotonic() < ends_at:
-            self.connection.settimeout(POLL_SECONDS)
-            try:
-                return bool(self.connection.recv(1, socket.MSG_PEEK))
-            except TimeoutError:
-                continue
-            except OSError:
-                return False
-        return False
 
     def finish(self) -> None:
         with contextlib.suppress(OSError):

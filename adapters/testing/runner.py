@@ -37,7 +37,7 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 @define(eq=False)
 class MemoryProvider:
-    """Answer from a script as a `rungwise.testing.EmbeddedProvider` does, without sockets.
+    """Answer from a script as a `rungwise.testing.EmbeddedProvider` does, without sockets: by `httpx.MockTransport`.
 
     Delays move the clock up to where the driver would give the attempt up; a reply that hangs is a timeout at once.
     """
@@ -107,23 +107,6 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
             yield piece
 
 
-@define(eq=False)
-class MemoryTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Carry the requests of an `httpx.Client` or `httpx.AsyncClient` to a provider in memory."""
-
-    provider: MemoryProvider
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer a request."""
-        request.read()
-        return self.provider.respond(request)
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer a request asynchronously."""
-        await request.aread()
-        return self.provider.respond(request)
-
-
 DOWN = Symptom("limited", 60.0, "429")
 """What an earlier call has met at a backend that is not asked."""
 
@@ -155,7 +138,7 @@ class CaseRunner:
             self._provider = self._stack.enter_context(EmbeddedProvider(self._answer))
         else:
             self._provider = MemoryProvider(self._answer, self._clock)
-            transport = MemoryTransport(self._provider)
+            transport = httpx.MockTransport(self._provider.respond)
             self._http = self._stack.enter_context(httpx.Client(transport=transport, trust_env=False))
         return self
 
@@ -211,7 +194,9 @@ class CaseRunner:
         return reply
 
     async def _ask_async(self, case: Case, events: list[object]) -> Result:
-        http = None if self.over_http else httpx.AsyncClient(transport=MemoryTransport(self._provider), trust_env=False)
+        http = None
+        if not self.over_http:
+            http = httpx.AsyncClient(transport=httpx.MockTransport(self._provider.respond), trust_env=False)
         async with http or nullcontext(), self._client(case, async_http=http) as client:
             return await ask_async(client, case.mode, case.request, events, case.leaves_after, **self._options(case))
 

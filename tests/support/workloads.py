@@ -13,7 +13,7 @@ import httpx
 
 import rungwise
 from rungwise import Budget, Client, Limits, OpenAIChat, Policy, Text, ToolCall, Usage
-from rungwise.adapters.testing.runner import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.runner import MemoryProvider
 from rungwise.core import Call, PlainLink, Reply, Request
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
@@ -193,7 +193,7 @@ def parts_over_http(count: int) -> Work:
 def answering(reply: ScriptedReply, **options: Any) -> tuple[Client, MemoryProvider]:
     """Return a client whose backend gives one answer again and again, without any sockets."""
     memory = MemoryProvider(Script([reply]))
-    http = httpx.Client(transport=MemoryTransport(memory), trust_env=False)
+    http = httpx.Client(transport=httpx.MockTransport(memory.respond), trust_env=False)
     return Client(backend(base_url=memory.base_url), http=http, **options), memory
 
 

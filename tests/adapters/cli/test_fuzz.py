@@ -22,7 +22,7 @@ from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.testing import fuzzing
 from rungwise.adapters.testing.case import Case
 from rungwise.adapters.testing.fuzzing import Fuzzer
-from rungwise.adapters.testing.runner import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.runner import MemoryProvider
 from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
 from rungwise.core import Effect, Guard, Link, PlainLink
@@ -128,7 +128,7 @@ def test_the_provider_in_memory_answers_as_the_real_one(reply: ScriptedReply, st
     memory = MemoryProvider(Script([reply]))
     with EmbeddedProvider(Script([reply])) as real, httpx.Client() as client:
         expected = ask(client, real.base_url)
-    with httpx.Client(transport=MemoryTransport(memory)) as client:
+    with httpx.Client(transport=httpx.MockTransport(memory.respond)) as client:
         assert ask(client, memory.base_url) == expected
     assert memory.requests[0].body == body
 
@@ -136,7 +136,7 @@ def test_the_provider_in_memory_answers_as_the_real_one(reply: ScriptedReply, st
 def test_the_provider_in_memory_falls_silent_and_takes_its_time() -> None:
     slow = ScriptedReply(delay=3.0, chunk_delay=1.0, write_sizes=(100,), text="x" * 300)
     memory = MemoryProvider(Script([ScriptedReply(hang=True), slow, ScriptedReply(hang=True, cut_after=5)]))
-    with httpx.Client(transport=MemoryTransport(memory)) as client:
+    with httpx.Client(transport=httpx.MockTransport(memory.respond)) as client:
         with pytest.raises(httpx.ReadTimeout):
             client.post(memory.base_url, json={})
         client.post(memory.base_url, json={})
@@ -149,7 +149,7 @@ def test_an_attempt_in_memory_ends_when_a_real_one_would() -> None:
     slow = ScriptedReply(delay=80.0, chunk_delay=1.0, text="x" * 4_000, chunk_size=1)
     memory = MemoryProvider(Script([slow], after="repeat"))
     policy = Policy(budget=Budget(seconds=900.0))
-    with httpx.Client(transport=MemoryTransport(memory)) as http:
+    with httpx.Client(transport=httpx.MockTransport(memory.respond)) as http:
         backend = OpenAIChat("m", base_url=memory.base_url, api_key_required=False)
         client = Client(backend, policy=policy, http=http, clock=lambda: memory.clock.now, sleep=memory.clock.advance)
         assert client.call("Where?").outcome == "partial"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.adapters.testing.runner import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.runner import MemoryProvider
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply, VirtualClock
 
 STREAM = {"model": "m", "messages": [], "stream": True, "stream_options": {"include_usage": True}}
@@ -26,7 +26,7 @@ def test_a_reply_lasts_as_long_as_it_says_wherever_it_is_played() -> None:
     with EmbeddedProvider(Script([SLOW]), sleep=clock.advance) as provider, httpx.Client(trust_env=False) as http:
         sent = asked(provider.base_url, http)
     assert clock.now == pytest.approx(610.7, rel=1e-15)
-    assert asked(memory.base_url, httpx.Client(transport=MemoryTransport(memory))) == sent
+    assert asked(memory.base_url, httpx.Client(transport=httpx.MockTransport(memory.respond))) == sent
     assert memory.clock.now == clock.now
 
 
@@ -50,7 +50,7 @@ def test_pauses_come_to_the_whole_on_a_clock_that_adds_them_up(quarters: int, co
 def test_a_given_usage_is_told_before_an_error_inside_a_reply(usage: dict[str, int] | None) -> None:
     reply = ScriptedReply(text="half", error_event={"message": "m", "type": "server_error"}, usage=usage)
     memory = MemoryProvider(Script([reply]))
-    http = httpx.Client(transport=MemoryTransport(memory))
+    http = httpx.Client(transport=httpx.MockTransport(memory.respond))
     events = [json.loads(each[6:]) for each in asked(memory.base_url, http).split("\n\n") if "{" in each]
     told = [event["usage"] for event in events if event.get("usage")]
     assert told == ([usage] if usage else [])

@@ -7,16 +7,16 @@ import pytest
 
 from rungwise import Budget, Policy, Timeouts
 from rungwise.adapters.testing.case import Case
-from rungwise.adapters.testing.runner import CaseRunner, MemoryTransport
+from rungwise.adapters.testing.runner import CaseRunner, MemoryProvider
 from rungwise.testing import Script, ScriptedReply
 
 
 def test_a_request_that_an_earlier_case_left_behind_counts_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[httpx.Request] = []
     next_began, late_arrived = threading.Event(), threading.Event()
-    handle = MemoryTransport.handle_request
+    handle = MemoryProvider.respond
 
-    def handle_late(self: MemoryTransport, request: httpx.Request) -> httpx.Response:
+    def handle_late(self: MemoryProvider, request: httpx.Request) -> httpx.Response:
         asked.append(request)
         if len(asked) > 1:
             next_began.set()
@@ -28,7 +28,7 @@ def test_a_request_that_an_earlier_case_left_behind_counts_for_no_other(monkeypa
         finally:
             late_arrived.set()
 
-    monkeypatch.setattr(MemoryTransport, "handle_request", handle_late)
+    monkeypatch.setattr(MemoryProvider, "respond", handle_late)
     policy = Policy(budget=Budget(attempts=1), timeouts=Timeouts(total=0.5))
     with CaseRunner(policy, 1, over_http=False) as runner:
         late = runner.run(Case(Script([ScriptedReply(text="Late.")])), [])

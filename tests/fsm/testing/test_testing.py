@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import Client, OpenAIChat, testing, verify
-from rungwise.adapters.testing.runner import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.runner import MemoryProvider
 from rungwise.core import (
     BrokenMachine,
     Call,
@@ -567,9 +567,9 @@ def no_overrides() -> Any:
     set_overrides(before)
 
 
-def busy_client() -> tuple[Client, MemoryTransport]:
+def busy_client() -> tuple[Client, httpx.MockTransport]:
     provider = MemoryProvider(lambda request: ScriptedReply(status=503, headers={"retry-after": "100"}))
-    transport = MemoryTransport(provider)
+    transport = httpx.MockTransport(provider.respond)
     backend = OpenAIChat("model", base_url=provider.base_url, api_key="sk-1f3870be274f6c49")
     http, async_http = httpx.Client(transport=transport), httpx.AsyncClient(transport=transport)
     return Client(backend, http=http, async_http=async_http), transport
