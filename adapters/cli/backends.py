@@ -23,8 +23,8 @@ from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.quota import Quota
+from rungwise.fsm.values.files import read_toml, text_of_file
 from rungwise.fsm.values.label import close_to, did_you_mean, short
-from rungwise.fsm.values.toml import read_toml, text_of_file
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client

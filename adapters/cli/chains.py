@@ -12,8 +12,8 @@ from rungwise.adapters.cli.output import bad_input
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import Health
+from rungwise.fsm.values.files import read_toml
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.toml import read_toml
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy

@@ -16,7 +16,7 @@ from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnHints, TurnPolicy
-from rungwise.fsm.values.toml import read_toml, text_of_file
+from rungwise.fsm.values.files import read_toml, text_of_file
 
 METAVAR: Final = "POLICY.toml|module:POLICY"
 LONGEST_SHOWN: Final = 80

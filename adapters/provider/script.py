@@ -34,9 +34,9 @@ from rungwise.adapters.wires.endpoint import HEADER_NAME
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, must_be_one_of, or_none
+from rungwise.fsm.values.files import BARE_KEY, read_toml, text_of_file, toml_value
 from rungwise.fsm.values.frozen_map import frozen_copy
 from rungwise.fsm.values.label import LONGEST_QUOTE, did_you_mean, short
-from rungwise.fsm.values.toml import BARE_KEY, read_toml, text_of_file, toml_value
 
 ReasoningField = Literal["reasoning_content", "reasoning", "reasoning_text", "reasoning_details"]
 """Where a provider puts its reasoning."""

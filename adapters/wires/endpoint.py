@@ -17,8 +17,7 @@ from rungwise.adapters.wires.registry import WIRES
 from rungwise.fsm.call.conversation.link import MOST_KEYS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, FRAMING, MOST_TOKENS
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import is_number, is_whole, must, or_none
-from rungwise.fsm.values.fields import LONGEST_SECONDS
+from rungwise.fsm.values.checks import LONGEST_SECONDS, is_number, is_whole, must, or_none
 from rungwise.fsm.values.frozen_map import sendable_copy
 from rungwise.fsm.values.secret import Secret, SecretMap
 

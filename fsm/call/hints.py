@@ -9,7 +9,7 @@ import attrs
 from attrs import field, frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.fields import text, where
+from rungwise.fsm.values.checks import text, where
 from rungwise.fsm.values.frozen_map import FrozenMap
 
 

@@ -15,11 +15,20 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.values.checks import is_whole
-from rungwise.fsm.values.fields import brief_repr, explains_arguments, flag, instance, number, one_of, optional, whole
+from rungwise.fsm.values.checks import (
+    brief_repr,
+    explains_arguments,
+    flag,
+    instance,
+    is_whole,
+    number,
+    one_of,
+    optional,
+    whole,
+)
+from rungwise.fsm.values.files import read_toml, text_of_file
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import did_you_mean, short
-from rungwise.fsm.values.toml import read_toml, text_of_file
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 

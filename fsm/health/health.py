@@ -22,7 +22,7 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.health.table import CLOSED, HALF_OPEN, HEALTH, OPEN
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.values.fields import brief_repr, explains_arguments, number, whole
+from rungwise.fsm.values.checks import brief_repr, explains_arguments, number, whole
 
 LONGEST_ASKED: Final = 86_400.0
 """Seconds for which a provider may ask at most not to be asked: it could mean for ever."""

@@ -15,7 +15,7 @@ from typing import Final
 from attrs import Factory, asdict, astuple, define, field, frozen, validators
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.fields import explains_arguments, whole
+from rungwise.fsm.values.checks import explains_arguments, whole
 
 # All but the last in seconds.
 MINUTE: Final = 60.0  # in which a quota of so many a minute may be used up, and in which it is full again

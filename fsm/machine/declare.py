@@ -14,7 +14,7 @@ import attrs
 from attrs import field, frozen
 
 from rungwise.fsm.errors import TableError
-from rungwise.fsm.values.fields import where
+from rungwise.fsm.values.checks import where
 
 
 def _name(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:

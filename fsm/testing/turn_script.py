@@ -23,7 +23,7 @@ from rungwise.fsm.testing.strategies import first_or_often
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.tools import Tool, Toolbox, ToolLike, ToolRun
 from rungwise.fsm.values.checks import is_number, is_whole, must, must_be_one_of
-from rungwise.fsm.values.toml import ascii_toml, read_toml
+from rungwise.fsm.values.files import ascii_toml, read_toml
 from rungwise.fsm.values.usage import Usage
 
 FOUND: Final = "Two nests were seen in the bank, on walk number"

@@ -12,8 +12,8 @@ from attrs import field, frozen
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, from_toml
 from rungwise.fsm.turn.table import TURN
-from rungwise.fsm.values.fields import brief_repr, explains_arguments, flag, instance, number, optional, text, whole
-from rungwise.fsm.values.toml import text_of_file
+from rungwise.fsm.values.checks import brief_repr, explains_arguments, flag, instance, number, optional, text, whole
+from rungwise.fsm.values.files import text_of_file
 
 LARGEST_WINDOW = 10**9
 """The largest context of a model, in tokens, that a policy accepts."""

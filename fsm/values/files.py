@@ -1,14 +1,27 @@
-"""Files from strangers, read up to a size."""
+"""Files from strangers, read up to a size; and TOML, read from outside and written here."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from os import PathLike
-from typing import Final
+from typing import Any, Final
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.label import short
+from rungwise.fsm.values.patterns import Pattern
 
 LARGEST: Final = 32_000_000
 """The most bytes that are read of a journal or another file in JSON; a turn of 1,000 calls has a tenth of that."""
+
+BARE_KEY: Final = Pattern(r"[A-Za-z0-9_-]+")
+"""A key that needs no quotes."""
+
+LARGEST_TOML: Final = 2_000_000
+"""The most characters of TOML that are read, which takes two seconds; a script of hostile replies has a million."""
+
+_UNSAFE: Final = Pattern(r"[^ -~]")
 
 
 def check_size(text: str | bytes, largest: int = LARGEST) -> None:
@@ -30,3 +43,67 @@ def bytes_of_file(path: str | PathLike[str], largest: int = LARGEST) -> bytes:
         content = file.read(largest + 1)
     check_size(content, largest)
     return content
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """Read TOML.
+
+    Raises:
+        ConfigurationError: the text is not TOML, too large, or nested too deeply, or has too long a number.
+    """
+    if not isinstance(text, str):
+        raise ConfigurationError(f"TOML must be a text, not {type(text).__name__}")
+    check_size(text, LARGEST_TOML)
+    import tomllib  # which most programs do without
+
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigurationError("not readable TOML: it is nested too deeply") from None
+    except ValueError:  # the only other fault: a number with more digits than Python reads
+        raise ConfigurationError("not readable TOML: a number in it has too many digits") from None
+
+
+def text_of_file(path: str | PathLike[str]) -> str:
+    """Return the text of a file in UTF-8.
+
+    Raises:
+        ConfigurationError: the file cannot be read or is too large; the message names it.
+    """
+    try:
+        return bytes_of_file(path, LARGEST_TOML).decode("utf-8")
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
+    except (ValueError, TypeError):  # a path can hold what no path may
+        raise ConfigurationError(f"{short(path)} is not a path of a file") from None
+
+
+def toml_value(value: object) -> str:
+    """Write a text, a flag, a number, or a list or mapping of these as TOML, on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        pairs = (f"{key if BARE_KEY.fullmatch(key) else toml_value(key)} = {toml_value(value[key])}" for key in value)
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    return repr(value)
+
+
+def ascii_toml(value: object) -> str:
+    """Write the same as `toml_value`, in ASCII, so that no terminal or editor can misread it."""
+    return _UNSAFE.sub(_escaped, toml_value(value))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -14,7 +14,7 @@ from rungwise import Client, OpenAIChat, testing
 from rungwise.adapters.http.own import CERTIFICATES, PROXIES
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.policy import LARGEST_JITTER, SWITCH_AFTER
-from rungwise.fsm.values.fields import LONGEST_SECONDS
+from rungwise.fsm.values.checks import LONGEST_SECONDS
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
 from support.modes import ask

@@ -19,7 +19,7 @@ from rungwise.adapters.testing.scripts import scripted_replies
 from rungwise.adapters.wires.endpoint import read_url
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.policy import from_mapping
-from rungwise.fsm.values.toml import toml_value
+from rungwise.fsm.values.files import toml_value
 from rungwise.testing import Script, failures, replies
 from support.drawn import chunkings
 from support.sampling import examples

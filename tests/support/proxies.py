@@ -12,7 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from rungwise import Policy
-from rungwise.fsm.values.toml import toml_value
+from rungwise.fsm.values.files import toml_value
 
 
 @frozen

@@ -11,8 +11,19 @@ from rungwise.fsm.call.conversation.request import MOST_TOKENS, Request, token_c
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NAMES, TEXT, Forms, check_object, or_null
-from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, or_none
-from rungwise.fsm.values.fields import brief_repr, instance, number, where, whole
+from rungwise.fsm.values.checks import (
+    brief_repr,
+    instance,
+    is_flag,
+    is_number,
+    is_text,
+    is_whole,
+    must,
+    number,
+    or_none,
+    where,
+    whole,
+)
 from rungwise.fsm.values.label import label
 
 HIGHEST_PRICE = 1e12

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from attrs import field, frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.fields import where
+from rungwise.fsm.values.checks import where
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 
 _NO_EXTRAS = FrozenMap()

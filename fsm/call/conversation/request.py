@@ -11,8 +11,7 @@ from rungwise.fsm.call.conversation.options import CommonOptions, with_common
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import MARK, read_stored
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import is_whole
-from rungwise.fsm.values.fields import instance, where
+from rungwise.fsm.values.checks import instance, is_whole, where
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copies, sendable_copy
 from rungwise.fsm.values.secret import SecretMap, hides_arguments
 

@@ -13,7 +13,7 @@ from hypothesis.strategies import DrawFn
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_number, is_whole, must, must_be_one_of
-from rungwise.fsm.values.toml import ascii_toml, read_toml
+from rungwise.fsm.values.files import ascii_toml, read_toml
 
 Ending = Literal["close", "reset", "hold", "keep"]
 """What follows the last byte: the end, a TCP reset, silence, or the next request on the same connection."""

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 
 from rungwise import ConfigurationError, Journal, Policy, TurnJournal, TurnPolicy
 from rungwise.adapters.cli.command import main
-from rungwise.fsm.values.files import LARGEST, bytes_of_file
-from rungwise.fsm.values.toml import LARGEST_TOML
+from rungwise.fsm.values.files import LARGEST, LARGEST_TOML, bytes_of_file
 
 
 @pytest.fixture
