@@ -36,10 +36,10 @@ from typing import TYPE_CHECKING
 from rungwise.lazy import lazy_names
 
 if TYPE_CHECKING:  # the list of public names; each is imported when it is first used
-    from rungwise.adapters.provider.playback import ReceivedRequest as ReceivedRequest
     from rungwise.adapters.provider.script import Script as Script
     from rungwise.adapters.provider.script import ScriptedReply as ScriptedReply
     from rungwise.adapters.provider.server import EmbeddedProvider as EmbeddedProvider
+    from rungwise.adapters.provider.server import ReceivedRequest as ReceivedRequest
     from rungwise.adapters.testing.survival import assert_survives as assert_survives
     from rungwise.fsm.call.run.overrides import set_testing as set_testing
     from rungwise.fsm.call.run.overrides import testing as testing

@@ -19,9 +19,8 @@ from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.registry import WIRES
 
 if TYPE_CHECKING:
-    from rungwise.adapters.provider.playback import ReceivedRequest
     from rungwise.adapters.provider.script import Script, ScriptedReply
-    from rungwise.adapters.provider.server import EmbeddedProvider
+    from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
 
 LOOK_SECONDS: Final = 0.05
 SHOWN_CHARACTERS: Final = 40

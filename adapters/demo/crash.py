@@ -14,9 +14,8 @@ import httpx
 from rungwise.adapters.client import Client
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.demo.view import STYLES, Screen
-from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.provider.server import EmbeddedProvider
+from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.fsm.call.conversation.reply import Text
 

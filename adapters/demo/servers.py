@@ -13,10 +13,8 @@ from attrs import define, frozen
 
 from rungwise.adapters.cli.serve import summary_of
 from rungwise.adapters.demo.scenarios import Scenario
-from rungwise.adapters.provider.handler import render
-from rungwise.adapters.provider.playback import ReceivedRequest, Responder
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.provider.server import EmbeddedProvider
+from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest, Responder, render
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.http_backend import HttpBackend

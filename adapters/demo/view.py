@@ -15,7 +15,7 @@ from rungwise.adapters.cli.describe import details_of
 from rungwise.adapters.cli.output import counted, safe, shortened
 from rungwise.adapters.cli.serve import summary_of, text_of
 from rungwise.adapters.demo.servers import DemoClock, Servers
-from rungwise.adapters.provider.playback import ReceivedRequest
+from rungwise.adapters.provider.server import ReceivedRequest
 from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning
 from rungwise.fsm.call.conversation.reply import Text as Visible

@@ -2,14 +2,202 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from io import BytesIO
+from itertools import cycle
+from typing import Any, Final
 
-from rungwise.adapters.provider.connections import LoopbackServer, Served
-from rungwise.adapters.provider.handler import ReplyHandler
-from rungwise.adapters.provider.playback import Playback, ReceivedRequest, Responder
-from rungwise.adapters.provider.script import Script
+import attrs
+import orjson
+from attrs import field, frozen
+
+from rungwise.adapters.gateway.languages import CHAT, LANGUAGES, language_of
+from rungwise.adapters.gateway.languages.language import DEFAULT_MODEL
+from rungwise.adapters.provider.connections import LoopbackHandler, LoopbackServer, Served
+from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.fsm.errors import ConfigurationError
+
+
+@frozen
+class ReceivedRequest:
+    """Hold one request for a reply that arrived.
+
+    Arguments:
+        path: the path with its query.
+        headers: the headers, their names in lower case.
+        body: the decoded JSON.
+        at: when it had arrived whole, in seconds of `time.monotonic()`.
+        aborted: whether the client went away before it had the whole reply.
+    """
+
+    path: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: Mapping[str, Any] = field(repr=False)
+    at: float
+    aborted: bool = False
+
+
+Responder = Callable[[ReceivedRequest], ScriptedReply]
+"""A script as a function, called in the thread of the connection."""
+
+
+@frozen
+class Rendered:
+    """Hold the body of one response, in the pieces in which it is sent."""
+
+    content_type: str
+    pieces: tuple[bytes, ...] = field(repr=False)
+    is_stream: bool = False
+
+    @property
+    def body(self) -> bytes:
+        """Return the whole body; an index into it is what `cut_after` counts."""
+        return b"".join(self.pieces)
+
+
+def render(
+    reply: ScriptedReply, request: Mapping[str, Any], number: int = 1, path: str = "/chat/completions"
+) -> Rendered:
+    """Write the body of a reply, before any cut, in the protocol of the path."""
+    language = language_of(path) or CHAT
+    request_read = language.read_request(path.partition("?")[0], request, number)
+    pieces: Iterable[bytes]
+    if reply.body is not None:
+        kind, pieces = _guess_type(reply.body), [reply.body.encode()]
+    elif reply.status != 200 or reply.error is not None:
+        kind, pieces = "application/json", [language.error(reply.error, reply.status)]
+    elif request_read.streams:
+        kind, pieces = language.stream_type, language.events(reply.answer, request_read)
+    else:
+        kind, pieces = "application/json", [language.whole(reply.answer, request_read)]
+    if reply.write_sizes:
+        rest, turns = BytesIO(b"".join(pieces)), cycle(reply.write_sizes)
+        pieces = iter(lambda: rest.read(next(turns)), b"")
+    return Rendered(kind, tuple(pieces), kind in ("text/event-stream", language.stream_type))
+
+
+def _guess_type(body: str) -> str:
+    start = body.lstrip()[:6]
+    if start.startswith(("{", "[")):
+        return "application/json"
+    if start.startswith(("data:", "event:", ":")):
+        return "text/event-stream"
+    return "text/html" if start.startswith("<") else "text/plain"
+
+
+LARGEST_BODY: Final = 10**9
+"""The most bytes of a request that are read: their memory is allocated at once."""
+
+
+class ReplyHandler(LoopbackHandler):
+    """Handle the requests of one connection; `sleep` replaces real waits, apart from endless ones."""
+
+    def __init__(self, provider: EmbeddedProvider, sleep: Callable[[float], object] | None, *connection: Any) -> None:
+        self._provider, self._sleep = provider, sleep
+        super().__init__(*connection)
+
+    def do_GET(self) -> None:
+        """Answer with what a protocol lists, such as the models of the script."""
+        self._read_body()
+        for language in LANGUAGES:
+            listing = language.listing(self.path.partition("?")[0], self._provider.models)
+            if listing is not None:
+                return self._play(ScriptedReply(body=orjson.dumps(listing).decode()), {})
+        return self._not_found()
+
+    def do_POST(self) -> None:
+        """Answer a request from the script, in the protocol of its path."""
+        content = self._read_body()
+        if language_of(self.path) is None:
+            return self._not_found()
+        if isinstance(content, ScriptedReply):
+            return self._play(content, {})
+        try:
+            body = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            return self._play(_problem(400, f"The body is not valid JSON: {error}"), {})
+        if not isinstance(body, dict):
+            return self._play(_problem(400, "The body must be a JSON object."), {})
+        number, reply = self._provider._receive(self.path, self.lowered_headers, body)
+        return self._play(reply, body, number)
+
+    def _not_found(self) -> None:
+        self._play(_problem(404, f"Invalid URL ({self.command} {self.path})"), {})
+
+    def do_PUT(self) -> None:
+        """Refuse methods other than POST and GET."""
+        self._read_body()
+        self._not_found()
+
+    do_PATCH = do_DELETE = do_OPTIONS = do_PUT
+
+    def _read_body(self) -> bytes | ScriptedReply:
+        """Return the body of the request, or the reply if it cannot be read."""
+        length = self.headers.get("content-length", "0")
+        if "transfer-encoding" in self.headers or not length.isdecimal():
+            self.close_connection = True
+            return _problem(411, "Send the body with a Content-Length.")
+        if len(length) > len(str(LARGEST_BODY)) or int(length) > LARGEST_BODY:
+            self.close_connection = True
+            return _problem(413, f"The body has more than {LARGEST_BODY} bytes.")
+        return self.rfile.read(int(length))
+
+    def _play(self, reply: ScriptedReply, request: Mapping[str, Any], number: int = 0) -> None:
+        try:
+            self._respond(reply, render(reply, request, number, self.path), number)
+        except OSError:
+            self.close_connection = True
+            if number and not self.closing.is_set():
+                self._provider._mark_aborted(number)
+
+    def _respond(self, reply: ScriptedReply, rendered: Rendered, number: int) -> None:
+        self._wait(math.inf if reply.hang and reply.cut_after is None else reply.delay)
+        chunked = rendered.is_stream and self.request_version >= "HTTP/1.1"
+        scripted = {name.lower(): value for name, value in reply.headers.items()}
+        own = {"content-type": rendered.content_type, "x-request-id": f"req_{number:08d}"}
+        framing = {"transfer-encoding": "chunked"} if chunked else {"content-length": str(len(rendered.body))}
+        self.send_response_only(reply.status)
+        for name, value in {"date": self.date_time_string(), **own, **scripted, **framing}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        pieces = _cut(rendered.pieces, reply.cut_after)
+        frames = [b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece for piece in pieces]
+        if chunked and reply.cut_after is None:
+            # In one write with the last piece: a client may leave as soon as it has seen `[DONE]`.
+            frames[-1:] = [b"".join([*frames[-1:], b"0\r\n\r\n"])]
+        for frame, pause in zip(frames, reply.pauses(len(frames)), strict=True):
+            self._wait(pause)
+            self.wfile.write(frame)
+        if reply.cut_after is not None:
+            self.close_connection = True
+            if reply.hang:
+                self._wait(math.inf)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait, on the clock of a test if there is one."""
+        if self._sleep is not None and seconds < math.inf:
+            self._sleep(seconds)
+        else:
+            self.wait(seconds)
+
+
+def _problem(status: int, message: str) -> ScriptedReply:
+    return ScriptedReply(status=status, error={"message": message, "type": "invalid_request_error"})
+
+
+def _cut(pieces: Iterable[bytes], count: int | None) -> Iterator[bytes]:
+    rest = math.inf if count is None else count
+    for piece in pieces:
+        if rest < len(piece):
+            if rest > 0:
+                yield piece[: int(rest)]
+            return
+        yield piece
+        rest -= len(piece)
 
 
 class EmbeddedProvider(Served):
@@ -39,9 +227,12 @@ class EmbeddedProvider(Served):
         port: int = 0,
         sleep: Callable[[float], object] | None = None,
     ) -> None:
-        self._playback = Playback(script)
+        if not isinstance(script, Script) and not callable(script):
+            raise ConfigurationError(f"script must be a Script or a function, not {type(script).__name__}")
+        self._script, self._lock = script, threading.Lock()
+        self._requests: list[ReceivedRequest] = []
         try:
-            self._server = LoopbackServer((host, port), partial(ReplyHandler, self._playback, sleep))
+            self._server = LoopbackServer((host, port), partial(ReplyHandler, self, sleep))
         except (TypeError, ValueError, OverflowError):  # not an address, or a port above 65535
             raise ConfigurationError("host must be an IPv4 address, and port a whole number from 0 to 65535") from None
 
@@ -51,14 +242,38 @@ class EmbeddedProvider(Served):
     @property
     def models(self) -> list[str]:
         """Return the models that the script names."""
-        return self._playback.models
+        replies = self._script.replies if isinstance(self._script, Script) else ()
+        return list(dict.fromkeys(reply.model for reply in replies if reply.model)) or [DEFAULT_MODEL]
 
     @property
     def requests(self) -> list[ReceivedRequest]:
         """Return the requests for a reply, in the order of arrival, without those whose JSON is invalid."""
-        return self._playback.requests
+        with self._lock:
+            return list(self._requests)
 
     @property
     def aborted(self) -> int:
         """Count the requests whose client went away before it had the whole reply."""
         return sum(request.aborted for request in self.requests)
+
+    def _receive(self, path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> tuple[int, ScriptedReply]:
+        """Record a request and return its number, counted from 1, with the reply that the script gives to it."""
+        with self._lock:
+            request = ReceivedRequest(path, headers, body, time.monotonic())
+            self._requests.append(request)
+            number = len(self._requests)
+        if isinstance(self._script, Script):
+            return number, self._script.reply(number - 1)
+        try:
+            reply = self._script(request)
+            if not isinstance(reply, ScriptedReply):
+                raise TypeError(f"it must return a ScriptedReply, not {type(reply).__name__}")
+            return number, reply
+        except Exception as error:
+            message = f"The script raised {type(error).__name__}: {error}"
+            return number, ScriptedReply(status=500, error={"message": message, "type": "script_error"})
+
+    def _mark_aborted(self, number: int) -> None:
+        """Record that the client of this request went away."""
+        with self._lock:
+            self._requests[number - 1] = attrs.evolve(self._requests[number - 1], aborted=True)

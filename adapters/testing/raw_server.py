@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from rungwise.adapters.provider.connections import LoopbackHandler, LoopbackServer, Served
-from rungwise.adapters.provider.playback import ReceivedRequest
+from rungwise.adapters.provider.server import ReceivedRequest
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
 
@@ -123,13 +123,6 @@ class _Handler(LoopbackHandler):
 
 def _writes(step: RawStep) -> Iterator[bytes]:
     """Yield the bytes of each write; repeats of a step without a delay are joined."""
-    if step.delay or not step.data:
-        for _ in range(step.times):
-            yield step.data
-        return
-    times = max(1, WRITE // len(step.data))
-    block = step.data * min(times, step.times)
-    for _ in range(step.times // times):
-        yield block
-    if step.times % times:
-        yield step.data * (step.times % times)
+    joined = 1 if step.delay or not step.data else max(1, WRITE // len(step.data))
+    for begun in range(0, step.times, joined):
+        yield step.data * min(joined, step.times - begun)

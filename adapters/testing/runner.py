@@ -16,10 +16,8 @@ from attrs import define, field
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.http.limits import GRACE
-from rungwise.adapters.provider.handler import render
-from rungwise.adapters.provider.playback import ReceivedRequest, Responder
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.adapters.provider.server import EmbeddedProvider
+from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest, Responder, render
 from rungwise.adapters.testing.case import PRICES, Case, ask, ask_async, is_async
 from rungwise.adapters.testing.wire_checks import CAPS
 from rungwise.adapters.wires.chat.backend import OpenAIChat

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rungwise.adapters.provider.handler import render
-from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.provider.server import ReceivedRequest, render
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.text.contents import is_blank

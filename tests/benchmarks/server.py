@@ -12,8 +12,8 @@ from functools import cache
 
 from benchmarks.processors import keep_to
 from rungwise.adapters.gateway.languages import language_of
-from rungwise.adapters.provider.handler import render
 from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.provider.server import render
 
 BEFORE_THE_CUT = 10
 ECHOED = 2

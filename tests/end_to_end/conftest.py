@@ -20,7 +20,7 @@ from rungwise.adapters.http import running
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.own import OwnAsyncHttp
 from rungwise.adapters.http.waiting import event_loop
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.testing import ReceivedRequest, ScriptedReply

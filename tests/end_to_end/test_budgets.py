@@ -8,7 +8,7 @@ import pytest
 
 import rungwise
 from rungwise import Budget, Client, Policy
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.testing import ScriptedReply
 from support.modes import MODES, WHOLE, Caller

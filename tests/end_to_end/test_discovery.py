@@ -12,7 +12,7 @@ import pytest
 import rungwise
 from rungwise import Capabilities, Client, OpenAIChat
 from rungwise.adapters.gateway.languages.chat import ChatCompletions
-from rungwise.adapters.provider import handler
+from rungwise.adapters.provider import server
 from rungwise.adapters.wires.chat.discovery import LARGEST_PAGE, Server, inquiry
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.testing import ScriptedReply
@@ -72,7 +72,7 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Any]], Pages
 
     def says(pages: Mapping[str, Any]) -> Pages:
         page = Pages(pages)
-        monkeypatch.setattr(handler, "LANGUAGES", (page,))
+        monkeypatch.setattr(server, "LANGUAGES", (page,))
         return page
 
     return says

@@ -15,7 +15,7 @@ import pytest
 
 from rungwise.adapters.cli.backends import clients_in
 from rungwise.adapters.cli.proxy import _app
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import protocols, sdks
 from support.command_line import invoke, read_until, start

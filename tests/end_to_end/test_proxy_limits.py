@@ -13,7 +13,7 @@ from rungwise import Result
 from rungwise.adapters.gateway import asgi
 from rungwise.adapters.gateway.gateway import Gateway
 from rungwise.adapters.gateway.proxy import Proxy
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import sdks
 from support.gateways import PATHS, client_over, path_of, written

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rungwise import CallError, Client, Limits, Policy, Result, Transport
 from rungwise.adapters.gateway.answers import text_of
 from rungwise.adapters.gateway.gateway import Gateway
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import sdks
 from support.gateways import TOOLS, chained, client_over, post, written

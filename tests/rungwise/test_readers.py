@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import OpenAIChat
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.adapters.testing.scripts import scripted_replies
 from rungwise.adapters.wires.endpoint import read_url
 from rungwise.core import Call, Failure, PlainLink, Reply, Request

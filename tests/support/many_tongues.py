@@ -10,7 +10,7 @@ from attrs import evolve, field, frozen
 
 import rungwise
 from rungwise import Budget, Client, Policy, Timeouts
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import official, protocols

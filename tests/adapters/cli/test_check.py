@@ -8,7 +8,7 @@ import pytest
 
 from rungwise.adapters.gateway.languages import LANGUAGES
 from rungwise.adapters.gateway.languages.chat import ChatCompletions
-from rungwise.adapters.provider import handler
+from rungwise.adapters.provider import server
 from rungwise.core import LEARNED
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
@@ -133,7 +133,7 @@ def test_tools_and_schema_of_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def vllm(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(handler, "LANGUAGES", (Vllm(), *LANGUAGES))
+    monkeypatch.setattr(server, "LANGUAGES", (Vllm(), *LANGUAGES))
     cut = ScriptedReply(text="Herons nest in the reeds of the northern", finish="length")
     with EmbeddedProvider(Script([cut, ScriptedReply(text=" lake.")])) as provider:
         yield provider

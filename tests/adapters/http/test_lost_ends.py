@@ -8,7 +8,7 @@ import pytest
 
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.core import Reply
 from rungwise.testing import ScriptedReply
 from support.protocols import PROTOCOLS, backend, encoded

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 import rungwise
 from rungwise import TextPart, ToolCall
 from rungwise.adapters.gateway.languages.language import SIGNATURE
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.core import OpaquePart, ReasoningPart
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 

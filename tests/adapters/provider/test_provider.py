@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rungwise import ToolCall
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script, ScriptedReply
 from support.waiting import until
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rungwise.adapters.gateway.languages.bedrock import frame
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.draft import NO_END
 from rungwise.core import Call, Failure, Reply, Request
 from rungwise.fsm.call.conversation.parts import (

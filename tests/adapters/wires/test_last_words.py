@@ -8,7 +8,7 @@ import pytest
 
 from rungwise import Usage
 from rungwise.adapters.gateway.languages.bedrock import frame
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.core import Call, Reply, Request
 from rungwise.testing import ScriptedReply
 from support.protocols import backend

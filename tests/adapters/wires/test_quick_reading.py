@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines
 from rungwise.testing import ScriptedReply
 from support.growth import calls_made

@@ -14,8 +14,8 @@ from functools import cache, partial
 from typing import Any
 
 from rungwise.adapters.gateway.languages import language_of
-from rungwise.adapters.provider.handler import Rendered, render
 from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.provider.server import Rendered, render
 
 ANSWER = ScriptedReply(text="The sky is blue because air scatters blue light the most. ", chunk_size=12)
 LONG = ScriptedReply(text="Rayleigh scattering grows with the fourth power. " * 8, chunk_size=24)

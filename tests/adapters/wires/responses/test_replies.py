@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise import Message, OpenAIResponses, Reasoning, Text, TextPart, ToolCall, Usage
-from rungwise.adapters.provider.handler import render
+from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.responses.shapes import RESPONSES
 from rungwise.core import CitationPart, Failure, OpaquePart, ReasoningPart, Reply
 from rungwise.testing import ScriptedReply
