@@ -1,4 +1,4 @@
-"""How long a response asks us to wait: what the first usable one of `_SOURCES` says.
+"""How long a response asks us to wait: what the first usable one of its places says, as `_waits` lists them.
 
 There is no clock here: a point in time counts from the response's own `Date`. The drivers add one where it is missing:
 the time of arrival by their own clock, less the seconds by which that clock may be ahead.
@@ -7,7 +7,7 @@ the time of arrival by their own clock, less the seconds by which that clock may
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from math import ceil
@@ -25,10 +25,7 @@ _LONGEST_TEXT = 10_000  # characters of a message
 _LONGEST_WAIT = 100  # characters of a wait, in any notation
 _LONGEST_HEADER = 500  # characters of a header that is read
 
-_Source = Callable[[Mapping[str, str], object, str], float | None]  # of headers, body and message
-
 _UNITS = (("ms", 0.001), ("mil", 0.001), ("m", 60.0), ("s", 1.0), ("h", 3600.0), ("d", 86400.0))  # by first letters
-_BODY_FIELDS = {"retry_after": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
 
 _FINER = Pattern(r"\.\d{7}", re.ASCII)  # than microseconds
 _NUMBER = Pattern(r"\d+(?:\.\d+)?", re.ASCII)
@@ -38,6 +35,10 @@ _PART = Pattern(
     re.ASCII | re.IGNORECASE,
 )
 _DURATION = Pattern(f"(?:{_PART.text}){{1,8}}", _PART.flags)
+_BUCKETS = (
+    (Pattern(r"x-ratelimit-remaining(.*)"), r"x-ratelimit-reset\1"),
+    (Pattern(r"anthropic-ratelimit-(.+)-remaining"), r"anthropic-ratelimit-\1-reset"),
+)
 _WORDING = Pattern(rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?<!-)({_DURATION.text})", _PART.flags)
 
 
@@ -50,7 +51,7 @@ def plain_headers(headers: object) -> dict[str, str]:
 def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> float | None:
     """Return the seconds that a response asks us to wait, never rounded down; None if none are usable. Never raises."""
     names = {name: _once(value) for name, value in plain_headers(headers).items()}
-    return _first(source(names, body, message) for source in _SOURCES)
+    return next((wait for wait in _waits(names, body, message) if wait is not None), None)
 
 
 def has_date(headers: Mapping[str, str]) -> bool:
@@ -77,10 +78,6 @@ def _once(value: str) -> str:
 
 def _usable(seconds: float | None) -> float | None:
     return seconds if seconds is not None and 0 < seconds < _ABSURD else None
-
-
-def _first(waits: Iterable[float | None]) -> float | None:
-    return next((wait for wait in waits if wait is not None), None)
 
 
 def _longest(waits: Iterable[float | None]) -> float | None:
@@ -150,14 +147,6 @@ def _since_1970(number: float) -> datetime | None:
         return None
 
 
-def _milliseconds(name: str) -> _Source:
-    return lambda headers, body, message: _usable(_number(headers.get(name), 0.001))
-
-
-def _retry_after(headers: Mapping[str, str], body: object, message: str) -> float | None:
-    return _wait(headers.get("retry-after"), headers)
-
-
 def _objects(body: object) -> Iterator[Mapping[str, object]]:
     """Yield the objects of a body that describe the whole error: itself, `error` and `error.metadata`."""
     value = body[0] if isinstance(body, list) and body else body
@@ -168,57 +157,34 @@ def _objects(body: object) -> Iterator[Mapping[str, object]]:
         value = value.get(inner)
 
 
-def _body_field(headers: Mapping[str, str], body: object, message: str) -> float | None:
-    fields = ((place.get(name), scale) for place in _objects(body) for name, scale in _BODY_FIELDS.items())
-    return _first(_wait(value, headers) if scale == 1.0 else _usable(_number(value, scale)) for value, scale in fields)
-
-
-def _retry_info(headers: Mapping[str, str], body: object, message: str) -> float | None:
-    lists = [place.get("details") for place in _objects(body)]
-    details = [detail for each in lists if isinstance(each, list) for detail in each if isinstance(detail, Mapping)]
-    return _longest(_wait(detail.get("retryDelay"), headers) for detail in details)
-
-
-def _quoted_headers(headers: Mapping[str, str], body: object, message: str) -> float | None:
-    """Read the headers that an aggregator quotes in the metadata of its error; they count from the outer `Date`."""
-    quoted = [quote for place in _objects(body) if isinstance(quote := place.get("headers"), Mapping)]
-    own = (plain_headers({name: _as_text(value) for name, value in quote.items()}) for quote in quoted)
-    return _first(asked_wait({"date": headers.get("date", ""), **each}, None) for each in own)
-
-
 def _as_text(value: object) -> object:
     """Return a number as text, unless it has more digits than Python writes."""
     return str(value) if isinstance(value, int) and abs(value) < 10**_LONGEST_WAIT else value
 
 
-def _wording(headers: Mapping[str, str], body: object, message: str) -> float | None:
-    texts = [message, body, *(place.get(name) for place in _objects(body) for name in ("message", "error", "detail"))]
-    for text in texts:
-        if isinstance(text, str) and (match := _WORDING.search(text[:_LONGEST_TEXT])):
-            return _usable(_duration(match[1]))
-    return None
-
-
-def _buckets(remaining: str, reset: str) -> _Source:
-    """Read the resets of the empty buckets; the longest counts, as a request needs all buckets."""
-    pattern = Pattern(remaining)
-
-    def read(headers: Mapping[str, str], body: object, message: str) -> float | None:
-        buckets = ((pattern.fullmatch(name), value) for name, value in headers.items())
+def _waits(headers: Mapping[str, str], body: object, message: str) -> Iterator[float | None]:
+    """Yield what each place of a response says, in the order in which they count; None for nothing usable."""
+    for name in ("retry-after-ms", "x-ms-retry-after-ms"):
+        yield _usable(_number(headers.get(name), 0.001))
+    yield _wait(headers.get("retry-after"), headers)
+    places = list(_objects(body))
+    for place in places:
+        yield _wait(place.get("retry_after"), headers)
+        yield _wait(place.get("retry_after_seconds"), headers)
+        yield _usable(_number(place.get("retry_after_ms"), 0.001))
+    lists = [details for place in places if isinstance(details := place.get("details"), list)]
+    details = [detail for each in lists for detail in each if isinstance(detail, Mapping)]
+    yield _longest(_wait(detail.get("retryDelay"), headers) for detail in details)
+    for place in places:  # an aggregator quotes headers in the metadata of its error; they count from the outer `Date`
+        quoted = place.get("headers")
+        if isinstance(quoted, Mapping):
+            own = plain_headers({name: _as_text(value) for name, value in quoted.items()})
+            yield asked_wait({"date": headers.get("date", ""), **own}, None)
+    texts = [message, body, *(place.get(name) for place in places for name in ("message", "error", "detail"))]
+    wordings = (_WORDING.search(text[:_LONGEST_TEXT]) for text in texts if isinstance(text, str))
+    wording = next(filter(None, wordings), None)
+    yield None if wording is None else _usable(_duration(wording[1]))
+    for remaining, reset in _BUCKETS:  # the longest reset of the empty buckets, as a request needs all of them
+        buckets = ((remaining.fullmatch(name), value) for name, value in headers.items())
         resets = (headers.get(bucket.expand(reset)) for bucket, value in buckets if bucket and _number(value) == 0)
-        return _longest(_wait(value, headers) for value in resets)
-
-    return read
-
-
-_SOURCES: tuple[_Source, ...] = (
-    _milliseconds("retry-after-ms"),
-    _milliseconds("x-ms-retry-after-ms"),
-    _retry_after,
-    _body_field,
-    _retry_info,
-    _quoted_headers,
-    _wording,
-    _buckets(r"x-ratelimit-remaining(.*)", r"x-ratelimit-reset\1"),
-    _buckets(r"anthropic-ratelimit-(.+)-remaining", r"anthropic-ratelimit-\1-reset"),
-)
+        yield _longest(_wait(value, headers) for value in resets)
