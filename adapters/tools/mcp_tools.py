@@ -104,11 +104,9 @@ def _parts(content: Iterable[Any]) -> Iterable[str | MediaPart]:
         elif block.type == "resource_link":
             yield f"{block.name}: {block.uri}"
         elif block.type == "resource":
-            inner = block.resource
-            yield inner.text if hasattr(inner, "text") else _file(inner)
-
-
-def _file(resource: Any) -> MediaPart:
-    media_type = resource.mime_type or ""
-    kind, name = _KINDS.get(media_type.partition("/")[0], "file"), str(resource.uri).rpartition("/")[2]
-    return MediaPart(kind, data=resource.blob, media_type=media_type, name=name)
+            inner, media_type = block.resource, block.resource.mime_type or ""
+            if hasattr(inner, "text"):
+                yield inner.text
+                continue
+            kind, name = _KINDS.get(media_type.partition("/")[0], "file"), str(inner.uri).rpartition("/")[2]
+            yield MediaPart(kind, data=inner.blob, media_type=media_type, name=name)

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from attrs import define, field
+from attrs import Factory, define, field
 
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
@@ -94,6 +94,8 @@ class TurnPlayer:
     runs: int = 0
     deltas: list[Text | Reasoning] = field(factory=list)
     is_waiting: bool = False
+    is_over: bool = False
+    _moments: Iterator[str] = Factory(lambda self: self.moments(), takes_self=True)
 
     @classmethod
     def of(
@@ -113,6 +115,11 @@ class TurnPlayer:
         options |= {"has_compactor": script.compactor is not None, "jitter": lambda: 1.0}
         turn = Turn(first, policy, links(chain), tools=tools, within=within, **options)
         return cls(RunOfTurn(turn, first, script, clock, clock.now))
+
+    def go_on(self) -> None:
+        """Play the next moment."""
+        self.is_over = next(self._moments, None) is None
+        self.run.seen.append(self.run.turn.messages)
 
     def moments(self) -> Iterator[str]:
         """Play the turn to its end, and yield the name of each moment."""
@@ -200,10 +207,13 @@ class TurnPlayer:
 
     def stop(self, kind: str) -> None:
         """End the turn from outside: cancel it as a driver does, or drop it."""
+        self.run.was_stopped, self.is_over = kind, True
+        if kind == "cancel":
+            self._cancel()
+        self.run.seen.append(self.run.turn.messages)
+
+    def _cancel(self) -> None:
         run, now = self.run, self.run.clock.now
-        run.was_stopped = kind
-        if kind == "kill":
-            return
         last = run.doings[-1] if run.doings else None
         outcomes: list[ToolOutcome | None] = []
         if isinstance(last, CallInTurn) and not last.call.is_over:
@@ -241,19 +251,18 @@ def run_turn(
     """
     player = TurnPlayer.of(policy, script, chain=chain, tools=tools, within=within, clock=clock, request=request)
     run, stop = player.run, script.stop
-    moments, most = player.moments(), 10 + 3 * policy.budget.attempts
+    most = 10 + 3 * policy.budget.attempts
     most += (most_calls(policy) + policy.limits["compactions"]) * (4 + policy.calls_per_reply)
     run.seen.append(run.turn.messages)
     for number in count():
         if stop is not None and number == stop.at:
             player.stop(stop.kind)
-            break
-        if next(moments, None) is None:
+        else:
+            player.go_on()
+        if player.is_over:
             break
         if number > most:
             raise Dishonest(ENDS, f"after {number} moments it is in state {run.turn.position.state!r}")
-        run.seen.append(run.turn.messages)
-    run.seen.append(run.turn.messages)
     return run
 
 

@@ -232,18 +232,12 @@ def _item(item: Scripted) -> dict[str, Any]:
 
 def _changed(value: Any) -> dict[str, Any]:
     """Return the fields that differ from their defaults, as plain values."""
-    fields = [each for each in attrs.fields(type(value)) if each.init and each.name not in _UNWRITTEN]
-    values = {each.name: getattr(value, each.name) for each in fields}
-    defaults = {
-        each.name: each.default.factory() if hasattr(each.default, "factory") else each.default for each in fields
-    }
-    return {name: _plain(each) for name, each in values.items() if each is not None and each != defaults[name]}
+    return attrs.asdict(value, filter=_is_changed)
 
 
-def _plain(value: Any) -> Any:
-    if attrs.has(type(value)):
-        return _changed(value)
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+def _is_changed(attribute: attrs.Attribute[Any], value: Any) -> bool:
+    default = attribute.default.factory() if hasattr(attribute.default, "factory") else attribute.default
+    return attribute.init and attribute.name not in _UNWRITTEN and value is not None and value != default
 
 
 def read_turn_script(text: str) -> TurnScript:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from attrs import define, evolve
+from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from hypothesis.strategies import SearchStrategy
@@ -158,27 +158,6 @@ MOVES = "a turn whose budget is free goes on"
 DEFAULT_SHARED = Budget(attempts=40, output_tokens=100_000)
 
 
-@define(eq=False)
-class OngoingTurn:
-    """A turn in progress."""
-
-    player: TurnPlayer
-    moments: Iterator[str]  # still to come
-    is_over: bool = False
-
-    def go_on(self) -> None:
-        """Play the next moment."""
-        self.is_over = next(self.moments, None) is None
-        self.player.run.seen.append(self.player.run.turn.messages)
-
-    def cancel(self) -> None:
-        """End it from outside."""
-        self.player.stop("cancel")
-        self.is_over = True
-        self.moments = iter(())
-        self.player.run.seen.append(self.player.run.turn.messages)
-
-
 class TurnMachine(RuleBasedStateMachine):
     """Interleave turns that share a budget: begin, go on, cancel; they never pass it, and all stay honest.
 
@@ -198,14 +177,14 @@ class TurnMachine(RuleBasedStateMachine):
         super().__init__()
         self.clock = VirtualClock()
         self.within = SharedBudget(self.shared)
-        self.turns: list[OngoingTurn] = []
+        self.turns: list[TurnPlayer] = []
         self.sent = 0
         self.tokens = 0
 
     @property
-    def able(self) -> list[OngoingTurn]:
+    def able(self) -> list[TurnPlayer]:
         """List the turns that can go on now."""
-        return [each for each in self.turns if not each.is_over and not each.player.is_waiting]
+        return [each for each in self.turns if not each.is_over and not each.is_waiting]
 
     @precondition(lambda self: len(self.turns) < self.most)
     @rule(script=scripts_of_turns(stops=False))
@@ -215,16 +194,15 @@ class TurnMachine(RuleBasedStateMachine):
             self.policy, evolve(script, is_fair=True), chain=self.chain, within=self.within, clock=self.clock
         )
         player.run.is_interleaved = True
-        going = OngoingTurn(player, player.moments())
-        self.turns.append(going)
-        going.go_on()
+        self.turns.append(player)
+        player.go_on()
 
     @precondition(lambda self: self.able)
     @rule(which=st.integers(0, 2), times=st.integers(1, 10))
     def go_on(self, which: int, times: int) -> None:
         """Play some moments of a turn."""
         going = self.able[which % len(self.able)]
-        while times and not going.is_over and not going.player.is_waiting:
+        while times and not going.is_over and not going.is_waiting:
             going.go_on()
             times -= 1
 
@@ -233,7 +211,7 @@ class TurnMachine(RuleBasedStateMachine):
     def cancel(self, which: int) -> None:
         """End a turn from outside."""
         ongoing = [each for each in self.turns if not each.is_over]
-        ongoing[which % len(ongoing)].cancel()
+        ongoing[which % len(ongoing)].stop("cancel")
 
     @precondition(lambda self: any(each.is_over for each in self.turns))
     @rule(which=st.integers(0, 2))
@@ -264,21 +242,21 @@ class TurnMachine(RuleBasedStateMachine):
         if ongoing and not self.able:
             raise Dishonest(MOVES, f"{len(ongoing)} turns wait, and none of them holds anything that comes back")
 
-    def check(self, going: OngoingTurn) -> None:
+    def check(self, going: TurnPlayer) -> None:
         """Check an ended turn; override to pass a certificate."""
-        assert_turn_honest(going.player.run)
+        assert_turn_honest(going.run)
 
     def teardown(self) -> None:
         """Cancel the running turns, and check every turn."""
         for going in self.turns:
             if not going.is_over:
-                going.cancel()
+                going.stop("cancel")
             self.check(going)
 
 
-def spent_by(going: OngoingTurn) -> tuple[int, int]:
+def spent_by(going: TurnPlayer) -> tuple[int, int]:
     """Return the requests of a turn, and the output tokens that its providers reported."""
-    calls = going.player.run.calls
+    calls = going.run.calls
     # What a caller broke off is counted by its words, which nobody has held to the cap.
     steps = [step for each in calls for step in each.call.journal.steps if step.event != "cancelled"]
     return sum(len(each.sent_at) for each in calls), sum(step.usage.output_tokens for step in steps)

@@ -24,7 +24,7 @@ __all__ = ["CHECKS", "Dishonest", "assert_call_honest"]
 
 CHECKS: Final[tuple[Callable[[EndedCall], None], ...]] = (
     *(path.check_end, path.check_rows),
-    *(spending.check_chain, spending.check_budget, spending.check_reserve, spending.check_fair),
+    *(spending.check_chain, spending.check_budget, spending.check_fair),
     *(spending.check_waits, spending.check_certificate, spending.check_sums),
     *(success.check_success, success.check_clean, success.check_tools, success.check_right),
     success.check_text_stays,

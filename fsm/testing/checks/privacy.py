@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 import orjson
@@ -27,17 +27,25 @@ def check_privacy(ended: EndedCall) -> None:
     journal = ended.journal
     about = "\n".join([repr(journal), *_sentences(ended)])
     written = journal.to_json()
-    for secret in ended.secrets:
-        if secret and (secret in about or secret in written):
-            raise Dishonest(PRIVATE, "a secret appears in the journal or in a text about the call")
+    _check_secrets(ended.secrets, f"{about}\n{written}", "the call")
     if not journal.contents:
         for step in ended.steps:
             if step.content is not None:
                 raise Dishonest(PRIVATE, "the journal holds contents that nobody asked for", step)
         about = "\n".join([about, *(text for step in ended.steps for text in _quoted(step))])
-    for text in _private(ended):
-        if text in about:
-            raise Dishonest(PRIVATE, f"{text[:40]!r} appears in a text about the call")
+    _check_texts(_private(ended), about, "the call")
+
+
+def _check_secrets(secrets: Iterable[str], about: str, what: str) -> None:
+    if any(secret and secret in about for secret in secrets):
+        raise Dishonest(PRIVATE, f"a secret appears in the journal or in a text about {what}")
+
+
+def _check_texts(texts: Iterable[str], about: str, what: str) -> None:
+    for text in texts:
+        is_long = len(text.strip()) >= SHORTEST and " " in text.strip()
+        if is_long and (text in about or json.dumps(text, ensure_ascii=False)[1:-1] in about):
+            raise Dishonest(PRIVATE, f"{text[:40]!r} appears in a text about {what}")
 
 
 def _sentences(ended: EndedCall) -> Iterator[str]:
@@ -66,7 +74,7 @@ def _private(ended: EndedCall) -> set[str]:
         texts |= {text for text in contents if isinstance(text, str)}
     if ended.turn is not None:
         texts.add(ended.turn.prior_answer or "")
-    return {text for text in texts if len(text.strip()) >= SHORTEST and " " in text.strip()}
+    return texts
 
 
 def check_turn_privacy(seen: SeenTurn) -> None:
@@ -77,14 +85,8 @@ def check_turn_privacy(seen: SeenTurn) -> None:
         call.pop("policy", None)
     written = json.dumps(document, ensure_ascii=False)
     about = "\n".join(_texts_about_turn(seen))
-    for secret in seen.secrets:
-        if secret in written or secret in about:
-            raise Dishonest(PRIVATE, "a secret appears in the journal or in a text about the turn")
-    if not seen.journal.contents:
-        about += written
-    for text in _private_of_turn(seen):
-        if text in about or json.dumps(text, ensure_ascii=False)[1:-1] in about:
-            raise Dishonest(PRIVATE, f"{text[:40]!r} appears in a text about the turn")
+    _check_secrets(seen.secrets, f"{about}\n{written}", "the turn")
+    _check_texts(_private_of_turn(seen), about if seen.journal.contents else about + written, "the turn")
 
 
 def _texts_about_turn(seen: SeenTurn) -> Iterator[str]:
@@ -103,5 +105,4 @@ def _private_of_turn(seen: SeenTurn) -> set[str]:
     texts |= {result.text for each in messages for result in each.tool_results if not result.is_fault}
     texts |= {call.arguments for each in messages for call in each.tool_calls}
     hints = seen.policy.hints
-    texts -= {hints.handed_off, hints.not_run, hints.too_many}
-    return {text for text in texts if len(text.strip()) >= SHORTEST and " " in text.strip()}
+    return texts - {hints.handed_off, hints.not_run, hints.too_many}

@@ -24,9 +24,9 @@ TOLERANCE = 1e-9
 
 
 def check_budget(ended: EndedCall) -> None:
-    """Check each request against the rest of the budget at the time."""
-    budget, used, cost = ended.policy.budget, 0, 0
-    most = math.inf if budget.money is None else units_of(budget.money)
+    """Check each request, with what it may cost at its cap, against the rest of the budget at the time."""
+    budget, used = ended.policy.budget, 0
+    money = math.inf if budget.money is None else units_of(budget.money)
     if ended.result.attempts > budget.attempts:
         raise Dishonest(BUDGET, f"{ended.result.attempts} attempts, and the budget has {budget.attempts}")
     for step in ended.path:
@@ -38,27 +38,16 @@ def check_budget(ended: EndedCall) -> None:
             if remaining < math.inf and (step.cap is None or step.cap > remaining):
                 wrong = f"a request carried a cap of {step.cap}, and {remaining} output tokens were left"
                 raise Dishonest(BUDGET, wrong, step)
-            if cost >= most:
+            if money <= 0:
                 raise Dishonest(BUDGET, f"a request went out after all {budget.money:g} was spent", step)
             if step.cap is not None and step.cap < 1:
                 raise Dishonest(BUDGET, f"a request carried a cap of {step.cap}", step)
-        used += step.usage.output_tokens
-        cost += _cost(ended, step)
-
-
-def check_reserve(ended: EndedCall) -> None:
-    """Check that the money left covered each request at its cap and its own count of the prompt."""
-    if ended.policy.budget.money is None:
-        return
-    remaining = units_of(ended.policy.budget.money)
-    for step in ended.path:
-        prices = _prices(ended, step)
-        if prices is not None and step.event == "sent":
-            reserved = price_of(Usage(step.input_tokens or 0, most_counted(step.cap or 0)), prices)
-            if reserved > remaining:
-                wrong = f"a request may cost {as_money(reserved):g}, and {as_money(remaining):g} were left"
+            reserved = _cost(ended, step, Usage(step.input_tokens or 0, most_counted(step.cap or 0)))
+            if reserved > money:
+                wrong = f"a request may cost {as_money(reserved):g}, and {as_money(int(money)):g} were left"
                 raise Dishonest(BUDGET, wrong, step)
-        remaining -= _cost(ended, step)
+        used += step.usage.output_tokens
+        money -= _cost(ended, step)
 
 
 def check_fair(ended: EndedCall) -> None:
@@ -166,10 +155,10 @@ def check_chain(ended: EndedCall) -> None:
             raise Dishonest(CHAIN, f"it goes to {step.backend!r} and not to {before.backend!r}", step)
 
 
-def _cost(ended: EndedCall, step: Step) -> int:
-    """Return the cost of a step in units; 0 if unknown."""
+def _cost(ended: EndedCall, step: Step, usage: Usage | None = None) -> int:
+    """Return the cost of a step, or of another usage at its prices, in units; 0 if unknown."""
     prices = _prices(ended, step)
-    return price_of(step.usage, prices) if prices is not None else 0
+    return 0 if prices is None else price_of(usage or step.usage, prices)
 
 
 def _prices(ended: EndedCall, step: Step) -> Prices | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 import orjson
 
@@ -63,8 +61,6 @@ def check_tools(ended: EndedCall) -> None:
         return
     if result.outcome != "done":
         raise Dishonest(WHOLE_TOOLS, f"the outcome is {result.outcome!r}, and there are tool calls", last)
-    if result.reply is not None and result.reply.stop_reason == "length":
-        raise Dishonest(WHOLE_TOOLS, "the reply was cut at its output cap", last)
     for call in result.tool_calls:
         problem = _problem(ended, call)
         if problem:
@@ -106,11 +102,17 @@ def _problem(ended: EndedCall, call: ToolCall) -> str | None:
         return "has no name"
     if not call.arguments.strip():
         return _missing_arguments(ended, call)
+    fault = fault_of_arguments(call.arguments)
+    return f"has arguments that are {fault}" if fault else None
+
+
+def fault_of_arguments(arguments: str) -> str:
+    """Return what the arguments of a tool call are instead of a JSON object; "" for nothing else."""
     try:
-        value: Any = orjson.loads(call.arguments)
+        value = orjson.loads(arguments)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return "has arguments that are no JSON"
-    return None if isinstance(value, dict) else "has arguments that are no JSON object"
+        return "no JSON"
+    return "" if isinstance(value, dict) else "no JSON object"
 
 
 def _missing_arguments(ended: EndedCall, call: ToolCall) -> str | None:

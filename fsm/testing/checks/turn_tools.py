@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import orjson
-
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.testing.checks.ended import Dishonest
+from rungwise.fsm.testing.checks.success import fault_of_arguments
 from rungwise.fsm.testing.checks.turn_transcript import ANSWERED, results_of
 from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.testing.turn_player import CallInTurn, PlayedRound
@@ -54,12 +53,8 @@ def _arguments(call: ToolCall) -> str:
 
 
 def _check_whole(name: str, arguments: str) -> None:
-    try:
-        value = orjson.loads(arguments)
-    except orjson.JSONDecodeError:
-        raise Dishonest(WHOLE_CALLS, f"a call of {name!r} was run whose arguments are no JSON") from None
-    if not isinstance(value, dict):
-        raise Dishonest(WHOLE_CALLS, f"a call of {name!r} was run whose arguments are no JSON object")
+    if fault := fault_of_arguments(arguments):
+        raise Dishonest(WHOLE_CALLS, f"a call of {name!r} was run whose arguments are {fault}")
 
 
 def check_results(seen: SeenTurn) -> None:
