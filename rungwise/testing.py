@@ -46,8 +46,6 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.testing.backend import ScriptedBackend as ScriptedBackend
     from rungwise.fsm.testing.backend import VirtualClock as VirtualClock
     from rungwise.fsm.testing.backend import run as run
-    from rungwise.fsm.testing.callers import policies as policies
-    from rungwise.fsm.testing.callers import requests as requests
     from rungwise.fsm.testing.checks.honesty import Dishonest as Dishonest
     from rungwise.fsm.testing.checks.honesty import assert_call_honest as assert_call_honest
     from rungwise.fsm.testing.checks.honesty import assert_turn_honest as assert_turn_honest
@@ -57,7 +55,9 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.testing.hostile.responses import hostile_responses as hostile_responses
     from rungwise.fsm.testing.stateful import calls_of as calls_of
     from rungwise.fsm.testing.strategies import failures as failures
+    from rungwise.fsm.testing.strategies import policies as policies
     from rungwise.fsm.testing.strategies import replies as replies
+    from rungwise.fsm.testing.strategies import requests as requests
     from rungwise.fsm.testing.strategies import scripts_of_replies as scripts_of_replies
     from rungwise.fsm.testing.tables import assert_run_holds as assert_run_holds
     from rungwise.fsm.testing.tables import events_of as events_of

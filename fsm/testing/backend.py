@@ -141,7 +141,7 @@ PROMPT = "Where do the kingfishers nest in winter?"
 
 
 class _Shapes(Shapes):
-    """Read the requests that `callers.py` generates."""
+    """Read the requests that `strategies.py` generates."""
 
     __slots__ = ()
 

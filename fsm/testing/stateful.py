@@ -21,11 +21,10 @@ from rungwise.fsm.call.run.sending import OPEN
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.backend import can_leave, links, partial_reply
-from rungwise.fsm.testing.callers import requests
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.honesty import assert_call_honest
 from rungwise.fsm.testing.compactors import KEEPS_LAST, Compactor, CompactorFailed, compactors
-from rungwise.fsm.testing.strategies import failures, replies, texts
+from rungwise.fsm.testing.strategies import failures, replies, requests, texts
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.frozen_map import thawed
 from rungwise.fsm.values.label import short

@@ -17,9 +17,8 @@ from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.testing.backend import PROMPT, Played, Scripted
-from rungwise.fsm.testing.callers import TOOL_ROUND, WITH_SYSTEM
 from rungwise.fsm.testing.compactors import TurnCompactor
-from rungwise.fsm.testing.strategies import first_or_often
+from rungwise.fsm.testing.strategies import TOOL_ROUND, WITH_SYSTEM, first_or_often
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.tools import Tool, Toolbox, ToolLike, ToolRun
 from rungwise.fsm.values.checks import is_number, is_whole, must, must_be_one_of
@@ -236,7 +235,8 @@ def _changed(value: Any) -> dict[str, Any]:
 
 
 def _is_changed(attribute: attrs.Attribute[Any], value: Any) -> bool:
-    default = attribute.default.factory() if hasattr(attribute.default, "factory") else attribute.default
+    default: Any = attribute.default
+    default = default.factory() if hasattr(default, "factory") else default
     return attribute.init and attribute.name not in _UNWRITTEN and value is not None and value != default
 
 

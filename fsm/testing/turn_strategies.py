@@ -19,7 +19,6 @@ from rungwise.fsm.call.policy import Budget, Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.testing.backend import Scripted, VirtualClock
-from rungwise.fsm.testing.callers import limits, policies
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.honesty import assert_turn_honest
 from rungwise.fsm.testing.compactors import turn_compactors
@@ -28,7 +27,9 @@ from rungwise.fsm.testing.strategies import (
     ANSWER,
     evenly,
     failures,
+    limits,
     plays,
+    policies,
     replies,
     scripts_of_replies,
     seldom,

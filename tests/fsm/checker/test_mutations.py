@@ -28,7 +28,7 @@ from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.checker.branches import Ask, changes, dead_rows, first_row, ways
 from rungwise.fsm.checker.proof import prove_row
 from rungwise.fsm.checker.structure import problems
-from rungwise.fsm.testing import callers
+from rungwise.fsm.testing import strategies
 from support.drawn import chains
 from support.sampling import examples
 from support.tables import redeclaring, replacing, unchecked
@@ -625,7 +625,7 @@ def test_every_mutant_dies_or_is_the_same_machine(nth):
     testing.scripts_of_replies(),
     testing.policies(),
     chains(),
-    callers.turns(),
+    strategies.turns(),
     testing.requests(),
     st.booleans(),
     st.lists(st.booleans(), max_size=3),

@@ -37,7 +37,7 @@ from rungwise.core import (
 from rungwise.fsm.call.run.overrides import Overrides, set_overrides, waits_are_off, with_overrides
 from rungwise.fsm.call.run.result import error_of
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.testing import backend, callers, compactors, strategies
+from rungwise.fsm.testing import backend, compactors, strategies
 from rungwise.fsm.testing.backend import ScriptedLink
 from rungwise.fsm.testing.checks import delivery, honesty, privacy, replays, success
 from rungwise.fsm.testing.checks import path as path_checks
@@ -327,7 +327,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         coverage.record(EndedCall.of(testing.run(policy, script, chain=chain, request=request, **options)))
 
     some = settings(SILENT, max_examples=150, database=None, phases=[Phase.generate])
-    kinds = (testing.scripts_of_replies(), testing.requests(), callers.turns(), chains(), st.booleans())
+    kinds = (testing.scripts_of_replies(), testing.requests(), strategies.turns(), chains(), st.booleans())
     extras = st.tuples(st.none() | st.just(judge_nothing), OPENS)
     for number in range(8):
         seed(number)(some(given(*kinds, st.none() | st.integers(0, 9), extras)(collect)))()
@@ -345,13 +345,13 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         (strategies.headers(), {}),
         (strategies.usages(), rungwise.Usage()),
         (
-            callers.limits(),
+            strategies.limits(),
             rungwise.Limits(**{**dict.fromkeys(rungwise.Limits(), 0), "rotations": None, "fallbacks": None}),
         ),
         (testing.scripts_of_replies(), [Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
         (chains(), [ScriptedLink("backend-1")]),
         (chunkings(b"whole"), [b"whole"]),
-        (callers.turns(), TurnContext()),
+        (strategies.turns(), TurnContext()),
         (testing.compactors(), compactors.Compactor()),
     ],
 )
@@ -412,7 +412,7 @@ def test_no_script_exceeds_the_certificate(
     testing.scripts_of_replies(),
     testing.policies(),
     chains(),
-    callers.turns(),
+    strategies.turns(),
     st.tuples(st.booleans(), st.booleans()),
     st.none() | st.integers(0, 9),
     OPENS,
