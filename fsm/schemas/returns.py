@@ -56,11 +56,11 @@ class Returns(Schema):
             return None
         if self.is_wrapped and isinstance(value, dict):
             value = value.get(VALUE)
-        return self._finished(value) if isinstance(value, list) else value
+        return [self._item(each) for each in value[:-1]] if isinstance(value, list) else value  # the last may be cut
 
-    def _finished(self, items: list[Any]) -> list[Any]:
-        """Return the items of a list but the last, which may be cut."""
-        return items[:-1]
+    def _item(self, item: Any) -> Any:
+        """Return an item of a list as its type has it."""
+        return item
 
 
 @frozen(eq=False, kw_only=True)
@@ -71,14 +71,11 @@ class TypedReturns(Returns):
     items: Any = None  # the adapter of an item, if the type is a list
     widths: tuple[int, int]  # the most alternatives of an object and of an array
 
-    def _finished(self, items: list[Any]) -> list[Any]:
-        read = []
-        for item in super()._finished(items):
-            try:
-                read.append(item if self.items is None else self.items.validate_json(json.dumps(item)))
-            except Exception:  # a validator of the caller's may raise anything; the whole list is refused in the end
-                read.append(item)
-        return read
+    def _item(self, item: Any) -> Any:
+        try:
+            return item if self.items is None else self.items.validate_json(json.dumps(item))
+        except Exception:  # a validator of the caller's may raise anything; the whole list is refused in the end
+            return item
 
     def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:
         from pydantic import ValidationError
@@ -127,7 +124,9 @@ def _typed(kind: Any) -> TypedReturns:
     whole = frozen_copy(schema, "returns")
     is_wrapped = not _is_of_object(whole)
     widths = alternatives(whole)
-    sent = _wrapped(whole) if is_wrapped else _opened(whole)
+    sent = _wrapped(whole) if is_wrapped else whole
+    if not is_wrapped and "$ref" in whole:  # providers want an object at the root and no reference
+        sent = FrozenMap({"$defs": whole["$defs"], **_target(whole)})
     of_list = get_args(kind) if get_origin(kind) is list else ()
     items = TypeAdapter(with_typed_dicts(of_list[0])) if of_list else None
     return TypedReturns(schema=sent, is_wrapped=is_wrapped, adapter=adapter, items=items, widths=widths)
@@ -142,13 +141,6 @@ def _target(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     _, _, name = str(schema.get("$ref", "")).rpartition("#/$defs/")
     target = schema.get("$defs", {}).get(name) if name else None
     return target if isinstance(target, Mapping) else schema
-
-
-def _opened(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema whose root is an object itself and no reference, which providers refuse."""
-    if "$ref" not in schema:
-        return schema
-    return FrozenMap({"$defs": schema["$defs"], **_target(schema)})
 
 
 def _wrapped(schema: Mapping[str, Any]) -> Mapping[str, Any]:
