@@ -49,6 +49,8 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.testing.checks.honesty import Dishonest as Dishonest
     from rungwise.fsm.testing.checks.honesty import assert_call_honest as assert_call_honest
     from rungwise.fsm.testing.checks.honesty import assert_turn_honest as assert_turn_honest
+    from rungwise.fsm.testing.checks.path import assert_run_holds as assert_run_holds
+    from rungwise.fsm.testing.checks.path import events_of as events_of
     from rungwise.fsm.testing.compactors import compactors as compactors
     from rungwise.fsm.testing.conversations import conversations as conversations
     from rungwise.fsm.testing.hostile.raw import read_responses as read_responses
@@ -59,8 +61,6 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.testing.strategies import replies as replies
     from rungwise.fsm.testing.strategies import requests as requests
     from rungwise.fsm.testing.strategies import scripts_of_replies as scripts_of_replies
-    from rungwise.fsm.testing.tables import assert_run_holds as assert_run_holds
-    from rungwise.fsm.testing.tables import events_of as events_of
     from rungwise.fsm.testing.turn_player import run_turn as run_turn
     from rungwise.fsm.testing.turn_script import TurnScript as TurnScript
     from rungwise.fsm.testing.turn_script import read_turn_script as read_turn_script

@@ -1,19 +1,17 @@
-"""Whether the steps of a journal are a path through its table: each a row, in order, with a falling variant."""
+"""Whether the steps of a journal, or of any run, are a path through its table: rows, with a falling variant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rungwise.fsm.checker.properties import (
-    Firing,
-    Predicate,
-    always_bounded,
-    always_counting,
-    always_falling,
-    always_first,
-)
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from rungwise.fsm.checker import properties
+from rungwise.fsm.checker.properties import Firing, Predicate, broken_by, fired
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
+from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 
@@ -23,12 +21,15 @@ COUNTED = "counters and attempts are what the rows count"
 BOUNDED = "counters stay within their limits"
 FALLS = "the variant falls on every step"
 PREDICATES: tuple[tuple[str, Predicate], ...] = (
-    (LEGAL, always_first),
-    (COUNTED, always_counting),
-    (BOUNDED, always_bounded),
-    (FALLS, always_falling),
+    (LEGAL, properties.always_first),
+    (COUNTED, properties.always_counting),
+    (BOUNDED, properties.always_bounded),
+    (FALLS, properties.always_falling),
 )
 """What must hold for every step, as for every firing in a walk."""
+
+NO_EVENT = "no event of any table"
+LONGEST = 40
 
 
 def check_end(ended: EndedCall) -> None:
@@ -92,3 +93,33 @@ def follow_rows(table: Table, limits: Mapping[str, int], steps: Iterable[Step]) 
                 raise Dishonest(name, wrong, step)
         here, attempts = after, step.attempts
     return attempts
+
+
+def events_of(table: Table) -> SearchStrategy[list[tuple[str, frozenset[str]]]]:
+    """Generate events to fire on a run, unknown ones included, each with the facts that hold.
+
+    Events that lead from a rung to the hub are more frequent, so that runs advance.
+    """
+    sends = [row.event for row in table.rows if row.target == table.hub]
+    events = st.sampled_from((*table.events, *sends, NO_EVENT))
+    facts = st.frozensets(st.sampled_from(table.found_facts)) if table.found_facts else st.just(frozenset[str]())
+    return st.lists(st.tuples(events, facts), max_size=LONGEST)
+
+
+def assert_run_holds(table: Table, limits: Mapping[str, int], events: Iterable[tuple[str, Iterable[str]]]) -> Run:
+    """Fire events on a new run, and assert for each firing what the walk asserts; return the run.
+
+    Arguments:
+        table: the machine.
+        limits: the limit of each counter.
+        events: each with the facts that hold.
+
+    Raises:
+        AssertionError: a firing breaks a property; it names the firing and the property.
+    """
+    run = Run.at_start(table, limits)
+    for event, facts in events:
+        firing = fired(run, event, tuple(sorted(facts)))
+        for name, wrong in broken_by(firing).items():
+            raise AssertionError(f"{name}: {wrong}, where {event!r} was fired in {firing.before} with {sorted(facts)}")
+    return run

@@ -17,6 +17,8 @@ REPLAYS = "the journal replays to the same result"
 
 SAME = ("outcome", "usage", "attempts", "backend", "cause", "seconds", "cost")
 SAME_WITH_CONTENTS = ("text", "final_text", "parts", "tool_calls", "reasoning")
+SAME_OF_TURNS = ("outcome", "usage", "cost", "seconds", "calls", "attempts", "cause")
+SAME_OF_TURNS_WITH_CONTENTS = ("text", "handed_off")
 
 
 def check_replay(ended: EndedCall) -> None:
@@ -50,19 +52,8 @@ def check_turn_replay(seen: SeenTurn) -> None:
         raise Dishonest(REPLAYS, f"the journal cannot be read: {type(error).__name__}: {error}") from error
     if again.to_json() != text or again.steps != seen.steps:
         raise Dishonest(REPLAYS, "the journal that was read is another one")
-    _compare_turns(seen, again)
-    made = [each.call.journal for each in seen.run.calls]
-    if [id(each) for each in made] != [id(each) for each in seen.journal.calls][: len(made)]:
-        raise Dishonest(REPLAYS, "the journal holds other calls than were made")
-
-
-SAME_OF_TURNS = ("outcome", "usage", "cost", "seconds", "calls", "attempts", "cause")
-SAME_OF_TURNS_WITH_CONTENTS = ("text", "handed_off")
-
-
-def _compare_turns(seen: SeenTurn, read: TurnJournal) -> None:
     try:
-        replayed = replay(read, seen.policy if seen.policy.of_calls.table != CALL else None)
+        replayed = replay(again, seen.policy if seen.policy.of_calls.table != CALL else None)
     except RungwiseError as error:
         raise Dishonest(REPLAYS, f"{type(error).__name__}: {error}") from error
     if seen.result is not None:
@@ -70,6 +61,9 @@ def _compare_turns(seen: SeenTurn, read: TurnJournal) -> None:
         quotes = any(_quotes(call) for call in seen.journal.calls[-1:])
         same = [name for name in SAME_OF_TURNS if name != "cause" or not quotes]
         _compare(seen.result, replayed, (*same, *more))
+    made = [each.call.journal for each in seen.run.calls]
+    if [id(each) for each in made] != [id(each) for each in seen.journal.calls][: len(made)]:
+        raise Dishonest(REPLAYS, "the journal holds other calls than were made")
 
 
 def _compare(result: object, replayed: object, names: Iterable[str]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import attrs
 import orjson
 
@@ -73,7 +76,10 @@ def check_right(ended: EndedCall) -> None:
     if result.outcome != "done" or result.reply is None or last.event not in ANSWERS:
         return
     if result.tool_calls:
-        _check_offered(ended)
+        offered = _offered(ended)
+        for call in result.tool_calls:
+            if offered and None not in offered and call.name not in offered:
+                raise Dishonest(RIGHT, f"no tool {call.name!r} was offered", last)
         return
     try:
         value = None if ended.returns is None else ended.returns.read_text(result.text)
@@ -86,22 +92,23 @@ def check_right(ended: EndedCall) -> None:
             raise Dishonest(RIGHT, f"a verdict says no: {reason}", last)
 
 
-def _check_offered(ended: EndedCall) -> None:
-    """Check that calls are of tools that were offered; a turn reports other calls to the model by itself."""
-    request = ended.request
-    if request is None or not request.tools or (ended.turn is not None and ended.turn.runs_tools):
-        return
-    offered = {tool.get("function", tool).get("name") for tool in request.tools}
-    for call in ended.result.tool_calls:
-        if None not in offered and call.name not in offered:
-            raise Dishonest(RIGHT, f"no tool {call.name!r} was offered", ended.path[-1])
+def _offered(ended: EndedCall) -> dict[str | None, Mapping[str, Any]] | None:
+    """Return the tools that were offered, by name; None if nobody can tell, or a turn reports other calls by itself."""
+    if ended.request is None or (ended.turn is not None and ended.turn.runs_tools):
+        return None
+    functions = [tool.get("function", tool) for tool in ended.request.tools]
+    return {function.get("name"): function for function in reversed(functions)}
 
 
 def _problem(ended: EndedCall, call: ToolCall) -> str | None:
     if is_blank(call.name):
         return "has no name"
-    if not call.arguments.strip():
-        return _missing_arguments(ended, call)
+    if not call.arguments.strip():  # a tool that requires none may be called without
+        offered = _offered(ended)
+        if offered is not None and call.name not in offered:
+            return "has no arguments, and no such tool was offered"
+        required = ((offered or {}).get(call.name, {}).get("parameters") or {}).get("required")
+        return f"has no arguments, and {required} are required" if required else None
     fault = fault_of_arguments(call.arguments)
     return f"has arguments that are {fault}" if fault else None
 
@@ -113,18 +120,6 @@ def fault_of_arguments(arguments: str) -> str:
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return "no JSON"
     return "" if isinstance(value, dict) else "no JSON object"
-
-
-def _missing_arguments(ended: EndedCall, call: ToolCall) -> str | None:
-    """Report missing arguments; a tool that requires none may be called without."""
-    if ended.request is None or (ended.turn is not None and ended.turn.runs_tools):
-        return None  # nobody can tell which tools there were, or the turn does
-    for tool in ended.request.tools:
-        function = tool.get("function", tool)
-        if function.get("name") == call.name:
-            required = (function.get("parameters") or {}).get("required")
-            return f"has no arguments, and {required} are required" if required else None
-    return "has no arguments, and no such tool was offered"
 
 
 def check_text_stays(ended: EndedCall) -> None:
