@@ -146,6 +146,9 @@ async def ask_async(
     return stream.result
 
 
+CAPS = ("max_tokens", "max_completion_tokens")
+"""The names of the output cap on the wire."""
+
 PREFILLS = ("no", "trailing", "prefix", "partial", "continue_final_message")
 LATEST = 12
 PRICES = Prices(input=1.0, output=10.0)

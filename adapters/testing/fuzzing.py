@@ -14,12 +14,12 @@ from hypothesis.strategies import DrawFn
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.adapters.provider.server import ReceivedRequest, render
 from rungwise.adapters.testing.case import MODES, PRICES, Case, Squeeze, cases, is_streaming, names_no_river, squeezes
 from rungwise.adapters.testing.runner import KEY, CaseRunner
 from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.testing.search import FuzzFinding, Search, Shrinkable, with_defaults
-from rungwise.adapters.testing.survival import assert_survives
-from rungwise.adapters.testing.wire_checks import check_answer, check_requests
+from rungwise.adapters.testing.survival import assert_survives, check_requests
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.fsm.call.conversation.for_backend import longest_json_instruction
@@ -31,7 +31,7 @@ from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.certificate.worst import worst_cases
 from rungwise.fsm.schemas.returns import returns_of
 from rungwise.fsm.testing.backend import ScriptedLink
-from rungwise.fsm.testing.checks.ended import EndedCall
+from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.honesty import check_all, check_turn, record_turn
 from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.testing.hostile.raw import RawResponse, write_responses
@@ -39,7 +39,12 @@ from rungwise.fsm.testing.hostile.responses import raw_responses
 from rungwise.fsm.testing.turn_player import run_turn
 from rungwise.fsm.testing.turn_script import TurnScript, write_turn_script
 from rungwise.fsm.testing.turn_strategies import scripts_of_turns
+from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.text.stitching import stitch
+from rungwise.fsm.text.thinking import part_thinking, split_thinking
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
+
+SENT = "what is done is what the provider sent"
 
 SECONDS = 0.4  # the budget of a hostile call: real time, as nobody can tell a socket that time has passed
 LONGEST_WAIT = 0.05
@@ -178,7 +183,7 @@ class Fuzzer(Search):
         received = self._runner.received
         check_requests(result, received)
         if received:
-            check_answer(result, self._runner.replies[-1], received[-1], seeds=case.prefill != "no")
+            _check_answer(result, self._runner.replies[-1], received[-1], seeds=case.prefill != "no")
         self.coverage.record(ended)
 
     @cached_property
@@ -204,6 +209,41 @@ class Fuzzer(Search):
                 worst=worst_cases(policy, limits, priced, max_tokens, input_tokens),
             )
         return self._certificates[key]
+
+
+def _check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest, *, seeds: bool) -> None:
+    """Check that only a whole reply makes a call done, and that nothing of it was changed.
+
+    With `seeds`, a reply may begin with what it was seeded with, which is no text.
+    """
+    if result.outcome != "done" or reply.body is not None:
+        return
+    streams = request.body.get("stream") is True
+    if not 200 <= reply.status < 300 or reply.error is not None or reply.error_event is not None:
+        raise Dishonest(SENT, "the last reply was an error")
+    body = render(reply, request.body).body
+    arrived = body[: reply.cut_after]
+    if b'"finish_reason":"' not in arrived or not (streams or arrived == body):
+        raise Dishonest(SENT, "the last reply broke off before its end")
+    text = reply.final_message if streams and isinstance(reply.final_message, str) else reply.text
+    visible, part = _readings(text, result), result.parts[-1] if result.parts else ""
+    is_seeded = seeds and any(each.endswith(part) for each in visible)
+    if part not in visible and not is_seeded and not is_blank(visible[0]):
+        raise Dishonest(SENT, f"the text sent was {visible[0][:80]!r}, and the last part is {part[:80]!r}")
+    # A call without id, name and arguments is a piece with nothing in it.
+    sent = [(call.name, call.arguments) for call in reply.tool_calls if call.id or call.name or call.arguments]
+    if result.tool_calls and sent != [(call.name, call.arguments) for call in result.tool_calls]:
+        raise Dishonest(SENT, f"{len(sent)} tool calls were sent, and others were handed out")
+
+
+def _readings(text: str, result: Result) -> list[str]:
+    """Return the possible visible texts of a reply; the text before it may end within code or quotes."""
+    before = ""
+    for part in result.parts[:-1]:
+        before += stitch(before, part)
+    ways = [(more, new) for more in (False, True) for new in (False, True)]
+    parted = [part_thinking(text, before, after_block=more, is_new_turn=new) for more, new in ways]
+    return [split_thinking(text)[0], *(each.visible for each in parted)]
 
 
 @frozen

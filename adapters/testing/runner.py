@@ -18,8 +18,7 @@ from rungwise.adapters.client import Client
 from rungwise.adapters.http.limits import GRACE
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest, Responder, render
-from rungwise.adapters.testing.case import PRICES, Case, ask, ask_async, is_async
-from rungwise.adapters.testing.wire_checks import CAPS
+from rungwise.adapters.testing.case import CAPS, PRICES, Case, ask, ask_async, is_async
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.fsm.call.budget.metering import most_counted

@@ -14,9 +14,9 @@ import anyio
 from attrs import define, evolve, field
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.testing.case import MODES, ask, ask_async, is_async, is_streaming
+from rungwise.adapters.provider.server import ReceivedRequest
+from rungwise.adapters.testing.case import CAPS, MODES, ask, ask_async, is_async, is_streaming
 from rungwise.adapters.testing.raw_server import RawServer
-from rungwise.adapters.testing.wire_checks import check_requests
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.certificate.certificate import Certificate
@@ -85,6 +85,7 @@ IN_MEMORY: Final = "memory is not a provider's to fill"
 DOCUMENTED: Final = "nothing is raised but what is documented"
 GOES_ON: Final = "the next call on the same client works"
 UNTOUCHED: Final = "what is done is what the server wrote, whole"
+ASKED: Final = "what goes over the wire is what the journal says"
 
 GRACE: Final = 2.0  # seconds beyond its budget that a call may take on a busy machine
 MEMORY: Final = 256 * 2**20
@@ -241,6 +242,22 @@ def _check_end(made: _Measured, seconds: float, memory: int) -> Result:
     if made.memory > memory:
         raise Dishonest(IN_MEMORY, f"it held {made.memory / 2**20:.0f} MiB, and {memory / 2**20:.0f} MiB are allowed")
     return made.result
+
+
+def check_requests(result: Result, requests: Sequence[ReceivedRequest]) -> None:
+    """Check that every attempt was one request, and that its output cap reached the wire."""
+    steps = result.journal.steps
+    sent = [step.cap for step in steps if step.event == "sent"]
+    # A connection that the server had closed breaks before the request arrives, and one whose time was up may not bring
+    # it either. A consumer that leaves when it is told of a request ends the call before that one goes out.
+    lost = sum(step.reason in ("connection", "timeout") for step in steps) + (result.outcome == "cancelled")
+    if not 0 <= len(sent) - len(requests) <= lost:
+        raise Dishonest(ASKED, f"{len(requests)} requests arrived, and the journal has {len(sent)}")
+    remaining = iter(sent)
+    for request in requests:
+        caps = [request.body[name] for name in CAPS if name in request.body]
+        if len(caps) > 1 or not any(cap == (caps[0] if caps else None) for cap in remaining):
+            raise Dishonest(ASKED, f"a request carried {caps or 'no cap'}, and the journal says {sent}")
 
 
 def _check_untouched(result: Result, played: Sequence[RawResponse]) -> None:
