@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.fsm.errors import ToolError
-from rungwise.fsm.values.toml import read_toml
+from rungwise.fsm.values.files import read_toml
 
 
 @frozen(kw_only=True)

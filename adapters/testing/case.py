@@ -23,9 +23,8 @@ from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget, Policy, Waits
 from rungwise.fsm.testing.backend import PROMPT, TOKENIZERS, VirtualClock
-from rungwise.fsm.testing.callers import requests, turns
 from rungwise.fsm.testing.compactors import Compactor, compactors
-from rungwise.fsm.testing.strategies import seldom
+from rungwise.fsm.testing.strategies import requests, seldom, turns
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client

@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from attrs import define, evolve, field
@@ -106,6 +106,8 @@ class _Measured:
     waited: float = 0.0  # the seconds of that time
     memory: int = 0  # the most bytes beyond those held before
     events: list[object] = field(factory=list)
+    requests: list[ReceivedRequest] = field(factory=list)  # that reached the server
+    played: list[RawResponse] = field(factory=list)  # to each of them
 
 
 def assert_survives(
@@ -151,58 +153,48 @@ def assert_survives(
             raise ConfigurationError(f"the client's policy needs a budget of seconds, of at most {LONGEST:g}")
         server.seconds = allowed + grace + 1.0
         request = request if isinstance(request, Request) else Request(request)
-        calls = _Calls(server, client, mode, request)
-        hostile, healthy = anyio.run(calls.make_async) if is_async(mode) else calls.make()
+        made: list[_Measured] = []
+        asked = client, mode, request, _measured(server, mode, made)
+        if is_async(mode):
+            anyio.run(_ask_all_async, *asked)
+        else:
+            _ask_all(*asked)
+    hostile, healthy = made[0], made[-1]
     result = _check_end(hostile, allowed + grace, memory)
     events = hostile.events if is_streaming(mode) else None
     ended = EndedCall(result, request=request, events=events, certificate=certificate, secrets=tuple(secrets))
     check_all(evolve(ended, certificate=_with_grace(certificate, grace + hostile.waited)))
-    check_requests(result, calls.requests)
-    _check_untouched(result, calls.played)
+    check_requests(result, hostile.requests)
+    _check_untouched(result, hostile.played)
     _check_healthy(healthy)
     RECORDER.record(ended)
     return result
 
 
-@define(eq=False)
-class _Calls:
-    """Make the hostile call and the healthy one after it, on one client."""
+def _ask_all(client: Client, mode: str, request: Request, measured: Iterator[_Measured]) -> None:
+    with client:
+        for each in measured:
+            with _measure(each):
+                each.result = ask(client, mode, request, each.events)
 
-    server: RawServer
-    client: Client
-    mode: str
-    request: Request
-    requests: list[Any] = field(factory=list, init=False)
-    played: list[RawResponse] = field(factory=list, init=False)
 
-    def make(self) -> tuple[_Measured, _Measured]:
-        """Make both calls with the synchronous methods."""
-        made: list[_Measured] = []
-        with self.client:
-            for each in self._each(made):
-                with _measure(each):
-                    each.result = ask(self.client, self.mode, self.request, each.events)
-        return made[0], made[-1]
+async def _ask_all_async(client: Client, mode: str, request: Request, measured: Iterator[_Measured]) -> None:
+    async with client:
+        for each in measured:
+            with _measure(each):
+                each.result = await ask_async(client, mode, request, each.events)
 
-    async def make_async(self) -> tuple[_Measured, _Measured]:
-        """Make both calls on one event loop."""
-        made: list[_Measured] = []
-        async with self.client:
-            for each in self._each(made):
-                with _measure(each):
-                    each.result = await ask_async(self.client, self.mode, self.request, each.events)
-        return made[0], made[-1]
 
-    def _each(self, made: list[_Measured]) -> Iterator[_Measured]:
-        """Yield what measures the hostile call, and the healthy one until it has had enough time."""
-        for number in range(1 + HEALTHY_TRIES):
-            if number == 1:
-                self.requests, self.played = self.server.requests, self.server.played
-                self.server.play([healthy_response(streams=is_streaming(self.mode), text=HEALTHY_TEXT)])
-            last = made[-1].result if made else None
-            if number < 2 or (last is not None and last.outcome in ("over_budget", "failed") and not last.text):
-                made.append(_Measured())
-                yield made[-1]
+def _measured(server: RawServer, mode: str, made: list[_Measured]) -> Iterator[_Measured]:
+    """Yield what measures the hostile call, and the healthy one until it has had enough time."""
+    for number in range(1 + HEALTHY_TRIES):
+        if number == 1:
+            made[0].requests, made[0].played = server.requests, server.played
+            server.play([healthy_response(streams=is_streaming(mode), text=HEALTHY_TEXT)])
+        last = made[-1].result if made else None
+        if number < 2 or (last is not None and last.outcome in ("over_budget", "failed") and not last.text):
+            made.append(_Measured())
+            yield made[-1]
 
 
 @contextmanager

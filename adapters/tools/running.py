@@ -43,7 +43,11 @@ from rungwise.fsm.turn.tools import Executor
 
 @define(eq=False)
 class Runner(ABC):
-    """Run the tools of a round."""
+    """Run the tools of a round.
+
+    If it is cancelled, no more tools begin, async tools are cancelled, and sync ones have half a second to return. The
+    second time they are abandoned.
+    """
 
     schedule: Schedule = field(converter=schedule_of)  # of the action that names the tools
     executor: Executor | None  # runs the tools that have no function
@@ -121,8 +125,7 @@ class Runner(ABC):
 class ToolThreads(Runner):
     """Run the tools of a round from this thread, async ones in a loop that stays open.
 
-    If the round is cancelled, no more tools begin, async tools are cancelled, and sync ones have half a second to
-    return. The second time they are abandoned. Ctrl-C, and closing the generator, do the same. Each raises ToolsEnded.
+    Ctrl-C, and closing the generator of `run`, cancel the round.
     """
 
     _loop: LoopThread = field(kw_only=True)
@@ -203,11 +206,7 @@ def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
 
 @define(eq=False)
 class ToolTasks(Runner):
-    """Run the tools of a round from this task.
-
-    If this task is cancelled, no more tools begin, async tools are cancelled, and sync ones have half a second to
-    return. The second time they are abandoned.
-    """
+    """Run the tools of a round from this task, which cancels the round if it is cancelled itself."""
 
     outcomes: tuple[ToolOutcome, ...] = field(default=(), init=False)
     _woken: anyio.Event = field(factory=anyio.Event, init=False)

@@ -20,7 +20,7 @@ from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
-from rungwise.fsm.values.toml import read_toml
+from rungwise.fsm.values.files import read_toml
 
 Limits = Mapping[str, int | None]
 Settled = Mapping[str, tuple[bool, str]]

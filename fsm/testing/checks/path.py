@@ -51,28 +51,21 @@ def check_end(ended: EndedCall) -> None:
 
 def check_rows(ended: EndedCall) -> None:
     """Check the numbers of steps, and each as a firing of the machine, by the predicates of the exhaustive walk."""
-    follow_numbers(ended.steps)
-    attempts = follow_rows(ended.table, ended.limits, ended.steps)
+    attempts = follow(ended.table, ended.limits, ended.steps)
     if ended.result.attempts != attempts:
         raise Dishonest(COUNTED, f"the result says {ended.result.attempts} attempts, and {attempts} requests went out")
 
 
-def follow_numbers(steps: Iterable[Step]) -> None:
-    """Check the numbers and times of any machine's steps."""
-    before = 0.0
+def follow(table: Table, limits: Mapping[str, int], steps: Iterable[Step]) -> int:
+    """Check the numbers, times and rows of any machine's steps, and return how often something was sent."""
+    most = tuple(limits.values())
+    here, attempts, before = (table.start, (0,) * len(most)), 0, 0.0
     for number, step in enumerate(steps, 1):
         if step.number != number:
             raise Dishonest(LEGAL, f"step {number} is numbered {step.number}", step)
         if step.at < before:
             raise Dishonest(LEGAL, f"it happened at {step.at:g} s, and the one before at {before:g} s", step)
         before = step.at
-
-
-def follow_rows(table: Table, limits: Mapping[str, int], steps: Iterable[Step]) -> int:
-    """Check the rows of any machine's steps, and return how often something was sent."""
-    most = tuple(limits.values())
-    here, attempts = (table.start, (0,) * len(most)), 0
-    for step in steps:
         if step.source != here[0]:
             raise Dishonest(LEGAL, f"it leaves {step.source!r}, and the state was {here[0]!r}", step)
         if step.event == SKIPPED:

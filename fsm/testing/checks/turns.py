@@ -12,7 +12,7 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.checks.ended import Dishonest
-from rungwise.fsm.testing.checks.path import COUNTED, LEGAL, follow_numbers, follow_rows
+from rungwise.fsm.testing.checks.path import COUNTED, LEGAL, follow
 from rungwise.fsm.testing.turn_player import ENDS, CallInTurn, PlayedRound, RunOfTurn, most_calls
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -86,8 +86,7 @@ def check_end(seen: SeenTurn) -> None:
 
 def check_steps(seen: SeenTurn) -> None:
     """Check each step as a firing of the machine; each `sent` is one action."""
-    follow_numbers(seen.steps)
-    sent = follow_rows(TURN, seen.policy.limits, seen.steps)
+    sent = follow(TURN, seen.policy.limits, seen.steps)
     if sent != len(seen.run.doings) and seen.run.was_stopped == "":
         raise Dishonest(COUNTED, f"{sent} things were to be done, and {len(seen.run.doings)} were")
     if len(seen.journal.calls) != sum(step.event == "sent" and step.source in CALLS for step in seen.steps):
