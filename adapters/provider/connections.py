@@ -58,8 +58,8 @@ class LoopbackHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def __init__(self, request: Any, client_address: Any, server: LoopbackServer) -> None:
-        self.closing = server.closing
+    def __init__(self, owner: Any, request: Any, client_address: Any, server: LoopbackServer) -> None:
+        self.owner, self.closing = owner, server.closing
         super().__init__(request, client_address, server)
 
     def log_message(self, format: str, *args: Any) -> None:

@@ -96,15 +96,13 @@ LARGEST_BODY: Final = 10**9
 class ReplyHandler(LoopbackHandler):
     """Handle the requests of one connection; `sleep` replaces real waits, apart from endless ones."""
 
-    def __init__(self, provider: EmbeddedProvider, sleep: Callable[[float], object] | None, *connection: Any) -> None:
-        self._provider, self._sleep = provider, sleep
-        super().__init__(*connection)
+    owner: EmbeddedProvider
 
     def do_GET(self) -> None:
         """Answer with what a protocol lists, such as the models of the script."""
         self._read_body()
         for language in LANGUAGES:
-            listing = language.listing(self.path.partition("?")[0], self._provider.models)
+            listing = language.listing(self.path.partition("?")[0], self.owner.models)
             if listing is not None:
                 return self._play(ScriptedReply(body=orjson.dumps(listing).decode()), {})
         return self._not_found()
@@ -122,7 +120,7 @@ class ReplyHandler(LoopbackHandler):
             return self._play(_problem(400, f"The body is not valid JSON: {error}"), {})
         if not isinstance(body, dict):
             return self._play(_problem(400, "The body must be a JSON object."), {})
-        number, reply = self._provider._receive(self.path, self.lowered_headers, body)
+        number, reply = self.owner._receive(self.path, self.lowered_headers, body)
         return self._play(reply, body, number)
 
     def _not_found(self) -> None:
@@ -152,7 +150,7 @@ class ReplyHandler(LoopbackHandler):
         except OSError:
             self.close_connection = True
             if number and not self.closing.is_set():
-                self._provider._mark_aborted(number)
+                self.owner._mark_aborted(number)
 
     def _respond(self, reply: ScriptedReply, rendered: Rendered, number: int) -> None:
         self._wait(math.inf if reply.hang and reply.cut_after is None else reply.delay)
@@ -179,8 +177,8 @@ class ReplyHandler(LoopbackHandler):
 
     def _wait(self, seconds: float) -> None:
         """Wait, on the clock of a test if there is one."""
-        if self._sleep is not None and seconds < math.inf:
-            self._sleep(seconds)
+        if self.owner._sleep is not None and seconds < math.inf:
+            self.owner._sleep(seconds)
         else:
             self.wait(seconds)
 
@@ -229,10 +227,10 @@ class EmbeddedProvider(Served):
     ) -> None:
         if not isinstance(script, Script) and not callable(script):
             raise ConfigurationError(f"script must be a Script or a function, not {type(script).__name__}")
-        self._script, self._lock = script, threading.Lock()
+        self._script, self._sleep, self._lock = script, sleep, threading.Lock()
         self._requests: list[ReceivedRequest] = []
         try:
-            self._server = LoopbackServer((host, port), partial(ReplyHandler, self, sleep))
+            self._server = LoopbackServer((host, port), partial(ReplyHandler, self))
         except (TypeError, ValueError, OverflowError):  # not an address, or a port above 65535
             raise ConfigurationError("host must be an IPv4 address, and port a whole number from 0 to 65535") from None
 

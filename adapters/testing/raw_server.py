@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -69,9 +69,7 @@ class RawServer(Served):
 
 
 class _Handler(LoopbackHandler):
-    def __init__(self, owner: RawServer, *connection: Any) -> None:
-        self.owner = owner
-        super().__init__(*connection)
+    owner: RawServer
 
     def do_POST(self) -> None:
         content = self.rfile.read(int(self.headers.get("content-length") or 0))
