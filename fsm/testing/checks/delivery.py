@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import dropwhile
 
-from rungwise.fsm.call.conversation.reply import Reasoning, Text
+from rungwise.fsm.call.conversation.reply import Discard, PartialValue, Reasoning, Text
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.table import KEEP_PRIOR
 from rungwise.fsm.journal.record import Step
-from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall, shown_by
+from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.text.contents import is_blank
 
 KEPT = "what a stream handed out is the text of the result"
@@ -28,17 +28,27 @@ def check_stream(ended: EndedCall) -> None:
         return
     numbers: list[int] = []
     kept = shown = thought = ""
-    for event, shown in shown_by(ended.events, KEPT):
-        if isinstance(event, Reasoning):
+    for event in ended.events:
+        if isinstance(event, Text):
+            shown += event.text
+        elif isinstance(event, Discard):
+            if not event.text or not shown.endswith(event.text):
+                text = f"a Discard takes back {event.text!r}, which is not the end of what was shown"
+                raise Dishonest(KEPT, text)
+            shown = shown.removesuffix(event.text)
+        elif isinstance(event, Reasoning):
             thought = event.text
-        if isinstance(event, Step):
+        elif isinstance(event, Step):
             numbers.append(event.number)
             was_corrected = event.source == "correct"  # then a wrong answer goes, with all its parts
             if kept.strip() and not shown.startswith(kept) and thought != kept and not was_corrected:
                 raise Dishonest(KEPT, "text of an earlier part was taken back, and not for reasoning", event)
             kept = shown if event.event == "sent" else kept
-        if isinstance(event, Result) and event is not ended.result:
-            raise Dishonest(KEPT, "the last event is another result")
+        elif isinstance(event, Result):
+            if event is not ended.result:
+                raise Dishonest(KEPT, "the last event is another result")
+        elif not isinstance(event, PartialValue):
+            raise Dishonest(KEPT, f"a stream hands out no {type(event).__name__}")
     if numbers != [step.number for step in ended.steps]:
         raise Dishonest(KEPT, f"the steps handed out are {numbers}, and the journal has {len(ended.steps)}")
     was_shown = ended.turn is not None and ended.turn.is_shown and ended.steps[-1].effect == KEEP_PRIOR.effect

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link, Prices, most_keys
-from rungwise.fsm.call.conversation.reply import Discard, PartialValue, Reasoning, Text
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.verdict import Verdict
 from rungwise.fsm.call.policy import Policy
@@ -82,19 +81,3 @@ class EndedCall:
     def links(self, name: str) -> list[Link]:
         """Return the backends of a name."""
         return [link for link in self.chain if link.name == name]
-
-
-def shown_by(events: Sequence[object], property: str) -> Iterator[tuple[object, str]]:
-    """Follow a stream as a consumer does: yield each event with the text shown after it."""
-    shown = ""
-    for event in events:
-        if isinstance(event, Text):
-            shown += event.text
-        elif isinstance(event, Discard):
-            if not event.text or not shown.endswith(event.text):
-                text = f"a Discard takes back {event.text!r}, which is not the end of what was shown"
-                raise Dishonest(property, text)
-            shown = shown.removesuffix(event.text)
-        elif not isinstance(event, (Reasoning, PartialValue, Step, Result)):
-            raise Dishonest(property, f"a stream hands out no {type(event).__name__}")
-        yield event, shown
