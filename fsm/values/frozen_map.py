@@ -48,7 +48,7 @@ class FrozenList(list[Any]):
         return FrozenList, (list(self),)
 
 
-class _NoForm(Exception):
+class _NotJson(Exception):
     """A value is nested too deeply, or has no form in JSON."""
 
 
@@ -66,7 +66,7 @@ def frozen_copy(value: Any, where: str) -> Any:
     """
     try:
         return _frozen(value, DEEPEST)
-    except _NoForm:
+    except _NotJson:
         fault = f"it is nested more than {DEEPEST} deep, or holds itself"
         raise ConfigurationError(f"{where} has no form in JSON: {fault}") from None
 
@@ -80,7 +80,7 @@ def sendable_copy(value: Any, where: str) -> Any:
     """
     try:
         return _frozen(value, DEEPEST, is_sent=True)
-    except _NoForm:
+    except _NotJson:
         path, fault = _fault_in(frozen_copy(value, where)) or ("", "it changes while it is read")
         raise ConfigurationError(f"{note(where + path)} has no form in JSON: {fault}") from None
 
@@ -90,7 +90,7 @@ def sendable_copies(values: Iterable[Any], where: str, *, uncopied: type | tuple
     values = tuple(values)
     try:
         return tuple([one if isinstance(one, uncopied) else _frozen(one, DEEPEST, is_sent=True) for one in values])
-    except _NoForm:
+    except _NotJson:
         return tuple(
             one if isinstance(one, uncopied) else sendable_copy(one, f"{where}[{index}]")
             for index, one in enumerate(values)
@@ -103,16 +103,16 @@ def _frozen(value: Any, depth: int, *, is_sent: bool = False) -> Any:
         return value
     if isinstance(value, float):
         if is_sent and not isfinite(value):
-            raise _NoForm
+            raise _NotJson
         return value
     if not depth:
-        raise _NoForm
+        raise _NotJson
     depth -= 1
     if kind is dict or isinstance(value, Mapping):
         copy = FrozenMap(value)
         for key, item in value.items():
             if is_sent and type(key) is not str and not isinstance(key, str):
-                raise _NoForm
+                raise _NotJson
             if type(item) is not str:  # most are, and one call for each would be most of the cost
                 dict.__setitem__(copy, key, _frozen(item, depth, is_sent=is_sent))
         return copy
@@ -126,7 +126,7 @@ def _frozen(value: Any, depth: int, *, is_sent: bool = False) -> Any:
         names = [field.name for field in fields(value) if not field.name.startswith("_") and hasattr(value, field.name)]
         return FrozenMap({name: _frozen(getattr(value, name), depth, is_sent=is_sent) for name in names})
     if is_sent and not _is_written(value):
-        raise _NoForm
+        raise _NotJson
     return value
 
 
