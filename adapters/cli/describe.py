@@ -16,7 +16,7 @@ from rungwise.fsm.turn.table import TURN
 
 if TYPE_CHECKING:
     from rungwise.fsm.journal.path import Path
-    from rungwise.fsm.turn.explained import TurnPath
+    from rungwise.fsm.turn.digest import TurnPath
 
 
 ENDS: Final[Mapping[str, str]] = {
@@ -81,8 +81,7 @@ def ending(result: Result | TurnResult) -> str:
 def brief_text(recorded: Path | TurnPath) -> str:
     """Write how a call or turn ended and why, what it took, and a line for each attempt."""
     from rungwise.fsm.call.run.digest import digest_of_call
-    from rungwise.fsm.turn.digest import digest_of_turn
-    from rungwise.fsm.turn.explained import TurnPath
+    from rungwise.fsm.turn.digest import TurnPath, digest_of_turn
 
     digest = digest_of_turn(recorded) if isinstance(recorded, TurnPath) else digest_of_call(recorded)
     return "".join(f"{safe(line)}\n" for line in digest_lines(digest))
@@ -90,7 +89,7 @@ def brief_text(recorded: Path | TurnPath) -> str:
 
 def steps_text(recorded: Path | TurnPath) -> str:
     """Write the steps and the end of a call, or of a turn with the steps of its calls indented."""
-    from rungwise.fsm.turn.explained import TurnPath
+    from rungwise.fsm.turn.digest import TurnPath
 
     if isinstance(recorded, TurnPath):
         lines = [*_of_turn(recorded)]

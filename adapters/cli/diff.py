@@ -125,8 +125,9 @@ def diff(
 def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> WhatIf:
     """Replay a past call or turn under the new policy."""
     from rungwise.fsm.call.run.journal import Journal
-    from rungwise.fsm.replay.what_if_turn import what_if_recorded
-    from rungwise.fsm.turn.explained import TurnPath, read_recorded
+    from rungwise.fsm.replay.what_if import what_if_recorded
+    from rungwise.fsm.turn.digest import TurnPath
+    from rungwise.fsm.turn.explained import read_recorded
     from rungwise.fsm.turn.journal import TurnJournal
 
     table = old.of_calls.table if isinstance(old, TurnPolicy) else old.table

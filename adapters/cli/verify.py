@@ -22,9 +22,8 @@ from rungwise.adapters.provider.enacted import EARLY, model_of, notes_of, script
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.certificate import Certificate, by_fallbacks
+from rungwise.fsm.certificate.certificate import Certificate, WorstCase, by_fallbacks, number_text, stated
 from rungwise.fsm.certificate.shown.scripts import WorstScript
-from rungwise.fsm.certificate.verified import WorstCase, number_text, stated
 from rungwise.fsm.diagram.page.templates import render_text
 from rungwise.fsm.turn.policy import TurnPolicy
 

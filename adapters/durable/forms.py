@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import attrs
 
+from rungwise.fsm.call.conversation.observation import Finding
 from rungwise.fsm.call.conversation.parts import Message, Part
 from rungwise.fsm.call.conversation.plain import MARK, VERSION, read_stored, stored
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
-from rungwise.fsm.call.conversation.verdict import Finding
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import Result

@@ -22,11 +22,10 @@ from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Lessons
-from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.observation import Finding, Observation
 from rungwise.fsm.call.conversation.plain import stored
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send
-from rungwise.fsm.call.conversation.verdict import Finding
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.call.run.result import Result

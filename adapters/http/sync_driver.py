@@ -20,12 +20,11 @@ from rungwise.adapters.stores.sharing import ALONE, Shared
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.observation import Finding, Judged, Observation
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import PlainMessage, Send
-from rungwise.fsm.call.conversation.verdict import Finding, Judged
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import waits_are_off

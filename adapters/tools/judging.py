@@ -11,7 +11,7 @@ from attrs import define, field
 
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadline import Deadline
-from rungwise.fsm.call.conversation.verdict import Finding, Judged
+from rungwise.fsm.call.conversation.observation import Finding, Judged
 
 if TYPE_CHECKING:
     from rungwise.adapters.tools.running import LoopThread

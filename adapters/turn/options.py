@@ -18,9 +18,9 @@ from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.call.run.result import V
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.actions import TurnEvent
-from rungwise.fsm.turn.approval import Approvals
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.tool_round import Approvals
 from rungwise.fsm.turn.tools import Executor, Toolbox, Tools
 from rungwise.fsm.turn.turn import Turn
 

@@ -23,19 +23,17 @@ from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
 from rungwise.fsm.call.conversation.link import Lessons, Link
-from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
+from rungwise.fsm.call.conversation.observation import ANSWERS, Finding, Judged, Observation, Verdict
 from rungwise.fsm.call.conversation.reading import TextWatch
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
-from rungwise.fsm.call.conversation.verdict import Finding, Judged, Verdict
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.delivery import Delivery, StreamEvent, check_delta
 from rungwise.fsm.call.run.facts import FactFinder, own_facts_of
 from rungwise.fsm.call.run.judging import Judge, with_finding
-from rungwise.fsm.call.run.observe import observe_cancel
+from rungwise.fsm.call.run.observe import ReplyReader, observe_cancel
 from rungwise.fsm.call.run.outcome import Outcome
-from rungwise.fsm.call.run.reading import ReplyReader
 from rungwise.fsm.call.run.recording import Follower, Observer, Recorder, observer_of
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.run.sending import Needs, Sender

@@ -1,21 +1,184 @@
-"""The certificate: the result of a check, with the forms that it can be written in."""
+"""The certificate: the result of a check and its worst cases, with the forms that they can be written in."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.policy import Budget
-from rungwise.fsm.certificate.verified import WorstCase, counted, number_text, played, stated
+from rungwise.fsm.certificate.enactment import Enacted
+from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.counterexample import Property, path_text
 from rungwise.fsm.checker.proof import RowProof
 from rungwise.fsm.diagram.markdown import markdown_table
 from rungwise.fsm.diagram.page.templates import render_text
 from rungwise.fsm.machine.table import Row
+
+NEVER_ALL = "waits come as close to the budget of seconds as you like, and never reach it"
+"""A note on waits that a budget of seconds ends: a wait that ends together with the budget is not made."""
+
+
+@frozen
+class WorstCase:
+    """Hold the most that a call or a turn can spend of one thing."""
+
+    name: str
+    value: Number | None  # the most that can be spent; None if it is unbounded or unknown
+    ladder: Number | None  # that without any budget; None if it is unbounded, unknown or too hard to find
+    ended_by: str  # what ends the worst path: `ladder`, or the field of the budget
+    enacted: Enacted  # the costliest path that was found, as a real call took it
+    note: str  # what is counted and what is not
+    within: tuple[Number, ...] = field(default=(), repr=False)  # in 1 attempt, in 2, ...; empty if unknown; in units
+    is_certain: bool = True  # whether nothing that the value rests on is estimated; otherwise it is never exact
+
+    @property
+    def attained(self) -> Number | None:
+        """Return what a call spent on the path; None if there is no path."""
+        return self.enacted.spent.get(self.name)
+
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether the path attains the value, up to rounding; otherwise the value is an upper bound."""
+        value, attained = self.value, self.attained
+        return self.is_certain and value is not None and attained is not None and math.isclose(value, attained)
+
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """List the rungs of the path."""
+        return self.enacted.rungs
+
+    @property
+    def path(self) -> str:
+        """Write the rungs of the path with repeats counted: `ask, retry x3, continuation`."""
+        return compressed(self.rungs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the worst case as plain values."""
+        return {
+            **{name: getattr(self, name) for name in ("name", "value", "ladder", "ended_by", "path")},
+            "events": [step.event for step in self.enacted.steps],
+            "guards": [step.guard for step in self.enacted.steps],
+            "attained": self.attained,
+            "exact": self.is_exact,
+            "note": self.note,
+        }
+
+
+BUDGETS = {
+    "attempts": "attempts",
+    "waiting seconds": "seconds",
+    "seconds": "seconds",
+    "tool seconds": "seconds",
+    "output tokens": "output_tokens",
+    "money": "money",
+}
+"""The field of a budget that bounds each thing that is spent."""
+
+
+def unknown(budget: Budget, name: str, why: str, beyond: float = 0.0) -> WorstCase:
+    """Return a worst case that at most one field of the budget bounds, which may be exceeded by `beyond`."""
+    most = getattr(budget, BUDGETS[name])
+    value, ended_by = (most + beyond, f"budget.{BUDGETS[name]}") if most else (most, "nothing")
+    return WorstCase(name, value, None, ended_by, Enacted(), why, is_certain=name != "money")
+
+
+def number_text(value: int | float) -> str:
+    """Write a figure with thousands separators and at most six places."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
+
+
+def backends_text(count: int) -> str:
+    """Write a number of backends."""
+    return {1: "one backend", 2: "two backends", 3: "three backends"}.get(count, f"{count} backends")
+
+
+def counted(number: float, what: str) -> str:
+    """Write a number of things, in the plural unless it is 1."""
+    return f"{number_text(number)} {what}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Write seconds, longer ones in minutes or hours as well: `900 s (15 min)`."""
+    plain = f"{number_text(seconds)} s"
+    if seconds < 120:
+        return plain
+    return f"{plain} ({seconds / 3600:.3g} h)" if seconds >= 7200 else f"{plain} ({seconds / 60:.3g} min)"
+
+
+def stated(worst: WorstCase, what: str = "it") -> str:
+    """Write a worst case, and what ends the path to it."""
+    if worst.value is None:
+        return "not known"
+    figure = ("" if worst.is_exact else "no more than ") + number_text(worst.value)
+    if worst.ended_by == "ladder":
+        return f"{figure}; the ladder ends {what}"
+    alone = f" (the ladder alone: {number_text(worst.ladder)})" if worst.ladder is not None else ""
+    return f"{figure}; {worst.ended_by} ends {what}{alone}"
+
+
+def played(worst: WorstCase) -> str:
+    """Write the path of a worst case, and what it spends if that is less than the bound."""
+    short = worst.value is not None and worst.attained is not None and not worst.is_exact
+    return f"{worst.path} (spends {number_text(worst.attained or 0)})" if short else worst.path
+
+
+def amount(worst: WorstCase) -> str:
+    """Write a worst case with its unit."""
+    if worst.value is None:
+        return "not known"
+    if worst.name == "money":
+        return f"{worst.value:,.4g}" if abs(worst.value) < 1000 else f"{worst.value:,.2f}"
+    return duration(worst.value) if "seconds" in worst.name else number_text(worst.value)
+
+
+def figure(worst: WorstCase) -> str:
+    """Write a worst case with its unit, and mark an upper bound."""
+    return amount(worst) if worst.value is None or is_attained(worst) else f"no more than {amount(worst)}"
+
+
+def is_attained(worst: WorstCase) -> bool:
+    """Tell whether some path reaches the figure, as far as is known."""
+    ends = worst.ended_by.startswith("budget.") and worst.ended_by != "budget.attempts"
+    return worst.is_exact or (worst.is_certain and ends)
+
+
+def path_end(worst: WorstCase) -> str:
+    """Say what ends a worst path, and how far the longest path that was played gets if the figure is an upper bound."""
+    ends = f"{'the ladder' if worst.ended_by == 'ladder' else worst.ended_by} ends it"
+    if is_attained(worst):
+        return ends
+    if worst.attained is None:
+        return f"{ends}; an upper bound"
+    return f"{ends}; an upper bound, the longest path played: {amount(evolve(worst, value=worst.attained))}"
+
+
+def compressed(names: Sequence[str]) -> str:
+    """Write names with each run of equal names, or of equal pairs, as one entry and its count."""
+    runs: list[str] = []
+    place = 0
+    while place < len(names):
+        single, pairs = _times(names, place, 1), _times(names, place, 2)
+        size, times = (2, pairs) if single == 1 and pairs >= LEAST_PAIRS else (1, single)
+        block = ", ".join(names[place : place + size])
+        runs.append(block if times == 1 else f"{block if size == 1 else f'({block})'} x{times}")
+        place += size * times
+    return ", ".join(runs)
+
+
+LEAST_PAIRS = 3
+"""How many equal pairs in a row are written as one."""
+
+
+def _times(names: Sequence[str], start: int, size: int) -> int:
+    block, times = names[start : start + size], 1
+    while len(block) == size and names[start + size * times : start + size * (times + 1)] == block:
+        times += 1
+    return times
 
 
 @frozen(repr=False)

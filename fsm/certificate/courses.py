@@ -19,9 +19,9 @@ from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.recording import silent
+from rungwise.fsm.certificate.certificate import backends_text, counted, number_text
 from rungwise.fsm.certificate.enactment import ANSWER, links_of
 from rungwise.fsm.certificate.troubles import Response, Trouble, marked, troubles_of
-from rungwise.fsm.certificate.verified import backends_text, counted, number_text
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage

@@ -18,9 +18,8 @@ from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.call.run.outcome import LAST_RESORTS
 from rungwise.fsm.call.table import CALL, UNSENT
-from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.certificate import Certificate, WorstCase
 from rungwise.fsm.certificate.enactment import links_of
-from rungwise.fsm.certificate.verified import WorstCase
 from rungwise.fsm.certificate.worst import worst_cases, worst_of_turn
 from rungwise.fsm.checker.branches import Branch, branches, dead_rows, overlaps
 from rungwise.fsm.checker.counterexample import Property

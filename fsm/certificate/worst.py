@@ -22,11 +22,10 @@ from rungwise.fsm.call.conversation.link import Link, Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.facts import EMPTY
 from rungwise.fsm.call.table import MAY_ASK, RESEND
-from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.certificate import BUDGETS, NEVER_ALL, Certificate, WorstCase, unknown
 from rungwise.fsm.certificate.enactment import Enacted, enact
 from rungwise.fsm.certificate.money import NO_MORE_INPUT, OWN_TURNS, Cost, Growth, together
 from rungwise.fsm.certificate.turn_enactment import enact_turn
-from rungwise.fsm.certificate.verified import BUDGETS, NEVER_ALL, WorstCase, unknown
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest

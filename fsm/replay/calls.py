@@ -11,11 +11,10 @@ from attrs import define, field
 from rungwise.fsm.call.budget.shared import Share, SharedBudget
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import MOST_KEYS, Prices
-from rungwise.fsm.call.conversation.observation import RAISED, WRONG, Observation
+from rungwise.fsm.call.conversation.observation import RAISED, WRONG, Finding, Observation
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, TurnContext
-from rungwise.fsm.call.conversation.verdict import Finding
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget, Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.recording import silent

@@ -14,11 +14,10 @@ from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import SWITCH_EVENTS, Policy
 from rungwise.fsm.call.run.causes import CAUSES
 from rungwise.fsm.call.table import MAY_ASK
-from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.certificate import Certificate, counted, duration
 from rungwise.fsm.certificate.courses import trouble_changes
 from rungwise.fsm.certificate.enactment import links_of
 from rungwise.fsm.certificate.shown.settings import fields_of, off_rows, settings_of, span, table_of
-from rungwise.fsm.certificate.verified import counted, duration
 from rungwise.fsm.certificate.verify import calls_of, verify, worst_by_fallbacks
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of, merged

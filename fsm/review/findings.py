@@ -7,8 +7,8 @@ from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.certificate.certificate import WorstCase
 from rungwise.fsm.certificate.courses import TroubleChange
-from rungwise.fsm.certificate.verified import WorstCase
 from rungwise.fsm.diagram.model import Kind, Picture
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.replay.what_if import WhatIf

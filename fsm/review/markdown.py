@@ -8,9 +8,9 @@ from itertools import groupby
 
 from attrs import evolve, frozen
 
+from rungwise.fsm.certificate.certificate import WorstCase, backends_text, figure, path_end
 from rungwise.fsm.certificate.courses import TroubleChange
 from rungwise.fsm.certificate.shown.settings import value_text
-from rungwise.fsm.certificate.verified import WorstCase, backends_text, figure, path_end
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.markdown import markdown_table
 from rungwise.fsm.machine.table import Row

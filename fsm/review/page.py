@@ -9,10 +9,10 @@ from itertools import groupby
 
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.certificate import verified
+from rungwise.fsm.certificate import certificate
+from rungwise.fsm.certificate.certificate import backends_text, counted
 from rungwise.fsm.certificate.courses import MORE
 from rungwise.fsm.certificate.shown import settings
-from rungwise.fsm.certificate.verified import backends_text, counted
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.model import Decision
 from rungwise.fsm.diagram.page.templates import html, ladders_html, render
@@ -36,7 +36,7 @@ def as_page(findings: Findings) -> str:
         CLOSING=CLOSING,
         broken=lambda words: html(re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", escape(words))),
         coded=_coded,
-        figures=verified,
+        figures=certificate,
         settings=settings,
         counted=counted,
         backends_text=backends_text,

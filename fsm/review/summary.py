@@ -8,9 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 
 from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.certificate.certificate import amount, backends_text, counted, duration, number_text
 from rungwise.fsm.certificate.courses import PROMPT
 from rungwise.fsm.certificate.shown.settings import limits_of, table_of, value_text
-from rungwise.fsm.certificate.verified import amount, backends_text, counted, duration, number_text
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.replay.what_if import WhatIf
 from rungwise.fsm.review import words

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.verified import counted, duration
+from rungwise.fsm.certificate.certificate import counted, duration
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.review.findings import RowGroup, WorstChange
 

@@ -8,8 +8,7 @@ from threading import Lock
 
 from attrs import define, field, frozen
 
-from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.certificate.verified import compressed
+from rungwise.fsm.certificate.certificate import Certificate, compressed
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.testing.checks.ended import EndedCall

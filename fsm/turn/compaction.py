@@ -12,8 +12,7 @@ from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.conversation.parts import Message, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.turn.reading import ReadMessage, answers_behind, blocks_of, is_result, read
-from rungwise.fsm.turn.validity import Messages, problems_of
+from rungwise.fsm.turn.validity import Messages, ReadMessage, answers_behind, blocks_of, is_result, problems_of, read
 from rungwise.fsm.values.checks import is_whole, must, or_none
 
 

@@ -14,8 +14,7 @@ from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.policy import TurnHints
-from rungwise.fsm.turn.reading import read
-from rungwise.fsm.turn.validity import Messages, as_name
+from rungwise.fsm.turn.validity import Messages, as_name, read
 
 
 class ResultEntry(NamedTuple):

@@ -9,10 +9,11 @@ from typing import Final
 import orjson
 from attrs import asdict
 
-from rungwise.fsm.call.run.digest import money_of
-from rungwise.fsm.call.run.explained import page_of_call, read_call
+from rungwise.fsm.call.conversation.link import most_keys
+from rungwise.fsm.call.run.digest import digest_of_call, money_of
+from rungwise.fsm.call.run.journal import Journal, Setting
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.diagram.page import RunDetails, Setup, page_of
+from rungwise.fsm.diagram.page import Page, RunDetails, Setup, explain_page, page_of
 from rungwise.fsm.diagram.page.run import Used, bars_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.path import Path, read_path
@@ -22,7 +23,23 @@ from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.observe import counts_of
 from rungwise.fsm.turn.table import TURN
 
-__all__ = ["TurnPath", "read_recorded", "read_turn", "turn_path_of"]
+
+def read_call(text: str | bytes, table: Table = CALL) -> Path:
+    """Read the journal of a call, or raise a ConfigurationError; find the rows that its steps took in its table."""
+    return read_path(text, table, Journal)
+
+
+def explain_call(path: Path) -> str:
+    """Write the page of a recorded call: its path on the diagram, its timeline, and all its steps, escaped."""
+    return page_of_call(path).html
+
+
+def page_of_call(path: Path) -> Page:
+    """Make the page of a recorded call in parts, to be embedded in the page of a turn."""
+    setting: Setting = path.record.setting
+    limits = setting.policy.limits.bounded(path.table.limits, len(setting.chain), most_keys(setting.chain))
+    setup = Setup(limits=limits, budget=asdict(setting.policy.budget))
+    return explain_page(path, setup, digest=digest_of_call(path), money=tuple(money_of(path)))
 
 
 def read_turn(text: str | bytes, table: Table = CALL) -> TurnPath:

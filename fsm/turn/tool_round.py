@@ -1,4 +1,7 @@
-"""A round of tools: which calls of a reply run, and the text of each result that the model gets."""
+"""A round of tools: which calls of a reply run, and the text of each result that the model gets.
+
+A call may wait for the caller's approval; the turn goes on with `Resumed` once it is given.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,18 @@ from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN, estimate_tokens
 from rungwise.fsm.call.budget.metering import bytes_of
-from rungwise.fsm.call.conversation.parts import MediaPart, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.plain import in_words
+from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.errors import ConfigurationError, ToolError
 from rungwise.fsm.schemas.validator import bounded
 from rungwise.fsm.text.contents import exact, without_halves
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.conversation import Conversation, ResultEntry
-from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.policy import TurnHints, TurnPolicy
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
-from rungwise.fsm.values.label import label
+from rungwise.fsm.turn.validity import Messages
+from rungwise.fsm.values.label import label, short
 
 DONE: Final = "done"
 """The result of a tool that returned None."""
@@ -266,3 +271,59 @@ def _canonical(arguments: str) -> bytes | str:
         return orjson.dumps(exact(orjson.loads(arguments), arguments.encode()), option=orjson.OPT_SORT_KEYS)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
         return arguments
+
+
+Approvals = Mapping[str, "bool | str"]
+"""For the id of each call that waits: True, or why it is refused."""
+
+NOT_AWAITING = "approvals are for the messages of a turn that awaits approval: pass its result.messages, unchanged"
+
+
+@frozen
+class Resumed:
+    """Hold the reply at which a turn goes on."""
+
+    before: tuple[PlainMessage | Message, ...]  # the conversation before it
+    calling: Message
+    results: Mapping[int, ToolResult]  # that it has already, by the place of the call
+    decided: Mapping[int, bool | str]  # for the place of each call that waited, True or the reason why it is refused
+
+    @classmethod
+    def of(cls, messages: Messages, approvals: Any, hints: TurnHints, tools: Toolbox) -> Resumed:
+        """Match approvals with the calls that wait at the end of a conversation, whose results are `hints.awaiting`.
+
+        Raise a ConfigurationError if none waits there, the ids are not theirs, or an approved call fits no tool.
+        """
+        if not isinstance(approvals, Mapping):
+            raise ConfigurationError(f"approvals must map the ids of calls to True or a reason, not {short(approvals)}")
+        calling, told = messages[-2:] if len(messages) > 1 else (None, None)
+        if not isinstance(calling, Message) or not isinstance(told, Message):
+            raise ConfigurationError(NOT_AWAITING)
+        places = {call.id: place for place, call in enumerate(calling.tool_calls)}
+        paused = [each.id for each in told.tool_results if each.is_fault and each.text == hints.awaiting]
+        waits = {id: places[id] for id in paused if id in places}
+        if not waits:
+            raise ConfigurationError(NOT_AWAITING)
+        if approvals.keys() != waits.keys():
+            odd = min(set(map(str, approvals)) ^ waits.keys())
+            raise ConfigurationError(f"approvals must hold each call that waits, {', '.join(waits)}; see {short(odd)}")
+        for id, given in approvals.items():
+            if given is not True and not (isinstance(given, str) and given.strip()):
+                raise ConfigurationError(f"approvals[{short(id)}] must be True, or the reason why it is refused")
+        for id, place in waits.items():
+            call = calling.tool_calls[place]
+            if approvals[id] is True and isinstance(tools.plan(call, 0.0), str):
+                fault = f"approvals[{short(id)}]: none of the tools takes this call of {short(call.name)}"
+                raise ConfigurationError(f"{fault}; pass the tools of the turn that awaits approval")
+        settled = {places[each.id]: each for each in told.tool_results if each.id not in waits and each.id in places}
+        return cls(tuple(messages[:-2]), calling, settled, {place: approvals[id] for id, place in waits.items()})
+
+    @property
+    def waiting(self) -> tuple[ToolCall, ...]:
+        """Return the calls that wait."""
+        return tuple(self.calling.tool_calls[place] for place in sorted(self.decided))
+
+    @property
+    def already_run(self) -> tuple[ToolCall, ...]:
+        """Return the calls that have run."""
+        return tuple(self.calling.tool_calls[place] for place in sorted(self.results))

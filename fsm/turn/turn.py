@@ -27,10 +27,10 @@ from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.conversation.observation import Verdict
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import plain_messages, with_originals
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
-from rungwise.fsm.call.conversation.verdict import Verdict
 from rungwise.fsm.call.run.chain import shapes_of
 from rungwise.fsm.call.run.context import NO_CHAIN
 from rungwise.fsm.call.run.recording import Observer, observer_of
@@ -40,7 +40,6 @@ from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
-from rungwise.fsm.turn.approval import Approvals, Resumed
 from rungwise.fsm.turn.caller import Caller
 from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for
 from rungwise.fsm.turn.conversation import Conversation
@@ -49,7 +48,7 @@ from rungwise.fsm.turn.observe import OF_TOOLS, cause_of, counts_of, event_of, f
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
-from rungwise.fsm.turn.tool_round import Repeats, ToolRound
+from rungwise.fsm.turn.tool_round import Approvals, Repeats, Resumed, ToolRound
 from rungwise.fsm.turn.tools import Toolbox, Tools
 
 

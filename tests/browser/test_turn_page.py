@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_turn
+from rungwise.fsm.turn.digest import TurnPath
+from rungwise.fsm.turn.explained import explain_turn, read_turn
 from support.turns import BUSY, calling, played, said
 
 Open = Callable[..., Any]  # opens a file in a new tab

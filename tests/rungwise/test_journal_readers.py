@@ -15,11 +15,11 @@ import rungwise
 from rungwise import ConfigurationError, Journal, JournalMismatch, TurnJournal, TurnPolicy, TurnResult, replay
 from rungwise.adapters.cli.describe import brief_text, steps_text
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, Turn
-from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.diagram import Marks
 from rungwise.fsm.diagram import render as draw_picture
 from rungwise.fsm.journal.path import Path
-from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_recorded, read_turn
+from rungwise.fsm.turn.digest import TurnPath
+from rungwise.fsm.turn.explained import explain_call, explain_turn, read_call, read_recorded, read_turn
 from support.sampling import examples
 from support.spoiling import RETYPED, at, deep, is_clear, spoilt
 from support.texts import places

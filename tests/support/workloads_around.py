@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import rungwise
 from rungwise import Budget, Client, Journal, Limits, Policy, SharedBudget, Tool, TurnPolicy, Usage
 from rungwise.core import Call, Failure, Link, PlainLink, Reply, Request, Turn
-from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.turn.actions import MakeCall, RunTools, ToolOutcome
+from rungwise.fsm.turn.explained import explain_call, read_call
 from support.workloads import (
     DONE,
     PART,

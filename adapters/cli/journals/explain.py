@@ -89,9 +89,9 @@ def explain(
 
 def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
     from rungwise.adapters.cli.describe import brief_text, steps_text
-    from rungwise.fsm.call.run.explained import explain_call
     from rungwise.fsm.diagram import Marks, render
-    from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_recorded
+    from rungwise.fsm.turn.digest import TurnPath
+    from rungwise.fsm.turn.explained import explain_call, explain_turn, read_recorded
 
     try:
         recorded = read_recorded(bytes_of_file(file), policy.table)

@@ -15,8 +15,7 @@ from rungwise.adapters.cli.options import output_option
 from rungwise.adapters.cli.output import bad_input, check_writable, note, one_line, progress_bar, put, write_out
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.journal.record import json_of
-from rungwise.fsm.stats.counts import Stats
-from rungwise.fsm.stats.shown import FORMS
+from rungwise.fsm.stats import FORMS, Stats
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.files import LARGEST, check_size

@@ -1,19 +1,142 @@
-"""What came back from one attempt, as the rest of a call must know it."""
+"""What came back from one attempt, as the rest of a call must know it, and what verdicts found of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
-from rungwise.fsm.call.conversation.verdict import Finding
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.values.label import short
+
+LONGEST_REASONS: Final = 2_000
+"""Bytes of the reasons that go back to the model, in UTF-8. Each may be a token."""
+
+Verdict = Callable[..., str | None] | Callable[..., Awaitable[str | None]]
+"""Judge a reply: given the `Reply` with the whole text, and the value if it takes two arguments.
+
+It returns None, or one sentence for the model; it may be async.
+"""
+
+
+class BadVerdict(TypeError):
+    """Say that a verdict returned something else than None or a sentence."""
+
+
+@frozen(kw_only=True)
+class Finding:
+    """Hold what was found of a reply.
+
+    Arguments:
+        value: what the caller wanted back, if the reply is right.
+        reasons: why it is wrong, in sentences for the model; they may quote it.
+        note: that it is wrong, and where, for a journal: it quotes nothing of the reply. "" if it is right.
+        of_calls: what is wrong with each of its tool calls, or "".
+    """
+
+    value: Any = field(default=None, repr=False)
+    reasons: tuple[str, ...] = field(default=(), repr=False)
+    note: str = ""
+    of_calls: tuple[str, ...] = field(default=(), repr=False)
+    raised: Exception | None = None
+
+    @classmethod
+    def wrong(cls, reasons: Iterable[str], places: Iterable[str] = (), of_calls: Iterable[str] = ()) -> Finding:
+        """Say why a reply is wrong, and where."""
+        note = ", ".join(dict.fromkeys(places))
+        return cls(reasons=tuple(reasons), note=f"wrong: {note}" if note else "wrong", of_calls=tuple(of_calls))
+
+    @classmethod
+    def raising(cls, error: Exception) -> Finding:
+        """Say that a verdict has raised."""
+        note = str(error) if isinstance(error, BadVerdict) else f"a verdict raised {type(error).__name__}"
+        return cls(raised=error, note=note)
+
+    @property
+    def is_right(self) -> bool:
+        """Tell whether nothing is wrong."""
+        return not self.note
+
+    @property
+    def in_words(self) -> str:
+        """Join the reasons, cut to `LONGEST_REASONS`."""
+        return cut_reasons("\n".join(self.reasons))
+
+
+def cut_reasons(text: str, most: int = LONGEST_REASONS) -> str:
+    """Cut reasons that are too long for a correction."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= most else f"{data[: most - 3].decode('utf-8', 'ignore')}…"
+
+
+@frozen
+class Judged:
+    """Hold a reply for verdicts to judge, and what they have said of it so far."""
+
+    reply: Any  # with the whole text of the answer
+    finding: Finding  # of the schemas, which found nothing wrong
+    verdicts: tuple[Verdict, ...]
+
+    def asked(self) -> Iterable[Callable[[], Any]]:
+        """Return each verdict, ready to be called."""
+        both = (self.reply, self.finding.value)
+        return [partial(verdict, *both[: _takes(verdict)]) for verdict in self.verdicts]
+
+    def run(self) -> Finding:
+        """Call the verdicts in this thread and return what they found; for what has no async ones."""
+        sentences = []
+        for ask in self.asked():
+            try:
+                sentences.append(ask())
+            except Exception as error:
+                return Finding.raising(error)
+        return self.found(sentences)
+
+    def found(self, sentences: Iterable[Any]) -> Finding:
+        """Return the finding with what the verdicts returned."""
+        reasons = [sentence for sentence in sentences if sentence is not None]
+        for reason in reasons:
+            if not isinstance(reason, str) or not reason.strip():
+                what = "an empty text" if isinstance(reason, str) else type(reason).__name__  # it may hold the reply
+                return Finding.raising(BadVerdict(f"a verdict must return None or a sentence, not {what}"))
+        return Finding.wrong(reasons) if reasons else self.finding
+
+
+def verdicts_of(verdict: Any) -> tuple[Verdict, ...]:
+    """Return one verdict or several as a tuple, or refuse what is no function of a reply, or of it and its value."""
+    if verdict is None:
+        return ()
+    several = tuple(verdict) if isinstance(verdict, Iterable) and not callable(verdict) else (verdict,)
+    for each in several:
+        if not callable(each) or not 1 <= _takes(each) <= 2:
+            raise ConfigurationError(
+                "verdict must be a function that takes the reply, or the reply and its value, or a list of such "
+                f"functions, which {short(getattr(each, '__name__', type(each).__name__))} is not"
+            )
+    return several
+
+
+def _takes(verdict: Verdict) -> int:
+    """Count the arguments that a function needs; one if nobody can tell."""
+    try:
+        parameters = inspect.signature(verdict).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [each for each in parameters if each.kind in positional and each.default is each.empty]
+    by_name = any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters)
+    takes_any = any(each.kind in (*positional, each.VAR_POSITIONAL) for each in parameters)
+    return 3 if by_name else max(len(needed), takes_any)
+
 
 ANSWERS: Final = frozenset({"answered", "called_tools"})
 """The events that are a success, and the only ones."""

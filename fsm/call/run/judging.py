@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import evolve, frozen
 
 from rungwise.fsm.call.conversation.for_backend import Proposal
-from rungwise.fsm.call.conversation.observation import RAISED, WRONG, Observation
+from rungwise.fsm.call.conversation.observation import RAISED, WRONG, Finding, Judged, Observation, Verdict, verdicts_of
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.request import Request, TurnContext
-from rungwise.fsm.call.conversation.verdict import Finding, Judged, Verdict, verdicts_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.schemas.given import Misfit, Schema, schema_of

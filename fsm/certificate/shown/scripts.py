@@ -8,9 +8,9 @@ from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.certificate.certificate import WorstCase
 from rungwise.fsm.certificate.enactment import EnactedAttempt
 from rungwise.fsm.certificate.turn_enactment import WORKS
-from rungwise.fsm.certificate.verified import WorstCase
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.turn.policy import TurnPolicy
 

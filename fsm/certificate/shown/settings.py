@@ -12,7 +12,7 @@ from rungwise.fsm.call.clocks.waiting import backoff
 from rungwise.fsm.call.limits import BY_CHAIN, LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY, Budget, Policy, Waits
 from rungwise.fsm.call.run.facts import EMPTY
-from rungwise.fsm.certificate.verified import duration, number_text
+from rungwise.fsm.certificate.certificate import duration, number_text
 from rungwise.fsm.checker.branches import branches
 from rungwise.fsm.checker.structure import reached_states
 from rungwise.fsm.diagram.model import Settings

@@ -9,8 +9,8 @@ from attrs import define, field
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link, Prices, most_keys
+from rungwise.fsm.call.conversation.observation import Verdict
 from rungwise.fsm.call.conversation.request import Request, TurnContext
-from rungwise.fsm.call.conversation.verdict import Verdict
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import CallError, Result

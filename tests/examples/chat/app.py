@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response, StreamingR
 from starlette.routing import Route
 
 import rungwise
-from rungwise.fsm.call.run.explained import explain_call, read_call
+from rungwise.fsm.turn.explained import explain_call, read_call
 
 MOST_JOURNALS = 100
 POLICY = rungwise.Policy.interactive(timeouts=rungwise.Timeouts(first_token=10.0, stall=2.5))

@@ -10,8 +10,8 @@ import rungwise
 from rungwise import Journal, OpenAIChat, Policy
 from rungwise.adapters.cli.describe import steps_text
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.call.run.explained import explain_call
 from rungwise.fsm.journal.path import read_path
+from rungwise.fsm.turn.explained import explain_call
 
 BUSY = Failure("server_error", status=500)
 PERMANENT = Failure("auth", status=401)

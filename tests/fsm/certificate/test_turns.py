@@ -25,8 +25,8 @@ from rungwise.core import Certificate, Effect, Failure, Guard, PlainLink, Reply,
 from rungwise.fsm.call.budget.estimate import message_tokens
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.certificate.certificate import WorstCase, compressed
 from rungwise.fsm.certificate.money import BESIDE_RESULT, together
-from rungwise.fsm.certificate.verified import WorstCase, compressed
 from rungwise.fsm.certificate.verify import calls_of, verify_turn
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome

@@ -18,9 +18,9 @@ from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import cap_of, longest_wait
 from rungwise.fsm.call.conversation.changes import most_of_correction
+from rungwise.fsm.certificate.certificate import WorstCase, compressed
 from rungwise.fsm.certificate.enactment import links_of
 from rungwise.fsm.certificate.money import NO_MORE_INPUT
-from rungwise.fsm.certificate.verified import WorstCase, compressed
 from rungwise.fsm.certificate.worst import worst_cases
 from rungwise.fsm.checker.branches import branches
 from rungwise.fsm.checker.longest import longest

@@ -3,7 +3,7 @@ import pytest
 
 import rungwise
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, TurnContext
-from rungwise.fsm.call.run.explained import read_call
+from rungwise.fsm.turn.explained import read_call
 from support.played import play
 
 EMPTY = Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(5, 1))

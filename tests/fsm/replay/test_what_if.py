@@ -9,8 +9,7 @@ from attrs import evolve
 import rungwise
 from rungwise import CALL, Budget, Fact, Hints, Limits, Policy, Rung, Timeouts, Waits
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.replay.what_if import WhatIf, what_if
-from rungwise.fsm.replay.what_if_turn import what_if_recorded
+from rungwise.fsm.replay.what_if import WhatIf, what_if, what_if_recorded
 from support.changes import recorded
 from support.turns import calling, played, random_turn, said
 

@@ -9,8 +9,8 @@ import rungwise
 from rungwise import CALL, diff_policies, verify
 from rungwise.core import PlainLink, PolicyDiff, Row
 from rungwise.fsm.call.table import NUDGE
+from rungwise.fsm.certificate.certificate import duration
 from rungwise.fsm.certificate.shown.settings import says_of, value_text
-from rungwise.fsm.certificate.verified import duration
 from rungwise.fsm.review.diff import events_of, redeclared, waits_of
 from rungwise.fsm.review.words import words_that_differ
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from rungwise import Journal, Policy, Prices, TurnJournal, TurnPolicy, Usage
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
+from rungwise.fsm import stats as module
 from rungwise.fsm.call.run.digest import digest_of_journal
-from rungwise.fsm.stats import counts as module
-from rungwise.fsm.stats.counts import Stats
+from rungwise.fsm.stats import Stats
 from rungwise.fsm.turn.journal import TurnSetting
 from rungwise.testing import run, run_turn, scripts_of_replies, scripts_of_turns
 

@@ -17,8 +17,7 @@ from rungwise.core import PlainMessage, Request
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.turn.compaction import STUB, helps, room_for
 from rungwise.fsm.turn.conversation import prompt_tokens
-from rungwise.fsm.turn.reading import read
-from rungwise.fsm.turn.validity import problems_of
+from rungwise.fsm.turn.validity import problems_of, read
 from rungwise.testing import conversations
 
 Conversation = tuple[PlainMessage | Message, ...]

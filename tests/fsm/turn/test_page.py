@@ -7,10 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from rungwise.fsm.call.run.explained import explain_call
 from rungwise.fsm.diagram.page.run import bars_of
-from rungwise.fsm.turn.digest import digest_of_turn
-from rungwise.fsm.turn.explained import TurnPath, explain_turn, read_turn
+from rungwise.fsm.turn.digest import TurnPath, digest_of_turn
+from rungwise.fsm.turn.explained import explain_call, explain_turn, read_turn
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
 from support.elements import Elements

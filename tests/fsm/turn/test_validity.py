@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from rungwise import Message, TextPart, ToolCall, ToolResult
 from rungwise.core import PlainMessage, ReasoningPart, Request
 from rungwise.fsm.testing.conversations import FORMS
-from rungwise.fsm.turn.reading import read
-from rungwise.fsm.turn.validity import problems_of
+from rungwise.fsm.turn.validity import problems_of, read
 from rungwise.testing import conversations
 
 Conversation = tuple[PlainMessage | Message, ...]

@@ -1,1 +1,0 @@
-"""What many journals come to: counts in bounded memory, and a chart of them."""
