@@ -14,8 +14,18 @@ from rungwise.fsm.call.run.journal import Journal, read_policy
 from rungwise.fsm.call.run.recording import Observer, announce
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
-from rungwise.fsm.journal.forms import FLAG, NUMBER, OBJECT, OBJECTS, Forms, list_of
-from rungwise.fsm.journal.record import Evidence, Record, RecordedStep, Step
+from rungwise.fsm.journal.record import (
+    FLAG,
+    NUMBER,
+    OBJECT,
+    OBJECTS,
+    Evidence,
+    Forms,
+    Record,
+    RecordedStep,
+    Step,
+    list_of,
+)
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.turn.policy import TurnPolicy

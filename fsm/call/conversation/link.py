@@ -10,7 +10,7 @@ from attrs import Factory, asdict, field, frozen, validators
 from rungwise.fsm.call.conversation.request import MOST_TOKENS, Request, token_count
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import FLAG, NAMES, TEXT, Forms, check_object, or_null
+from rungwise.fsm.journal.record import FLAG, NAMES, TEXT, Forms, check_object, or_null
 from rungwise.fsm.values.checks import (
     brief_repr,
     instance,

@@ -16,7 +16,7 @@ from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Policy, from_mapping
 from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import (
+from rungwise.fsm.journal.record import (
     COUNT,
     FLAG,
     NUMBER,
@@ -24,12 +24,12 @@ from rungwise.fsm.journal.forms import (
     OBJECTS,
     TEXT,
     Forms,
+    Record,
     check_object,
     forms_of,
     list_of,
     or_null,
 )
-from rungwise.fsm.journal.record import Record
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.label import short
 
