@@ -44,8 +44,8 @@ from rungwise.adapters.options import (
 )
 from rungwise.adapters.turn.options import AsyncTurnStream, TurnOptions, TurnStream
 from rungwise.adapters.wires.backend import Backend
+from rungwise.fsm.call.conversation.link import Chain
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.call.run.recording import Observer
 from rungwise.fsm.call.run.result import Result, V
 from rungwise.fsm.health.health import DEFAULT_HEALTH, Health

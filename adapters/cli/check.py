@@ -10,8 +10,8 @@ import click
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
 from rungwise.adapters.cli.options import TOKENS, TOOLS, read_json, returns_option, system_option, text
 from rungwise.adapters.cli.output import bad_input, put
+from rungwise.fsm.call.conversation.link import shapes_of
 from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.call.run.chain import shapes_of
 
 PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 """What stands for a picture; nothing is sent, so it need not be one."""

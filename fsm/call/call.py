@@ -374,7 +374,6 @@ class Call:
         transcript.gather(observation)
 
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
-        """Fire the event, record the step, and propose what the next rung sends, or end the call."""
         context, position, evidence = self._context, self.position, observation.evidence
         if "overran" in facts and self._sender.in_flight is not None:
             self.spending.overran = self._sender.in_flight.send.max_tokens

@@ -271,6 +271,9 @@ class Certificate:
         if self.call is not None and not self.call.ok:
             failed.append("its calls are not proved")
         others = [proof.why for proof in self.rows if not proof.is_argued]
+        winners: dict[tuple[str, str], dict[str, None]] = {}  # the guards that lose against a guard of an event
+        for first, second in self.overlaps:
+            winners.setdefault((first.event, str(first.guard)), {})[str(second.guard)] = None
         text = render_text(
             "certificate.md",
             **attrs.asdict(self, recurse=False, filter=attrs.filters.exclude("budget")),
@@ -279,7 +282,7 @@ class Certificate:
             arguments=_arguments(self.rows),
             ends=sum("ends" in why for why in others),
             others=len(others),
-            winners=_winners(self.overlaps),
+            winners=winners,
             CLOSING=CLOSING,
             counted=counted,
             number_text=number_text,
@@ -299,14 +302,6 @@ def _arguments(rows: Sequence[RowProof]) -> list[tuple[str, RowProof, dict[str, 
             _, _, events = arguments.setdefault((title, proof.argument), (title, proof, {}))
             events[proof.row.event] = None
     return sorted(arguments.values(), key=lambda each: each[1].verdict == "proved")
-
-
-def _winners(overlaps: Sequence[tuple[Row, Row]]) -> dict[tuple[str, str], dict[str, None]]:
-    """Return the guards that lose against a guard of an event, by the event and that guard."""
-    winners: dict[tuple[str, str], dict[str, None]] = {}
-    for first, second in overlaps:
-        winners.setdefault((first.event, str(first.guard)), {})[str(second.guard)] = None
-    return winners
 
 
 def by_fallbacks(worst: Mapping[int, Sequence[WorstCase]]) -> str:

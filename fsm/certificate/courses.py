@@ -69,12 +69,6 @@ class Course:
     most: PlayedTrouble
 
     @property
-    def is_one_path(self) -> bool:
-        """Tell whether both calls take the same path."""
-        least, most = (([name for name, _ in each.rungs], each.outcome) for each in (self.least, self.most))
-        return least == most
-
-    @property
     def outcomes(self) -> tuple[str, ...]:
         """List how the calls end; empty if they are not played to their ends."""
         return tuple(dict.fromkeys(each.outcome for each in (self.least, self.most) if each.outcome is not None))
@@ -96,7 +90,8 @@ class Course:
         text = f"{attempts[0]} to " * (len(attempts) > 1) + counted(attempts[-1], "attempt")
         if seconds != [0.0]:
             text += f", {' to '.join(map(number_text, seconds))} s"
-        return text if self.is_one_path else f"{text}; the path is that with the shortest waits"
+        least, most = (([name for name, _ in each.rungs], each.outcome) for each in (self.least, self.most))
+        return text if least == most else f"{text}; the path is that with the shortest waits"
 
     def __str__(self) -> str:
         ends = " or ".join(self.outcomes) or MORE

@@ -133,7 +133,6 @@ def reply_of(event: str, number: int, stop_raw: str | None = None) -> Reply:
 
 
 def _text(number: int) -> str:
-    """Return text with no part twice."""
     return " ".join(f"part {number} word {count}" for count in range(6)) + "."
 
 

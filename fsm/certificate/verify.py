@@ -180,7 +180,6 @@ def _checked(
     honest: str,
     progress: Progress | None = None,
 ) -> Certificate:
-    """Fill in the properties, the proof and the walk."""
     malformed = problems(table)
     if malformed:
         return evolve(blank, properties=(Property(WELL_FORMED, False, "; ".join(malformed)),))

@@ -77,7 +77,6 @@ class Schema:
         return result
 
     def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:
-        """Return what `read` does, and the first faults of it."""
         errors = () if self.validator is None else islice(self.validator.iter_errors(value), MOST_FAULTS + 1)
         return value, [fault for error in errors for fault in _faults_for_model(error)]
 

@@ -225,7 +225,6 @@ def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
 
 
 def _written(function: Any) -> Any:
-    """Return the function without wrappers."""
     while isinstance(function, partial):
         function = function.func
     if isinstance(function, type):

@@ -59,7 +59,6 @@ class Returns(Schema):
         return [self._item(each) for each in value[:-1]] if isinstance(value, list) else value  # the last may be cut
 
     def _item(self, item: Any) -> Any:
-        """Return an item of a list as its type has it."""
         return item
 
 

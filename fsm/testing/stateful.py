@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.conversation.link import Chain, Link
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
-from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.sending import OPEN
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent

@@ -89,7 +89,6 @@ class _Returns:
         self._total = 0
 
     def add(self, at: int, size: int) -> None:
-        """Add what has returned at a place."""
         if size:
             self._places.append((at, size))
             self._total += size

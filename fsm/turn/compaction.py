@@ -162,8 +162,6 @@ class OldestFirst:
 
 @frozen
 class _Steps:
-    """Hold the steps that can shorten a conversation, in order."""
-
     messages: Conversation
     stubs: tuple[tuple[int, PlainMessage | Message], ...]  # the first steps: places, and what replaces the messages
     drops: tuple[tuple[int, ...], ...]  # the steps after them: places of messages that go together

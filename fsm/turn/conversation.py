@@ -106,7 +106,6 @@ class Conversation:
 
 
 def _sendable_parts(parts: Sequence[Part], ids: Sequence[str]) -> tuple[Part, ...]:
-    """Return the parts of a message, with ids, names and arguments of tool calls that every provider accepts."""
     own, sendable = iter(ids), list[Part]()
     for part in parts:
         if isinstance(part, ToolCall):

@@ -44,7 +44,6 @@ def turn_path_of(path: Path, calls: Sequence[Record], table: Table) -> TurnPath:
 
 
 def _numbers(path: Path) -> Iterator[tuple[int, int]]:
-    """Yield the number of each step that belongs to a call, and the number of the call."""
     call, in_flight = 0, False
     for step in path.steps:
         if step.event == "sent":

@@ -94,7 +94,6 @@ def _asides(turn: TurnPath) -> Iterator[tuple[int, str]]:
 
 
 def _used(turn: TurnPath) -> Iterator[Used]:
-    """Yield what was used after each step of the turn, according to the journals of its calls."""
     attempts, tokens, money, settled = 0, 0, 0.0 if turn.calls else None, 0
     for step in turn.path.steps:
         number = turn.call_of.get(step.number)

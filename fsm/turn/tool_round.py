@@ -73,7 +73,6 @@ def result_text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value that is not of JSON's own types."""
     kind = type(value)
     try:
         if isinstance(value, Mapping):

@@ -26,12 +26,11 @@ from rungwise.fsm.call.budget.budget import check_deadline
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.conversation.link import Link, shapes_of
 from rungwise.fsm.call.conversation.observation import Verdict
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import plain_messages, with_originals
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
-from rungwise.fsm.call.run.chain import shapes_of
 from rungwise.fsm.call.run.context import NO_CHAIN
 from rungwise.fsm.call.run.recording import Observer, observer_of
 from rungwise.fsm.call.run.result import Result
@@ -297,7 +296,6 @@ class Turn:
         return steps  # type: ignore[return-value] # a turn's journal holds only these
 
     def _act(self) -> Action | None:
-        """Return what the rung does, or end the turn if its time is up."""
         state, conversation, policy = self.position.state, self._conversation, self.policy
         remaining = None if self.deadline is None else self.deadline - self._tally.now
         if state not in CALLS and (late := self._late()) is not None:  # a call checks its own time
@@ -352,7 +350,6 @@ class Turn:
         content: dict[str, Any] | None = None,
         handed_off: tuple[Any, ...] = (),
     ) -> Action | None:
-        """Fire the event and go where the table leads."""
         row = self.position.fire(event, facts)
         cause = cause_of(row, facts, self.policy, result, note)
         if row.target in OUTCOMES:

@@ -68,7 +68,6 @@ class TokenCounter:
         return self._base + added_tokens
 
     def _count_own(self) -> int:
-        """Return the tokens of the caller's messages, or those of the compactor, and of the tools."""
         request, messages = self.context.request, self.context.transcript.messages
         size = len(request.messages)
         if request.input_tokens is not None and messages[:size] == request.messages:  # a compactor may add to them

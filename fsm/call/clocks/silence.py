@@ -29,8 +29,7 @@ from rungwise.fsm.machine.declare import Rung
 #                              uses up its cap
 #   the table would end        never
 #
-# The table may answer silence in two ways, with visible text and without, since text can be continued. Which of the two
-# holds is known only while the reply comes, so there are two moments, and a `TextWatch` tells which one counts.
+# Text can be continued, so there are two moments: with visible text and without. A `TextWatch` tells which one counts.
 
 CLOSING = 1.0
 """Seconds that a driver may take beyond the end of an attempt, to let go of its connection."""

@@ -32,7 +32,7 @@ BROKEN: Final = frozenset({"malformed", "interrupted"})
 
 def drawn_wait(waits: Waits, rung: Rung, number: int, event: str, failure: Failure | None, draw: float) -> float:
     """Return the seconds to wait in a rung that has a series of waits, taken for the `number`-th time."""
-    base, cap = _series(waits, rung, event, failure)
+    base, cap = series_of(waits, rung, event, failure)
     return backoff(number, base, cap, waits.jitter, draw)
 
 
@@ -41,11 +41,11 @@ def longest_wait(waits: Waits, rung: Rung, number: int, event: str) -> float:
     longest = waits.longest_asked if keeps_asked_wait(event, rung.name) else 0.0
     if rung.wait is None:
         return longest
-    pairs = {_series(waits, rung, event, failure) for failure in (None, _OVERLOADED)}
+    pairs = {series_of(waits, rung, event, failure) for failure in (None, _OVERLOADED)}
     return max(longest, *(backoff(number, base, cap, waits.jitter, 1.0) for base, cap in pairs))
 
 
-def _series(waits: Waits, rung: Rung, event: str, failure: Failure | None) -> tuple[float, float]:
+def series_of(waits: Waits, rung: Rung, event: str = "", failure: Failure | None = None) -> tuple[float, float]:
     """Return base and cap, in seconds, of the waits in a rung after an event."""
     if rung.wait == "reask" or event in BROKEN:
         return waits.reask_base, waits.reask_cap

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from attrs import astuple, evolve, frozen, has
 
 from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, estimate_tokens
-from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.conversation.link import Chain, Link, shapes_of
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.parts import Message, TextPart, ToolCall
 from rungwise.fsm.call.conversation.reading import Reading
@@ -19,7 +19,6 @@ from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.conversation.transcript import Composed
 from rungwise.fsm.call.hints import Hints
-from rungwise.fsm.call.run.chain import Chain, shapes_of
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.text.contents import is_json
 from rungwise.fsm.values.frozen_map import FrozenMap

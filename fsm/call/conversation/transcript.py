@@ -39,9 +39,6 @@ from rungwise.fsm.machine.declare import Rung
 #
 # If nothing is seeded and an assistant turn comes last, be it the caller's own, a backend that does not prefill would
 # reject the request; it is asked to continue.
-#
-# What follows decides how the reply is read (`Reading`): whether it repeats the seed or the continued turn, and whether
-# it is a turn of its own or continues text that may end amid code, quotes or a line.
 
 
 @frozen(eq=False, repr=False)
@@ -73,20 +70,16 @@ class Transcript:
             self.answer.drop_text()
             self.answer.thinks_inline = True
             self.changes.forget_places()
-        if observation.is_wrong:
-            self._take_wrong(observation)
+        if observation.is_wrong:  # it is set aside with the text that it continued: a correction may send it back
+            tokens, spare = self.answer.tokens.of_text(), observation.spare or self.answer.spare
+            self.changes.wrong = Correction.of(observation, self.answer.gathered, tokens)
+            self.discard()
+            self.answer.spare = spare  # in case nothing better comes
             return
         self.answer.add(observation)
         reply = observation.reply
         if observation.evidence.event == "truncated" and reply is not None and reply.stop_reason == "stop":
             self.changes.doubted_at = len(self.answer.gathered)
-
-    def _take_wrong(self, observation: Observation) -> None:
-        """Set a wrong reply aside, with the text that it continued: a correction may send it back."""
-        tokens, spare = self.answer.tokens.of_text(), observation.spare or self.answer.spare
-        self.changes.wrong = Correction.of(observation, self.answer.gathered, tokens)
-        self.discard()
-        self.answer.spare = spare  # in case nothing better comes
 
     def shorten(self, messages: tuple[PlainMessage | Message, ...]) -> None:
         """Take the messages that a compactor left."""

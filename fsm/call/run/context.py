@@ -16,11 +16,10 @@ from rungwise.fsm.call.budget.throttle import RetryShare
 from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, drawn_wait
 from rungwise.fsm.call.conversation.answer import AnswerSoFar
 from rungwise.fsm.call.conversation.for_backend import losses_of
-from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, PlainLink, lessons_of
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Chain, Lessons, Link, PlainLink, lessons_of
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.call.run.journal import Journal, Links, Setting
 from rungwise.fsm.call.run.judging import Judge
 from rungwise.fsm.call.table import keeps_asked_wait

@@ -169,7 +169,6 @@ def _same_empty(observation: Observation, previous: Observation | None) -> bool:
 
 
 def _same_wrong(observation: Observation, previous: Observation | None) -> bool:
-    """Tell whether a backend repeats a reply that was wrong."""
     if previous is None or not previous.is_wrong or previous.backend != observation.backend:
         return False
     return observation.spare == previous.spare and _calls_in(observation) == _calls_in(previous)

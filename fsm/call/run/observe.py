@@ -50,8 +50,9 @@ def observe(
     came: Reply | Failure, proposal: Proposal, transcript: Transcript, counter: TokenCounter, delivered: str
 ) -> Observation:
     """Observe what came back for a proposal, of which this much was delivered; the transcript stays as it is."""
-    reply = came if isinstance(came, Reply) else _cut_reply(came, delivered)
-    failure = came.failure if isinstance(came, Reply) else came
+    reply, failure = (came, came.failure) if isinstance(came, Reply) else (None, came)
+    if reply is None and not is_blank(delivered):  # the failure has cut what was handed out
+        reply = Reply(delivered, interrupted=True, failure=failure)
     usage, overran = counter.usage_of(proposal, reply, failure)
     sent: dict[str, Any] = {
         "cap": proposal.send.max_tokens,
@@ -92,11 +93,6 @@ def observe_cancel(
         reading = PLAIN if proposal is None else proposal.reading
         delivered = "" if partial is None else reading.part(partial).visible
     return Observation(evidence=Evidence(event="cancelled", usage=usage), part=delivered, new=delivered)
-
-
-def _cut_reply(failure: Failure, delivered: str) -> Reply | None:
-    """Return the reply that a failure has cut, if any text of it was handed out."""
-    return None if is_blank(delivered) else Reply(delivered, interrupted=True, failure=failure)
 
 
 def _observe_reply(
@@ -224,7 +220,6 @@ def _observe_cut(reply: Reply, failure: Failure, proposal: Proposal, usage: Usag
 
 
 def _keeps(proposal: Proposal, event: str) -> bool:
-    """Tell whether the text of a reply becomes a part of the answer."""
     if proposal.for_backend.expects_json and event not in ANSWERS:
         return False
     return event in KEEPS_TEXT and not (proposal.for_backend.asks_for_little and event in CUT_OFF)

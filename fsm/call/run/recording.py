@@ -131,7 +131,6 @@ class Recorder:
             self.record(Row("skipped", state, None, state), proposal=proposal, facts=facts, note=why, link=link)
 
     def _content(self, row: Row, observation: Observation | None, facts: tuple[str, ...]) -> dict[str, Any] | None:
-        """Return the texts and tool calls of a step, for a journal that may hold them."""
         gathered = {"gathered": self.context.turn.gathered} if self.context.turn.gathered else {}
         if observation is None:
             return gathered or None if row.event == "ran_out" else None  # it may be the only step that holds it

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from rungwise.fsm.call.clocks.waiting import backoff
+from rungwise.fsm.call.clocks.waiting import backoff, series_of
 from rungwise.fsm.call.limits import BY_CHAIN, LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY, Budget, Policy, Waits
 from rungwise.fsm.call.run.facts import EMPTY
@@ -122,10 +122,9 @@ def _detail(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     if limit == 0:
         return "off"
     times = f"×1 per {BY_CHAIN.get(rung.counter, 'backend')}" if limit is None else f"×{limit}"
-    series = _series(rung, waits)
-    if waits is None or series is None:
+    if waits is None or rung.wait is None:
         return times
-    parts = [span(*series)]
+    parts = [span(*series_of(waits, rung))]
     if rung.wait == "retry" and waits.overload_cap != waits.retry_cap:
         parts.append(f"overload {span(waits.retry_base, waits.overload_cap)}")
     return f"{times} · {', '.join(parts)}"
@@ -144,10 +143,9 @@ def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     further = BY_CHAIN.get(rung.counter, "backend")
     often = {None: f"once for each further {further}", 1: "at most once", 2: "at most twice"}
     times = often.get(limit, f"at most {limit} times")
-    series = _series(rung, waits)
-    if series is None or waits is None:
+    if waits is None or rung.wait is None:
         return times
-    count = limit or 1
+    count, series = limit or 1, series_of(waits, rung)
     each = [_number(backoff(number, *series, 0.0, 0.0)) for number in range(1, min(count, MOST_WAITS) + 1)]
     listed = ", ".join([*each, *(["..."] if count > MOST_WAITS else [])])
     chance = f" and up to {waits.jitter * 100:g} % more" if waits.jitter else ""
@@ -156,13 +154,6 @@ def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
         parts.append(f"after an overload up to {_number(waits.overload_cap)} s")
         parts.append(f"after a broken reply {span(waits.reask_base, waits.reask_cap)}")
     return "; ".join([*parts, "or as long as the service asks"])
-
-
-def _series(rung: Rung, waits: Waits | None) -> tuple[float, float] | None:
-    """Return base and cap of the waits before a rung, in seconds; None if it has no series."""
-    if waits is None or rung.wait is None:
-        return None
-    return (waits.reask_base, waits.reask_cap) if rung.wait == "reask" else (waits.retry_base, waits.retry_cap)
 
 
 def _sums(budget: Budget) -> Iterator[str]:
