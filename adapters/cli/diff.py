@@ -35,7 +35,6 @@ SUFFIXES: dict[str, Form] = {".html": "html", ".htm": "html", ".svg": "svg", ".m
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Policy | TurnPolicy) -> Policy | TurnPolicy:
-    """Record how a policy was named."""
     ctx.meta[f"{__name__}.{param.name}"] = ctx.meta.pop(NAMED, "default")
     return value
 

@@ -142,8 +142,6 @@ def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 class _ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """Read tools."""
-
     name = "tools"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Toolbox:

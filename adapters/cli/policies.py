@@ -25,8 +25,6 @@ NAMED: Final = "rungwise.policy"  # the key under which the context of a command
 
 
 class _PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """Read the policy of a call."""
-
     name = "policy"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -51,11 +49,9 @@ class _PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore
         return self.in_module(import_named(value, param, ctx), value, ctx)
 
     def in_file(self, text: str, source: str, ctx: click.Context | None) -> Policy | TurnPolicy:
-        """Read what a file holds."""
         return Policy.from_toml(text, source=source)
 
     def in_module(self, found: Any, value: str, ctx: click.Context | None) -> Policy | TurnPolicy:
-        """Return what a module holds under a name, or refuse it."""
         if not isinstance(found, Policy):
             hint = ", as its `call` is" if isinstance(found, TurnPolicy) else ""
             self.fail(f"{value} is a {type(found).__name__}, and must be a rungwise.Policy{hint}.")
@@ -130,7 +126,6 @@ class _ToolsPolicyParameter(_PolicyParameter):
 
 
 def _names(kind: type[Any], hints: type[Any]) -> set[str]:
-    """Return the keys that a kind of policy may hold."""
     return {*(each.name for each in attrs.fields(kind)), *(f"hints.{each.name}" for each in attrs.fields(hints))}
 
 

@@ -78,7 +78,6 @@ class _PipedAnswer(Answer):
         self._pending.append(text)
 
     def take_back(self, text: str) -> None:
-        """Drop the end of the held text."""
         self._pending = ["".join(self._pending).removesuffix(text)]
 
     def settle(self) -> None:

@@ -101,7 +101,6 @@ def refuse_address(error: OSError, host: str, port: int) -> NoReturn:
 
 
 def _report(provider: EmbeddedProvider, script: Script) -> None:
-    """Write a line for each request, for ever."""
     count = 0
     while True:
         for request in provider.requests[count:]:

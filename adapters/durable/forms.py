@@ -176,7 +176,6 @@ def read_turn_result(plain: Mapping[str, Any], shapes: Shapes = NEUTRAL, value: 
 
 
 def _changed(instance: Any, names: Any = None) -> Plain:
-    """Return the fields of an object that differ from their defaults."""
     fields = {each.name: each for each in attrs.fields(type(instance))}
     values = {name: getattr(instance, name) for name in (names or fields)}
     return {name: value for name, value in values.items() if value != fields[name].default}

@@ -111,7 +111,6 @@ class Handle(Generic[End]):
         self._durable._engine.run(self._durable._cancel, self.id)
 
     async def _result(self) -> End:
-        """Wait for the result in the loop of the engine."""
         from dbos import DBOS
 
         handle = self._started or await DBOS.retrieve_workflow_async(self.id)
@@ -132,7 +131,6 @@ class Handle(Generic[End]):
         return end
 
     def _value(self, plain: Mapping[str, Any]) -> Any:
-        """Read again what the answer says."""
         returns = returns_of(self._returns)
         if returns is None or plain["outcome"] not in ("done", "finished"):
             return None

@@ -143,7 +143,6 @@ def without_keys(text: str, chain: Iterable[Any]) -> str:
 
 
 def _is_late(result: Result) -> bool:
-    """Tell whether a call ended because its time had passed."""
     setting, last = result.journal.setting, result.journal.last
     limits = (setting.policy.budget.seconds, setting.deadline, setting.within_deadline)
     limit = min((each for each in limits if each is not None), default=inf)

@@ -76,7 +76,6 @@ class _ForwardDecoder:
         return self._decoder.finished
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
-        """Take bytes and return them as text."""
         self._pieces.append(data)
         self._decoder.feed(data)
         return [Text(data.decode(ENCODING))]

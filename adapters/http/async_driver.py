@@ -98,7 +98,6 @@ class AsyncDriver(Driver):
             yield event
 
     async def _exchange(self, exchange: Exchange, send: Send, call: Call) -> AsyncGenerator[StreamEvent, None]:
-        """Send one request and yield the reply as it comes."""
         response = chunks = None
         is_heard = call.is_streaming
         try:

@@ -238,7 +238,6 @@ class _Worker:
         self._tasks.put(None)
 
     def close(self) -> None:
-        """Close the response and end the worker."""
         if self.progress.is_abandoned:
             return
         if self.is_busy:

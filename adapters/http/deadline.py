@@ -147,7 +147,6 @@ def _seconds(moment: Any) -> float:
 
 
 def _read(value: Any, name: str) -> float:
-    """Return the seconds since 1970 that a header holds."""
     moment = read_moment(value.strip()) if isinstance(value, str) else None
     if moment is None:  # never quote it: anybody may have sent it
         form = "a time in RFC 3339 with its offset, or the seconds or milliseconds since 1970"

@@ -147,8 +147,6 @@ class _PooledHttp:
 
 
 class _Place(Waiter):
-    """Hold a place in a `with` block."""
-
     __slots__ = ("_bell",)
 
     def __enter__(self) -> bool:

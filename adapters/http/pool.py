@@ -113,7 +113,6 @@ class Pool:
         return None
 
     def _remove(self, connection: Connection) -> None:
-        """Take a connection out of the idle ones."""
         del self._idle[connection]
         there = self._idle_to[connection.origin]
         del there[connection]

@@ -28,8 +28,6 @@ Address = tuple[int, tuple[Any, ...]]
 
 
 class _Lookup(threading.Thread):
-    """Look one name up."""
-
     def __init__(self, host: str, port: int) -> None:
         super().__init__(name=f"rungwise looks up {host}", daemon=True)
         self.host, self.port = host, port
@@ -38,7 +36,6 @@ class _Lookup(threading.Thread):
         self.error: Exception | None = None
 
     def run(self) -> None:
-        """Look it up, and wake all that wait."""
         try:
             addresses = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
             self.addresses = [(family, address) for family, _, _, _, address in addresses]

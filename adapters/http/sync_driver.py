@@ -173,7 +173,6 @@ class SyncDriver(Driver):
         yield from call.drain()
 
     def _exchange(self, exchange: Exchange, send: Send, call: Call) -> Iterator[StreamEvent]:
-        """Send one request and yield the reply as it comes."""
         response, is_heard = None, call.is_streaming
         try:
             response = self.http.send(exchange.encode(send), exchange.limits)

@@ -13,6 +13,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -20,7 +21,6 @@ from attrs import asdict, fields_dict, frozen
 
 from rungwise.adapters.stores.budgets import Answer
 from rungwise.adapters.stores.memory import UNKNOWN, MemoryStore
-from rungwise.adapters.stores.scripts import EPOCH, SCRIPTS
 from rungwise.adapters.stores.store import Command, Work
 from rungwise.fsm.call.budget.ledger import Ledger
 from rungwise.fsm.call.budget.prices import Paid
@@ -33,6 +33,9 @@ from rungwise.fsm.values.checks import LARGEST, is_number, is_whole
 from rungwise.fsm.values.money import UNITS
 
 LOGGER: Final = logging.getLogger("rungwise")
+
+EPOCH: Final = 1_700_000_000
+"""The moment from which meters and budgets count, in seconds since 1970."""
 
 TIMEOUT: Final = 0.5
 """Seconds to wait for an answer of the server, and for a connection to it."""
@@ -51,6 +54,23 @@ MICRO: Final = UNITS // 10**6
 
 LARGEST_VALUE: Final = 2**20
 """Characters of a value that are read; what is longer is none of ours."""
+
+
+def _script(*names: str) -> str:
+    """Return what some files in `lua/` hold, in this order: the last one is the script, those before it are shared."""
+    files = [Path(__file__).with_name("lua") / f"{name}.lua" for name in names]
+    return "".join([f"local EPOCH = {EPOCH}\n", *(file.read_text(encoding="utf-8") for file in files)])
+
+
+SCRIPTS: Final = {
+    "read": _script("value", "read"),
+    "swap": _script("value", "swap"),
+    "take": _script("value", "tables", "meter", "take"),
+    "pay": _script("value", "tables", "meter", "pay"),
+    "hold": _script("value", "tables", "budgets", "hold"),
+    "paid": _script("value", "tables", "budgets", "paid"),
+}
+"""What runs in Redis, each in one step. Values that are none of ours count as nothing."""
 
 
 @frozen

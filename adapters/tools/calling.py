@@ -1,4 +1,4 @@
-"""Call a tool of any kind, in a thread or as a task, and collect what it returns."""
+"""Call a tool, a compactor or a verdict, in a thread or as a task, for no longer than it may take."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import asyncio
 import inspect
 import sys
 import threading
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import suppress
 from contextvars import Context
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from attrs import frozen
+from attrs import define, field, frozen
 
-from rungwise.adapters.http.waiting import event_loop
+from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.http.deadline import Deadline
+from rungwise.adapters.http.waiting import WakeUp, check, event_loop, run, until_set, within
 from rungwise.fsm.turn.tools import Executor, ToolRun
+
+LATE: Final = TimeoutError("the time was used up")
 
 
 @frozen(eq=False)
@@ -152,3 +157,117 @@ def spawn_in_trio(call: Callable[[], Awaitable[Any]], context: Context, report: 
 def spawn(call: Callable[[], Awaitable[Any]], context: Context, report: Report) -> Callable[[], object]:
     """Start a task in the running event loop, whichever it is; see `spawn_in_asyncio`."""
     return (spawn_in_trio if event_loop() is None else spawn_in_asyncio)(call, context, report)
+
+
+@define(eq=False)
+class LoopThread:
+    """Run an event loop in a daemon thread, from the first task until it is closed; then a task starts another."""
+
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
+    _is_closed: asyncio.Event = field(factory=asyncio.Event, init=False)
+
+    def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
+        """Await in this loop what a function returns; return a function that cancels it."""
+        if self._loop is None:
+            loop, is_closed = asyncio.new_event_loop(), asyncio.Event()
+            threading.Thread(target=_run, args=(loop, is_closed), name="rungwise runs async tools", daemon=True).start()
+            self._loop, self._is_closed = loop, is_closed
+        tasks: list[Callable[[], object]] = []
+        soon = partial(_soon, self._loop)
+        soon(lambda: tasks.append(spawn_in_asyncio(partial(awaited, call), context, report)))
+        return lambda: soon(lambda: [cancel() for cancel in tasks])
+
+    def close(self) -> None:
+        """End the loop, if there is one, and cancel its tasks."""
+        if self._loop is not None:
+            _soon(self._loop, self._is_closed.set)
+            self._loop = None
+
+
+def _run(loop: asyncio.AbstractEventLoop, is_closed: asyncio.Event) -> None:
+    # It cancels the remaining tasks as it closes; nobody waits for that.
+    with suppress(Exception), asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(is_closed.wait())
+
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # it is closed
+        loop.call_soon_threadsafe(call)
+
+
+def outcome_of(
+    name: str,
+    call: Callable[[], Any],
+    seconds: float | None,
+    cancellation: Cancellation,
+    deadline: Deadline,
+    loop: LoopThread | None = None,
+) -> Any:
+    """Return what a function returned or raised, or `LATE`. A late one is abandoned in a daemon thread.
+
+    The deadline is for calls that it makes. What it returns is awaited in the loop, if there is one. If the call or
+    turn was cancelled, CallEnded is raised.
+    """
+    returns, is_done = list[ToolReturn](), threading.Event()
+
+    def report(returned: ToolReturn) -> None:
+        returns.append(returned)
+        is_done.set()
+
+    if loop is not None and is_async(call):
+        loop.spawn(call, deadline.context(), report)
+    else:
+        Worker(name, call, deadline.context(), report).start()
+    until = None if seconds is None else time.monotonic() + seconds
+    is_in_time = run(until_set(is_done, seconds), cancellation)
+    check(cancellation)
+    if not is_in_time:
+        return LATE
+    value = _taken(returns[0])
+    if loop is None or not is_awaited(value):
+        return value
+    remaining = None if until is None else max(0.0, until - time.monotonic())
+    return outcome_of(name, partial(awaited, lambda: value), remaining, cancellation, deadline, loop)
+
+
+async def aoutcome_of(
+    name: str, call: Callable[[], Any], seconds: float | None, cancellation: Cancellation, deadline: Deadline
+) -> Any:
+    """Do what `outcome_of` does in an event loop, where what is to be awaited is, and cancelled if it is late."""
+    began = time.monotonic()
+    if is_async(call):
+        value = call()
+    else:
+        returns, wake = list[ToolReturn](), WakeUp()
+
+        def report(returned: ToolReturn) -> None:
+            returns.append(returned)
+            wake.call()
+
+        Worker(name, call, deadline.context(), report).start()
+        if not await wake.wait(seconds, cancellation):
+            return LATE
+        value = _taken(returns[0])
+    if not is_awaited(value):
+        return value
+    results: list[Any] = []
+
+    async def collect() -> None:
+        try:
+            with deadline.around():
+                results.append(await awaited(lambda: value))
+        except Exception as error:  # collected, so that it does not pass for a timeout of ours
+            results.append(error)
+
+    remaining = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
+    try:
+        await within(remaining, collect, cancellation=cancellation)
+    except TimeoutError:
+        return LATE
+    return results[0]
+
+
+def _taken(returned: ToolReturn) -> Any:
+    if returned.error is not None and not isinstance(returned.error, Exception):
+        raise returned.error
+    return returned.value if returned.error is None else returned.error

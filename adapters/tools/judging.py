@@ -14,7 +14,7 @@ from rungwise.adapters.http.deadline import Deadline
 from rungwise.fsm.call.conversation.observation import Finding, Judged
 
 if TYPE_CHECKING:
-    from rungwise.adapters.tools.running import LoopThread
+    from rungwise.adapters.tools.calling import LoopThread
 
 _VERDICT = "a verdict"
 
@@ -27,8 +27,7 @@ class Verdicts:
 
     def found(self, judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
         """Call the verdicts of a reply, one after the other, or raise CallEnded if the call is cancelled."""
-        from rungwise.adapters.tools.bounded import outcome_of
-        from rungwise.adapters.tools.running import LoopThread
+        from rungwise.adapters.tools.calling import LoopThread, outcome_of
 
         self._loop, sentences = self._loop or LoopThread(), []
         for ask in judged.asked():
@@ -46,7 +45,7 @@ class Verdicts:
 
 async def found_async(judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
     """Call the verdicts of a reply from an event loop; see `Verdicts.found`."""
-    from rungwise.adapters.tools.bounded import aoutcome_of
+    from rungwise.adapters.tools.calling import aoutcome_of
 
     sentences = []
     for ask in judged.asked():

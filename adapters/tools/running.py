@@ -6,8 +6,6 @@ of its own loop, and sync ones in threads. They share how a tool begins, and how
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -24,6 +22,7 @@ from rungwise.adapters.http.cancellation import SLICE, Cancellation
 from rungwise.adapters.http.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.waiting import CallEnded, Mailbox, Nothing, Soon, soon
 from rungwise.adapters.tools.calling import (
+    LoopThread,
     Report,
     ToolReturn,
     Worker,
@@ -33,7 +32,6 @@ from rungwise.adapters.tools.calling import (
     is_async,
     is_awaited,
     spawn,
-    spawn_in_asyncio,
 )
 from rungwise.adapters.tools.scheduling import NO_THREAD, Job, Schedule, schedule_of
 from rungwise.fsm.errors import ToolError
@@ -166,42 +164,6 @@ class ToolThreads(Runner):
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
         """Await what a function returns in the loop of another thread."""
         return self._loop.spawn(call, context, report)
-
-
-@define(eq=False)
-class LoopThread:
-    """Run an event loop in a daemon thread, from the first task until it is closed; then a task starts another."""
-
-    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
-    _is_closed: asyncio.Event = field(factory=asyncio.Event, init=False)
-
-    def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
-        """Await in this loop what a function returns; return a function that cancels it."""
-        if self._loop is None:
-            loop, is_closed = asyncio.new_event_loop(), asyncio.Event()
-            threading.Thread(target=_run, args=(loop, is_closed), name="rungwise runs async tools", daemon=True).start()
-            self._loop, self._is_closed = loop, is_closed
-        tasks: list[Callable[[], object]] = []
-        soon = partial(_soon, self._loop)
-        soon(lambda: tasks.append(spawn_in_asyncio(partial(awaited, call), context, report)))
-        return lambda: soon(lambda: [cancel() for cancel in tasks])
-
-    def close(self) -> None:
-        """End the loop, if there is one, and cancel its tasks."""
-        if self._loop is not None:
-            _soon(self._loop, self._is_closed.set)
-            self._loop = None
-
-
-def _run(loop: asyncio.AbstractEventLoop, is_closed: asyncio.Event) -> None:
-    # It cancels the remaining tasks as it closes; nobody waits for that.
-    with suppress(Exception), asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(is_closed.wait())
-
-
-def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
-    with suppress(RuntimeError):  # it is closed
-        loop.call_soon_threadsafe(call)
 
 
 @define(eq=False)

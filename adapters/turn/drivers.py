@@ -17,8 +17,8 @@ from rungwise.adapters.http.deadline import Deadline
 from rungwise.adapters.http.sync_driver import LATE as LATE_BY
 from rungwise.adapters.http.sync_driver import SyncDriver
 from rungwise.adapters.http.waiting import CallEnded
-from rungwise.adapters.tools.bounded import LATE, aoutcome_of, outcome_of
-from rungwise.adapters.tools.running import LoopThread, ToolTasks, ToolThreads
+from rungwise.adapters.tools.calling import LATE, LoopThread, aoutcome_of, outcome_of
+from rungwise.adapters.tools.running import ToolTasks, ToolThreads
 from rungwise.adapters.tools.scheduling import ToolsEnded
 from rungwise.adapters.turn.options import AsyncTurnCompactor, TurnCompactor
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, TurnEvent

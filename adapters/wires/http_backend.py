@@ -2,9 +2,10 @@
 
 # Annotations are not strings here: subclasses in other modules have these fields, and tools that read their signatures
 # could not resolve the types there.
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from attrs import Factory, evolve, field, frozen
 
@@ -12,10 +13,9 @@ from rungwise.adapters.wires import endpoint
 from rungwise.adapters.wires.backend import PIECE, HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.capabilities.table import capabilities_of
-from rungwise.adapters.wires.declared import Declared
 from rungwise.adapters.wires.draft import NO_END, classified, described
 from rungwise.adapters.wires.endpoint import as_headers, as_parameters, check_header_field, check_parameters
-from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
@@ -41,7 +41,7 @@ _ASKS_JSON = Request("?", response_format={"type": "json_schema", "json_schema":
 
 
 @frozen
-class HttpBackend(Declared):
+class HttpBackend(ABC):
     """Speak to one model of one server over HTTP; each protocol is a subclass.
 
     Arguments:
@@ -67,6 +67,21 @@ class HttpBackend(Declared):
     Raises:
         ConfigurationError: a field is malformed.
     """
+
+    DEFAULT_URL: ClassVar[str]
+    """The provider's own."""
+    PATH: ClassVar[str]
+    """The path after the base URL; a base URL may also include it."""
+    API: ClassVar[str]
+    """The protocol's name on the command line and in the registry."""
+    DECODER: ClassVar[type[StreamDecoder]]
+    """What reads its replies."""
+    FORM: ClassVar[Form]
+    """The form of its conversations."""
+    RESERVED: ClassVar[Mapping[str, str]]
+    """Parameters that callers cannot set, and what to do instead."""
+    REFUSES: ClassVar[tuple[Callable[[Mapping[str, Any], str], None], ...]] = ()
+    """What refuses others, such as those for several answers, with a ConfigurationError that says where they are."""
 
     model: str = field(validator=endpoint.check_text)
     api_key: str | Secret | KeyFunction | Sequence[str | Secret | KeyFunction] | None = field(
@@ -143,16 +158,40 @@ class HttpBackend(Declared):
 
     # what a protocol declares
 
+    @abstractmethod
+    def _body(self, send: Send, *, stream: bool) -> Body:
+        """Return the JSON body of one attempt."""
+
+    def _own_headers(self) -> dict[str, str]:
+        """Return the headers that the protocol requires in every request."""
+        return {}
+
+    @classmethod
+    def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
+        """Refuse parameters that callers cannot set, with a ConfigurationError."""
+        for name, instead in cls.RESERVED.items():
+            if name in parameters:
+                raise ConfigurationError(f"{where} cannot set {name!r}: {instead}")
+        for refuse in cls.REFUSES:
+            refuse(parameters, where)
+
+    @classmethod
+    def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return the common parameters that this protocol does not support, each with the reason."""
+        return {}
+
+    def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
+        """Tell whether parameters keep the model from continuing an assistant turn."""
+        return False
+
     def _credentials(self, key: Secret) -> dict[str, str]:
         """Return the headers that carry the key."""
         return {"authorization": f"Bearer {key.reveal()}"}
 
     def _read_endpoint(self) -> endpoint.Endpoint:
-        """Read the base URL."""
         return endpoint.read_url(self.base_url, self.PATH)
 
     def _url(self, *, stream: bool) -> str:
-        """Return the URL of a request."""
         return f"{self._endpoint.root}{self.PATH}{self._endpoint.query}"
 
     def _owner(self, send: Send) -> str:

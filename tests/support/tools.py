@@ -12,6 +12,7 @@ import attrs
 
 from rungwise import Cancellation, Tool, ToolCall, ToolEnded, ToolStarted
 from rungwise.adapters.tools import running as in_threads_and_tasks
+from rungwise.adapters.tools.calling import LoopThread
 from rungwise.adapters.tools.scheduling import ToolsEnded
 from rungwise.core import ToolOutcome
 from rungwise.fsm.turn.actions import RunTools
@@ -57,7 +58,7 @@ class Watched:
 
 def run_tools(action: RunTools, executor: Any, cancellation: Cancellation, tell: Any) -> tuple[ToolOutcome, ...]:
     """Run tools in threads. An exception raised by `tell` ends them."""
-    loop = in_threads_and_tasks.LoopThread()
+    loop = LoopThread()
     with closing(loop):
         return _run_tools(in_threads_and_tasks.ToolThreads(action, executor, cancellation, loop=loop).run(), tell)
 

@@ -39,8 +39,6 @@ STOPS: Final = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_
 
 
 class _Messages(SpokenLanguage):
-    """Write answers as Anthropic's messages."""
-
     api = "anthropic"
     paths = "/messages"
 

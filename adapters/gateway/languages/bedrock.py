@@ -43,8 +43,6 @@ _LATENCY: Final = {"latencyMs": 1}
 
 
 class _Converse(Language):
-    """Write replies of Converse."""
-
     stream_type = "application/vnd.amazon.eventstream"
     paths = ("/converse", "/converse-stream")
     caps = ("inferenceConfig.maxTokens",)

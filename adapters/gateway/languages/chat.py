@@ -94,8 +94,6 @@ class ChatCompletions(SpokenLanguage):
 
 
 class _ChatStream(AnswerStream):
-    """Write a completion in chunks."""
-
     _calls = 0
 
     def begin(self) -> Iterator[bytes]:

@@ -41,8 +41,6 @@ METHODS: Final = re.compile(r"/(?P<model>[^/]+):(?P<method>generateContent|strea
 
 
 class _GeminiLanguage(SpokenLanguage):
-    """Write answers of generateContent, whole or as events."""
-
     api = "gemini"
     conversation = "contents"
     caps = ("generationConfig.maxOutputTokens",)

@@ -40,8 +40,6 @@ _TOKEN_SECONDS: Final = 20_000_000  # nanoseconds for a token, so that the durat
 
 
 class _OllamaChat(Language):
-    """Write replies as Ollama's server does."""
-
     stream_type = "application/x-ndjson"
     paths = "/api/chat"
     caps = ("options.num_predict",)
@@ -57,7 +55,6 @@ class _OllamaChat(Language):
         return {"models": [_listed(model) for model in models]} if path.endswith("/api/tags") else None
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
-        """Return the body of an error, which is only a message."""
         phrase = responses.get(status, "Unknown status")
         return orjson.dumps({"error": (fields or {}).get("message") or ERRORS.get(status, phrase)})
 

@@ -41,8 +41,6 @@ Item = dict[str, Any]
 
 
 class _Responses(SpokenLanguage):
-    """Write answers as responses."""
-
     api = "responses"
     paths = "/responses"
     conversation = "input"
@@ -250,7 +248,6 @@ def _response(answer: Completion, request: AnswerRequest) -> Item:
 
 
 def _output(answer: Completion, request: AnswerRequest) -> dict[str, Item]:
-    """Return the items of an answer by their keys."""
     output: dict[str, Item] = {}
     if answer.reasoning or answer.signature:
         output[_REASONING] = _reasoning(answer, request)

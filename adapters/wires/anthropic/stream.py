@@ -118,8 +118,6 @@ _DELTAS: Final[Mapping[object, tuple[str, type[Text] | type[Reasoning]]]] = {
 
 @define(eq=False)
 class _MessageBlock(Block):
-    """Gather one block while it arrives."""
-
     texts: dict[str, HeldText] = Factory(dict)
 
     def add(self, name: str, text: str) -> None:

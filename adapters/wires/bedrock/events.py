@@ -123,7 +123,6 @@ class FrameReader(StreamReader):
 
 
 def _error(code: str, payload: bytes, message: Any) -> bytes:
-    """Return an error in the form of a response's body."""
     value = object_in(payload)
     error = {name: value[name] for name in ("message", "originalMessage", "originalStatusCode") if name in value}
     if isinstance(message, str):

@@ -68,8 +68,6 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
 
 @define(eq=False)
 class _ConverseBlock(Block):
-    """Gather one block while it arrives."""
-
     signatures: list[str] = Factory(list)
     sealed: list[str] = Factory(list)
     input: HeldText = Factory(HeldText)
@@ -220,7 +218,6 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
 
 
 def _joined(pieces: list[str]) -> str:
-    """Join pieces of base64."""
     try:
         return base64.b64encode(b"".join([base64.b64decode(piece, validate=True) for piece in pieces])).decode()
     except ValueError:

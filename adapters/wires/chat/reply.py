@@ -203,7 +203,6 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
 
 
 def _count(raw: Mapping[str, Any], what: Count) -> int:
-    """Return the first count above 0."""
     for path in COUNTS[what]:
         if path[0] in raw and (count := count_of(found_at(path, raw))):
             return count

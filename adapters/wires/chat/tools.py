@@ -40,7 +40,6 @@ class _Piece:
 
     @classmethod
     def of(cls, call: Mapping[str, Any]) -> Self:
-        """Read a piece."""
         identifier = text_in(call, "id")
         if not identifier.strip():
             identifier = ""
@@ -59,8 +58,6 @@ def _name_and_arguments(value: object, place: str) -> tuple[str, str]:
 
 @define(eq=False)
 class _Slot:
-    """Gather one tool call from its pieces."""
-
     place: int
     is_free: bool
     id: str = ""

@@ -138,8 +138,6 @@ _SIGNATURES: Final = ("thoughtSignature", "thought_signature")
 
 
 class _GeminiForm(Form):
-    """Read and write contents."""
-
     __slots__ = ("_traits",)
 
     SAYS = frozenset()

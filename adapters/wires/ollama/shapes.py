@@ -19,8 +19,6 @@ _TOOL_MEMBERS: Final = frozenset({"name", "description", "parameters"})
 
 
 class _OllamaForm(Form):
-    """Read and write Ollama's chat."""
-
     __slots__ = ()
 
     SAYS = frozenset()

@@ -206,5 +206,4 @@ def is_untyped(block: Mapping[str, Any]) -> bool:
 
 @cache
 def _readers(field: Literal["messages", "parts", "untyped_parts"]) -> Mapping[str, Callable[..., Any]]:
-    """Return the readers that the wires declare in a field."""
     return {name: read for wire in WIRES.values() for name, read in getattr(wire, field).items()}

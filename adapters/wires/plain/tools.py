@@ -57,7 +57,6 @@ def _member(name: str, value: Any) -> Any:
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that also accepts null."""
     null = {"type": "null"}
     if "$ref" in schema:
         return {"anyOf": [schema, null]}
