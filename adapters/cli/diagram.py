@@ -78,7 +78,7 @@ def diagram(
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
     from rungwise.fsm.certificate.shown.page import play_policy
-    from rungwise.fsm.certificate.shown.pictures import draw_policy
+    from rungwise.fsm.certificate.shown.pictures import draw_policy, drift, write_all
 
     if write_to is not None and check is not None:
         bad_input("--write and --check exclude each other: give one of them")
@@ -89,9 +89,16 @@ def diagram(
     policy = policy or default_of(turn=turn)
     try:
         if check is not None:
-            return _check(policy, Path(check))
+            stale = drift(Path(check), policy)
+            put("".join(f"{Path(check) / name}\n" for name in stale))
+            if stale:
+                complain(f"{counted(len(stale), 'file')} out of date: run rungwise diagram --write {Path(check)}")
+            return 1 if stale else 0
         if write_to is not None:
-            return _write(policy, Path(write_to))
+            changed = write_all(Path(write_to), policy)
+            put("".join(f"{Path(write_to) / name}\n" for name in changed))
+            note(f"{counted(len(changed), 'file')} changed" if changed else "everything was up to date")
+            return 0
         if format != "html":
             write_out(output, draw_policy(policy, format, view, hides_off=off == "hide"))
         elif view == "ladder":
@@ -101,22 +108,3 @@ def diagram(
         return 0
     except OSError as error:
         bad_input(f"{error.filename or write_to} cannot be written ({error.strerror}): name a writable place")
-
-
-def _write(policy: Policy | TurnPolicy, directory: Path) -> int:
-    from rungwise.fsm.certificate.shown.pictures import write_all
-
-    changed = write_all(directory, policy)
-    put("".join(f"{directory / name}\n" for name in changed))
-    note(f"{counted(len(changed), 'file')} changed" if changed else "everything was up to date")
-    return 0
-
-
-def _check(policy: Policy | TurnPolicy, directory: Path) -> int:
-    from rungwise.fsm.certificate.shown.pictures import drift
-
-    stale = drift(directory, policy)
-    put("".join(f"{directory / name}\n" for name in stale))
-    if stale:
-        complain(f"{counted(len(stale), 'file')} out of date: run rungwise diagram --write {directory}")
-    return 1 if stale else 0

@@ -203,14 +203,10 @@ def verify(
     else:
         put(laid_out(certificate.to_markdown() + (by_fallbacks(worst) if worst else "")))
     if scripts is not None and certificate.ok:
-        _write_scripts(scripts, policy, request, backends)
+        certified, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
+        cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certified.worst}
+        write_scripts(scripts, policy, cases, request)
     return 0 if certificate.ok else 1
-
-
-def _write_scripts(folder: str, policy: Policy | TurnPolicy, request: CertifiedRequest, backends: int | None) -> None:
-    certificate, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
-    cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}
-    write_scripts(folder, policy, cases, request)
 
 
 def _without_resends(policy: Policy | TurnPolicy) -> Any:

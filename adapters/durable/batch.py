@@ -63,18 +63,16 @@ def _line(number: int, data: bytes) -> PromptLine:
         plain = orjson.loads(data)
         if not isinstance(plain, Mapping):
             raise ConfigurationError(f"it must be a JSON object, not {short(plain)}")
-        id = _id(plain.get("id", number))
+        own = plain.get("id", number)
+        if isinstance(own, bool) or not isinstance(own, str | int) or not 0 < len(str(own).strip()) <= LONGEST_ID:
+            form = f"a text of 1 to {LONGEST_ID} characters, or a number"
+            raise ConfigurationError(f"id must be {form}, not {short(own)}")
+        id = str(own)
         return PromptLine(number, id, _request(plain))
     except orjson.JSONDecodeError as error:
         return PromptLine(number, id, fault=f"it is not JSON: {error}")
     except ConfigurationError as error:
         return PromptLine(number, id, fault=str(error))
-
-
-def _id(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int) or not 0 < len(str(value).strip()) <= LONGEST_ID:
-        raise ConfigurationError(f"id must be a text of 1 to {LONGEST_ID} characters, or a number, not {short(value)}")
-    return str(value)
 
 
 def _request(plain: Mapping[str, Any]) -> Request:

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.link import Link
-from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.values.usage import Usage
@@ -117,7 +116,9 @@ def input_of(messages: Iterable[Any]) -> str:
 
 def output_of(result: Result) -> str:
     """Write the answer of a call as the conventions do."""
-    parts = [*_parts(result.text or None), *map(_called, result.tool_calls)]
+    parts = _parts(result.text or None)
+    for call in result.tool_calls:
+        parts.append({"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments})
     reason = result.reply.stop_reason if result.reply is not None else None
     written = [{"role": "assistant", "parts": parts, "finish_reason": reason or "error"}]
     return json.dumps(written, default=str, ensure_ascii=False)
@@ -140,7 +141,3 @@ def _parts(content: Any) -> list[Attributes]:
     if isinstance(content, str):
         return [{"type": "text", "content": content}]
     return [dict(part) if isinstance(part, Mapping) else {"type": "text", "content": str(part)} for part in content]
-
-
-def _called(call: ToolCall) -> Attributes:
-    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}

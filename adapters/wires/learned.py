@@ -48,6 +48,12 @@ Those that shape the answer (`response_format`, `tool_choice`, `stop`, ...) are 
 rejected them, if at all, and so are those of reasoning, of which it may reject one value alone."""
 
 
+def _keep(memory: dict[Place, Any], place: Place, value: Any) -> None:
+    if place not in memory and len(memory) >= MOST_PLACES:
+        del memory[next(iter(memory))]
+    memory[place] = value
+
+
 class Learned:
     """Remember what servers revealed about themselves, for the life of the process; thread-safe."""
 
@@ -93,15 +99,10 @@ class Learned:
                     and not remove.restore_reasoning,
                     "largest_output": add.largest_output or old.largest_output,
                 }
-                self._keep(place, evolve(old, **changes))
-
-    def _keep(self, place: Place, lessons: Lessons) -> None:
-        if lessons == NO_LESSONS:
-            self._known.pop(place, None)
-            return
-        if place not in self._known and len(self._known) >= MOST_PLACES:
-            del self._known[next(iter(self._known))]
-        self._known[place] = lessons
+                if (lessons := evolve(old, **changes)) == NO_LESSONS:
+                    self._known.pop(place, None)
+                else:
+                    _keep(self._known, place, lessons)
 
     def forget(self, places: Collection[Place] | None = None) -> None:
         """Forget everything, for tests, or after a server's upgrade.
@@ -122,9 +123,7 @@ class Learned:
         """Remember what a server said it is."""
         with self._lock:
             for place in places:
-                if place not in self._servers and len(self._servers) >= MOST_PLACES:
-                    del self._servers[next(iter(self._servers))]
-                self._servers[place] = server
+                _keep(self._servers, place, server)
 
     def _begin_anew(self) -> None:
         """Replace the lock in a forked child: a thread of the parent may have held it."""

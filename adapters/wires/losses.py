@@ -52,14 +52,12 @@ def unread_of_message(message: PlainMessage) -> Iterator[str]:
             yield from () if is_answer and is_known else (label(name),)
     for place in ("content", "parts", "output", "tool_calls"):
         for block in _list_of(message.get(place)):
-            unread = _in_call(block) if place == "tool_calls" else _in_block(block, "part" if place == "parts" else "")
-            yield from (each for each in unread if not is_answer or each in (MARK, MARKED_CALL))
-
-
-def _in_call(call: Any) -> Iterator[str]:
-    if isinstance(call, Mapping):
-        inner = [each for each in (call.get("function"), call.get("custom")) if isinstance(each, Mapping)]
-        yield from (MARKED_CALL for each in (call, *inner) if each.get(MARK))
+            if place != "tool_calls":
+                unread = _in_block(block, "part" if place == "parts" else "")
+                yield from (each for each in unread if not is_answer or each in (MARK, MARKED_CALL))
+            elif isinstance(block, Mapping):
+                inner = [each for each in (block.get("function"), block.get("custom")) if isinstance(each, Mapping)]
+                yield from (MARKED_CALL for each in (block, *inner) if each.get(MARK))
 
 
 def _in_block(block: Any, kind: str = "") -> Iterator[str]:

@@ -128,7 +128,8 @@ def _gaps(rows: Sequence[tuple[list[AnyMessage], tuple[Message, ...]]]) -> dict[
         if missing:
             behind = _results_behind(rows, at)
             next_one = rows[at + 1 + behind][0][:1] if at + 1 + behind < len(rows) else []
-            if not any(map(_is_reference, (*originals, *next_one))):
+            plain = [each for each in (*originals, *next_one) if not isinstance(each, Message)]
+            if not any(str(each.get("type")) in declared("references") for each in plain):
                 last = max(place for place, each in enumerate(originals) if ids_in(each)[0])
                 place = begin + (len(originals) + behind if behind else last + 1)
                 gaps[place] = _Gap(originals[last], calls, missing, is_begun=bool(behind))
@@ -174,7 +175,3 @@ def _all_have_results(messages: Sequence[AnyMessage]) -> bool:
 def is_own_call(call: ToolCall, provider: str) -> bool:
     """Tell whether a call came from this very provider, which takes its own ids back whatever they are."""
     return bool(provider) and call.provider == provider
-
-
-def _is_reference(message: AnyMessage) -> bool:
-    return not isinstance(message, Message) and str(message.get("type")) in declared("references")

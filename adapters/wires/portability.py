@@ -25,7 +25,6 @@ from rungwise.fsm.call.conversation.parts import (
     ReasoningPart,
     TextPart,
     ToolCall,
-    ToolResult,
 )
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.text.contents import is_blank
@@ -171,7 +170,9 @@ def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
     paired: list[Message] = []
     for place, message in enumerate(messages):
         if message.role == "tool":
-            paired += [_as_words(each) for each in results.unmatched_at(place)]
+            for each in results.unmatched_at(place):
+                words = f"The tool{f' {each.name}' if each.name else ''} returned: {each.text or NO_TEXT}"
+                paired.append(Message("user", (TextPart(words), *each.media)))
         elif not message.tool_calls:
             paired.append(message)
         else:
@@ -185,11 +186,6 @@ def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
             same = all(one is other for one, other in zip(parts, message.parts, strict=True))
             paired += [message if same else Message(message.role, parts), Message("tool", results_here)]
     return paired
-
-
-def _as_words(result: ToolResult) -> Message:
-    named = f" {result.name}" if result.name else ""
-    return Message("user", (TextPart(f"The tool{named} returned: {result.text or NO_TEXT}"), *result.media))
 
 
 def _same(value: Any, **changes: Any) -> Any:
@@ -207,15 +203,13 @@ def _with_something(message: Message) -> Message | None:
     parts = [
         part
         for part, before in zip(message.parts, (None, *message.parts), strict=False)
-        if not (isinstance(part, TextPart) and is_blank(part.text)) or _belongs_to_provider(before)
+        if not (isinstance(part, TextPart) and is_blank(part.text))
+        or isinstance(before, OpaquePart)
+        or (isinstance(before, ReasoningPart) and before.provider)
     ]
     if parts:
         return message if len(parts) == len(message.parts) else Message(message.role, parts)
     return Message.saying("user", NO_TEXT) if message.role == "user" else None
-
-
-def _belongs_to_provider(part: Part | None) -> bool:
-    return isinstance(part, OpaquePart) or (isinstance(part, ReasoningPart) and bool(part.provider))
 
 
 def _joined(messages: Sequence[Message], rules: Rules) -> list[Message]:

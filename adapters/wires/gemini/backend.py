@@ -66,16 +66,14 @@ def in_order(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | 
 def _joined(contents: Iterable[PlainMessage]) -> list[PlainMessage]:
     """Join contents with nothing but function results: the API wants as many in one as there were calls."""
     joined: list[PlainMessage] = []
-    for holds_results, row in groupby(contents, _holds_results):
+    for holds_results, row in groupby(
+        contents, lambda content: all(mapping_of(part).keys() & _RESULTS for part in content["parts"])
+    ):
         group = [*row]
         if holds_results and len(group) > 1:
             group = [{**group[-1], "parts": [part for each in group for part in each["parts"]]}]
         joined += group
     return joined
-
-
-def _holds_results(content: PlainMessage) -> bool:
-    return all(mapping_of(part).keys() & _RESULTS for part in content["parts"])
 
 
 def _signed(content: PlainMessage) -> PlainMessage:

@@ -61,11 +61,6 @@ def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage
     return with_custom_outputs([{"type": "message", **item} if "role" in item else item for item in items])
 
 
-def _is_elsewhere(item: Mapping[str, Any]) -> bool:
-    """Tell whether an item is reasoning with nothing but an id; nothing is stored, so it would not be found (404)."""
-    return item.get("type") == "reasoning" and not (item.get("encrypted_content") or item.get("content"))
-
-
 # the common parameters, which are called as in chat completions
 
 
@@ -185,8 +180,11 @@ class OpenAIResponses(DiscoverableBackend):
             body.pop(_OWN_NAMES.get(name, name), None)
         if "response_format" in send.dropped and isinstance(body.get("text"), Mapping):
             body["text"] = {name: value for name, value in body["text"].items() if name != "format"}
-        if body.get("store") is False:
-            body["input"] = [item for item in body["input"] if not _is_elsewhere(item)]
+        if body.get("store") is False:  # reasoning with nothing but an id would not be found (404)
+            held = ("encrypted_content", "content")
+            body["input"] = [
+                item for item in body["input"] if item.get("type") != "reasoning" or any(map(item.get, held))
+            ]
         return body
 
     def _lower_reasoning(self, body: Body) -> None:

@@ -172,7 +172,8 @@ class ResponsesDecoder(StreamDecoder):
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
-        draft = draft_of(self._response, self._items(), self.provider)
+        items = [self._slots[at].whole(at, self.text_of, is_over=self.done) for at in sorted(self._slots)]
+        draft = draft_of(self._response, [item for item in items if item is not None], self.provider)
         error = self.error or error_of(self._response, self.headers)
         return draft.reply(error=error, cut=is_cut, cause=cause, raw=self._raw)
 
@@ -340,10 +341,6 @@ class ResponsesDecoder(StreamDecoder):
             self._response["status"] = status
         self.error = error_of(response, self.headers)
         self.done = self.finished = True
-
-    def _items(self) -> list[dict[str, Any]]:
-        items = [self._slots[at].whole(at, self.text_of, is_over=self.done) for at in sorted(self._slots)]
-        return [item for item in items if item is not None]
 
 
 def _index(value: Any) -> int:
