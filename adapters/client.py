@@ -17,9 +17,8 @@ from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.http.closing import AsyncClosing, Closing
 from rungwise.adapters.http.deadline import Deadlines, header_name
 from rungwise.adapters.http.exchange import LARGEST_REPLY
-from rungwise.adapters.http.growing import agrowing
 from rungwise.adapters.http.running import Connections
-from rungwise.adapters.http.streams import AsyncStream, Stream
+from rungwise.adapters.http.streams import AsyncStream, Stream, agrowing
 from rungwise.adapters.http.sync_driver import Compactor
 from rungwise.adapters.options import (
     AsyncSleep,

@@ -10,8 +10,8 @@ from attrs import evolve
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.http.deadline import Deadlines
-from rungwise.adapters.http.growing import growing
 from rungwise.adapters.http.running import Connections, LoopCalls
+from rungwise.adapters.http.streams import growing
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
 from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, check_policy, request_of
 from rungwise.adapters.stores.sharing import Shared

@@ -1,7 +1,4 @@
-"""Many prompts from a file, one JSON object a line: each a durable call, so that a second run goes on with the first.
-
-The file is read as a stream.
-"""
+"""Many prompts from a file, one JSON object a line: each a durable call, so a second run goes on with the first."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """A database of durable calls, a file of SQLite or Postgres: its URL, and which processes that use it are alive.
 
-Each process holds a lock on a name of its own. The operating system frees that of a file, and Postgres that of a
-session, however the process ends. So whoever gets the lock of another knows that its owner is dead, and no clocks need
-agree.
+Each process holds a lock on its own name, of a file or a session of Postgres, which is freed however it ends. So
+whoever gets the lock of another knows that its owner is dead, and no clocks need agree.
 """
 
 from __future__ import annotations

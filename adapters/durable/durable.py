@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from asyncio import CancelledError
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import anyio.to_thread
@@ -324,17 +324,12 @@ _current: list[Durable] = []
 _lock = threading.Lock()
 
 
+@cache
 def _workflow() -> Any:
     """Return the workflow of calls, which DBOS learns of once in a process."""
-    global _registered
-    if _registered is None:
-        from dbos import DBOS
+    from dbos import DBOS
 
-        _registered = DBOS.workflow(name=WORKFLOW)(_run_call)
-    return _registered
-
-
-_registered: Any = None
+    return DBOS.workflow(name=WORKFLOW)(_run_call)
 
 
 async def _run_call(work: str) -> str:

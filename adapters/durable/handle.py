@@ -125,19 +125,17 @@ class Handle(Generic[End]):
             raise ConfigurationError(OTHER.format(short(self.id)))  # which began at the same moment
         last = plain.get("last", plain)  # the last call of a turn
         shapes = {each.name: each.shapes for each in self._durable._client.chain if hasattr(each, "shapes")}
-        known = shapes.get(last["backend"], NEUTRAL) if last else NEUTRAL, self._value(plain)
+        returns, value = returns_of(self._returns), None
+        if returns is not None and plain["outcome"] in ("done", "finished"):
+            try:
+                value = returns.read_text(plain["text"])
+            except Misfit as error:
+                why = f"is not what returns= says: {error}"
+                raise ConfigurationError(f"the answer of {short(self.id)} {why}") from None
+        known = shapes.get(last["backend"], NEUTRAL) if last else NEUTRAL, value
         result: Any = read_turn_result(plain, *known) if "last" in plain else read_result(plain, *known)
         end: End = result.raise_for_outcome()
         return end
-
-    def _value(self, plain: Mapping[str, Any]) -> Any:
-        returns = returns_of(self._returns)
-        if returns is None or plain["outcome"] not in ("done", "finished"):
-            return None
-        try:
-            return returns.read_text(plain["text"])
-        except Misfit as error:
-            raise ConfigurationError(f"the answer of {short(self.id)} is not what returns= says: {error}") from None
 
 
 async def in_thread(function: Callable[..., T], *args: Any) -> T:

@@ -1,7 +1,4 @@
-"""Run the call of one request, in a thread or in an event loop, and write its answer in the request's protocol.
-
-What is made of the events of a call is pure, so that both ways share it.
-"""
+"""Run the call of one request, in a thread or in an event loop, and write its answer in the request's protocol."""
 
 from __future__ import annotations
 

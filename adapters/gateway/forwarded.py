@@ -1,7 +1,6 @@
 """What a chain cannot express goes word for word to one backend: as a call of one attempt, so every budget holds.
 
-The bytes of the response travel through the call as text in Latin-1, which has a character for each byte. Beside them
-a real decoder reads them, for their usage and for where they end.
+Its bytes travel as text in Latin-1, a character each; a real decoder reads them for their usage and their end.
 """
 
 from __future__ import annotations

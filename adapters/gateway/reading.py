@@ -247,16 +247,14 @@ def _choice(asked: Asked, value: Any) -> None:
 
 def _turns(asked: Asked, value: Any) -> None:
     """Take the turns, without reasoning that another provider's model had and that nobody has signed."""
-    turns = [_signed(each) if isinstance(each, Mapping) else each for each in list_of(value)]
+    turns = []
+    for turn in list_of(value):
+        if isinstance(turn, Mapping) and isinstance(turn.get("content"), list):
+            blocks = turn["content"]
+            signed = [each for each in blocks if mapping_of(each).get("type") != "thinking" or each.get("signature")]
+            turn = {**turn, "content": signed}
+        turns.append(turn)
     _messages(asked, turns if isinstance(value, list) else value)
-
-
-def _signed(turn: Mapping[str, Any]) -> Mapping[str, Any]:
-    blocks = turn.get("content")
-    if not isinstance(blocks, list):
-        return turn
-    signed = [each for each in blocks if mapping_of(each).get("type") != "thinking" or each.get("signature")]
-    return {**turn, "content": signed}
 
 
 _ANTHROPIC: Final = Fields(

@@ -1,7 +1,6 @@
 """Sockets that never block: names, connecting, TLS, writing and reading, within the limits of an attempt.
 
-Every operation checks the time before it touches the socket, not only when it has to wait. So a server that keeps
-sending cannot keep the call.
+Every operation checks the time before it touches the socket. So a server that keeps sending cannot keep the call.
 """
 
 from __future__ import annotations
@@ -79,18 +78,6 @@ def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]
             return [(socket.AF_INET, (host, port))]
         bare, _, scope = host.partition("%")
         return [(socket.AF_INET6, (bare, port, 0, socket.if_nametoindex(scope) if scope else 0))]
-    lookup = _look_up(host, port)
-    yield WaitFor(lookup.is_done, "read", until)
-    if not lookup.is_done.is_set():
-        raise httpx.ConnectTimeout("the name of the host was not found in time")
-    if lookup.error is not None or not lookup.addresses:
-        raise httpx.ConnectError("the name of the host cannot be found") from lookup.error
-    if port == lookup.port:
-        return lookup.addresses
-    return [(family, (address[0], port, *address[2:])) for family, address in lookup.addresses]
-
-
-def _look_up(host: str, port: int) -> _Lookup:
     with _lock:
         lookup = _lookups.get(host)
         if lookup is None:
@@ -100,7 +87,14 @@ def _look_up(host: str, port: int) -> _Lookup:
             except RuntimeError as error:
                 raise httpx.ConnectError("no thread could be started to look up the host") from error
             _lookups[host] = lookup
-        return lookup
+    yield WaitFor(lookup.is_done, "read", until)
+    if not lookup.is_done.is_set():
+        raise httpx.ConnectTimeout("the name of the host was not found in time")
+    if lookup.error is not None or not lookup.addresses:
+        raise httpx.ConnectError("the name of the host cannot be found") from lookup.error
+    if port == lookup.port:
+        return lookup.addresses
+    return [(family, (address[0], port, *address[2:])) for family, address in lookup.addresses]
 
 
 STAGGER = 0.25

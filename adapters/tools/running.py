@@ -1,8 +1,4 @@
-"""Run the tools of one reply, from a thread or from an event loop.
-
-A thread runs sync tools in threads, and async ones in an event loop in another thread. A task runs async tools as tasks
-of its own loop, and sync ones in threads. They share how a tool begins, and how its result is taken.
-"""
+"""Run the tools of one reply, from a thread or from an event loop: sync tools in threads, async ones in a loop."""
 
 from __future__ import annotations
 

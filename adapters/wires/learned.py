@@ -1,9 +1,7 @@
 """What this process learned from servers, so that no later call has to learn it again.
 
-A lesson belongs to a place: a host or a base URL, with a model, whatever the key. A call reads it when it begins
-(`fsm/call/conversation/link.py`), and the journal of the call says so. It can be wrong: a server is upgraded, a
-proxy switches to another one. A reply that contradicts a lesson removes it, and `LEARNED.forget()` removes all. A
-backend with `learns=False` neither adds lessons nor applies them.
+A call reads its lessons when it begins (`fsm/call/conversation/link.py`), and the journal of the call says so. They
+can be wrong: a server is upgraded, a proxy switches to another one. So a reply that contradicts a lesson removes it.
 """
 
 from __future__ import annotations

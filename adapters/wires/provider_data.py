@@ -1,7 +1,4 @@
-"""Keep the provider's own data, and what comes with a reply: citations, sources, log probabilities.
-
-The citations of any protocol become neutral parts; the names of their members tell them apart.
-"""
+"""Keep the provider's own data, and what comes with a reply: citations, sources, log probabilities."""
 
 from __future__ import annotations
 

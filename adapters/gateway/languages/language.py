@@ -1,7 +1,4 @@
-"""What a protocol is to whoever answers in it: its paths, and how it writes an answer, whole or piece by piece.
-
-The embedded provider writes the replies of its script with it, the gateway the results of calls.
-"""
+"""What a protocol is to whoever answers in it: its paths, and how it writes an answer, whole or piece by piece."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Ask your own server what it is: how it continues a turn, and how much fits its window.
 
-Each kind of server has its own page that names it. Rungwise asks for these in turn, only at the backend's origin. A
-server that answers none of them stays unknown, and unreadable answers are ignored.
+Each kind of server has a page that names it. Rungwise asks for these in turn, only at the backend's origin.
 """
 
 # Annotations are not strings here: backends in other modules have the field `server`; see `http_backend.py`.

@@ -98,7 +98,9 @@ def read_message(message: PlainMessage) -> tuple[Message, ...]:
         return tuple(readers[member](message))
     role = _ROLES.get(message["role"], "user")
     if role == "tool":
-        return (Message("tool", (_result(message),)),)
+        named = text_in(message, "name", "tool_name")
+        id = text_in(message, "tool_call_id", "id") or (named if message["role"] == "function" else "")
+        return (Message("tool", (result_of(id, named, tuple(parts_of(message.get("content")))),)),)
     return split(role, _parts(role, message))
 
 
@@ -149,12 +151,6 @@ def _call(call: Mapping[str, Any]) -> ToolCall:
     if arguments is None and isinstance(inner.get("input"), str):  # a tool that takes free text
         arguments = {"input": inner["input"]}
     return ToolCall(text_in(call, "id"), text_in(inner, "name"), json_of(arguments))
-
-
-def _result(message: PlainMessage) -> ToolResult:
-    named = text_in(message, "name", "tool_name")
-    id = text_in(message, "tool_call_id", "id") or (named if message["role"] == "function" else "")
-    return result_of(id, named, tuple(parts_of(message.get("content"))))
 
 
 def parts_of(content: Any) -> Iterator[Part]:

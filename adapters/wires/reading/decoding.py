@@ -1,7 +1,4 @@
-"""Read a streamed reply: what the decoders of all protocols share.
-
-Messages and Converse share more: their replies come block by block, each under its index.
-"""
+"""Read a streamed reply: what the decoders of all protocols share, and those whose replies come in indexed blocks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Split a stream of JSON lines from bytes cut anywhere; each line holds a JSON object.
-
-Most lines differ from an earlier one only in their text, and in the moment at which they were written; those are
-not parsed again (`AlikeLines`).
-"""
+"""Split a stream of JSON lines, each an object, from bytes cut anywhere; most are not parsed (`AlikeLines`)."""
 
 from __future__ import annotations
 
