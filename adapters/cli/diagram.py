@@ -78,7 +78,7 @@ def diagram(
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
     from rungwise.fsm.certificate.shown.page import play_policy
-    from rungwise.fsm.certificate.shown.pictures import draw_policy, drift, write_all
+    from rungwise.fsm.certificate.shown.pictures import draw_policy
 
     if write_to is not None and check is not None:
         bad_input("--write and --check exclude each other: give one of them")
@@ -88,17 +88,9 @@ def diagram(
         bad_input("--off hide is for a single picture, and not for a page: leave it out")
     policy = policy or default_of(turn=turn)
     try:
-        if check is not None:
-            stale = drift(Path(check), policy)
-            put("".join(f"{Path(check) / name}\n" for name in stale))
-            if stale:
-                complain(f"{counted(len(stale), 'file')} out of date: run rungwise diagram --write {Path(check)}")
-            return 1 if stale else 0
-        if write_to is not None:
-            changed = write_all(Path(write_to), policy)
-            put("".join(f"{Path(write_to) / name}\n" for name in changed))
-            note(f"{counted(len(changed), 'file')} changed" if changed else "everything was up to date")
-            return 0
+        directory = write_to if check is None else check
+        if directory is not None:
+            return _files(policy, Path(directory), writes=check is None)
         if format != "html":
             write_out(output, draw_policy(policy, format, view, hides_off=off == "hide"))
         elif view == "ladder":
@@ -108,3 +100,15 @@ def diagram(
         return 0
     except OSError as error:
         bad_input(f"{error.filename or write_to} cannot be written ({error.strerror}): name a writable place")
+
+
+def _files(policy: Policy | TurnPolicy, directory: Path, *, writes: bool) -> int:
+    from rungwise.fsm.certificate.shown.pictures import drift, write_all
+
+    stale = (write_all if writes else drift)(directory, policy)
+    put("".join(f"{directory / name}\n" for name in stale))
+    if writes:
+        note(f"{counted(len(stale), 'file')} changed" if stale else "everything was up to date")
+    elif stale:
+        complain(f"{counted(len(stale), 'file')} out of date: run rungwise diagram --write {directory}")
+    return int(bool(stale) and not writes)

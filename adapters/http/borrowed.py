@@ -195,7 +195,6 @@ class _Worker:
             raise httpx.ConnectError("no thread could be started for the request") from error
 
     def begin(self, task: Callable[[], Any]) -> None:
-        """Begin a task; `answer` returns its answers."""
         if self.progress.is_abandoned:
             raise self.progress.timeout()
         self.is_busy = True

@@ -195,7 +195,6 @@ class TracedCall(TracedRun):
         self._attempt = self.tracing.tracer.start_span("attempt", self.within, SpanKind.CLIENT, attributes)
 
     def _receive(self, step: Step, attempt: Span) -> None:
-        """End an attempt, and say why it was left."""
         last = None if step.event == "cancelled" else self.call.last
         is_failure = last is not None and last.failure is not None
         status = 200 if last is not None and not is_failure else step.status

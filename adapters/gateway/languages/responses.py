@@ -145,7 +145,6 @@ class _ResponseStream(AnswerStream):
         return self._event(f"response.{name}.delta", **where, delta=piece, **beside, **padding)
 
     def _begin(self, key: str) -> Iterator[bytes]:
-        """Begin an item, unless it is open."""
         if self._open == key:
             return
         if key != _REASONING and not self._places and self.answer.signature:  # of reasoning without a text
@@ -159,7 +158,6 @@ class _ResponseStream(AnswerStream):
         yield self._event("response.output_item.added", output_index=index, item={**begun, **status})
 
     def _begin_part(self, kind: str) -> Iterator[bytes]:
-        """Begin a part of the message, unless it is open."""
         yield from self._begin(_MESSAGE)
         if self._parts[-1:] != [kind]:
             yield from self._close_part()

@@ -40,7 +40,6 @@ _CAPS: Final = frozenset({*CAP_PARAMETERS, "maxTokens", "inferenceConfig"})
 
 
 def _drop(body: Body, names: frozenset[str]) -> None:
-    """Remove the fields that the server rejected from the body and its parts."""
     if "response_format" in names:
         names |= {"textFormat"}
     for name in names - {"messages", "system", "toolConfig"}:
