@@ -16,7 +16,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.outcome import CAUSES
+from rungwise.fsm.call.run.causes import CAUSES
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PLAIN
 from rungwise.fsm.failures.classify import classify_response
 from rungwise.fsm.failures.failure import Failure

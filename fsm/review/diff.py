@@ -12,7 +12,7 @@ from rungwise.fsm.call.clocks.waiting import BROKEN
 from rungwise.fsm.call.conversation.link import Link, Prices
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import SWITCH_EVENTS, Policy
-from rungwise.fsm.call.run.outcome import CAUSES
+from rungwise.fsm.call.run.causes import CAUSES
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.certificate.certificate import Certificate, counted, duration
 from rungwise.fsm.certificate.courses import trouble_changes

@@ -11,7 +11,7 @@ from attrs import asdict
 
 from rungwise.fsm.call.budget.prices import Charges, price_of
 from rungwise.fsm.call.conversation.link import Prices
-from rungwise.fsm.call.run.outcome import cause_of, sentence_of
+from rungwise.fsm.call.run.causes import cause_of, sentence_of
 from rungwise.fsm.call.table import UNSENT
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of, ordinal, plain

@@ -1,0 +1,67 @@
+"""What brings about each event of a call, and why a call did not simply succeed, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from rungwise.fsm.journal.record import Evidence
+from rungwise.fsm.machine.table import Row, Table
+
+CAUSES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "answered": "200 with text and a clean stop",
+        "called_tools": "200 with well-formed tool calls",
+        "answered_wrongly": "200 with JSON that does not fit, or an answer that a verdict rejects",
+        "called_wrongly": "200 with a call of an unknown tool, or with arguments that do not fit",
+        "verdict_raised": "a verdict that raises",
+        "came_empty": "200 with no text, no reasoning and no tool call",
+        "only_reasoned": "200 with reasoning, but no text",
+        "truncated": "finish reason `length` behind visible text",
+        "paused": "finish reason `pause_turn`",
+        "tools_truncated": "a tool call that is cut",
+        "json_truncated": "finish reason `length` inside the JSON that was asked for",
+        "reasoning_truncated": "finish reason `length` before any text",
+        "interrupted": "a stream that breaks off before its end",
+        "fell_silent": "a stream that says nothing for too long",
+        "malformed": "200 with no usable shape, or an unknown finish reason",
+        "refused": "a content filter, a safety refusal",
+        "failed_transiently": "429, 408, 500 to 599, a timeout, no connection",
+        "failed_permanently": "401, 402, 403, 404 for the model, any other 400 or 422, a bad certificate",
+        "rejected_fixably": "400 that names one thing: a parameter, the output cap, a prefill, a signature",
+        "overflowed": "413, or 400 because the prompt exceeds the context",
+        "cancelled": "the caller",
+        "ran_out": "the budget",
+        "found_open": "what earlier calls have met at the backend",
+    }
+)
+"""What brings about each event of the shipped table, in a few words. A bare status stands for its usual meaning."""
+
+
+def cause_of(
+    table: Table, row: Row, evidence: Evidence, facts: tuple[str, ...] = (), found: str | None = None
+) -> str | None:
+    """Return why a call did not simply succeed, or what was `found` in place of a reply; None for one that is done."""
+    if row.target == "done":
+        return None
+    cause = sentence_of(table, row, facts, found)
+    if evidence.asked_wait is not None and "wait_fits" not in facts:
+        cause += f"; the wait of {evidence.asked_wait:g} s that it asked for does not fit"
+    if "repeats_itself" in facts:
+        cause += "; the text ran in circles"
+    if "asks_for_little" in facts and evidence.event == "truncated":
+        cause += "; no more tokens were asked for"
+    if "throttled" in facts:
+        cause += "; the calls of this client have no retry left together"
+    return f"{cause}; the provider took no notice of the output cap" if "overran" in facts else cause
+
+
+def sentence_of(table: Table, row: Row, facts: tuple[str, ...], found: str | None) -> str:
+    """Return the sentence of the last event, with its ending if nothing but a counter kept the call from going on."""
+    if found is not None and row.event == "malformed":
+        return f"the reply had no usable shape: it was {found}"
+    rows = [each for each in table.ladder(row.event, row.source) if each.target in table.rungs]
+    guards = [table.guard(each.guard) for each in rows if each.target != "fallback"]
+    at_last = any({*each.holds} <= {*facts} and {*each.lacks}.isdisjoint(facts) for each in guards)
+    return table.says(row.event, at_last=at_last)
