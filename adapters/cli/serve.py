@@ -19,8 +19,8 @@ from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.registry import WIRES
 
 if TYPE_CHECKING:
-    from rungwise.adapters.provider.script import ScriptedReply
-    from rungwise.adapters.provider.server import ReceivedRequest
+    from rungwise.adapters.provider.script import Script, ScriptedReply
+    from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
 
 LOOK_SECONDS: Final = 0.05
 SHOWN_CHARACTERS: Final = 40
@@ -87,12 +87,7 @@ def serve(script: str, port: int, host: str) -> int:
             for pointer in pointers(provider.base_url):
                 note(f"  {pointer}", dim=True)
             note(f"serving {script}; Ctrl-C ends it", dim=True)
-            count = 0
-            while True:
-                for request in provider.requests[count:]:
-                    count += 1
-                    note(_line(count, request, replies.reply(count - 1)))
-                time.sleep(LOOK_SECONDS)
+            _report(provider, replies)
     return 0
 
 
@@ -103,6 +98,15 @@ def refuse_address(error: OSError, host: str, port: int) -> NoReturn:
     if error.errno == errno.EACCES:
         bad_input(f"port {port} of {host} is not yours to open: choose one above 1023, or 0 for any that is free")
     bad_input(f"cannot listen on {host} ({error.strerror}): give an IPv4 address of this machine")
+
+
+def _report(provider: EmbeddedProvider, script: Script) -> None:
+    count = 0
+    while True:
+        for request in provider.requests[count:]:
+            count += 1
+            note(_line(count, request, script.reply(count - 1)))
+        time.sleep(LOOK_SECONDS)
 
 
 def _line(number: int, request: ReceivedRequest, reply: ScriptedReply) -> str:
