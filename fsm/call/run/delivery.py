@@ -69,13 +69,22 @@ def correction(shown: str, target: str) -> tuple[Discard | Text, ...]:
     """Return the events that turn what a consumer has into what the result holds."""
     if shown == target:
         return ()
-    common = len(shown)
-    if not target.startswith(shown):
-        pairs = enumerate(zip(shown, target, strict=False))
-        common = next((at for at, (had, wanted) in pairs if had != wanted), len(target))
+    common = len(shown) if target.startswith(shown) else _common(shown, target)
     events: list[Discard | Text] = []
     if common < len(shown):
         events.append(Discard(shown[common:]))
     if common < len(target):
         events.append(Text(target[common:]))
     return tuple(events)
+
+
+def _common(one: str, other: str) -> int:
+    """Return the length of the common prefix of two texts, by bisection."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
