@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, Final
@@ -120,7 +120,7 @@ MOST_ROWS: Final = 200  # of a table: the newest days, or what was seen most oft
 BAR: Final = 200  # pixels
 HEADINGS: Final = ("calls", "done", "attempts", "waited", "first", "p95", "took", "p95", "cost")
 
-StatsRow = tuple[str, Sequence[str], Sequence[tuple[int, str]]]
+StatsRow = tuple[str, Sequence[str], Sequence[tuple[float, str]]]
 """The name of a row, its cells, and the parts of its bar, each with the kind that colours it."""
 
 
@@ -170,6 +170,11 @@ def lines_of(rows: Sequence[StatsRow]) -> list[str]:
     return ["  ".join([name, *each]) for name, each in zip(names, cells, strict=True)]
 
 
+def text_of(tables: Iterable[Sequence[StatsRow]]) -> str:
+    """Write tables as text, with an empty line between them."""
+    return "\n".join("".join(f"{line}\n" for line in lines_of(rows)) for rows in tables)
+
+
 def picture_of_stats(stats: Stats) -> str:
     """Draw the lines of the tables, which are set in a fixed pitch, with their bars."""
     y, parts = 32.0, [text(20, 32, TITLE, "title")]
@@ -188,7 +193,7 @@ def picture_of_stats(stats: Stats) -> str:
 
 
 FORMS: Final[Mapping[str, Callable[[Stats], str]]] = {
-    "": lambda stats: "\n".join("".join(f"{line}\n" for line in lines_of(rows)) for rows in tables_of(stats)),
+    "": lambda stats: text_of(tables_of(stats)),
     ".svg": picture_of_stats,
     ".html": lambda stats: render("stats", title=TITLE, tables=tables_of(stats)),
 }

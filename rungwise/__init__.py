@@ -17,8 +17,8 @@ each name with its arguments, units and errors. `rungwise.adapters` (messages, c
   options that all backends share are those of `rungwise.adapters.wires.http_backend.HttpBackend`.
 * **To outlive the process**: a `Durable` keeps calls in SQLite or Postgres; whoever is alive goes on with them.
 * **Beneath the SDK that you have**: `Transport` and `asgi` turn its requests into calls of a client.
-* **To review a policy**: `verify` proves its worst case, `draw_policy` draws it, `diff_policies` compares two, and
-  `replay` runs a journal again. `CALL` is the table that Rungwise ships.
+* **To review a policy**: `verify` proves its worst case, `odds` computes what is likely, `draw_policy` draws it,
+  `diff_policies` compares two, and `replay` runs a journal again. `CALL` is the table that Rungwise ships.
 * **To handle errors**: every error is a `RungwiseError`. A `CallError` or `TurnError` carries the result, so nothing
   that arrived is lost. A `ConfigurationError` names what to change in your code.
 
@@ -91,6 +91,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.journal.record import Step as Step
     from rungwise.fsm.machine.declare import Fact as Fact
     from rungwise.fsm.machine.declare import Rung as Rung
+    from rungwise.fsm.odds.odds import odds as odds
     from rungwise.fsm.replay.replay import replay as replay
     from rungwise.fsm.review.diff import diff_policies as diff_policies
     from rungwise.fsm.turn.actions import ToolEnded as ToolEnded

@@ -8,9 +8,9 @@
   servers taught about their models.
 * A `Table` consists of `Row`s, which follow from `rungwise.Rung`s, `Event`s, `rungwise.Fact`s, `Guard`s, `Effect`s, and
   the `Entry` of a rung in a ladder. `rungwise.CALL`, `TURN` and `HEALTH` are the tables that Rungwise ships.
-* For annotations: what `rungwise.verify` returns (`Certificate`), the `Handle` of a durable call, a message as a
-  mapping (`PlainMessage`), a `Part` of a `rungwise.Message`, `StreamEvent` and `TurnEvent`, and `Observer`, a function
-  that is called with each step.
+* For annotations: what `rungwise.verify` and `rungwise.odds` return (`Certificate`, `Odds`, `TurnOdds`), the `Rates`
+  of the latter, the `Handle` of a durable call, a message as a mapping (`PlainMessage`), a `Part` of a
+  `rungwise.Message`, `StreamEvent` and `TurnEvent`, and `Observer`, a function that is called with each step.
 
 The core does no I/O, so nothing ties it to HTTP. This is a whole driver:
 
@@ -69,6 +69,9 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.machine.declare import Guard as Guard
     from rungwise.fsm.machine.table import Row as Row
     from rungwise.fsm.machine.table import Table as Table
+    from rungwise.fsm.odds.calls import Odds as Odds
+    from rungwise.fsm.odds.odds import TurnOdds as TurnOdds
+    from rungwise.fsm.odds.rates import Rates as Rates
     from rungwise.fsm.review.diff import PolicyDiff as PolicyDiff
     from rungwise.fsm.turn.actions import Action as Action
     from rungwise.fsm.turn.actions import Compact as Compact

@@ -30,12 +30,13 @@ _HERE: Final = ("ask", "check", "diagram", "diff", "fuzz", "health", "proxy", "s
 COMMANDS: Final[Mapping[str, str]] = {
     **{name: f"rungwise.adapters.cli.{name}" for name in _HERE},
     **{name: f"rungwise.adapters.cli.durable.{name}" for name in ("batch", "calls", "worker")},
-    **{name: f"rungwise.adapters.cli.journals.{name}" for name in ("explain", "stats")},
+    **{name: f"rungwise.adapters.cli.journals.{name}" for name in ("explain", "odds", "stats", "tune")},
+    "rates": "rungwise.adapters.cli.journals.odds",
     "demo": "rungwise.adapters.demo.command",
 }
 """The module of each command, imported when the command runs."""
 
-MAY_WRITE_FILES: Final = frozenset({"diagram", "diff", "explain", "fuzz", "stats"})
+MAY_WRITE_FILES: Final = frozenset({"diagram", "diff", "explain", "fuzz", "rates", "stats"})
 """Commands that can run without stdout, because an option names an output file."""
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})

@@ -56,6 +56,12 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Policy | TurnPo
     help="The journal of a past call or turn: what would it have done? Repeatable.",
 )
 @click.option(
+    "--rates",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Add what calls will probably come to: rates in TOML, with backends and prices of their own.",
+)
+@click.option(
     "--format",
     type=click.Choice(get_args(Form)),
     help="Text for a terminal, a page in one file, the picture of the change, or Markdown for a pull request."
@@ -71,6 +77,7 @@ def diff(
     new: Policy | TurnPolicy,
     prices: Prices | None,
     journals: Sequence[str],
+    rates: str | None,
     format: Form | None,
     markdown: bool,
     view: View,
@@ -85,7 +92,8 @@ def diff(
     the longest paths. With --journal it shows what past calls would have done, as far as their journals tell.
 
     OLD and NEW are each a POLICY.toml or module:POLICY. The word default stands for the default policy, for a file
-    that is new or deleted. With --turn the files are policies of turns, and what changes for their calls follows.
+    that is new or deleted. With --rates it adds the odds as `rungwise odds` computes them, for the backends and prices
+    of the rates. With --turn the files are policies of turns, and what changes for their calls follows.
 
     \b
     Exit codes:
@@ -99,9 +107,11 @@ def diff(
       rungwise diff old.toml new.toml --markdown
       rungwise diff default new.toml --backends 2
       rungwise diff old.toml new.toml --journal monday.json --journal tuesday.json
+      rungwise diff old.toml new.toml --rates rates.toml
       rungwise diff old.toml new.toml --turn
     """
     from rungwise.fsm.diagram import draw
+    from rungwise.fsm.odds.rates import Rates
     from rungwise.fsm.review.diff import diff_policies
 
     if markdown and format not in (None, "markdown"):
@@ -112,7 +122,10 @@ def diff(
         check_prices(policy, prices)
     past = [_past(file, old, new) for file in journals]
     names = tuple(click.get_current_context().meta[f"{__name__}.{name}"] for name in ("old", "new"))
-    changes = diff_policies(old, new, prices=prices, journals=past, names=names, **options)
+    of_backends = None if rates is None else Rates.load(rates)
+    for warning in of_backends.warnings if of_backends else ():
+        note(warning)
+    changes = diff_policies(old, new, prices=prices, journals=past, names=names, rates=of_backends, **options)
     texts = {"text": changes.to_text, "html": changes.to_html, "markdown": changes.to_markdown}
     text = draw(changes.picture, "svg", view) if form == "svg" else texts[form]()
     write_out(output, laid_out(text) if form == "text" and output is None else text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from itertools import groupby
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ from rungwise.fsm.call.policy import Budget, Policy, Timeouts
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.journal.digest import plain
+from rungwise.fsm.odds.odds import odds
+from rungwise.fsm.odds.rates import Rates
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnError, TurnResult
 from rungwise.fsm.turn.table import CALLS
@@ -153,7 +156,15 @@ def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
     )
     _compare(screen, ends)
     screen.print()
-    screen.print("Next: rungwise ask --help, rungwise diagram, rungwise verify")
+    screen.print("Next: rungwise ask --help, rungwise diagram, rungwise verify, rungwise odds")
+    if find_spec("numpy"):
+        found = odds(POLICY, Rates.example())
+        assert found.money is not None  # the example has prices
+        screen.print()
+        screen.paragraph(
+            f"rungwise odds on this policy, with rates that were published: {found.outcomes['done']:.3%} of the calls "
+            f"end well, 99 of 100 within {found.seconds.quantiles['p99']:.0f} s, at ${found.money.mean:.4f} each."
+        )
 
 
 def _compare(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:

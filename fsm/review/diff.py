@@ -26,6 +26,9 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure, event_of_failure
 from rungwise.fsm.machine.declare import Fact
 from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.odds.odds import odds
+from rungwise.fsm.odds.rates import Rates
+from rungwise.fsm.odds.shown import compare
 from rungwise.fsm.replay.what_if import WhatIf
 from rungwise.fsm.review import markdown, page
 from rungwise.fsm.review.findings import Assumptions, Change, EventChange, Findings, Ladder, Rank, RowGroup, WorstChange
@@ -155,6 +158,7 @@ class PolicyDiff(Findings):
         calls: for a turn, what changes for its calls.
         journals: what past calls or turns would have done.
         setting: what the figures assume.
+        odds: what calls will probably come to before and now, if there are rates.
     """
 
     calls: PolicyDiff | None = None
@@ -182,6 +186,7 @@ def diff_policies(
     prices: Prices | None = None,
     journals: Iterable[WhatIf] = (),
     names: tuple[str, str] | None = None,
+    rates: Rates | None = None,
 ) -> PolicyDiff:
     """Compare two policies with their tables and worst cases; two policies of turns with those of their calls.
 
@@ -193,6 +198,7 @@ def diff_policies(
         prices: of every backend, if `backends` is not a chain.
         journals: what past calls would have done, as `what_if` finds it.
         names: the names of the policies, for the reader.
+        rates: of the backends of calls; from them alone the odds take the backends and their prices.
 
     Raises:
         ConfigurationError: no backend is usable, a counter of a table has no limit, one policy is of a call and the
@@ -221,7 +227,8 @@ def diff_policies(
     if isinstance(old, TurnPolicy):
         parts = _compared(old, new, before, after, count) | {"calls": PolicyDiff(**of_calls)}
     setting = Assumptions(names, max_tokens, input_tokens, prices)
-    return PolicyDiff(**parts, journals=tuple(journals), setting=setting)
+    probably = None if rates is None else compare(odds(old, rates), odds(new, rates))
+    return PolicyDiff(**parts, journals=tuple(journals), setting=setting, odds=probably)
 
 
 def _certified(

@@ -11,6 +11,7 @@ from rungwise.fsm.certificate.certificate import WorstCase
 from rungwise.fsm.certificate.courses import TroubleChange
 from rungwise.fsm.diagram.model import Kind, Picture
 from rungwise.fsm.machine.table import Row
+from rungwise.fsm.odds.shown import Comparison
 from rungwise.fsm.replay.what_if import WhatIf
 from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -178,6 +179,7 @@ class Findings:
     calls: "Findings | None" = None
     journals: tuple[WhatIf, ...] = ()
     setting: Assumptions = field(factory=Assumptions)
+    odds: Comparison | None = None
 
     @property
     def worst(self) -> tuple[WorstChange, ...]:

@@ -14,6 +14,7 @@ from rungwise.fsm.certificate.shown.settings import value_text
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.markdown import markdown_table
 from rungwise.fsm.machine.table import Row
+from rungwise.fsm.odds.shown import TITLE
 from rungwise.fsm.review import summary, words
 from rungwise.fsm.review.findings import Change, EventChange, Findings
 
@@ -104,6 +105,13 @@ class _Writer:
     def blocks(self, findings: Findings) -> Iterator[Block]:
         short = [f"* {SIGNS[each.tone]} {self.prose(each.text)}" for each in summary.highlights(findings)]
         yield "", self.list(short), False
+        if findings.odds is not None:
+            cells = [
+                [[self.prose(cell) for cell in (name, *cells)] for name, cells, _ in rows]
+                for rows in findings.odds.tables
+            ]
+            tables = [self.table(head, rows) for head, *rows in cells]
+            yield TITLE, "\n".join([f"{self.prose(summary.PROBABLY)}\n", *tables]), False
         yield from self.parts(findings)
         if findings.calls is not None and not findings.calls.is_empty:
             yield "", "### Each call\n", False

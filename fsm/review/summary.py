@@ -17,6 +17,7 @@ from rungwise.fsm.review import words
 from rungwise.fsm.review.findings import Assumptions, Change, Findings, Highlight, Tone, WorstChange
 from rungwise.fsm.turn.policy import TurnPolicy
 
+PROBABLY = "Computed from rates, with the backends and prices of the rates. = is no change beyond the error."
 NOTHING = "Nothing changes: the two policies are the same."
 COSTS = ("money", "output tokens", "attempts")
 """What the headline calls the cost: the first of these that is known before and after."""
@@ -92,6 +93,9 @@ def _rows_in_short(findings: Findings) -> Iterator[str]:
 
 def highlights(findings: Findings) -> Iterator[Highlight]:
     """Yield what a reviewer must know first, one sentence each."""
+    if findings.odds is not None:
+        what = "Calls" if findings.calls is None else "Turns"
+        yield Highlight("note", f"{what}, probably: {findings.odds.summary.replace('->', 'to')}.")
     if not findings.is_effective:
         yield Highlight("same", "The machine, its limits and waits, and every worst case stay the same.")
         return

@@ -16,14 +16,18 @@ HOPELESS = frozenset({"repeats_itself", "asks_for_little", "overran"})
 
 def event_of(result: Result) -> str:
     """Return the event that a result means for the turn."""
-    last = result.journal.last.event
-    if result.outcome == "done":
+    return event_after(result.outcome, result.journal.last.event)
+
+
+def event_after(outcome: str, last: str) -> str:
+    """Return the event that the outcome of a call and its last event mean for the turn."""
+    if outcome == "done":
         return "called_tools" if last == "called_tools" else "answered"
     if last == "overflowed":
         return "overflowed"
-    if result.outcome == "partial":
+    if outcome == "partial":
         return "truncated" if last == "truncated" else "interrupted"
-    return _EVENTS[result.outcome]
+    return _EVENTS[outcome]
 
 
 _EVENTS = {

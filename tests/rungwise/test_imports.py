@@ -38,6 +38,7 @@ FLOORS = (
     {"replay"},
     {"stats"},
     {"certificate"},
+    {"odds"},
     {"review"},
     {"testing"},
     {"adapters.wires"},

@@ -141,12 +141,14 @@ def without_chance(text: str) -> str:
 
 
 def toml(example: Example) -> None:
-    """Read a block as the script of a provider, as the policy of a turn, or as a policy with its prices and chains."""
+    """Read a block as a script, as rates, as the policy of a turn, or as a policy with its prices and chains."""
     text = str(example.parsed)
     keep(text)
     document = tomllib.loads(text)
     if "replies" in document:
         Script.from_toml(text)
+    elif "backend" in document:
+        rungwise.core.Rates.from_toml(text)
     elif document.keys() & {"auto_continues", "call"}:
         rungwise.TurnPolicy.from_toml(text)
     else:

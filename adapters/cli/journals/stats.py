@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Final
 
@@ -50,24 +50,33 @@ def stats(paths: tuple[str, ...], database: str | None, as_json: bool, output: s
     if form is None:
         bad_input(f"a chart ends in .svg or .html, and {output} does not")
     check_writable(output)
-    counts, faults, first = Stats(), 0, ""
+    counts = Stats()
+    count_journals(paths, database, counts.add)
+    if as_json:
+        put(json_of(counts.as_mapping(), is_indented=True) + "\n")
+    if output is not None or not as_json:
+        write_out(output, form(counts))
+    return 0
+
+
+def count_journals(
+    paths: tuple[str, ...], database: str | None, count: Callable[[Journal | TurnJournal], None]
+) -> None:
+    """Pass each journal to what counts it, and note on stderr what is none; stop the command if there is no journal."""
+    faults, counted, first = 0, 0, ""
     found = chain(_of_files(paths), _of_database(database) if database else ())
     with progress_bar("{task.completed:>9,} journals") as bar:
         for place, journal in found if bar is None else bar.track(found):
             if isinstance(journal, str):
                 faults, first = faults + 1, first or one_line(f"{place}: {journal}")
             else:
-                counts.add(journal)
+                count(journal)
+                counted += 1
     unread = f"left out, because they are no journals: {faults}; the first is {first}"
-    if not counts.counts:
+    if not counted:
         bad_input(unread if faults else "there are no journals: name files, folders or a --database")
     if faults:
         note(unread)
-    if as_json:
-        put(json_of(counts.as_mapping(), is_indented=True) + "\n")
-    if output is not None or not as_json:
-        write_out(output, form(counts))
-    return 0
 
 
 def _of_files(paths: tuple[str, ...]) -> Iterator[tuple[str, Journal | TurnJournal | str]]:

@@ -117,7 +117,7 @@ class FactFinder:
         failure, is_one_too_many = observation.failure, False
         if adds_text:
             self._failures.pop((observation.backend, BROKEN_STREAM), None)
-        for kind in _kinds_of(observation, adds_text):
+        for kind in kinds_of(observation, adds_text):
             key = observation.backend, kind
             if failure is None or not failure.is_stale:
                 self._failures[key] = self._failures.get(key, 0) + 1
@@ -146,7 +146,7 @@ class FactFinder:
         return before, (*with_text, "added_text") if keeps_text else with_text
 
 
-def _kinds_of(observation: Observation, adds_text: bool) -> Iterator[str]:
+def kinds_of(observation: Observation, adds_text: bool) -> Iterator[str]:
     """Yield the names in `switch_after` under which something counts."""
     event, reason = observation.event, observation.evidence.reason
     if event in EMPTY:

@@ -1,0 +1,1 @@
+"""A policy against measured rates: how often, how long, how expensive."""

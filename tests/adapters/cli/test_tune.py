@@ -1,0 +1,169 @@
+"""`rungwise tune`."""
+
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import orjson
+import pytest
+
+from rungwise import Policy
+from rungwise.fsm.odds.odds import odds
+from rungwise.fsm.odds.rates import Rates
+from support.command_line import invoke
+
+RATES = """
+[[backend]]
+name = "cheap"
+prices = [1, 2]
+fresh = [
+    { event = "answered", share = 0.9, seconds = [[1, 9], [5, 1]], input_tokens = 1000, output_tokens = 200 },
+    { event = "failed_transiently", reason = "server_error", share = 0.08, seconds = 1 },
+    { event = "refused", share = 0.02, seconds = 1, input_tokens = 1000 },
+]
+
+[[backend]]
+name = "dear"
+prices = [5, 25]
+fresh = [
+    { event = "answered", share = 0.99, seconds = 2, input_tokens = 1000, output_tokens = 200 },
+    { event = "refused", share = 0.01, seconds = 1, input_tokens = 1000 },
+]
+"""
+FEW = ("--candidates", "25")
+HERE = SimpleNamespace(map=map, shutdown=lambda **options: None)
+
+
+@pytest.fixture
+def rates(tmp_path: Path) -> Path:
+    (tmp_path / "rates.toml").write_text(RATES)
+    return tmp_path / "rates.toml"
+
+
+@pytest.fixture(autouse=True)
+def in_one_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start no other processes, which take seconds, but in the tests that are about them."""
+    if "processes" not in request.node.name:
+        monkeypatch.setattr("rungwise.adapters.cli.journals.tune.ProcessPoolExecutor", lambda *settings: HERE)
+
+
+def test_the_cheapest_policy_is_printed_as_toml(rates: Path, tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text(
+        "after_refusal = 'fall_back'\n[limits]\nretries = 0\n[waits]\njitter = 0.25\n"
+    )
+    goal = ("--done", "99.9", "--p99", "20s", "--cost", "0.02")
+    result = invoke("tune", tmp_path / "policy.toml", "--rates", rates, *goal, *FEW, "-o", tmp_path / "front.svg")
+    assert result.exit_code == 0
+    (tmp_path / "tuned.toml").write_text(result.stdout)
+    policy = Policy.load(tmp_path / "tuned.toml")
+    assert policy.waits.jitter == 0.25
+    assert result.stdout.startswith('# chain: "cheap > dear"\n')
+    assert "in this order" not in result.stderr
+    head, *rows = result.stderr.splitlines()
+    assert head.split() == ["done", "P99", "mean", "cost", "attempts", "at", "worst", "changes"]
+    [best] = [row for row in rows if row.startswith("*")]
+    found = odds(policy, Rates.load(rates))
+    assert best.split()[1:3] == [f"{found.outcomes['done'] * 100:.6g}", "%"]
+    assert "on the front, of 25 tried, of 61440 combinations" in result.stderr
+    picture = ElementTree.parse(tmp_path / "front.svg").getroot()
+    groups = [each.get("data-front") for each in picture.iter("{http://www.w3.org/2000/svg}g")]
+    assert len(groups) == 2 * 25, "each candidate against P99 and against cost"
+    assert 2 <= groups.count("true") < len(groups)
+    lines = [each.get("class") for each in picture.iter("{http://www.w3.org/2000/svg}path")]
+    assert lines.count("rw-back") == 4, "two targets in each panel"
+
+
+def test_json_holds_the_front_with_every_figure(rates: Path) -> None:
+    result = invoke("tune", "--rates", rates, "--done", "99", "--cost", "0.01", *FEW, "--json")
+    assert result.exit_code == 0
+    found = orjson.loads(result.stdout)
+    assert found["targets"] == {"done": 0.99, "cost": 0.01}
+    assert found["tried"] == 25 < found["combinations"]
+    assert found["reasons"] == []
+    best = found["front"][found["best"]]
+    assert best["missed"] == []
+    assert best["figures"]["done"] == best["odds"]["outcomes"]["done"] >= 0.99
+    assert best["figures"]["cost"] == best["odds"]["money"]["mean"]
+    assert best["worst"]["attempts"] <= 24
+    assert Policy.from_toml(best["policy"])
+    assert best["chain"] == ["cheap", "dear"]
+    others = [each for each in found["front"] if "chain" in each["changes"]]
+    assert others[0]["changes"]["chain"] == "dear > cheap"
+
+
+def test_what_cannot_be_met_is_explained(rates: Path) -> None:
+    result = invoke("tune", "--rates", rates, "--done", "99.99", *FEW)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "no candidate has a share of calls that are done of 99.99 %; the most is 99.9782 %" in result.stderr
+    assert "0.022 % of calls are refused by every backend that is asked" in result.stderr
+    result = invoke("tune", "--rates", rates, "--p99", "500ms", *FEW, "--json")
+    assert result.exit_code == 1
+    found = orjson.loads(result.stdout)
+    assert found["best"] is None
+    assert found["reasons"][0].startswith("no candidate has a P99 of 0.5 s; the least is ")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "name at least one target: done, p99 or cost"),
+        (("--done", "120"), "120.0 is not in the range 0<x<=100"),
+        (("--done", "0"), "0.0 is not in the range 0<x<=100"),
+        (("--done", "nan"), "Targets.done must be"),
+        (("--done", "most"), "'most' is not a valid float"),
+        (("--p99", "soon"), "'soon' is no duration, as in 20s, 1.5m or 800ms"),
+        (("--p99", "-3s"), "'-3s' is no duration"),
+        (("--p99", "0"), "Targets.p99 must be"),
+        (("--cost", "-1"), "-1.0 is not in the range x>0"),
+        (("--cost", "inf"), "Targets.cost must be"),
+        (("--done", "99", "--candidates", "0"), "0 is not in the range 1<=x<=100000"),
+        (("--done", "99", "-o", "front.png"), "-o: front.png must end in .svg"),
+        (("--done", "99", "-o", "/nowhere/front.svg"), "cannot be written"),
+    ],
+)
+def test_bad_input_is_refused(rates: Path, options: tuple[str, ...], says: str) -> None:
+    result = invoke("tune", "--rates", rates, *options)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert result.stdout == ""
+
+
+def test_bad_files_are_refused(rates: Path, tmp_path: Path) -> None:
+    assert "nowhere.toml: cannot be read" in invoke("tune", "--rates", tmp_path / "nowhere.toml", "--done", "9").stderr
+    rates.write_text(re.sub("prices = .*", "", RATES))
+    result = invoke("tune", "--rates", rates, "--cost", "1")
+    assert result.exit_code == 2
+    assert "needs prices in the rates; missing: cheap, dear" in result.stderr
+
+
+@pytest.mark.parametrize(("time", "seconds"), [("20", 20.0), ("20s", 20.0), ("1m", 60.0), ("1.5h", 5400.0)])
+def test_a_duration_has_a_unit_or_is_in_seconds(rates: Path, time: str, seconds: float) -> None:
+    result = invoke("tune", "--rates", rates, "--p99", time, "--candidates", "1", "--json")
+    assert orjson.loads(result.stdout)["targets"] == {"p99": seconds}
+
+
+def test_numpy_is_an_extra(rates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    result = invoke("tune", "--rates", rates, "--done", "99")
+    assert result.exit_code == 2
+    assert "pip install 'rungwise[odds]'" in result.stderr
+
+
+def test_processes_side_by_side_find_the_same(rates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("tune", "--rates", rates, "--done", "99", "--candidates", "8", "--json")
+    side_by_side = invoke(*arguments)
+    assert side_by_side.exit_code == 0
+    monkeypatch.setattr("rungwise.adapters.cli.journals.tune.ProcessPoolExecutor", lambda *settings: HERE)
+    assert invoke(*arguments).stdout == side_by_side.stdout
+
+
+def test_another_order_of_the_chain_is_asked_for(rates: Path) -> None:
+    found = Rates.load(rates)
+    rates.write_text(Rates(tuple(reversed(found.backend))).to_toml())
+    result = invoke("tune", "--rates", rates, "--cost", "0.02", *FEW)
+    assert result.exit_code == 0
+    order = "put the backends of your chain, and those of the rates, in this order: cheap > dear"
+    assert order in " ".join(result.stderr.split())
