@@ -190,7 +190,7 @@ def walk_all_but(clock: NoClock, light: float) -> Followed:
     """Follow calls attempt by attempt, but for configurations lighter than this."""
     chain, walked, weight = clock.chain, Followed(), clock.weight
     masses, walked.reached[0] = {chain.start: clock.start}, 1.0
-    rungs = {chain.start: {"ask": 1.0}}  # of the calls in a configuration
+    rungs = {chain.start: {chain.table.start: 1.0}}  # of the calls in a configuration
     for attempt in range(1, chain.steps + 1):
         flows, then, left = list[Flow](), _counts(), chain.steps - attempt
         entered: defaultdict[int, dict[str, float]] = defaultdict(_counts)
