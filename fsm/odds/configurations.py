@@ -40,7 +40,7 @@ from rungwise.fsm.checker.branches import Branch, branches
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.odds.rates import NOTHING, POSITIONS, EventRate, Rates, position_of
+from rungwise.fsm.odds.rates import NOTHING, POSITIONS, SETTLED, EventRate, Rates, position_of
 from rungwise.fsm.turn.observe import HOPELESS
 from rungwise.fsm.values.label import did_you_mean
 
@@ -187,7 +187,8 @@ class Configurations:
         table, policy, brings_text = self.table, self.policy, not TEXT.isdisjoint(rate.facts)
         for name in rate.facts:
             if name not in table.found_facts:
-                hint = did_you_mean(name, table.found_facts, f"there are: {', '.join(table.found_facts)}")
+                known_names = [each for each in table.found_facts if each not in SETTLED]
+                hint = did_you_mean(name, known_names, f"there are: {', '.join(known_names)}")
                 raise ConfigurationError(f"the rates name an unknown fact {name!r}; {hint}")
         found = self._branches(rate.event, table.hub)
         if not found:

@@ -95,6 +95,7 @@ _SHARE: Final = _must("a share from 0 to 1", lambda value: is_number(value, 0, 1
 _FACTS: Final = _must("facts that a reply brings", _is_facts)
 _OF_TOOLS: Final = _must(f"some of {', '.join(OF_TOOLS)}", lambda names: _is_facts(names) and {*names} <= {*OF_TOOLS})
 _SECONDS: Final = _must("seconds, 0 or more", or_none(lambda value: is_number(value, 0, LARGEST)))
+_PRICES: Final = _must("[input, output], per million tokens", or_none(lambda value: isinstance(value, Prices)))
 _INTERVAL: Final = _must("two shares", or_none(lambda value: _is_pair(value, 1)))
 
 
@@ -206,7 +207,7 @@ class BackendRates:
     parts: ClassVar[Mapping[str, type]] = {"dependence": Dependence}
 
     name: str = field(default="", validator=text)
-    prices: Prices | None = field(default=None, converter=_prices, validator=optional(instance(Prices)))
+    prices: Prices | None = field(default=None, converter=_prices, validator=_PRICES)
     dependence: Dependence | None = field(default=None, validator=optional(instance(Dependence)))
     fresh: tuple[EventRate, ...] = field(default=(), converter=_events, validator=_shares)
     after_wait: tuple[EventRate, ...] = field(default=(), converter=_events, validator=_shares)
