@@ -162,7 +162,7 @@ def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
         assert found.money is not None  # the example has prices
         screen.print()
         screen.paragraph(
-            f"rungwise odds on this policy, with rates that were published: {found.outcomes['done']:.3%} of the calls "
+            f"rungwise odds on this policy, with the rates that ship: {found.outcomes['done']:.3%} of the calls "
             f"end well, 99 of 100 within {found.seconds.quantiles['p99']:.0f} s, at ${found.money.mean:.4f} each."
         )
 

@@ -13,7 +13,7 @@ from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.odds.configurations import NO_WAIT, Configurations
 from rungwise.fsm.odds.grid import POINTS, Distribution, Layers, distribution_of
 from rungwise.fsm.odds.rates import Histogram, Rates, mean
-from rungwise.fsm.odds.walk import Clock, Followed, NoClock, Passage, walk
+from rungwise.fsm.odds.walk import Clock, Followed, NoClock, walk
 from rungwise.fsm.values.label import note
 
 LEFT_OUT: Final = 1e-6
@@ -66,6 +66,18 @@ class CommonOdds:
     over_money: float | None
     configurations: int
     left_out: float
+
+
+@frozen
+class Passage:
+    """Hold the share of all calls that go from an attempt to the next, or to an outcome, which has no backend."""
+
+    attempt: int
+    rung: str
+    backend: str
+    target: str
+    to_backend: str | None
+    share: float
 
 
 @frozen(kw_only=True)
@@ -129,8 +141,7 @@ def followed(
     ended: dict[str, float] = defaultdict(float)
     for end, masses in walked.ended_after.items():
         ended[end.outcome] += sum(masses)
-    rows, passages = sorted(walked.rows.items(), key=lambda each: -each[1]), walked.passages.items()
-    names: dict[int | None, str] = dict(enumerate(each.name for each in rates.backend))
+    rows, reached, flows = _traced(chain, walked.layers)
     found = Odds(
         outcomes={name: ended[name] for name in policy.table.outcomes},
         attempts=spread(ended_after, sum(number * share for number, share in enumerate(shares)), 0.0),
@@ -138,18 +149,39 @@ def followed(
         tokens=mean_of(chain, walked, lambda backend, rate: (rate.input_tokens, rate.output_tokens)),
         money=money,
         waited=walked.waited,
-        rows={str(policy.table.rows[place]): times for place, times in rows},
-        reached={each.name: walked.reached[place] for place, each in enumerate(rates.backend)},
+        rows={str(policy.table.rows[place]): times for place, times in sorted(rows.items(), key=lambda row: -row[1])},
+        reached={each.name: reached[place] for place, each in enumerate(rates.backend)},
         over_seconds=over_seconds,
         over_money=over_money,
         configurations=len(walked.asked),
         left_out=walked.left_out,
         dependence=tuple([f"{note(each.name)}: {each.dependence or UNTESTED}" for each in rates.backend]),
-        flows=tuple(
-            [Passage(at, rung, names[of], to, names.get(by), share) for (at, rung, of, to, by), share in passages]
-        ),
+        flows=flows,
     )
     return found, Ended(ended_after, time, spent)
+
+
+def _traced(chain: Configurations, layers: Layers) -> tuple[dict[int, float], dict[int, float], tuple[Passage, ...]]:
+    """Return how often each row is taken, the share of the calls that ask each backend, and their passages."""
+    rows, reached = defaultdict[int, float](float), defaultdict[int, float](float)
+    passages = defaultdict[tuple[int, str, str, str, str | None], float](float)
+    names: dict[int | None, str] = dict(enumerate(each.name for each in chain.rates.backend))
+    here, reached[0] = {chain.start: {chain.table.start: 1.0}}, 1.0  # the calls by the rungs through which they came
+    for attempt, flows in enumerate(layers, 1):
+        then = defaultdict[int, dict[str, float]](lambda: defaultdict(float))
+        for flow in flows:
+            moved, backend = flow.share * sum(here[flow.source].values()), chain.known[flow.source].backend
+            to, to_backend = chain.table.rows[flow.rows[-1]].target, None
+            for row in flow.rows:
+                rows[row] += moved
+            if isinstance(flow.target, int):
+                to_backend = chain.known[flow.target].backend
+                then[flow.target][to] += moved
+                reached[to_backend] += moved if to_backend != backend else 0.0
+            for rung, mass in here[flow.source].items():
+                passages[attempt, rung, names[backend], to, names.get(to_backend)] += mass * flow.share
+        here = then
+    return rows, reached, tuple([Passage(*passage, share) for passage, share in passages.items()])
 
 
 def summed(chain: Any, layers: Layers, terms_of: TermsOf, **how: Any) -> Distribution:
@@ -165,9 +197,9 @@ def mean_of(chain: Any, walked: Followed, terms_of: TermsOf) -> float:
     """Return the mean of a sum over all attempts, without a grid."""
     events, total = chain.events.items(), 0.0
     means = {key: [rate.share * sum(map(mean, terms_of(key[0], rate))) for rate in rates] for key, rates in events}
-    for (backend, position, places), mass in walked.came.items():
-        share = sum([chain.events[backend, position][place].share for place in places])
-        total += mass * sum([means[backend, position][place] for place in places]) / (share or 1.0)
+    for (key, places), mass in walked.came.items():
+        share = sum([chain.events[key][place].share for place in places])
+        total += mass * sum([means[key][place] for place in places]) / (share or 1.0)
     return total
 
 

@@ -88,7 +88,7 @@ class Way(NamedTuple):
     rung: str  # in which the next attempt waits
     wait: Wait
     asked: float | None  # the wait that the service asked for, if one that the policy allows
-    kept: int  # attempts that the next one may not use, as they are reserved for the backends to come
+    reserved: int  # attempts that the next one may not use: those of the backends to come
 
 
 TIMED_OUT: Final = EventRate(event="failed_transiently", reason="timeout", share=0)
@@ -242,11 +242,11 @@ class Configurations:
                 joined.setdefault(led, []).append(place)
         for (row, target, rung, wait, asked, _), places in joined.items():
             share = sum([events[place].rate.share for place in places])
-            kept = self._kept(self.known[target]) if isinstance(target, int) and rung != "fallback" else 0
-            yield Way(share, tuple(places), row, target, rung, wait, asked, kept)
+            reserved = self._reserved(target) if isinstance(target, int) and rung != "fallback" else 0
+            yield Way(share, tuple(places), row, target, rung, wait, asked, reserved)
 
-    def _kept(self, here: Configuration) -> int:
-        place, is_on = self.table.places.get("fallbacks"), self.policy.reserve.is_on
+    def _reserved(self, number: int) -> int:
+        here, place, is_on = self.known[number], self.table.places.get("fallbacks"), self.policy.reserve.is_on
         return 0 if place is None or not is_on else min(self.last - here.backend, self.most[place] - here.spent[place])
 
     def _lead(
@@ -262,8 +262,8 @@ class Configurations:
             return row, End(rung, row, text, not HOPELESS.isdisjoint(event.rate.facts)), "", NO_WAIT
         spent, moves_on = self._spend(here.spent, taken), rung == "fallback"
         wait = self._wait(event.rate, rung, spent)
-        position, kept = position_of(rung, wait[1]), () if moves_on else failures
-        return row, self._number(Configuration(here.backend + moves_on, position, spent, text, kept)), rung, wait
+        position, failures = position_of(rung, wait[1]), () if moves_on else failures
+        return row, self._number(Configuration(here.backend + moves_on, position, spent, text, failures)), rung, wait
 
     def _move_of(
         self, event: _Prepared, left: tuple[bool, ...], has_text: bool, switch_asked: bool, fits: bool

@@ -46,6 +46,7 @@ class Flow(NamedTuple):
     events: tuple[int, ...]
     share: float  # of what was in the configuration
     wait: Wait = NO_WAIT
+    rows: tuple[int, ...] = ()  # that are taken, by their places in the table
 
 
 Layers = Sequence[Sequence[Flow]]
@@ -162,7 +163,7 @@ def _sum_of(layers: Layers, start: int, terms: Terms, transform: Any, transform_
     ended, now = dict[Any, Any](), {start: 1.0}
     for flows in layers:
         then: dict[int, Any] = {}
-        for source, target, events, share, wait in flows:
+        for source, target, events, share, wait, _ in flows:
             of = terms(source)
             key = id(of), events, wait
             if key not in added:

@@ -70,8 +70,8 @@ class TurnOdds(CommonOdds):
 class TurnConfiguration(NamedTuple):
     """Hold what decides the rest of a turn in which a call, tools or a compactor are at work."""
 
-    backend: bool  # whether a call resumes a text: its rates are those of another backend
-    position: str  # the state of the machine
+    resumes: bool  # whether a call resumes a text
+    state: str  # of the machine
     spent: tuple[int, ...]
     was_shown: bool = False
 
@@ -94,7 +94,6 @@ class TurnConfigurations:
 
     def __init__(self, policy: TurnPolicy, rates: Rates, most: float) -> None:
         self.policy, self.rates, self.has_compactor = policy, rates, bool(rates.of("compactions"))
-        self.table = TURN
         self.steps = 3 * (policy.auto_continues + 2)  # calls, each with tools and a compaction
         self.known: list[TurnConfiguration] = []
         self.events: dict[tuple[bool, str], list[Came]] = {}
@@ -141,7 +140,7 @@ class TurnConfigurations:
         to = run.fire(event, facts_of(run, facts)).target
         if to in OUTCOMES:
             return End(to)
-        resumes = has_text if event in ("truncated", "overflowed") else here.backend and event == "compacted"
+        resumes = has_text if event in ("truncated", "overflowed") else here.resumes and event == "compacted"
         return self._number(TurnConfiguration(resumes, to, tuple(run.spent), here.was_shown or has_text))
 
     def _add(self, found: TurnConfiguration) -> int:

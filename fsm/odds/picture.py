@@ -17,9 +17,8 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram.page.templates import render
 from rungwise.fsm.diagram.svg.document import document
 from rungwise.fsm.journal.digest import money_text, ordinal, seconds_text
-from rungwise.fsm.odds.calls import QUANTILES, Odds, Spread
+from rungwise.fsm.odds.calls import QUANTILES, Odds, Passage, Spread
 from rungwise.fsm.odds.odds import TurnOdds
-from rungwise.fsm.odds.walk import Passage
 from rungwise.fsm.values.label import label
 
 MOST_ATTEMPTS = 6

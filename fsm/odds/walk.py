@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from rungwise.fsm.call.budget.reserve import reserved_seconds
 from rungwise.fsm.odds.configurations import NO_WAIT, Configurations, End, Wait, Way
@@ -146,18 +146,6 @@ class Clock(NoClock):
         return self._transform(masses), 1.0 - self.np.concatenate([[0.0], masses.cumsum()[:-1]])
 
 
-@frozen
-class Passage:
-    """Hold the share of all calls that go from an attempt to the next, or to an outcome, which has no backend."""
-
-    attempt: int
-    rung: str
-    backend: str
-    target: str
-    to_backend: str | None
-    share: float
-
-
 def _counts() -> Any:
     return defaultdict(float)
 
@@ -169,13 +157,10 @@ class Followed:
     layers: list[list[Flow]] = field(factory=list)
     ended_after: dict[End, list[float]] = field(factory=dict)  # how many after each number of attempts
     asked: set[int] = field(factory=set)
-    came: dict[tuple[int, str, tuple[int, ...]], float] = field(factory=_counts)  # events of a backend and position
-    rows: dict[int, float] = field(factory=_counts)
-    reached: dict[int, float] = field(factory=_counts)
+    came: dict[tuple[Any, tuple[int, ...]], float] = field(factory=_counts)  # events of a backend and position
     ended_at: dict[End, Any] = field(factory=_counts)  # under a clock, at each point
     waited: float = 0.0
     left_out: float = 0.0
-    passages: dict[tuple[int, str, int, str, int | None], float] = field(factory=_counts)
 
 
 def walk(clock: NoClock, most: float) -> Followed:
@@ -189,55 +174,43 @@ def walk(clock: NoClock, most: float) -> Followed:
 def walk_all_but(clock: NoClock, light: float) -> Followed:
     """Follow calls attempt by attempt, but for configurations lighter than this."""
     chain, walked, weight = clock.chain, Followed(), clock.weight
-    masses, walked.reached[0] = {chain.start: clock.start}, 1.0
-    rungs = {chain.start: {chain.table.start: 1.0}}  # of the calls in a configuration
+    masses = {chain.start: clock.start}
     for attempt in range(1, chain.steps + 1):
         flows, then, left = list[Flow](), _counts(), chain.steps - attempt
-        entered: defaultdict[int, dict[str, float]] = defaultdict(_counts)
         for number, mass in masses.items():
             share = weight(mass)
             if share < light:
                 walked.left_out += share
                 continue
             walked.asked.add(number)
-            here = chain.known[number]
             for way, moved in clock.ways(number, mass):
-                walked.rows[way.row] += weight(moved)
-                walked.came[here.backend, here.position, way.events] += weight(moved)
-                for target, row, wait, part in _parts(clock, way, moved, left, walked):
+                walked.came[chain.known[number][:2], way.events] += weight(moved)
+                for target, rows, wait, part in _parts(clock, way, moved, left, walked):
                     if not (moves := weight(part)):
                         continue
-                    flows.append(Flow(number, target, way.events, moves / share, wait))
-                    if row is not None:
-                        walked.rows[row] += moves
-                    to, backend = chain.table.rows[way.row if row is None else row].target, None
+                    flows.append(Flow(number, target, way.events, moves / share, wait, rows))
                     if isinstance(target, End):
                         walked.ended_after.setdefault(target, [0.0] * (chain.steps + 1))[attempt] += moves
                         walked.ended_at[target] = walked.ended_at[target] + part
                     else:
                         then[target] = then[target] + part
-                        entered[target][to] += moves
-                        backend = chain.known[target].backend
-                        walked.reached[backend] += moves if backend != here.backend else 0.0
-                    for rung, came in rungs[number].items():
-                        walked.passages[attempt, rung, here.backend, to, backend] += moves * came / share
         walked.layers.append(flows)
-        masses, rungs = then, entered
+        masses = then
     return walked
 
 
 def _parts(
     clock: NoClock, way: Way, moved: Any, left: int, walked: Followed
-) -> Iterator[tuple[int | End, int | None, Wait, Any]]:
-    """Yield where the parts of a mass go that takes a way, by which row if the budget decides, and after which wait."""
+) -> Iterator[tuple[int | End, tuple[int, ...], Wait, Any]]:
+    """Yield where the parts of a mass go that takes a way, by which rows, and after which wait."""
     if isinstance(way.target, End):
-        yield way.target, None, NO_WAIT, moved
+        yield way.target, (way.row,), NO_WAIT, moved
         return
     late = moved
-    if left > way.kept:
+    if left > way.reserved:
         gone, late, waited = clock.wait(moved, way)
         walked.waited += waited
-        yield way.target, None, way.wait, gone
+        yield way.target, (way.row,), way.wait, gone
     for can_pay, part in clock.payable(late) if clock.weight(late) else ():
         row, target = clock.chain.out(way.target, way.rung, can_pay=can_pay and left > 0)
-        yield target, row, NO_WAIT, part
+        yield target, (way.row, row), NO_WAIT, part
