@@ -15,5 +15,10 @@ class Links(BuildHookInterface):  # type: ignore[type-arg, unused-ignore, misc]
         """Raise an error that says what to do if a link is a text file."""
         lost = [link for link in LINKS if not (Path(self.root) / link).is_dir()]
         if version == "editable" and lost:
-            advice = "run `git config core.symlinks true` and `git checkout -- rungwise`, or leave out -e"
-            raise RuntimeError(f"an editable install needs symbolic links, and {lost[0]} is none: {advice}")
+            advice = (
+                "run `git config core.symlinks true` and `git checkout -- rungwise`, or "
+                "leave out -e"
+            )
+            raise RuntimeError(
+                f"an editable install needs symbolic links, and {lost[0]} is none: {advice}"
+            )

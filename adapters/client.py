@@ -52,38 +52,46 @@ from rungwise.fsm.turn.result import TurnResult
 
 
 class Client(Drivers, Closing, AsyncClosing):
-    """Run model calls over a chain of backends. One client serves any number of calls, in any number of threads.
+    """Run model calls over a chain of backends. One client serves any number of calls, in any
+    number of threads.
 
     Arguments:
         chain: the backends in order, or a single one; every call starts at the first.
         policy: how calls recover, and the budget of each, unless a call is given its own.
-        http: an `httpx.Client` (or one of its shape) for `call` and `stream`; it is neither closed nor changed.
-        async_http: an `httpx.AsyncClient` for `acall` and `astream`, likewise.
-        max_connections: how many connections may be open at once, for threads and for each event loop. Further calls
-            wait in turn, within their own time. A client that you pass in keeps its own limits.
-        stream_calls: whether `call` and `acall` stream the reply, too, if the backend can, so that they notice
-            silence early. False asks for whole replies.
+        http: an `httpx.Client` (or one of its shape) for `call` and `stream`; it is neither closed
+        nor changed. async_http: an `httpx.AsyncClient` for `acall` and `astream`, likewise.
+        max_connections: how many connections may be open at once, for threads and for each event
+            loop. Further calls wait in turn, within their own time. A client that you pass in keeps
+            its own limits.
+        stream_calls: whether `call` and `acall` stream the reply, too, if the backend can, so that
+            they notice silence early. False asks for whole replies.
         observer: called with each step as it happens.
-        compactor: shortens messages that do not fit; may be a coroutine function for asynchronous calls.
-        contents: whether journals may hold texts and tool calls.
-        largest_reply: the most bytes to read of one reply, after decompression. A whole reply that is larger is
-            malformed; a stream is cut. Of a stream, text counts in full and the framing around it by a sixteenth. A
-            reply takes up to 32 times as much memory while it is read.
+        compactor: shortens messages that do not fit; may be a coroutine function for asynchronous
+        calls. contents: whether journals may hold texts and tool calls.
+        largest_reply: the most bytes to read of one reply, after decompression. A whole reply that
+            is larger is malformed; a stream is cut. Of a stream, text counts in full and the
+            framing around it by a sixteenth. A reply takes up to 32 times as much memory while it
+            is read.
         clock: returns seconds on a monotonic clock.
         sleep: called with seconds instead of a real wait; None waits.
         async_sleep: the same for asynchronous calls.
         jitter: returns a number from 0 to 1 for each wait.
-        wall_clock: returns the seconds since 1970; deadlines and the dates of providers are compared with it.
-        health: when calls stop asking a backend that fails, and for how long; all calls of the client remember it. None
+        wall_clock: returns the seconds since 1970; deadlines and the dates of providers are
+        compared with it. health: when calls stop asking a backend that fails, and for how long; all
+        calls of the client remember it. None
             remembers nothing: every call asks the first backend first.
-        store: the URL of a Redis or Valkey server, by which many processes remember it together (extra `redis`).
-        retry_share: the most retries and reasks of the last 1,000 calls together, as a share of these calls, from the
-            100th call on. Fallbacks do not count, nor do retries that wait for what a 429 asked. None sets no limit.
-        deadline_header: the name of a header. Each request carries the deadline of the call in it, in RFC 3339. If you
-            pass a header of that name to a call, it is the deadline of the call.
+        store: the URL of a Redis or Valkey server, by which many processes remember it together
+        (extra `redis`). retry_share: the most retries and reasks of the last 1,000 calls together,
+        as a share of these calls, from the
+            100th call on. Fallbacks do not count, nor do retries that wait for what a 429 asked.
+            None sets no limit.
+        deadline_header: the name of a header. Each request carries the deadline of the call in it,
+            in RFC 3339. If you pass a header of that name to a call, it is the deadline of the
+            call.
 
     Raises:
-        ConfigurationError: the chain is empty or none of its backends can be used, or prices are missing for a budget.
+        ConfigurationError: the chain is empty or none of its backends can be used, or prices are
+            missing for a budget.
     """
 
     def __init__(
@@ -113,7 +121,12 @@ class Client(Drivers, Closing, AsyncClosing):
         check_sizes(max_connections, largest_reply)
         check_flag("stream_calls", stream_calls)
         self.policy = check_policy(policy)
-        clocks = {"clock": clock, "wall_clock": wall_clock, "sleep": sleep, "async_sleep": async_sleep}
+        clocks = {
+            "clock": clock,
+            "wall_clock": wall_clock,
+            "sleep": sleep,
+            "async_sleep": async_sleep,
+        }
         check_functions(observer=observer, compactor=compactor, jitter=jitter, **clocks)
         check_http(http, async_http)
         self._largest_reply, self._stream_calls = largest_reply, stream_calls
@@ -162,19 +175,21 @@ class Client(Drivers, Closing, AsyncClosing):
         """Run a call and return its result.
 
         Arguments:
-            messages: a prompt, messages in the form of chat completions or of another provider, or a
-                `rungwise.core.Request`.
+            messages: a prompt, messages in the form of chat completions or of another provider, or
+                a `rungwise.core.Request`.
             cancellation: ends the call from another thread.
-            returns: what the answer must be: a type that pydantic can read, such as a model or `list[str]`, or a JSON
-                schema as a mapping. The `value` of the result holds it.
-            options: what a `rungwise.core.Request` takes beside its messages (`tools`, `max_tokens`, `temperature`,
-                ...); `policy`, in place of the client's; `turn`, a `rungwise.core.TurnContext`; `within`, a
-                `SharedBudget`; and `deadline`, the point in time at which the call must have ended: a `datetime` with a
-                time zone, or seconds since 1970, as `time.time()` counts them.
+            returns: what the answer must be: a type that pydantic can read, such as a model or
+                `list[str]`, or a JSON schema as a mapping. The `value` of the result holds it.
+            options: what a `rungwise.core.Request` takes beside its messages (`tools`,
+                `max_tokens`, `temperature`, ...); `policy`, in place of the client's; `turn`, a
+                `rungwise.core.TurnContext`; `within`, a `SharedBudget`; and `deadline`, the point
+                in time at which the call must have ended: a `datetime` with a time zone, or seconds
+                since 1970, as `time.time()` counts them.
 
         Raises:
-            CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or `over_budget`.
-            ConfigurationError: the messages or options are not of their form, or prices are missing for a budget.
+            CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or
+            `over_budget`. ConfigurationError: the messages or options are not of their form, or
+            prices are missing for a budget.
         """
         check_sync("call", cancellation, self._compactor)
         call = self._new(messages, options, returns, is_streaming=False)
@@ -231,16 +246,25 @@ class Client(Drivers, Closing, AsyncClosing):
     ) -> Coroutine[Any, Any, Result]:
         """Run a call asynchronously; takes and raises what `call` does.
 
-        The messages are copied now, not when the coroutine is first awaited: a task may begin much later.
+        The messages are copied now, not when the coroutine is first awaited: a task may begin much
+        later.
         """
         return self._acall(self._new(messages, options, returns, is_streaming=False))
 
     @overload
-    def astream(self, messages: Messages, *, returns: type[V], **options: Unpack[CallOptions]) -> AsyncStream[V]: ...
+    def astream(
+        self, messages: Messages, *, returns: type[V], **options: Unpack[CallOptions]
+    ) -> AsyncStream[V]: ...
     @overload
-    def astream(self, messages: Messages, *, returns: Any = ..., **options: Unpack[CallOptions]) -> AsyncStream: ...
-    def astream(self, messages: Messages, *, returns: Any = None, **options: Unpack[CallOptions]) -> AsyncStream:
-        """Run a call asynchronously and yield its text as it arrives; takes and raises what `stream` does."""
+    def astream(
+        self, messages: Messages, *, returns: Any = ..., **options: Unpack[CallOptions]
+    ) -> AsyncStream: ...
+    def astream(
+        self, messages: Messages, *, returns: Any = None, **options: Unpack[CallOptions]
+    ) -> AsyncStream:
+        """Run a call asynchronously and yield its text as it arrives; takes and raises what
+        `stream` does.
+        """
         call = self._new(messages, options, returns, is_streaming=True)
         running, own = self._connections.in_this_loop(), Cancellation()
         events = self._async_driver(running, own, call.policy.timeouts).stream(call)
@@ -274,17 +298,19 @@ class Client(Drivers, Closing, AsyncClosing):
         returns: Any = None,
         **options: Unpack[TurnOptions],
     ) -> TurnResult:
-        """Run a turn and return its result: call the model, run the tools it asks for, and repeat until it is done.
+        """Run a turn and return its result: call the model, run the tools it asks for, and repeat
+        until it is done.
 
         Arguments:
-            messages: a prompt, messages in the form of chat completions or of another provider, or a
-                `rungwise.core.Request`.
+            messages: a prompt, messages in the form of chat completions or of another provider, or
+                a `rungwise.core.Request`.
             cancellation: ends the turn from another thread.
-            options: `tools`, the tools by name or a list of them: functions, or a `Tool` that says more; `executor`,
-                which runs those that have no function, given the name and the arguments; `policy`, a `TurnPolicy`,
-                whose calls have the client's policy where it names none; `compactor`, which makes a conversation
-                shorter, given its messages and by how many tokens; `within`, a `SharedBudget`; `deadline`, when the
-                turn must have ended, as in `call`; and what else a `rungwise.core.Request` takes.
+            options: `tools`, the tools by name or a list of them: functions, or a `Tool` that says
+                more; `executor`, which runs those that have no function, given the name and the
+                arguments; `policy`, a `TurnPolicy`, whose calls have the client's policy where it
+                names none; `compactor`, which makes a conversation shorter, given its messages and
+                by how many tokens; `within`, a `SharedBudget`; `deadline`, when the turn must have
+                ended, as in `call`; and what else a `rungwise.core.Request` takes.
 
         Raises:
             TurnError: the outcome is `failed`, `cancelled` or `over_budget`.
@@ -321,7 +347,8 @@ class Client(Drivers, Closing, AsyncClosing):
         returns: Any = None,
         **options: Unpack[TurnOptions],
     ) -> TurnStream:
-        """Run a turn and yield what its calls say and its tools do, as it happens; the last event is the result.
+        """Run a turn and yield what its calls say and its tools do, as it happens; the last event
+        is the result.
 
         Takes and raises what `turn` does; an error comes after the last event.
         """
@@ -357,7 +384,9 @@ class Client(Drivers, Closing, AsyncClosing):
     def astream_turn(
         self, messages: Messages, *, returns: Any = None, **options: Unpack[TurnOptions]
     ) -> AsyncTurnStream:
-        """Run a turn asynchronously and yield its events; takes and raises what `stream_turn` does."""
+        """Run a turn asynchronously and yield its events; takes and raises what `stream_turn`
+        does.
+        """
         planned = self._planned(messages, options, returns, is_streaming=True)
         running, own = self._connections.in_this_loop(), Cancellation()
         events = self._async_turn_driver(planned, running, own).stream(planned.turn)
@@ -365,23 +394,32 @@ class Client(Drivers, Closing, AsyncClosing):
         running.streams.add(stream)
         return stream
 
-    def check(self, messages: Messages, *, returns: Any = None, **options: Unpack[CallOptions]) -> Check:
-        """List what each backend of the chain would lose of a request, and what is unknown. It sends nothing.
+    def check(
+        self, messages: Messages, *, returns: Any = None, **options: Unpack[CallOptions]
+    ) -> Check:
+        """List what each backend of the chain would lose of a request, and what is unknown. It
+        sends nothing.
 
         Takes what `call` does. Whether the request fits a window is estimated.
 
         Raises:
-            ConfigurationError: the messages or options are not of their form, or prices are missing for a budget.
+            ConfigurationError: the messages or options are not of their form, or prices are missing
+                for a budget.
         """
-        return check_request(self._new(messages, options, returns, is_streaming=False).request, self.chain)
+        return check_request(
+            self._new(messages, options, returns, is_streaming=False).request, self.chain
+        )
 
     def close(self) -> None:
-        """End the calls that run in threads and close their connections. A client that you passed in stays open.
+        """End the calls that run in threads and close their connections. A client that you passed
+        in stays open.
 
         Each of these calls ends `cancelled` and keeps what was delivered in its result.
         """
         self._connections.close()
 
     async def aclose(self) -> None:
-        """End the calls of this event loop and close its connections. A client that you passed in stays open."""
+        """End the calls of this event loop and close its connections. A client that you passed in
+        stays open.
+        """
         await self._connections.aclose()

@@ -1,4 +1,6 @@
-"""Ask local servers what they are, in threads and in tasks. A server that fails to answer stays unknown."""
+"""Ask local servers what they are, in threads and in tasks. A server that fails to answer stays
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.stores.store import adriven, driven
 from rungwise.adapters.wires.backend import HttpRequest
-from rungwise.adapters.wires.chat.discovery import LARGEST_PAGE, SECONDS, Answer, DiscoverableBackend, Server, inquiry
+from rungwise.adapters.wires.chat.discovery import (
+    LARGEST_PAGE,
+    SECONDS,
+    Answer,
+    DiscoverableBackend,
+    Server,
+    inquiry,
+)
 from rungwise.adapters.wires.learned import LEARNED
 
 if TYPE_CHECKING:
@@ -22,27 +31,37 @@ if TYPE_CHECKING:
 
 
 def to_ask(backend: Backend) -> DiscoverableBackend | None:
-    """Return the backend if its server can be asked: a local one that speaks chat completions or Responses."""
+    """Return the backend if its server can be asked: a local one that speaks chat completions or
+    Responses.
+    """
     if not isinstance(backend, DiscoverableBackend) or backend.server is not None:
         return None
     return backend if backend.is_local and backend.problem is None else None
 
 
 def _limits(cancellation: Cancellation) -> AttemptLimits:
-    return AttemptLimits(ends_at=time.monotonic() + SECONDS, connect=SECONDS / 2, cancellation=cancellation)
+    return AttemptLimits(
+        ends_at=time.monotonic() + SECONDS, connect=SECONDS / 2, cancellation=cancellation
+    )
 
 
 def _taken(status: int, body: bytearray) -> Answer:
     return bytes(body) if status == 200 and len(body) <= LARGEST_PAGE else b""
 
 
-def ask(backend: DiscoverableBackend, http: OwnHttp | BorrowedHttp, cancellation: Cancellation) -> Server | None:
-    """Ask a server what it is, once in the life of the process; None if it does not answer. May raise CallEnded."""
+def ask(
+    backend: DiscoverableBackend, http: OwnHttp | BorrowedHttp, cancellation: Cancellation
+) -> Server | None:
+    """Ask a server what it is, once in the life of the process; None if it does not answer. May
+    raise CallEnded.
+    """
     return driven(_questions(backend), lambda request: _page(request, http, cancellation))
 
 
 def _questions(backend: DiscoverableBackend) -> Generator[HttpRequest, Answer, Server | None]:
-    """Ask for pages, unless the process has asked this server before; return what it is, and remember it."""
+    """Ask for pages, unless the process has asked this server before; return what it is, and
+    remember it.
+    """
     server: Server | None = LEARNED.server_of(backend.places)
     if server is None:
         server = yield from inquiry(backend)
@@ -77,7 +96,9 @@ async def aask(
     return await adriven(_questions(backend), lambda request: _apage(request, http, cancellation))
 
 
-async def _apage(request: HttpRequest, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation) -> Answer:
+async def _apage(
+    request: HttpRequest, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation
+) -> Answer:
     limits = _limits(cancellation)
     try:
         async with http.place(SECONDS, cancellation) as has_place:

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 
 class Drivers:
-    """Hold the settings of a client, which fills them in, and make what runs its calls and turns."""
+    """Hold the settings of a client, which fills them in, and make what runs its calls and
+    turns.
+    """
 
     chain: tuple[Backend, ...]
     policy: Policy
@@ -52,39 +54,67 @@ class Drivers:
     _throttle: RetryThrottle | None
 
     def health(self) -> dict[str, BackendHealth]:
-        """Return what the calls of this client remember of each backend, by its name; nothing without `health=`."""
+        """Return what the calls of this client remember of each backend, by its name; nothing
+        without `health=`.
+        """
         watch = None if self._shared is None else self._shared.watch
         return {} if watch is None else watch.seen(self.chain)
 
-    def _new(self, messages: Messages, options: CallOptions, returns: Any, *, is_streaming: bool) -> Call:
+    def _new(
+        self, messages: Messages, options: CallOptions, returns: Any, *, is_streaming: bool
+    ) -> Call:
         request = request_of(messages, options, OF_CALLS)
         turn, policy = options.get("turn") or TurnContext(), options.get("policy")
         policy = self.policy if policy is None else check_policy(policy)
         deadline = self._deadlines.of(options.get("deadline"), request.headers)
         settings: dict[str, Any] = {name: options.get(name) for name in ("within", "verdict")}
         settings |= {"deadline": deadline, "returns": returns, **self._options}
-        return Call(request, with_overrides(policy), self.chain, turn, is_streaming=is_streaming, **settings)
+        return Call(
+            request, with_overrides(policy), self.chain, turn, is_streaming=is_streaming, **settings
+        )
 
-    def _planned(self, messages: Messages, options: TurnOptions, returns: Any, *, is_streaming: bool) -> Planned:
+    def _planned(
+        self, messages: Messages, options: TurnOptions, returns: Any, *, is_streaming: bool
+    ) -> Planned:
         request = request_of(messages, options, OF_TURNS)
         deadline = self._deadlines.of(options.get("deadline"), request.headers)
-        settings = {**self._options, "is_streaming": is_streaming, "deadline": deadline, "returns": returns}
+        settings = {
+            **self._options,
+            "is_streaming": is_streaming,
+            "deadline": deadline,
+            "returns": returns,
+        }
         return Planned.of(request, options, self.chain, self.policy, self._compactor, **settings)
 
-    def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Generator[StreamEvent]:
+    def _stream(
+        self, call: Call, own: Cancellation, cancellation: Cancellation | None
+    ) -> Generator[StreamEvent]:
         with either(own, cancellation) as ending:
-            yield from growing(self._driver(ending, call.policy.timeouts).stream(call), call.returns, self._clock)
+            yield from growing(
+                self._driver(ending, call.policy.timeouts).stream(call), call.returns, self._clock
+            )
 
     def _driver(self, ending: Cancellation, timeouts: Timeouts) -> SyncDriver:
         http, sleep = self._connections.http, self._sleep
-        return SyncDriver(http=http, sleep=sleep, verdicts=Verdicts(), **self._settings(ending, timeouts))
+        return SyncDriver(
+            http=http, sleep=sleep, verdicts=Verdicts(), **self._settings(ending, timeouts)
+        )
 
-    def _async_driver(self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts) -> AsyncDriver:
+    def _async_driver(
+        self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts
+    ) -> AsyncDriver:
         return AsyncDriver(**self._async_settings(running, ending, timeouts))
 
-    def _async_settings(self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts) -> dict[str, Any]:
+    def _async_settings(
+        self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts
+    ) -> dict[str, Any]:
         http, sleep = self._connections.http_of(running), self._async_sleep
-        return {"http": http, "sleep": sleep, "found": found_async, **self._settings(ending, timeouts)}
+        return {
+            "http": http,
+            "sleep": sleep,
+            "found": found_async,
+            **self._settings(ending, timeouts),
+        }
 
     def _stream_turn(
         self, planned: Planned, own: Cancellation, cancellation: Cancellation | None
@@ -94,11 +124,14 @@ class Drivers:
 
     def _turn_driver(self, planned: Planned, ending: Cancellation) -> SyncTurnDriver:
         calls = self._driver(ending, planned.turn.policy.of_calls.timeouts)
-        from rungwise.adapters.turn.drivers import SyncTurnDriver  # tools bring asyncio, which calls do without
+        # tools bring asyncio, which calls do without
+        from rungwise.adapters.turn.drivers import SyncTurnDriver
 
         return SyncTurnDriver(calls, planned.compactor)
 
-    def _async_turn_driver(self, planned: Planned, running: LoopCalls, ending: Cancellation) -> AsyncTurnDriver:
+    def _async_turn_driver(
+        self, planned: Planned, running: LoopCalls, ending: Cancellation
+    ) -> AsyncTurnDriver:
         calls = self._async_driver(running, ending, planned.turn.policy.of_calls.timeouts)
         from rungwise.adapters.turn.drivers import AsyncTurnDriver  # likewise
 
@@ -129,12 +162,14 @@ class Drivers:
         }
 
     def discover(self) -> dict[str, str]:
-        """Ask each local server in the chain what it is, and use that in the calls that begin from now on.
+        """Ask each local server in the chain what it is, and use that in the calls that begin from
+        now on.
 
-        It requests a few pages of each backend for chat completions or Responses at a local host, with two seconds for
-        each page, and remembers the answers for the life of the process. In chat completions, llama.cpp, vLLM and
-        SGLang then continue a cut text natively, without `prefill=`. Their window is known, and that llama.cpp hides
-        cuts. The journal lists what was `discovered`. A server that does not answer stays unknown; that is no error.
+        It requests a few pages of each backend for chat completions or Responses at a local host,
+        with two seconds for each page, and remembers the answers for the life of the process. In
+        chat completions, llama.cpp, vLLM and SGLang then continue a cut text natively, without
+        `prefill=`. Their window is known, and that llama.cpp hides cuts. The journal lists what was
+        `discovered`. A server that does not answer stays unknown; that is no error.
 
         Returns:
             The kinds of the servers that are known now, by the names of their backends.
@@ -143,7 +178,10 @@ class Drivers:
 
         http, ending = self._connections.http, self._connections.in_threads.cancellation
         return self._remember(
-            [(each, ask(backend, http, ending) if (backend := to_ask(each)) else None) for each in self.chain]
+            [
+                (each, ask(backend, http, ending) if (backend := to_ask(each)) else None)
+                for each in self.chain
+            ]
         )
 
     async def adiscover(self) -> dict[str, str]:
@@ -154,11 +192,15 @@ class Drivers:
         http, servers = self._connections.http_of(running), []
         for each in self.chain:
             backend = to_ask(each)
-            servers.append((each, None if backend is None else await aask(backend, http, running.cancellation)))
+            servers.append(
+                (each, None if backend is None else await aask(backend, http, running.cancellation))
+            )
         return self._remember(servers)
 
     def _remember(self, servers: Iterable[tuple[Any, Server | None]]) -> dict[str, str]:
         """Replace the backends whose servers are known now."""
-        self.chain = tuple([evolve(each, server=one) if one and one.name else each for each, one in servers])
+        self.chain = tuple(
+            [evolve(each, server=one) if one and one.name else each for each, one in servers]
+        )
         servers = ((backend.name, getattr(backend, "server", None)) for backend in self.chain)
         return {name: server.name for name, server in servers if server is not None}

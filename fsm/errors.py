@@ -1,13 +1,15 @@
 """The errors, by whose fault they are. Those that carry a result stand beside it.
 
     RungwiseError
-      ConfigurationError (ValueError)   what you built is not of its form: a policy, a chain, a request, a script
+      ConfigurationError (ValueError)   what you built is not of its form: a policy, a chain, a
+      request, a script
         TableError                      a table that cannot be proved
       JournalMismatch                   a replay took another step than its journal
-      IllegalEvent                      an event that the machine does not take in this state: a driver's bug
-      BrokenMachine                     a step that its table's proof rules out: our bug, or a guard that lies
-      ToolError                         a tool did not do what the model asked; its text is for the model
-      CallError                         a call that did not succeed; carries the `Result` (`call/run/result.py`)
+      IllegalEvent                      an event that the machine does not take in this state: a
+      driver's bug BrokenMachine                     a step that its table's proof rules out: our
+      bug, or a guard that lies ToolError                         a tool did not do what the model
+      asked; its text is for the model CallError                         a call that did not
+      succeed; carries the `Result` (`call/run/result.py`)
         Exhausted                       every rung was tried
           EmptyResponse                 ... and nothing but empty replies came
         Failed                          the provider failed, or could not be reached
@@ -15,9 +17,10 @@
         Refused                         a content filter or the model itself refused
         OverBudget                      the next attempt could not be afforded
         Cancelled                       the caller ended the call
-      TurnError                         a turn that did not end well; carries the `TurnResult` (`turn/result.py`)
-        TurnFailed                      a call of the turn failed, or nothing could shorten its conversation
-        TurnOverBudget                  the turn could not afford to go on
+      TurnError                         a turn that did not end well; carries the `TurnResult`
+      (`turn/result.py`)
+        TurnFailed                      a call of the turn failed, or nothing could shorten its
+        conversation TurnOverBudget                  the turn could not afford to go on
         TurnCancelled                   the caller ended the turn
 
 No error text holds a key or the contents of a message.
@@ -39,8 +42,9 @@ class ConfigurationError(RungwiseError, ValueError):
 class TableError(ConfigurationError):
     """Say that a table cannot be proved: the row at fault, or the path that shows the fault.
 
-    `path` holds the steps of that path, each with `to_json`; it is empty if a row alone is at fault. `table` is the
-    `Table` that was refused, or None. `rungwise.fsm.diagram.render_error` paints the path on the diagram of the table.
+    `path` holds the steps of that path, each with `to_json`; it is empty if a row alone is at
+    fault. `table` is the `Table` that was refused, or None. `rungwise.fsm.diagram.render_error`
+    paints the path on the diagram of the table.
     """
 
     def __init__(self, message: str, path: tuple[Any, ...] = (), table: Any = None) -> None:
@@ -61,7 +65,9 @@ class IllegalEvent(RungwiseError):
 
 
 class BrokenMachine(RungwiseError):
-    """Say that a running machine did what the proof of its table rules out; the call must not go on."""
+    """Say that a running machine did what the proof of its table rules out; the call must not go
+    on.
+    """
 
 
 class ToolError(RungwiseError):

@@ -1,7 +1,9 @@
-"""Count journals by day and model, in bounded memory, and show the counts as tables with bars: text, a picture, a page.
+"""Count journals by day and model, in bounded memory, and show the counts as tables with bars:
+text, a picture, a page.
 
-A call counts for the model that it ended with, and a turn for that of its last call. An attempt, what came of it, its
-waits, tokens and cost count for the model that was asked. Times are rounded to two digits, so that few differ.
+A call counts for the model that it ended with, and a turn for that of its last call. An attempt,
+what came of it, its waits, tokens and cost count for the model that was asked. Times are rounded to
+two digits, so that few differ.
 """
 
 from __future__ import annotations
@@ -38,15 +40,21 @@ LARGEST_IN_JSON: Final = 2**63 - 1
 
 @define
 class Stats:
-    """Count calls and turns: how often a name or a time was seen, or an amount, by day (UTC) and model and by kind."""
+    """Count calls and turns: how often a name or a time was seen, or an amount, by day (UTC) and
+    model and by kind.
+    """
 
     counts: Counter[tuple[tuple[str, str], str, Any]] = field(factory=Counter)
 
     def add(self, journal: Journal | TurnJournal) -> None:
         """Count a call, or a turn with its calls."""
         if isinstance(journal, TurnJournal):
-            groups = [self._add_call(call, call.started or journal.started) for call in journal.calls]
-            self._count(groups[-1] if groups else ("-", "-"), "turns", journal.outcome or "not ended")
+            groups = [
+                self._add_call(call, call.started or journal.started) for call in journal.calls
+            ]
+            self._count(
+                groups[-1] if groups else ("-", "-"), "turns", journal.outcome or "not ended"
+            )
         else:
             self._add_call(journal, journal.started)
 
@@ -59,14 +67,19 @@ class Stats:
         self._count(last, "outcomes", journal.outcome or "not ended")
         self._count(last, "seconds", steps[-1].at if steps else 0.0)
         for step in steps:
-            group, prices = groups.get(step.backend, last), getattr(links.get(step.backend), "prices", None)
+            group, prices = (
+                groups.get(step.backend, last),
+                getattr(links.get(step.backend), "prices", None),
+            )
             if step.event == SENT:
                 self._count(group, "rungs", step.source)
                 self._count(group, "backends_reached", step.backend)
             if step.event in (SKIPPED, "found_open"):
                 self._count(group, "backends_skipped", step.backend)
             if step.event not in (SENT, SKIPPED, "answered", "called_tools"):
-                self._count(group, "causes", f"{step.event} ({step.reason})" if step.reason else step.event)
+                self._count(
+                    group, "causes", f"{step.event} ({step.reason})" if step.reason else step.event
+                )
             if step.wait:
                 self._count(group, "waits", step.wait)
                 self._count(group, "amounts", "waited", round(step.wait * 1e6))
@@ -75,7 +88,11 @@ class Stats:
             if step.usage.total_tokens:
                 self._count(group, "amounts", "input_tokens", step.usage.input_tokens)
                 self._count(group, "amounts", "output_tokens", step.usage.output_tokens)
-                cost = ("unpriced_replies", 1) if prices is None else ("cost", price_of(step.usage, prices))
+                cost = (
+                    ("unpriced_replies", 1)
+                    if prices is None
+                    else ("cost", price_of(step.usage, prices))
+                )
                 self._count(group, "amounts", *cost)
         return last
 
@@ -87,12 +104,17 @@ class Stats:
 
     def as_mapping(self) -> dict[str, Any]:
         """Return all counts as plain values."""
-        groups: defaultdict[Any, defaultdict[str, Counter[Any]]] = defaultdict(lambda: defaultdict(Counter))
+        groups: defaultdict[Any, defaultdict[str, Counter[Any]]] = defaultdict(
+            lambda: defaultdict(Counter)
+        )
         for (own, kind, name), number in self.counts.items():
             for counts in (groups[None], groups[own]):
                 counts[kind][name] += number
         total = _summary(groups.pop(None, defaultdict(Counter)))
-        by_day = [{"day": day, "model": model, **_summary(each)} for (day, model), each in sorted(groups.items())]
+        by_day = [
+            {"day": day, "model": model, **_summary(each)}
+            for (day, model), each in sorted(groups.items())
+        ]
         return {"total": total, "groups": by_day}
 
 
@@ -102,15 +124,22 @@ def _summary(counts: Mapping[str, Counter[Any]]) -> dict[str, Any]:
         **{"calls": counts["outcomes"].total(), "attempts": counts["rungs"].total()},
         **{kind: dict(counts[kind].most_common()) for kind in NAMED},
         **{kind: _spread(counts[kind]) for kind in TIMED},
-        **{"waited": amounts["waited"] / 1e6, **{name: min(amounts[name], LARGEST_IN_JSON) for name in AMOUNTS}},
-        "cost": None if amounts["unpriced_replies"] and not amounts["cost"] else as_money(amounts["cost"]),
+        **{
+            "waited": amounts["waited"] / 1e6,
+            **{name: min(amounts[name], LARGEST_IN_JSON) for name in AMOUNTS},
+        },
+        "cost": None
+        if amounts["unpriced_replies"] and not amounts["cost"]
+        else as_money(amounts["cost"]),
     }
 
 
 def _spread(times: Counter[float]) -> dict[str, float | None]:
     values, number = sorted(times), times.total()
     ranks = [*accumulate(times[value] for value in values)]
-    p50, p95 = (values[bisect_left(ranks, share * number)] if values else None for share in (0.5, 0.95))
+    p50, p95 = (
+        values[bisect_left(ranks, share * number)] if values else None for share in (0.5, 0.95)
+    )
     return {"count": number, "p50": p50, "p95": p95}
 
 
@@ -125,7 +154,9 @@ StatsRow = tuple[str, Sequence[str], Sequence[tuple[float, str]]]
 
 
 def tables_of(stats: Stats) -> list[list[StatsRow]]:
-    """Return the tables that are not empty; the first row of each holds its title and its headings."""
+    """Return the tables that are not empty; the first row of each holds its title and its
+    headings.
+    """
     counts = stats.as_mapping()
     total, groups = counts["total"], counts["groups"]
     tables: list[list[StatsRow]] = [[("in all", ("number", "p50", "p95"), ())]]
@@ -136,7 +167,9 @@ def tables_of(stats: Stats) -> list[list[StatsRow]]:
             values = value.values() if name in TIMED else [value]
             tables[0].append((plain(name), [_cell(each, name) for each in values], ()))
     older = f", the last {MOST_ROWS} of {len(groups)}" if len(groups) > MOST_ROWS else ""
-    tables.append([(f"by day and model{older}", HEADINGS, ()), *map(_of_group, groups[-MOST_ROWS:])])
+    tables.append(
+        [(f"by day and model{older}", HEADINGS, ()), *map(_of_group, groups[-MOST_ROWS:])]
+    )
     return [rows for rows in tables if len(rows) > 1]
 
 
@@ -144,11 +177,18 @@ def _ranked(kind: str, numbers: Mapping[str, int]) -> Iterator[StatsRow]:
     table = {"outcomes": CALL, "turns": TURN}.get(kind)
     for name, number in [*numbers.items()][:MOST_ROWS]:
         share = f"{number / sum(numbers.values()):.1%}"
-        yield plain(name), (count_text(number), share), [(number, table.kind_of_end(name) if table else "rung")]
+        yield (
+            plain(name),
+            (count_text(number), share),
+            [(number, table.kind_of_end(name) if table else "rung")],
+        )
 
 
 def _of_group(counts: Mapping[str, Any]) -> StatsRow:
-    ends, times = counts["outcomes"], [counts[kind][at] for kind in ("first_token", "seconds") for at in ("p50", "p95")]
+    ends, times = (
+        counts["outcomes"],
+        [counts[kind][at] for kind in ("first_token", "seconds") for at in ("p50", "p95")],
+    )
     numbers = [counts["calls"], ends.get("done", 0), counts["attempts"], counts["waited"], *times]
     parts = sorted([(CALL.kind_of_end(name), number) for name, number in ends.items()])
     cells = [*map(_cell, numbers), _cell(counts["cost"], "cost")]
@@ -158,12 +198,21 @@ def _of_group(counts: Mapping[str, Any]) -> StatsRow:
 def _cell(value: float | None, name: str = "") -> str:
     if value is None:
         return "-"
-    return money_text(value) if name == "cost" else count_text(value) if isinstance(value, int) else seconds_text(value)
+    return (
+        money_text(value)
+        if name == "cost"
+        else count_text(value)
+        if isinstance(value, int)
+        else seconds_text(value)
+    )
 
 
 def lines_of(rows: Sequence[StatsRow]) -> list[str]:
     """Write a table as aligned lines."""
-    widths = [max(len("".join(cells[at : at + 1])) for _, cells, _ in rows) for at in range(len(rows[0][1]))]
+    widths = [
+        max(len("".join(cells[at : at + 1])) for _, cells, _ in rows)
+        for at in range(len(rows[0][1]))
+    ]
     room = min(max(len(name) for name, *_ in rows), max(WIDTH - sum(widths) - 2 * len(widths), 10))
     names = [str(label(name, room)).ljust(room) for name, *_ in rows]
     cells = [[cell.rjust(most) for cell, most in zip(row[1], widths, strict=False)] for row in rows]
@@ -184,7 +233,11 @@ def picture_of_stats(stats: Stats) -> str:
         y, at = y + ROW, 40 + width(max(lines, key=len))
         for (name, _, bar), line in zip(rows, lines, strict=True):
             y, x = y + 1.25 * ROW, at
-            drawn = [text(20, y, line.replace(" ", "\u00a0"), "label hit" if line is lines[0] else "label")]
+            drawn = [
+                text(
+                    20, y, line.replace(" ", "\u00a0"), "label hit" if line is lines[0] else "label"
+                )
+            ]
             for number, kind in bar:
                 drawn.append(box(x, y - 11, BAR * number / most, 14, kind))
                 x += BAR * number / most

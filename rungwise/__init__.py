@@ -1,30 +1,36 @@
-"""Make one language-model call succeed, or fail honestly, within a budget that is proved before the call starts.
+"""Make one language-model call succeed, or fail honestly, within a budget that is proved before the
+call starts.
 
-Each call is an explicit state machine. Its states are the rungs of a recovery ladder and the outcomes, and one table
-runs it, is drawn for review, and is checked exhaustively. The
-[guides](https://github.com/rungwise/rungwise/blob/main/docs/pages/index.md) go from trouble to remedy,
-[diagrams/](https://github.com/rungwise/rungwise/blob/main/diagrams/README.md) shows the table, and the reference gives
-each name with its arguments, units and errors. `rungwise.adapters` (messages, chains, cancelling, sharing) and
-`rungwise.fsm` (budgets, silence, ladders, turns) explain how all of it behaves together.
+Each call is an explicit state machine. Its states are the rungs of a recovery ladder and the
+outcomes, and one table runs it, is drawn for review, and is checked exhaustively. The
+[guides](https://github.com/rungwise/rungwise/blob/main/docs/pages/index.md) go from trouble to
+remedy, [diagrams/](https://github.com/rungwise/rungwise/blob/main/diagrams/README.md) shows the
+table, and the reference gives each name with its arguments, units and errors. `rungwise.adapters`
+(messages, chains, cancelling, sharing) and `rungwise.fsm` (budgets, silence, ladders, turns)
+explain how all of it behaves together.
 
     chain = [rungwise.Anthropic("claude-sonnet-5"), rungwise.Ollama("llama3.2")]
     client = rungwise.Client(chain)
     result = client.call("Why is the sky blue?")
     print(result.text, result.outcome, result.usage)
 
-* **To call models**: a `Client` runs calls (`Client.call`, `Client.stream`; `Client.acall`, `Client.astream` in an
-  event loop) and turns with tools (`Client.turn`, `Client.stream_turn`, `Client.aturn`, `Client.astream_turn`). The
-  options that all backends share are those of `rungwise.adapters.wires.http_backend.HttpBackend`.
-* **To outlive the process**: a `Durable` keeps calls in SQLite or Postgres; whoever is alive goes on with them.
-* **Beneath the SDK that you have**: `Transport` and `asgi` turn its requests into calls of a client.
-* **To review a policy**: `verify` proves its worst case, `odds` computes what is likely, `draw_policy` draws it,
-  `diff_policies` compares two, and `replay` runs a journal again. `CALL` is the table that Rungwise ships.
-* **To handle errors**: every error is a `RungwiseError`. A `CallError` or `TurnError` carries the result, so nothing
-  that arrived is lost. A `ConfigurationError` names what to change in your code.
+* **To call models**: a `Client` runs calls (`Client.call`, `Client.stream`; `Client.acall`,
+  `Client.astream` in an event loop) and turns with tools (`Client.turn`, `Client.stream_turn`,
+  `Client.aturn`, `Client.astream_turn`). The options that all backends share are those of
+  `rungwise.adapters.wires.http_backend.HttpBackend`.
+* **To outlive the process**: a `Durable` keeps calls in SQLite or Postgres; whoever is alive goes
+  on with them.
+* **Beneath the SDK that you have**: `Transport` and `asgi` turn its requests into calls of a
+  client.
+* **To review a policy**: `verify` proves its worst case, `odds` computes what is likely,
+  `draw_policy` draws it, `diff_policies` compares two, and `replay` runs a journal again. `CALL` is
+  the table that Rungwise ships.
+* **To handle errors**: every error is a `RungwiseError`. A `CallError` or `TurnError` carries the
+  result, so nothing that arrived is lost. A `ConfigurationError` names what to change in your code.
 
-Four modules hold the other public names: `rungwise.core` for doing the I/O yourself, for tables of your own, and for
-annotations; `rungwise.testing` for tests and fuzzing; `rungwise.ui` for showing streams to users; `rungwise.otel` for
-traces and metrics. `rungwise.pytest_plugin` has fixtures.
+Four modules hold the other public names: `rungwise.core` for doing the I/O yourself, for tables of
+your own, and for annotations; `rungwise.testing` for tests and fuzzing; `rungwise.ui` for showing
+streams to users; `rungwise.otel` for traces and metrics. `rungwise.pytest_plugin` has fixtures.
 """
 
 from typing import TYPE_CHECKING

@@ -1,16 +1,20 @@
-"""The core without the client: for doing the I/O yourself, for tables of your own, and for annotations.
+"""The core without the client: for doing the I/O yourself, for tables of your own, and for
+annotations.
 
-* `Call` takes a `Request` and returns what to `Send`; pass it the `Reply` or `Failure` that came back. A `Link`
-  (`PlainLink`) describes a backend to it; `Clocks` are the limits of one attempt. A `Turn` returns an `Action`:
-  `MakeCall`, `RunTools` (each a `ToolRun`, answered with a `ToolOutcome`) or `Compact`. A driver that breaks the order
-  gets an `IllegalEvent`; `BrokenMachine` is a defect of the table.
-* A `Backend` writes a `Send` as an `HttpRequest` and has a `Decoder` for streams. `LEARNED` holds the `Lessons` that
-  servers taught about their models.
-* A `Table` consists of `Row`s, which follow from `rungwise.Rung`s, `Event`s, `rungwise.Fact`s, `Guard`s, `Effect`s, and
-  the `Entry` of a rung in a ladder. `rungwise.CALL`, `TURN` and `HEALTH` are the tables that Rungwise ships.
-* For annotations: what `rungwise.verify` and `rungwise.odds` return (`Certificate`, `Odds`, `TurnOdds`), the `Rates`
-  of the latter, the `Handle` of a durable call, a message as a mapping (`PlainMessage`), a `Part` of a
-  `rungwise.Message`, `StreamEvent` and `TurnEvent`, and `Observer`, a function that is called with each step.
+* `Call` takes a `Request` and returns what to `Send`; pass it the `Reply` or `Failure` that came
+  back. A `Link` (`PlainLink`) describes a backend to it; `Clocks` are the limits of one attempt. A
+  `Turn` returns an `Action`: `MakeCall`, `RunTools` (each a `ToolRun`, answered with a
+  `ToolOutcome`) or `Compact`. A driver that breaks the order gets an `IllegalEvent`;
+  `BrokenMachine` is a defect of the table.
+* A `Backend` writes a `Send` as an `HttpRequest` and has a `Decoder` for streams. `LEARNED` holds
+  the `Lessons` that servers taught about their models.
+* A `Table` consists of `Row`s, which follow from `rungwise.Rung`s, `Event`s, `rungwise.Fact`s,
+  `Guard`s, `Effect`s, and the `Entry` of a rung in a ladder. `rungwise.CALL`, `TURN` and `HEALTH`
+  are the tables that Rungwise ships.
+* For annotations: what `rungwise.verify` and `rungwise.odds` return (`Certificate`, `Odds`,
+  `TurnOdds`), the `Rates` of the latter, the `Handle` of a durable call, a message as a mapping
+  (`PlainMessage`), a `Part` of a `rungwise.Message`, `StreamEvent` and `TurnEvent`, and `Observer`,
+  a function that is called with each step.
 
 The core does no I/O, so nothing ties it to HTTP. This is a whole driver:
 
@@ -83,4 +87,6 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.turn.tools import ToolRun as ToolRun
     from rungwise.fsm.turn.turn import Turn as Turn
 else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__, others=("rungwise", "rungwise.testing", "rungwise.ui"))
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__, others=("rungwise", "rungwise.testing", "rungwise.ui")
+    )

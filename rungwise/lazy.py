@@ -1,4 +1,6 @@
-"""Public names that are imported when they are first used, and listed once: where type checkers read them."""
+"""Public names that are imported when they are first used, and listed once: where type checkers
+read them.
+"""
 
 import ast
 import inspect
@@ -10,7 +12,8 @@ from importlib import import_module
 def lazy_names(
     module: str, *, others: Sequence[str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` for a module that lists its names below `if TYPE_CHECKING:`.
+    """Return `__getattr__`, `__dir__` and `__all__` for a module that lists its names below `if
+    TYPE_CHECKING:`.
 
     The error for an unknown name points to the others, modules with public names of their own.
     """

@@ -2,7 +2,8 @@
 
     client = rungwise.otel.instrument(rungwise.Client(chain))
 
-or, where a client is made by somebody else, `rungwise.Client(chain, observer=rungwise.otel.observer())`.
+or, where a client is made by somebody else, `rungwise.Client(chain,
+observer=rungwise.otel.observer())`.
 """
 
 from typing import TYPE_CHECKING
@@ -13,4 +14,6 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.telemetry.otel import instrument as instrument
     from rungwise.adapters.telemetry.otel import observer as observer
 else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__, others=("rungwise", "rungwise.core", "rungwise.testing"))
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__, others=("rungwise", "rungwise.core", "rungwise.testing")
+    )

@@ -1,6 +1,8 @@
-"""The pytest plugin: fixtures for calls that never wait, two Hypothesis profiles, and a line on what was covered.
+"""The pytest plugin: fixtures for calls that never wait, two Hypothesis profiles, and a line on
+what was covered.
 
-pytest loads it in every run of an environment that has Rungwise, so it imports nothing before a fixture is asked for.
+pytest loads it in every run of an environment that has Rungwise, so it imports nothing before a
+fixture is asked for.
 """
 
 from __future__ import annotations
@@ -20,7 +22,13 @@ if TYPE_CHECKING:
     from rungwise.adapters.provider.server import EmbeddedProvider
     from rungwise.fsm.testing.backend import VirtualClock
 
-__all__ = ["ScriptedTool", "rungwise_client", "rungwise_clock", "rungwise_provider", "rungwise_tools"]
+__all__ = [
+    "ScriptedTool",
+    "rungwise_client",
+    "rungwise_clock",
+    "rungwise_provider",
+    "rungwise_tools",
+]
 
 KEY = "sk-5e884898da280471"
 
@@ -54,9 +62,11 @@ def rungwise_clock() -> VirtualClock:
 
 @pytest.fixture
 def rungwise_provider() -> Iterator[Callable[..., EmbeddedProvider]]:
-    """Return `provider(*replies, after="repeat")`, which serves scripted replies over HTTP until the test ends.
+    """Return `provider(*replies, after="repeat")`, which serves scripted replies over HTTP until
+    the test ends.
 
-    A `rungwise.testing.Script`, or a function from the request to its reply, may be given in place of the replies.
+    A `rungwise.testing.Script`, or a function from the request to its reply, may be given in place
+    of the replies.
     """
     provider = rungwise.testing.EmbeddedProvider
     with ExitStack() as stack:
@@ -67,16 +77,24 @@ def _script(replies: tuple[Any, ...], **options: Any) -> Any:
     unknown = sorted(options.keys() - {"after"})
     if unknown:
         raise rungwise.ConfigurationError(f"provider has no option {unknown[0]!r}; there is: after")
-    if len(replies) == 1 and (isinstance(replies[0], rungwise.testing.Script) or callable(replies[0])) and not options:
+    if (
+        len(replies) == 1
+        and (isinstance(replies[0], rungwise.testing.Script) or callable(replies[0]))
+        and not options
+    ):
         return replies[0]
     if len(replies) == 1 and isinstance(replies[0], rungwise.testing.Script | list | tuple):
-        message = "provider takes its replies one by one, as in provider(*replies), or a Script alone"
+        message = (
+            "provider takes its replies one by one, as in provider(*replies), or a Script alone"
+        )
         raise rungwise.ConfigurationError(message)
     return rungwise.testing.Script(replies or (rungwise.testing.ScriptedReply(),), **options)
 
 
 class ScriptedTool:
-    """Answer from a list, call by call, and remember what the tool was called with; the last answer comes for ever."""
+    """Answer from a list, call by call, and remember what the tool was called with; the last answer
+    comes for ever.
+    """
 
     def __init__(self, name: str, answers: tuple[Any, ...]) -> None:
         self.__name__ = name
@@ -95,7 +113,8 @@ class ScriptedTool:
 
 @pytest.fixture
 def rungwise_tools() -> Callable[..., ScriptedTool]:
-    """Return `tool(name, *answers)`, a tool for `client.turn(..., tools=[...])` that answers from a list.
+    """Return `tool(name, *answers)`, a tool for `client.turn(..., tools=[...])` that answers from a
+    list.
 
     An answer that is an exception is raised; `tool.called` lists the arguments of each call.
     """
@@ -104,7 +123,8 @@ def rungwise_tools() -> Callable[..., ScriptedTool]:
 
 @pytest.fixture
 def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Client]]:
-    """Return `client(*providers, **options)`: its backends are these providers, in order, and its waits are virtual.
+    """Return `client(*providers, **options)`: its backends are these providers, in order, and its
+    waits are virtual.
 
     The options are those of `rungwise.Client`; a provider may also be a backend of any kind.
     """
@@ -120,15 +140,25 @@ def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Clie
             for each in providers:
                 if not hasattr(each, "encode") and not hasattr(each, "base_url"):
                     kind = type(each).__name__
-                    raise error(f"client takes its providers one by one, as in client(*providers), not {kind}")
+                    raise error(
+                        f"client takes its providers one by one, as in client(*providers), not "
+                        f"{kind}"
+                    )
             chain = [
-                rungwise.OpenAIChat(f"model-{number}", name=f"backend-{number}", base_url=each.base_url, api_key=KEY)
+                rungwise.OpenAIChat(
+                    f"model-{number}", name=f"backend-{number}", base_url=each.base_url, api_key=KEY
+                )
                 if not hasattr(each, "encode")
                 else each
                 for number, each in enumerate(providers, 1)
             ]
             clock = rungwise_clock
-            waits = {"clock": clock, "sleep": clock.sleep, "async_sleep": clock.asleep, "jitter": lambda: 0.0}
+            waits = {
+                "clock": clock,
+                "sleep": clock.sleep,
+                "async_sleep": clock.asleep,
+                "jitter": lambda: 0.0,
+            }
             return stack.enter_context(rungwise.Client(chain, **{**waits, **options}))
 
         yield build

@@ -1,11 +1,12 @@
-"""Scripted providers, tests that never wait, and the fuzz kit: strategies, players, and one assertion per machine.
+"""Scripted providers, tests that never wait, and the fuzz kit: strategies, players, and one
+assertion per machine.
 
     def test_a_busy_provider_is_asked_again():
         busy = rungwise.testing.ScriptedReply(status=429)
         script = rungwise.testing.Script([busy, rungwise.testing.ScriptedReply("Yes.")])
         with rungwise.testing.testing(), rungwise.testing.EmbeddedProvider(script) as provider:
-            client = rungwise.Client([rungwise.OpenAIChat("model", base_url=provider.base_url, api_key="key")])
-            assert client.call("Is it?").text == "Yes."
+            client = rungwise.Client([rungwise.OpenAIChat("model", base_url=provider.base_url,
+            api_key="key")]) assert client.call("Is it?").text == "Yes."
 
     @given(rungwise.testing.scripts_of_replies())
     def test_our_policy(script):
@@ -17,18 +18,20 @@
         turn = rungwise.testing.run_turn(TURN_POLICY, script)
         rungwise.testing.assert_turn_honest(turn)
 
-* An `EmbeddedProvider` serves a `Script` of `ScriptedReply`s over HTTP and keeps each `ReceivedRequest`. `set_testing`
-  and `testing` turn waits off.
-* Strategies draw replies (`replies`, `failures`, `scripts_of_replies`), turns (`scripts_of_turns`), callers
-  (`requests`, `policies`, `turn_policies`), compactors (`compactors`), conversations (`conversations`) and hostile
-  bytes (`hostile_responses`).
-* `run` and `run_turn` play a script in memory; `assert_call_honest` and `assert_turn_honest` check how it ended.
-  `calls_of` and `turns_of` are Hypothesis state machines of many calls or turns at once.
-* `assert_survives` plays raw bytes to a client over a real socket. `read_responses` and `read_turn_script` read what
-  `rungwise fuzz` printed. `events_of` and `assert_run_holds` test a table of your own.
+* An `EmbeddedProvider` serves a `Script` of `ScriptedReply`s over HTTP and keeps each
+  `ReceivedRequest`. `set_testing` and `testing` turn waits off.
+* Strategies draw replies (`replies`, `failures`, `scripts_of_replies`), turns (`scripts_of_turns`),
+  callers (`requests`, `policies`, `turn_policies`), compactors (`compactors`), conversations
+  (`conversations`) and hostile bytes (`hostile_responses`).
+* `run` and `run_turn` play a script in memory; `assert_call_honest` and `assert_turn_honest` check
+  how it ended. `calls_of` and `turns_of` are Hypothesis state machines of many calls or turns at
+  once.
+* `assert_survives` plays raw bytes to a client over a real socket. `read_responses` and
+  `read_turn_script` read what `rungwise fuzz` printed. `events_of` and `assert_run_holds` test a
+  table of your own.
 
-The fuzz kit needs Hypothesis: `pip install 'rungwise[testing]'`. `EmbeddedProvider`, its scripts, `set_testing` and
-`testing` do not.
+The fuzz kit needs Hypothesis: `pip install 'rungwise[testing]'`. `EmbeddedProvider`, its scripts,
+`set_testing` and `testing` do not.
 """
 
 from typing import TYPE_CHECKING
@@ -68,4 +71,6 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.testing.turn_strategies import turn_policies as turn_policies
     from rungwise.fsm.testing.turn_strategies import turns_of as turns_of
 else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__, others=("rungwise", "rungwise.core", "rungwise.ui"))
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__, others=("rungwise", "rungwise.core", "rungwise.ui")
+    )

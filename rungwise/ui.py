@@ -1,4 +1,5 @@
-"""Show streams to users: `sse`, `vercel` and `ag_ui` turn the stream of a call or turn into the body of a response.
+"""Show streams to users: `sse`, `vercel` and `ag_ui` turn the stream of a call or turn into the
+body of a response.
 
 async def answer(request):
     frames = rungwise.ui.sse(client.astream(question))
@@ -16,4 +17,6 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.ui.protocols import vercel as vercel
     from rungwise.adapters.ui.resuming import ResumableStreams as ResumableStreams
 else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__, others=("rungwise", "rungwise.core", "rungwise.testing"))
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__, others=("rungwise", "rungwise.core", "rungwise.testing")
+    )

@@ -1,4 +1,6 @@
-"""How many tests run at once, how much Hypothesis tries, and which tests are left to `.ci/run full`."""
+"""How many tests run at once, how much Hypothesis tries, and which tests are left to `.ci/run
+full`.
+"""
 
 import gc
 import os
@@ -11,14 +13,17 @@ from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
 from support.sampling import mark_the_rest_as_full
 
-# No example fails for its time: a machine that is busy is slow. An ordinary run tries the same examples each time, so
-# that what fails there is what has changed; the thorough one, and `rungwise fuzz`, look for what nobody has met yet.
+# No example fails for its time: a machine that is busy is slow. An ordinary run tries the same
+# examples each time, so that what fails there is what has changed; the thorough one, and `rungwise
+# fuzz`, look for what nobody has met yet.
 settings.register_profile("thorough", deadline=None)
 settings.register_profile("ordinary", max_examples=25, deadline=None, derandomize=True)
-settings.load_profile("thorough" if os.environ.get("THOROUGH") else "ordinary")  # `.ci/run full` is thorough
+# `.ci/run full` is thorough
+settings.load_profile("thorough" if os.environ.get("THOROUGH") else "ordinary")
 
 
-os.environ |= {"AWS_REGION": "eu-north-1", "AWS_EC2_METADATA_DISABLED": "true"}  # no test asks the machine's own
+# no test asks the machine's own
+os.environ |= {"AWS_REGION": "eu-north-1", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -28,7 +33,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to `.ci/run full` all but every n-th case of what is marked `sampled(n)`, and begin with the slowest.
+    """Leave to `.ci/run full` all but every n-th case of what is marked `sampled(n)`, and begin
+    with the slowest.
 
     One that takes minutes and begins among the last would keep every other processor waiting.
     """
@@ -37,14 +43,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare every later collection of garbage the walk over thousands of tests, which stay to the end."""
+    """Spare every later collection of garbage the walk over thousands of tests, which stay to the
+    end.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="module")
 def redis_server() -> Iterator[RedisServer]:
-    """Start a Redis server. On a busy machine it may answer late; one that was killed refuses at once."""
+    """Start a Redis server. On a busy machine it may answer late; one that was killed refuses at
+    once.
+    """
     with pytest.MonkeyPatch.context() as patch, RedisServer() as server:
         patch.setattr("rungwise.adapters.stores.redis_store.TIMEOUT", 20.0)
         yield server

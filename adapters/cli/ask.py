@@ -24,7 +24,14 @@ from rungwise.adapters.cli.options import (
 )
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
 from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of
-from rungwise.adapters.cli.run import JOURNAL_LOST, Answer, Shown, answer_to_stdout, ctrl_c_cancels, writing_journal
+from rungwise.adapters.cli.run import (
+    JOURNAL_LOST,
+    Answer,
+    Shown,
+    answer_to_stdout,
+    ctrl_c_cancels,
+    writing_journal,
+)
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
@@ -40,23 +47,31 @@ if TYPE_CHECKING:
 @click.argument("prompt", required=False, callback=text)
 @chain_options
 @system_option
-@click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap of the first request, in tokens.")
-@click.option("--temperature", type=click.FloatRange(0), metavar="T", help="The sampling temperature.")
-@click.option("--reasoning-effort", metavar="WORD", help="How much the model reasons: low, medium, high, ...")
+@click.option(
+    "--max-tokens", type=TOKENS, metavar="N", help="The output cap of the first request, in tokens."
+)
+@click.option(
+    "--temperature", type=click.FloatRange(0), metavar="T", help="The sampling temperature."
+)
+@click.option(
+    "--reasoning-effort", metavar="WORD", help="How much the model reasons: low, medium, high, ..."
+)
 @returns_option
 @store_option()
 @click.option(
     "--policy",
     type=TOOLS_POLICY,
     metavar=METAVAR,
-    help="A TOML file with limits, budget, waits, timeouts and hints, or a policy in Python. With --tools it is the "
+    help="A TOML file with limits, budget, waits, timeouts and hints, or a policy in Python. With "
+    "--tools it is the "
     "policy of the turn; a policy of calls then applies to each call.",
 )
 @click.option(
     "--tools",
     metavar="module:NAME",
     is_eager=True,  # so that it is known when the policy is read
-    help="Run a turn with these tools: a function, a rungwise.Tool, a list or mapping of them, or a rungwise.Toolbox. "
+    help="Run a turn with these tools: a function, a rungwise.Tool, a list or mapping of them, or "
+    "a rungwise.Toolbox. "
     "The module may be in the current directory.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show the arguments and results of tools.")
@@ -64,23 +79,28 @@ if TYPE_CHECKING:
     "--deadline",
     metavar="TIME",
     callback=moment,
-    help="When the call or turn must end at the latest: a time in RFC 3339, as in 2030-01-31T18:00:00Z, or seconds "
+    help="When the call or turn must end at the latest: a time in RFC 3339, as in "
+    "2030-01-31T18:00:00Z, or seconds "
     "from now, as in 30s.",
 )
 @prices_option("from every backend")
 @click.option(
     "--discover",
     is_flag=True,
-    help="First ask self-hosted chat-completions servers what they are, to continue cut texts in their own way.",
+    help="First ask self-hosted chat-completions servers what they are, to continue cut texts in "
+    "their own way.",
 )
-@click.option("--no-stream", is_flag=True, help="Ask for the whole reply at once, without streaming.")
+@click.option(
+    "--no-stream", is_flag=True, help="Ask for the whole reply at once, without streaming."
+)
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object instead of the text.")
 @click.option(
     "--journal",
     "journal_file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write the journal of the call or turn to this file as JSON, however it ends. It holds no texts and no keys.",
+    help="Write the journal of the call or turn to this file as JSON, however it ends. It holds "
+    "no texts and no keys.",
 )
 @click.pass_context
 def ask(context: click.Context, /, prompt: str | None, tools: str | None, **options: Any) -> int:
@@ -88,22 +108,23 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
 
     The prompt is PROMPT, or stdin if PROMPT is "-" or missing and something is piped in.
 
-    A terminal shows text as it arrives. If a reply turns out to be worthless, a marked line takes back what was shown
-    of it. A pipe gets text once it is final: exactly the characters of the answer, as UTF-8 whatever the locale says,
-    with no line end added.
+    A terminal shows text as it arrives. If a reply turns out to be worthless, a marked line takes
+    back what was shown of it. A pipe gets text once it is final: exactly the characters of the
+    answer, as UTF-8 whatever the locale says, with no line end added.
 
-    Options that a backend does not support are dropped, with a note on stderr. With --json, stdout gets one object:
-    outcome, text, value (what --returns asked for), tool_calls, usage, cost (null without --prices), attempts, backend,
-    model, seconds, cause, failures.
+    Options that a backend does not support are dropped, with a note on stderr. With --json, stdout
+    gets one object: outcome, text, value (what --returns asked for), tool_calls, usage, cost (null
+    without --prices), attempts, backend, model, seconds, cause, failures.
 
-    With --tools it is a turn: the tools that the model calls are run, and the model is asked again until it answers.
-    Each tool has a line on stderr when it begins and when it ends (with --no-stream, each round of tools). A pipe gets
-    only the last answer, once the turn has ended. What tools print goes to stderr, except for the output of programs
-    that they start. With --json, handed_off and awaiting replace tool_calls, calls counts the calls, and messages is
-    the conversation. Ctrl-C ends the turn; tools that cannot be stopped have half a second to return.
+    With --tools it is a turn: the tools that the model calls are run, and the model is asked again
+    until it answers. Each tool has a line on stderr when it begins and when it ends (with
+    --no-stream, each round of tools). A pipe gets only the last answer, once the turn has ended.
+    What tools print goes to stderr, except for the output of programs that they start. With --json,
+    handed_off and awaiting replace tool_calls, calls counts the calls, and messages is the
+    conversation. Ctrl-C ends the turn; tools that cannot be stopped have half a second to return.
 
-    Keys are read from the environment, sent only to their own hosts, and never shown. Missing and placeholder keys are
-    reported before anything is sent, for fallbacks too.
+    Keys are read from the environment, sent only to their own hosts, and never shown. Missing and
+    placeholder keys are reported before anything is sent, for fallbacks too.
 
     \b
     A policy file; every key is optional:
@@ -139,7 +160,9 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
       rungwise ask "Who nests by the Vomb?" --model gpt-4o --tools birds:look
     """
     if tools is None and options["verbose"]:
-        raise click.UsageError("--verbose is for tools: give --tools as well, or leave it out", context)
+        raise click.UsageError(
+            "--verbose is for tools: give --tools as well, or leave it out", context
+        )
     [parameter] = [each for each in context.command.params if each.name == "tools"]
     toolbox = None if tools is None else TOOLS.convert(tools, parameter, context)
     return _ask(prompt, toolbox, **options)
@@ -173,24 +196,38 @@ def _ask(
         check_prices(policy, backend.prices, backend.model)
     request = Request(_messages(prompt, system), **settings)
     answer = Answer() if as_json else answer_to_stdout()
-    display: Shown[Any] = ShownCall(answer) if tools is None else ShownTurn(answer, is_verbose=verbose)
+    display: Shown[Any] = (
+        ShownCall(answer) if tools is None else ShownTurn(answer, is_verbose=verbose)
+    )
     of_calls = policy if isinstance(policy, Policy) else DEFAULT_POLICY
     observer = display.step if no_stream else None
     of_turns: dict[str, Any] = {} if tools is None else {"tools": tools, "policy": policy}
     with (
-        Client(chain, policy=of_calls, observer=observer, stream_calls=not no_stream, store=store) as client,
+        Client(
+            chain, policy=of_calls, observer=observer, stream_calls=not no_stream, store=store
+        ) as client,
         writing_journal(journal_file) as write_journal,
     ):
         if discover:
             for name, server in client.discover().items():
                 note(f"  {name} is {server}", dim=True)
-        _run(client, display, request, streams=not no_stream, deadline=deadline, returns=returns, **of_turns)
+        _run(
+            client,
+            display,
+            request,
+            streams=not no_stream,
+            deadline=deadline,
+            returns=returns,
+            **of_turns,
+        )
         is_written = display.result is None or write_journal(display.result)
     code = display.finish(as_json=as_json)
     return code if is_written or code else JOURNAL_LOST
 
 
-def _run(client: Client, display: Shown[Any], request: Request, *, streams: bool, **arguments: Any) -> None:
+def _run(
+    client: Client, display: Shown[Any], request: Request, *, streams: bool, **arguments: Any
+) -> None:
     is_turn = "tools" in arguments
     run: Callable[..., Any] = client.turn if is_turn else client.call
     stream: Callable[..., Any] = client.stream_turn if is_turn else client.stream
@@ -205,11 +242,17 @@ def _run(client: Client, display: Shown[Any], request: Request, *, streams: bool
 def _messages(prompt: str | None, system: str | None) -> list[dict[str, str]]:
     if prompt is None or prompt == "-":
         if sys.stdin is None or (prompt is None and is_terminal(sys.stdin)):
-            bad_input('there is no prompt: give it as an argument, as in rungwise ask "Hello" --model M, or pipe it in')
+            bad_input(
+                'there is no prompt: give it as an argument, as in rungwise ask "Hello" --model '
+                "M, or pipe it in"
+            )
         try:
             prompt = sys.stdin.buffer.read().decode("utf-8")
         except UnicodeDecodeError as error:
             bad_input(f"stdin is not UTF-8 text (byte {error.start}): convert it first")
     if not prompt.strip():
         bad_input("the prompt is empty: write something to be answered")
-    return [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": prompt}]
+    return [
+        *([{"role": "system", "content": system}] if system else []),
+        {"role": "user", "content": prompt},
+    ]

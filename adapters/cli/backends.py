@@ -43,7 +43,8 @@ class Target:
     api: str
     url: str | None  # None: the provider's own
     model: str
-    # Several with commas. "" for a server that takes none; None for what the provider's own client reads.
+    # Several with commas. "" for a server that takes none; None for what the provider's own client
+    # reads.
     key_env: str | None = None
     is_fallback: bool = field(default=True, kw_only=True)
     is_listed: bool = field(default=False, kw_only=True)  # in a file
@@ -56,7 +57,9 @@ class Target:
     @property
     def option_of_key(self) -> str:
         """Return the option that names its variable, or the key in its table."""
-        return "key_env" if self.is_listed else "--fallback" if self.is_fallback else "--api-key-env"
+        return (
+            "key_env" if self.is_listed else "--fallback" if self.is_fallback else "--api-key-env"
+        )
 
     @property
     def otherwise(self) -> str:
@@ -114,24 +117,37 @@ def _fallback(value: str) -> Target:
 def chain_in(
     name: str, tables: Sequence[Mapping[str, Any]], prices: Callable[[str], Prices | None]
 ) -> list[HttpBackend]:
-    """Make the backends of a chain from its tables in a file; `prices` is asked for those of the other models."""
+    """Make the backends of a chain from its tables in a file; `prices` is asked for those of the
+    other models.
+    """
     targets: list[Target] = []
     own: list[dict[str, Any]] = []
     for number, table in enumerate(tables, 1):
         where = f"chain.{name}: backend {number}"
         for key, value in table.items():
             if key not in _KEYS:
-                raise ConfigurationError(f"{where}: {short(key)} is unknown; {did_you_mean(key, _KEYS, _KEYS_HINT)}")
-            if key == "key_env" and isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+                raise ConfigurationError(
+                    f"{where}: {short(key)} is unknown; {did_you_mean(key, _KEYS, _KEYS_HINT)}"
+                )
+            if (
+                key == "key_env"
+                and isinstance(value, list)
+                and value
+                and all(isinstance(each, str) for each in value)
+            ):
                 continue
             if key not in ("prices", "quota") and not isinstance(value, str):
                 raise ConfigurationError(f"{where}: {key} must be a string, not {short(value)}")
         api = table.get("api", "openai")
         if api not in APIS:
-            raise ConfigurationError(f"{where}: api must be one of {', '.join(APIS)}, not {short(api)}")
+            raise ConfigurationError(
+                f"{where}: api must be one of {', '.join(APIS)}, not {short(api)}"
+            )
         place, variables = table.get("base_url"), table.get("key_env")
         variables = ",".join(variables) if isinstance(variables, list) else variables
-        targets.append(Target(api, place, table["model"], variables, is_fallback=number > 1, is_listed=True))
+        targets.append(
+            Target(api, place, table["model"], variables, is_fallback=number > 1, is_listed=True)
+        )
         own.append({"prices": pair_of(table["prices"], where)} if "prices" in table else {})
         if "quota" in table:
             own[-1]["quota"] = _quota_of(table["quota"], where)
@@ -144,7 +160,9 @@ def chain_in(
 
 def _quota_of(value: object, where: str) -> Quota:
     if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{where}: quota must be a table such as {{concurrent = 20}}, not {short(value)}")
+        raise ConfigurationError(
+            f"{where}: quota must be a table such as {{concurrent = 20}}, not {short(value)}"
+        )
     try:
         return Quota(**value)
     except ConfigurationError as error:
@@ -156,13 +174,18 @@ _KEYS_HINT: Final = f"it must be one of {', '.join(_KEYS)}"
 
 
 def clients_in(path: str, **options: Any) -> dict[str, Client]:
-    """Return a client for each chain of a file, all with the policy there, or raise a ConfigurationError."""
+    """Return a client for each chain of a file, all with the policy there, or raise a
+    ConfigurationError.
+    """
     text = text_of_file(path)
     policy, chains = Policy.from_toml(text, source=path), read_toml(text).get("chain", {})
     try:
         if not isinstance(chains, Mapping) or not chains:
-            raise ConfigurationError("there is no chain: begin each backend of one with [[chain.default]]")
-        prices, health = read_price_list(text), read_health(text)  # the first refuses what is no table
+            raise ConfigurationError(
+                "there is no chain: begin each backend of one with [[chain.default]]"
+            )
+        # the first refuses what is no table
+        prices, health = read_price_list(text), read_health(text)
         from rungwise.adapters.client import Client
 
         return {
@@ -187,12 +210,16 @@ def chain_of(
 ) -> list[HttpBackend]:
     """Make the backends of a chain; anything wrong with one of them ends the command.
 
-    A fallback without a variable uses the first backend's if both have the same scheme, host and port. Without
-    `needs_all`, a backend reports a missing key as its `problem`.
+    A fallback without a variable uses the first backend's if both have the same scheme, host and
+    port. Without `needs_all`, a backend reports a missing key as its `problem`.
     """
     primary, chain = targets[0], []
     for target in targets:
-        if target.key_env is None and primary.key_env is not None and target.origin == primary.origin:
+        if (
+            target.key_env is None
+            and primary.key_env is not None
+            and target.origin == primary.origin
+        ):
             target = attrs.evolve(target, key_env=primary.key_env)
         chain.append(_backend_of(target, prices(target.model), needs_key=needs_all))
     return chain
@@ -206,7 +233,8 @@ def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> Ht
         if is_variable:
             bad_input(f"{name} is not set in the environment: export it, {target.otherwise}")
         bad_input(  # without a value that may be a key
-            f"{target.option_of_key} takes the name of an environment variable, not a key; what it was given names none"
+            f"{target.option_of_key} takes the name of an environment variable, not a key; what "
+            f"it was given names none"
         )
     # "" would be a missing key; with None the backend looks for one itself.
     keys = [os.environ.get(name, "") for name in target.variables]
@@ -214,7 +242,13 @@ def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> Ht
     required = False if target.key_env == "" else None
     try:
         kind = backend_class(target.api)
-        backend = kind(target.model, api_key=key, base_url=target.place, prices=prices, api_key_required=required)
+        backend = kind(
+            target.model,
+            api_key=key,
+            base_url=target.place,
+            prices=prices,
+            api_key_required=required,
+        )
     except ConfigurationError as error:
         if "api_key" in str(error):
             bad_input(f"{target.option_of_key}: {error} (in {target.key_env})")
@@ -231,7 +265,10 @@ def _problem_text(problem: str, target: Target) -> str:
     names = target.variables or variables_of(target.origin)
     placeholder = next((name for name in names if os.environ.get(name, "").strip()), None)
     if placeholder is not None:
-        return f"{placeholder} holds a placeholder: give it the real key of {target.place}, {target.otherwise}"
+        return (
+            f"{placeholder} holds a placeholder: give it the real key of {target.place}, "
+            f"{target.otherwise}"
+        )
     if names:
         return f"{' or '.join(names)} is not set in the environment: export it, {target.otherwise}"
     return f"{target.place} has no key: {target.otherwise.removeprefix('or ')}"
@@ -249,13 +286,16 @@ _OPTIONS: Final = (
         "--base-url",
         callback=url,
         metavar="URL",
-        help=f"The URL up to the path of the protocol, as in {OPENAI}.  [default: that of the protocol's own provider]",
+        help=f"The URL up to the path of the protocol, as in {OPENAI}.  [default: that of the "
+        f"protocol's own provider]",
     ),
     click.option(
         "--api-key-env",
         metavar="NAME",
-        help="The environment variable that holds the key; '' for a server that takes none.  [default: at a provider's "
-        "own host the variable of its own client, such as OPENAI_API_KEY or ANTHROPIC_API_KEY; none anywhere else]",
+        help="The environment variable that holds the key; '' for a server that takes none.  "
+        "[default: at a provider's "
+        "own host the variable of its own client, such as OPENAI_API_KEY or ANTHROPIC_API_KEY; "
+        "none anywhere else]",
     ),
     click.option(
         "--fallback",
@@ -263,8 +303,10 @@ _OPTIONS: Final = (
         multiple=True,
         metavar="API:MODEL | [API:]URL#MODEL[#KEYENV]",
         callback=lambda context, parameter, values: tuple(map(_fallback, values)),
-        help="Whom to ask next where the one before fails; may be repeated. API is as for --api, openai if it is left "
-        "out. KEYENV names the variable that holds its key; without it, that of --api-key-env counts for the same "
+        help="Whom to ask next where the one before fails; may be repeated. API is as for --api, "
+        "openai if it is left "
+        "out. KEYENV names the variable that holds its key; without it, that of --api-key-env "
+        "counts for the same "
         "scheme, host and port, and a provider's own variable at its own host.",
     ),
 )
@@ -275,7 +317,13 @@ def chain_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def with_targets(
-        *, api: str, base_url: str | None, model: str, api_key_env: str | None, fallbacks: Sequence[Target], **rest: Any
+        *,
+        api: str,
+        base_url: str | None,
+        model: str,
+        api_key_env: str | None,
+        fallbacks: Sequence[Target],
+        **rest: Any,
     ) -> Any:
         primary = Target(api, base_url, model, api_key_env, is_fallback=False)
         return command(targets=(primary, *fallbacks), **rest)

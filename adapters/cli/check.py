@@ -1,4 +1,6 @@
-"""`rungwise check`: what becomes of a request at each backend of a chain, before anything is sent."""
+"""`rungwise check`: what becomes of a request at each backend of a chain, before anything is
+sent.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from typing import Any, Final
 import click
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
-from rungwise.adapters.cli.options import TOKENS, TOOLS, read_json, returns_option, system_option, text
+from rungwise.adapters.cli.options import (
+    TOKENS,
+    TOOLS,
+    read_json,
+    returns_option,
+    system_option,
+    text,
+)
 from rungwise.adapters.cli.output import bad_input, put
 from rungwise.fsm.call.conversation.link import shapes_of
 from rungwise.fsm.call.conversation.request import Request
@@ -20,7 +29,9 @@ _OWN: Final = ("model", "stream", "stream_options")
 """What a body holds that a request does not: the backend and the method say it."""
 
 
-@click.command(short_help="Show what each backend of a chain would lose of a request; nothing is sent.")
+@click.command(
+    short_help="Show what each backend of a chain would lose of a request; nothing is sent."
+)
 @click.argument("prompt", default="Hello", callback=text)
 @chain_options
 @click.option(
@@ -35,13 +46,19 @@ _OWN: Final = ("model", "stream", "stream_options")
 @click.option("--tools", type=TOOLS, metavar="module:NAME", help="Tools, as for rungwise ask.")
 @click.option("--image", "has_image", is_flag=True, help="Pretend that the prompt holds a picture.")
 @returns_option
-@click.option("--discover", is_flag=True, help="Ask self-hosted servers what they are; these requests are sent.")
+@click.option(
+    "--discover",
+    is_flag=True,
+    help="Ask self-hosted servers what they are; these requests are sent.",
+)
 def check(prompt: str, targets: tuple[Target, ...], **options: Any) -> int:
-    """List for each backend whether it can be used, what it would lose of the request, and what is unknown.
+    """List for each backend whether it can be used, what it would lose of the request, and what is
+    unknown.
 
-    Losses are: options that its protocol lacks, tools that the model cannot call, pictures and documents that it cannot
-    see, a schema that it cannot be held to, and messages that do not fit its window, by an estimate. Facts about models
-    come from a table; what is unknown does not count as a loss.
+    Losses are: options that its protocol lacks, tools that the model cannot call, pictures and
+    documents that it cannot see, a schema that it cannot be held to, and messages that do not fit
+    its window, by an estimate. Facts about models come from a table; what is unknown does not count
+    as a loss.
 
     \b
     Exit codes:
@@ -58,7 +75,8 @@ def check(prompt: str, targets: tuple[Target, ...], **options: Any) -> int:
     from rungwise.adapters.check import check_request
 
     chain: list[Any] = chain_of(targets, lambda model: None, needs_all=False)
-    if options["discover"] and not all(backend.problem for backend in chain):  # of which no client can be made
+    # of which no client can be made
+    if options["discover"] and not all(backend.problem for backend in chain):
         from rungwise.adapters.client import Client
 
         with Client(chain) as client:
@@ -71,7 +89,11 @@ def check(prompt: str, targets: tuple[Target, ...], **options: Any) -> int:
 
 def _request(prompt: str, chain: list[Any], *, request_file: str | None, **options: Any) -> Request:
     content: Any = [{"type": "text", "text": prompt}, PICTURE] if options["has_image"] else prompt
-    body = {"messages": [{"role": "user", "content": content}]} if request_file is None else _read(request_file)
+    body = (
+        {"messages": [{"role": "user", "content": content}]}
+        if request_file is None
+        else _read(request_file)
+    )
     messages = body.pop("messages")
     if options["system"]:
         messages = [{"role": "system", "content": options["system"]}, *messages]

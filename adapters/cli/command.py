@@ -30,7 +30,10 @@ _HERE: Final = ("ask", "check", "diagram", "diff", "fuzz", "health", "proxy", "s
 COMMANDS: Final[Mapping[str, str]] = {
     **{name: f"rungwise.adapters.cli.{name}" for name in _HERE},
     **{name: f"rungwise.adapters.cli.durable.{name}" for name in ("batch", "calls", "worker")},
-    **{name: f"rungwise.adapters.cli.journals.{name}" for name in ("explain", "odds", "stats", "tune")},
+    **{
+        name: f"rungwise.adapters.cli.journals.{name}"
+        for name in ("explain", "odds", "stats", "tune")
+    },
     "rates": "rungwise.adapters.cli.journals.odds",
     "demo": "rungwise.adapters.demo.command",
 }
@@ -44,7 +47,9 @@ FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class _Commands(click.Group):
-    """Import a command when it runs, within reach of Ctrl-C, and report every error on one line, with its exit code."""
+    """Import a command when it runs, within reach of Ctrl-C, and report every error on one line,
+    with its exit code.
+    """
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         try:
@@ -112,14 +117,20 @@ def _version(context: click.Context, parameter: click.Parameter, value: bool) ->
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version and exit.",
 )
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Make one call to a language model succeed, or fail honestly, within a budget that is proved beforehand.
+    """Make one call to a language model succeed, or fail honestly, within a budget that is proved
+    beforehand.
 
-    Answers go to stdout, progress and errors to stderr. For every command, exit code 130 means Ctrl-C, and 141 that
-    stdout was closed or could not be written.
+    Answers go to stdout, progress and errors to stderr. For every command, exit code 130 means
+    Ctrl-C, and 141 that stdout was closed or could not be written.
 
     \b
     Start with:

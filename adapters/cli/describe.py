@@ -31,7 +31,10 @@ ENDS: Final[Mapping[str, str]] = {
 
 def details_of(step: Step) -> str:
     """Return what the provider reported about a failure or an end, in a few words."""
-    parts = [f"HTTP {step.status}" if step.status is not None else None, step.reason and plain(step.reason)]
+    parts = [
+        f"HTTP {step.status}" if step.status is not None else None,
+        step.reason and plain(step.reason),
+    ]
     if step.event == "malformed" and step.stop_raw:
         parts.append(f"finish {step.stop_raw!r}")
     if step.asked_wait is not None:
@@ -68,7 +71,9 @@ def took(result: Result | TurnResult) -> str:
     calls = f"{counted(result.calls, 'call')}, " if isinstance(result, TurnResult) else ""
     cost = f", cost {result.cost:.6g}" if result.cost is not None else ""
     about = "about " if result.usage.estimated else ""
-    tokens = f"{about}{counted(result.usage.input_tokens, 'token')} in, {result.usage.output_tokens} out"
+    tokens = (
+        f"{about}{counted(result.usage.input_tokens, 'token')} in, {result.usage.output_tokens} out"
+    )
     return f"{calls}{counted(result.attempts, 'request')}, {result.seconds:.1f} s, {tokens}{cost}"
 
 
@@ -83,7 +88,9 @@ def brief_text(recorded: Path | TurnPath) -> str:
     from rungwise.fsm.call.run.digest import digest_of_call
     from rungwise.fsm.turn.digest import TurnPath, digest_of_turn
 
-    digest = digest_of_turn(recorded) if isinstance(recorded, TurnPath) else digest_of_call(recorded)
+    digest = (
+        digest_of_turn(recorded) if isinstance(recorded, TurnPath) else digest_of_call(recorded)
+    )
     return "".join(f"{safe(line)}\n" for line in digest_lines(digest))
 
 

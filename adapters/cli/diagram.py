@@ -23,20 +23,29 @@ if TYPE_CHECKING:
 @choice_option(
     "--format",
     ("mermaid", "svg", "dot", "rows", "html"),
-    "Mermaid, SVG, Graphviz DOT, the rows as a Markdown table, or an HTML page on which you play the machine.",
+    "Mermaid, SVG, Graphviz DOT, the rows as a Markdown table, or an HTML page on which you play "
+    "the machine.",
 )
 @choice_option(
     "--view",
     ("hub", "ladder"),
-    "hub: the states and their transitions. ladder: for each event, its guards in the order they are tried.",
+    "hub: the states and their transitions. ladder: for each event, its guards in the order they "
+    "are tried.",
 )
 @choice_option(
     "--off",
     ("grey", "hide"),
-    "Rows that the policy switches off, such as by a limit of 0: greyed with the reason, or hidden.",
+    "Rows that the policy switches off, such as by a limit of 0: greyed with the reason, or "
+    "hidden.",
 )
 @output_option
-@click.option("--write", "write_to", type=click.Path(file_okay=False), metavar="DIR", help="Write all files to DIR.")
+@click.option(
+    "--write",
+    "write_to",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write all files to DIR.",
+)
 @click.option(
     "--check",
     type=click.Path(exists=True, file_okay=False),
@@ -55,10 +64,12 @@ def diagram(
 ) -> int:
     """Draw the machine of a policy from the rows that run it, with the policy's limits and waits.
 
-    Without POLICY this is the default policy. With --turn it is the machine of a turn, the loop above the call.
+    Without POLICY this is the default policy. With --turn it is the machine of a turn, the loop
+    above the call.
 
-    The picture goes to stdout unless -o names a file. --write and --check are for a repository that stores the pictures
-    of calls and turns: --write renews them, --check fails if one is out of date.
+    The picture goes to stdout unless -o names a file. --write and --check are for a repository that
+    stores the pictures of calls and turns: --write renews them, --check fails if one is out of
+    date.
 
     \b
     Exit codes:
@@ -94,12 +105,18 @@ def diagram(
         if format != "html":
             write_out(output, draw_policy(policy, format, view, hides_off=off == "hide"))
         elif view == "ladder":
-            bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
+            bad_input(
+                "--format html shows the hub view, with the ladder of each event in it: leave "
+                "--view out"
+            )
         else:
             write_out(output, play_policy(policy))
         return 0
     except OSError as error:
-        bad_input(f"{error.filename or write_to} cannot be written ({error.strerror}): name a writable place")
+        bad_input(
+            f"{error.filename or write_to} cannot be written ({error.strerror}): name a writable "
+            f"place"
+        )
 
 
 def _files(policy: Policy | TurnPolicy, directory: Path, *, writes: bool) -> int:
@@ -110,5 +127,7 @@ def _files(policy: Policy | TurnPolicy, directory: Path, *, writes: bool) -> int
     if writes:
         note(f"{counted(len(stale), 'file')} changed" if stale else "everything was up to date")
     elif stale:
-        complain(f"{counted(len(stale), 'file')} out of date: run rungwise diagram --write {directory}")
+        complain(
+            f"{counted(len(stale), 'file')} out of date: run rungwise diagram --write {directory}"
+        )
     return int(bool(stale) and not writes)

@@ -34,7 +34,9 @@ SUFFIXES: dict[str, Form] = {".html": "html", ".htm": "html", ".svg": "svg", ".m
 """The default format of a file, by its suffix."""
 
 
-def _remember(ctx: click.Context, param: click.Parameter, value: Policy | TurnPolicy) -> Policy | TurnPolicy:
+def _remember(
+    ctx: click.Context, param: click.Parameter, value: Policy | TurnPolicy
+) -> Policy | TurnPolicy:
     ctx.meta[f"{__name__}.{param.name}"] = ctx.meta.pop(NAMED, "default")
     return value
 
@@ -43,9 +45,13 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Policy | TurnPo
 @click.argument("old", type=EITHER_OR_DEFAULT, metavar="OLD", callback=_remember)
 @click.argument("new", type=EITHER_OR_DEFAULT, metavar="NEW", callback=_remember)
 @turn_option
-@click.option("--backends", type=BACKENDS, help="The length of the chain.  [default: one, two and three]")
+@click.option(
+    "--backends", type=BACKENDS, help="The length of the chain.  [default: one, two and three]"
+)
 @max_tokens_option
-@click.option("--input-tokens", type=TOKENS, metavar="N", help="The tokens of the prompt, for the cost.")
+@click.option(
+    "--input-tokens", type=TOKENS, metavar="N", help="The tokens of the prompt, for the cost."
+)
 @prices_option("at every backend")
 @click.option(
     "--journal",
@@ -59,17 +65,21 @@ def _remember(ctx: click.Context, param: click.Parameter, value: Policy | TurnPo
     "--rates",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Add what calls will probably come to: rates in TOML, with backends and prices of their own.",
+    help="Add what calls will probably come to: rates in TOML, with backends and prices of their "
+    "own.",
 )
 @click.option(
     "--format",
     type=click.Choice(get_args(Form)),
-    help="Text for a terminal, a page in one file, the picture of the change, or Markdown for a pull request."
+    help="Text for a terminal, a page in one file, the picture of the change, or Markdown for a "
+    "pull request."
     "  [default: by the suffix of FILE, or text]",
 )
 @click.option("--markdown", is_flag=True, help="Short for --format markdown.")
 @choice_option(
-    "--view", ("hub", "ladder"), "For a picture: the states and the transitions between them; or the order of guards."
+    "--view",
+    ("hub", "ladder"),
+    "For a picture: the states and the transitions between them; or the order of guards.",
 )
 @output_option
 def diff(
@@ -87,13 +97,15 @@ def diff(
 ) -> int:
     """Show what a change of policy does, before it is merged.
 
-    One sentence sums up the change. Then follow what calls do on a 429, an empty reply or a refusal, before and now;
-    the worst cases; the fields; what each event leads to; the rows of the machine that are new, gone, off or on; and
-    the longest paths. With --journal it shows what past calls would have done, as far as their journals tell.
+    One sentence sums up the change. Then follow what calls do on a 429, an empty reply or a
+    refusal, before and now; the worst cases; the fields; what each event leads to; the rows of the
+    machine that are new, gone, off or on; and the longest paths. With --journal it shows what past
+    calls would have done, as far as their journals tell.
 
-    OLD and NEW are each a POLICY.toml or module:POLICY. The word default stands for the default policy, for a file
-    that is new or deleted. With --rates it adds the odds as `rungwise odds` computes them, for the backends and prices
-    of the rates. With --turn the files are policies of turns, and what changes for their calls follows.
+    OLD and NEW are each a POLICY.toml or module:POLICY. The word default stands for the default
+    policy, for a file that is new or deleted. With --rates it adds the odds as `rungwise odds`
+    computes them, for the backends and prices of the rates. With --turn the files are policies of
+    turns, and what changes for their calls follows.
 
     \b
     Exit codes:
@@ -103,8 +115,8 @@ def diff(
     \b
     Examples:
       rungwise diff old.toml new.toml
-      rungwise diff old.toml new.toml --max-tokens 1000 --input-tokens 2000 --prices 2.5/10 -o page.html
-      rungwise diff old.toml new.toml --markdown
+      rungwise diff old.toml new.toml --max-tokens 1000 --input-tokens 2000 --prices 2.5/10 -o
+      page.html rungwise diff old.toml new.toml --markdown
       rungwise diff default new.toml --backends 2
       rungwise diff old.toml new.toml --journal monday.json --journal tuesday.json
       rungwise diff old.toml new.toml --rates rates.toml
@@ -116,7 +128,11 @@ def diff(
 
     if markdown and format not in (None, "markdown"):
         bad_input(f"--markdown and --format {format} exclude each other: give one of them")
-    form = "markdown" if markdown else format or SUFFIXES.get(Path(output or "").suffix.lower(), "text")
+    form = (
+        "markdown"
+        if markdown
+        else format or SUFFIXES.get(Path(output or "").suffix.lower(), "text")
+    )
     prices = price_list(prices).dearest
     for policy in (old, new):
         check_prices(policy, prices)
@@ -125,7 +141,9 @@ def diff(
     of_backends = None if rates is None else Rates.load(rates)
     for warning in of_backends.warnings if of_backends else ():
         note(warning)
-    changes = diff_policies(old, new, prices=prices, journals=past, names=names, rates=of_backends, **options)
+    changes = diff_policies(
+        old, new, prices=prices, journals=past, names=names, rates=of_backends, **options
+    )
     texts = {"text": changes.to_text, "html": changes.to_html, "markdown": changes.to_markdown}
     text = draw(changes.picture, "svg", view) if form == "svg" else texts[form]()
     write_out(output, laid_out(text) if form == "text" and output is None else text)

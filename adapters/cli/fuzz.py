@@ -44,17 +44,37 @@ REFRESH_SECONDS: Final = 0.1
 @click.argument("policy", required=False, type=EITHER, metavar=f"[{METAVAR}]")
 @turn_option
 @click.option(
-    "--examples", type=click.IntRange(min=1), metavar="N", help="How many calls to make; 1000 without --seconds."
+    "--examples",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many calls to make; 1000 without --seconds.",
 )
-@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="N", help="Make calls for N seconds.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="The random seed; the same seed repeats the same calls."
+    "--seconds", type=click.FloatRange(min=0.1), metavar="N", help="Make calls for N seconds."
 )
-@click.option("--backends", type=click.IntRange(1, 20), default=2, show_default=True, help="The length of the chain.")
 @click.option(
-    "--over-http", is_flag=True, help="Use a real server on loopback; a tenth of the calls get hostile bytes."
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="The random seed; the same seed repeats the same calls.",
 )
-@click.option("--hostile", is_flag=True, help="Use a server on loopback that sends hostile bytes to every call.")
+@click.option(
+    "--backends",
+    type=click.IntRange(1, 20),
+    default=2,
+    show_default=True,
+    help="The length of the chain.",
+)
+@click.option(
+    "--over-http",
+    is_flag=True,
+    help="Use a real server on loopback; a tenth of the calls get hostile bytes.",
+)
+@click.option(
+    "--hostile",
+    is_flag=True,
+    help="Use a server on loopback that sends hostile bytes to every call.",
+)
 @prices_option("at every backend")
 @output_option
 def fuzz(
@@ -69,13 +89,14 @@ def fuzz(
 ) -> int:
     """Make calls to providers that do anything, and check that every call is honest.
 
-    Each call goes through the real adapters and drivers, in all four ways, over a generated script of replies. Its
-    spending is checked against the certificate of the policy, or of the default policy. Waits are virtual. The smallest
-    script that fails goes to stdout as TOML, for `rungwise serve`.
+    Each call goes through the real adapters and drivers, in all four ways, over a generated script
+    of replies. Its spending is checked against the certificate of the policy, or of the default
+    policy. Waits are virtual. The smallest script that fails goes to stdout as TOML, for `rungwise
+    serve`.
 
-    Hostile bytes are encodings, drips, floods and framing that no honest server writes. They take real time, so the
-    policy's seconds and timeouts are cut to fractions of a second. `rungwise.testing.read_responses` reads the bytes
-    that failed.
+    Hostile bytes are encodings, drips, floods and framing that no honest server writes. They take
+    real time, so the policy's seconds and timeouts are cut to fractions of a second.
+    `rungwise.testing.read_responses` reads the bytes that failed.
 
     With --turn, turns run in memory, and their tools, compactor and caller do anything as well.
     `rungwise.testing.read_turn_script` reads the script that failed, for `run_turn`.
@@ -101,10 +122,14 @@ def fuzz(
         examples = 1_000
     check_writable(output)
     if seed is None:
-        from secrets import randbelow  # which loads OpenSSL, and the help of all commands loads this module
+        # which loads OpenSSL, and the help of all commands loads this module
+        from secrets import randbelow
 
         seed = randbelow(1_000_000)
-    with _no_litter(), _fuzzer(chosen, seed=seed, prices=price_list(prices).dearest, **providers) as fuzzer:
+    with (
+        _no_litter(),
+        _fuzzer(chosen, seed=seed, prices=price_list(prices).dearest, **providers) as fuzzer,
+    ):
         if failed := [each.name for each in fuzzer.certificate.failed]:
             bad_input(f"the policy has no certificate: {'; '.join(failed)}; see rungwise verify")
         what = fuzzer.certificate.table
@@ -132,13 +157,23 @@ def _no_litter() -> Iterator[None]:
 
 
 def _fuzzer(
-    policy: Policy | TurnPolicy, *, backends: int, seed: int, prices: Prices | None, over_http: bool, hostile: bool
+    policy: Policy | TurnPolicy,
+    *,
+    backends: int,
+    seed: int,
+    prices: Prices | None,
+    over_http: bool,
+    hostile: bool,
 ) -> Fuzzer | TurnFuzzer:
     try:
         from rungwise.adapters.testing.fuzzing import Fuzzer, TurnFuzzer
     except ImportError as error:
         bad_input(str(error))
-    common: dict[str, Any] = {"backends": backends, "seed": seed, **({"prices": prices} if prices else {})}
+    common: dict[str, Any] = {
+        "backends": backends,
+        "seed": seed,
+        **({"prices": prices} if prices else {}),
+    }
     if isinstance(policy, Policy):
         share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
         return Fuzzer(policy, over_http=over_http, hostile=share, **common)
@@ -164,7 +199,10 @@ def _progress(
                 return
             last = now
             rows = len(fuzzer.coverage.table_rows)
-            standing = f"{counted(fuzzer.examples, what)}, {rows - len(fuzzer.coverage.missing)} of {rows} rows"
+            standing = (
+                f"{counted(fuzzer.examples, what)}, "
+                f"{rows - len(fuzzer.coverage.missing)} of {rows} rows"
+            )
             if bar is None or task is None:
                 note(f"  {standing}")
             else:

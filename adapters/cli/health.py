@@ -37,16 +37,21 @@ class BackendLine:
     @property
     def row(self) -> tuple[str, ...]:
         """Return its line of the table."""
-        again = self.asked_again or ("when the call that tries it has ended" if self.state == HALF_OPEN else "")
+        again = self.asked_again or (
+            "when the call that tries it has ended" if self.state == HALF_OPEN else ""
+        )
         return self.name, self.key, self.state.replace("_", " "), again, self.why, self.quota
 
 
-@click.command(short_help="Show which backends are down, as the processes that share a store remember it.")
+@click.command(
+    short_help="Show which backends are down, as the processes that share a store remember it."
+)
 @store_option(required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--watch", is_flag=True, help="Renew the table each second, until Ctrl-C.")
 def health(store: str, as_json: bool, watch: bool) -> int:
-    """List every backend with its key of which something is remembered: its state, when it is asked again, and why.
+    """List every backend with its key of which something is remembered: its state, when it is asked
+    again, and why.
 
     \b
     States, as of a circuit breaker:
@@ -72,7 +77,10 @@ def health(store: str, as_json: bool, watch: bool) -> int:
         return live(lambda: _table(_look(source)), EVERY)
     found = _look(source)
     if as_json:
-        put(orjson.dumps([asdict(each) for each in found], option=orjson.OPT_INDENT_2).decode() + "\n")
+        put(
+            orjson.dumps([asdict(each) for each in found], option=orjson.OPT_INDENT_2).decode()
+            + "\n"
+        )
     else:
         put(_table(found))
     return int(any(each.state != "closed" for each in found))
@@ -92,24 +100,40 @@ def _look(store: Any) -> Sequence[BackendLine]:
         name, health = known.get(digest, (metered_as, BackendHealth()))
         health = health.at(now, rules)
         moment = write_moment(health.until) if health.state == OPEN else None
-        name, why = str(label(name, NAME_LENGTH) or "?"), str(label(health.why) or "")  # anybody may have written them
+        # anybody may have written them
+        name, why = str(label(name, NAME_LENGTH) or "?"), str(label(health.why) or "")
         lines.append(BackendLine(name, digest[-4:], health.state, moment, why, _used(meter)))
     return sorted(lines, key=lambda each: each.row)
 
 
 def _used(meter: Mapping[str, Any]) -> str:
     """Say what is used of a quota; whoever writes to the store may have put anything in there."""
-    out, waiting = (len(each) if isinstance(each := meter.get(name), list) else 0 for name in ("leases", "queue"))
+    out, waiting = (
+        len(each) if isinstance(each := meter.get(name), list) else 0
+        for name in ("leases", "queue")
+    )
     used = {
-        name: value - meter["now"] for name in ("requests", "tokens") if is_number(value := meter.get(name), 0, LARGEST)
+        name: value - meter["now"]
+        for name in ("requests", "tokens")
+        if is_number(value := meter.get(name), 0, LARGEST)
     }
-    shares = [f"{min(seconds / MINUTE, 9.99):.0%} of the {name}" for name, seconds in used.items() if seconds > 0]
+    shares = [
+        f"{min(seconds / MINUTE, 9.99):.0%} of the {name}"
+        for name, seconds in used.items()
+        if seconds > 0
+    ]
     parts = [f"{out} out" if out else "", f"{waiting} waiting" if waiting else "", *shares]
     return ", ".join(filter(None, parts))
 
 
 def _table(found: Sequence[BackendLine]) -> str:
-    rows = [("backend", "key", "state", "asked again", "why", "quota"), *(each.row for each in found)]
+    rows = [
+        ("backend", "key", "state", "asked again", "why", "quota"),
+        *(each.row for each in found),
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
     return "\n".join(lines if found else ["nothing is remembered of any backend"]) + "\n"

@@ -31,7 +31,9 @@ IN_PYTHON: Final = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
 def import_named(value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-    """Return what a module holds under a name of the form of `IN_PYTHON`, or raise `click.BadParameter`."""
+    """Return what a module holds under a name of the form of `IN_PYTHON`, or raise
+    `click.BadParameter`.
+    """
     module, _, name = value.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -58,7 +60,8 @@ def store_option(*, required: bool = False) -> Callable[[Any], Any]:
         "--store",
         metavar="URL",
         required=required,
-        help="A Redis or Valkey server by which many processes remember together which backends are down, as in "
+        help="A Redis or Valkey server by which many processes remember together which backends "
+        "are down, as in "
         "redis://localhost:6379/0.",
     )
 
@@ -76,7 +79,9 @@ def text(context: click.Context, parameter: click.Parameter, value: str | None) 
 output_option: Final = click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file."
 )
-system_option: Final = click.option("--system", metavar="TEXT", callback=text, help="The system message.")
+system_option: Final = click.option(
+    "--system", metavar="TEXT", callback=text, help="The system message."
+)
 max_tokens_option: Final = click.option(
     "--max-tokens", type=TOKENS, metavar="N", help="The output cap that calls ask for."
 )
@@ -90,7 +95,9 @@ def _prices(context: click.Context, parameter: click.Parameter, value: str | Non
     with suppress(ValueError, ConfigurationError):
         price_in, price_out = map(float, value.split("/"))
         return prices_of(price_in, price_out)
-    shape = f"IN/OUT, two prices of a million tokens, each from 0 to {HIGHEST_PRICE:.0f}, as in 2.5/10"
+    shape = (
+        f"IN/OUT, two prices of a million tokens, each from 0 to {HIGHEST_PRICE:.0f}, as in 2.5/10"
+    )
     raise click.BadParameter(f"{value!r} is not of the form {shape}")
 
 
@@ -102,7 +109,10 @@ def moment(context: click.Context, parameter: click.Parameter, value: str | None
         return time.time() + float(value[:-1])
     seconds = read_rfc_3339(value)
     if seconds is None:
-        shape = "a time in RFC 3339 with its offset, as in 2030-01-31T18:00:00Z, nor seconds from now, as in 30s"
+        shape = (
+            "a time in RFC 3339 with its offset, as in 2030-01-31T18:00:00Z, nor seconds "
+            "from now, as in 30s"
+        )
         raise click.BadParameter(f"{value!r} is neither {shape}")
     return seconds
 
@@ -119,12 +129,18 @@ def read_json(option: str, file: str) -> Any:
         bad_input(f"{option}: {file} is not JSON")
 
 
-def choice_option(name: str, words: Sequence[str], help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def choice_option(
+    name: str, words: Sequence[str], help: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make an option that takes one of these words, the first by default."""
-    return click.option(name, type=click.Choice(words), default=words[0], show_default=True, help=help)
+    return click.option(
+        name, type=click.Choice(words), default=words[0], show_default=True, help=help
+    )
 
 
-def number_option(name: str, default: int, ends: tuple[int, int], help: str) -> Callable[[Any], Any]:
+def number_option(
+    name: str, default: int, ends: tuple[int, int], help: str
+) -> Callable[[Any], Any]:
     """Make an option that takes a whole number, from the one end to the other."""
     kind = click.IntRange(*ends)
     return click.option(name, type=kind, default=default, show_default=True, metavar="N", help=help)
@@ -136,7 +152,8 @@ def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., An
         "--prices",
         callback=_prices,
         metavar="IN/OUT",
-        help=f"The price of a million tokens in and out, {whose}; a budget of money needs it, here or under [prices] "
+        help=f"The price of a million tokens in and out, {whose}; a budget of money needs it, "
+        f"here or under [prices] "
         "in the file of the policy.",
     )
 
@@ -144,7 +161,9 @@ def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., An
 class _ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     name = "tools"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Toolbox:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Toolbox:
         from rungwise.fsm.turn.tools import Tool, Toolbox
 
         if isinstance(value, Toolbox):
@@ -180,7 +199,9 @@ class ReturnsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore
 
         return value if isinstance(value, Returns) else self._read(value, param, ctx)[1]
 
-    def _read(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, Returns]:
+    def _read(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Any, Returns]:
         """Return what a module or a file holds, and what checks an answer by it."""
         from rungwise.fsm.schemas.returns import returns_of
 
@@ -191,7 +212,11 @@ class ReturnsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore
             wanted = read_json("--returns", value)
             if not isinstance(wanted, dict):
                 bad_input(f"--returns: {value} holds no JSON object")
-            wanted = wanted["schema"] if isinstance(wanted.get("schema"), dict) and "name" in wanted else wanted
+            wanted = (
+                wanted["schema"]
+                if isinstance(wanted.get("schema"), dict) and "name" in wanted
+                else wanted
+            )
         try:
             returns = returns_of(wanted)
         except ConfigurationError as error:
@@ -202,7 +227,9 @@ class ReturnsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore
 
 
 class WantedParameter(ReturnsParameter):
-    """Read what an answer must be, as it stands in the file or the module, for other processes to find it."""
+    """Read what an answer must be, as it stands in the file or the module, for other processes to
+    find it.
+    """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the type or the JSON schema."""
@@ -213,7 +240,8 @@ returns_option: Final = click.option(
     "--returns",
     type=ReturnsParameter(),
     metavar="FILE|module:NAME",
-    help="What the answer must be: a JSON schema, bare or as {name, schema}, or a type in Python. A wrong answer goes "
+    help="What the answer must be: a JSON schema, bare or as {name, schema}, or a type in Python. "
+    "A wrong answer goes "
     "back to the model with the reason.",
 )
 TOOLS: Final = _ToolsParameter()

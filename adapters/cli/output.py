@@ -1,4 +1,6 @@
-"""Where the command line writes: the answer to stdout, everything else to stderr, and nothing twice on either."""
+"""Where the command line writes: the answer to stdout, everything else to stderr, and nothing twice
+on either.
+"""
 
 from __future__ import annotations
 
@@ -134,13 +136,21 @@ def require_stdout() -> None:
 
 @contextlib.contextmanager
 def prints_aside() -> Iterator[None]:
-    """Send to stderr what the caller's own code prints, unless a person reads stdout: a pipe gets the answer alone."""
-    with contextlib.nullcontext() if is_terminal(sys.stdout) else contextlib.redirect_stdout(sys.stderr):
+    """Send to stderr what the caller's own code prints, unless a person reads stdout: a pipe gets
+    the answer alone.
+    """
+    with (
+        contextlib.nullcontext()
+        if is_terminal(sys.stdout)
+        else contextlib.redirect_stdout(sys.stderr)
+    ):
         yield
 
 
 def forgive_encodings() -> None:
-    """Let every character through: as UTF-8 to a program, whatever the locale, unless PYTHONIOENCODING is set."""
+    """Let every character through: as UTF-8 to a program, whatever the locale, unless
+    PYTHONIOENCODING is set.
+    """
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -189,7 +199,9 @@ def writing(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress_bar(text: str) -> Iterator[Progress | None]:
-    """Show on stderr how far something is, for a person who waits; give None where stderr is not a terminal."""
+    """Show on stderr how far something is, for a person who waits; give None where stderr is not a
+    terminal.
+    """
     if not is_terminal(sys.stderr):
         yield None
         return

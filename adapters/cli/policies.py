@@ -21,7 +21,8 @@ from rungwise.fsm.values.files import read_toml, text_of_file
 METAVAR: Final = "POLICY.toml|module:POLICY"
 LONGEST_SHOWN: Final = 80
 DEFAULT: Final = "default"  # the word for the default policy
-NAMED: Final = "rungwise.policy"  # the key under which the context of a command holds the name of its policy
+# the key under which the context of a command holds the name of its policy
+NAMED: Final = "rungwise.policy"
 
 
 class _PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
@@ -44,7 +45,11 @@ class _PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore
                 ctx.meta.setdefault(FILES, []).append((path, text))
             return self.in_file(text, str(path), ctx)
         if not IN_PYTHON.fullmatch(value):
-            wrong = f"{value!r} is a directory" if path.is_dir() and value else f"File {value!r} does not exist"
+            wrong = (
+                f"{value!r} is a directory"
+                if path.is_dir() and value
+                else f"File {value!r} does not exist"
+            )
             self.fail(f"{wrong}; give POLICY.toml or module:POLICY.", param, ctx)
         return self.in_module(import_named(value, param, ctx), value, ctx)
 
@@ -65,7 +70,9 @@ class _EitherParameter(_PolicyParameter):
         """Read what a file holds; refuse a policy of the other kind with a hint."""
         of_calls = "calls: leave out --turn, or put its keys under [call], as in [call.limits]"
         turn = _given(ctx, "turn")
-        asked, other, hint = (TurnPolicy, Policy, of_calls) if turn else (Policy, TurnPolicy, "a turn: give --turn")
+        asked, other, hint = (
+            (TurnPolicy, Policy, of_calls) if turn else (Policy, TurnPolicy, "a turn: give --turn")
+        )
         try:
             return asked.from_toml(text, source=source)
         except ConfigurationError:
@@ -78,7 +85,10 @@ class _EitherParameter(_PolicyParameter):
         if _given(ctx, "turn") and isinstance(found, Policy):
             self.fail(f"{value} is a Policy of calls, and --turn asks for a rungwise.TurnPolicy.")
         if not isinstance(found, (Policy, TurnPolicy)):
-            self.fail(f"{value} is a {type(found).__name__}, and must be a rungwise.Policy or a rungwise.TurnPolicy.")
+            self.fail(
+                f"{value} is a {type(found).__name__}, and must be a rungwise.Policy or a "
+                f"rungwise.TurnPolicy."
+            )
         return found
 
 
@@ -96,22 +106,33 @@ class _EitherOrDefaultParameter(_EitherParameter):
 
 
 class _ToolsPolicyParameter(_PolicyParameter):
-    """Read the policy of a turn if `--tools` is given, else of a call; each call of the turn takes the latter."""
+    """Read the policy of a turn if `--tools` is given, else of a call; each call of the turn takes
+    the latter.
+    """
 
     def in_file(self, text: str, source: str, ctx: click.Context | None) -> Policy | TurnPolicy:
-        """Read a file as the kind of policy that its keys tell; keys that both kinds have are the turn's."""
+        """Read a file as the kind of policy that its keys tell; keys that both kinds have are the
+        turn's.
+        """
         if not isinstance(_given(ctx, "tools"), str):
             return super().in_file(text, source, ctx)
         keys = set[str]()
         with suppress(ConfigurationError):  # which `from_toml` words
             document = read_toml(text)
             hints = document.get("hints")
-            keys = {*document, *(f"hints.{name}" for name in (hints if isinstance(hints, Mapping) else ()))}
+            keys = {
+                *document,
+                *(f"hints.{name}" for name in (hints if isinstance(hints, Mapping) else ())),
+            }
         of_calls, of_turns = _names(Policy, Hints), _names(TurnPolicy, TurnHints)
         calls, turns = sorted(keys & of_calls - of_turns), sorted(keys & of_turns - of_calls)
         if calls and turns:
-            keys_of_both = f"keys of a turn's policy ({', '.join(turns)}) and of a call's ({', '.join(calls)})"
-            self.fail(f"{source} holds {keys_of_both}: put the call's under [call], as in [call.limits].")
+            keys_of_both = (
+                f"keys of a turn's policy ({', '.join(turns)}) and of a call's ({', '.join(calls)})"
+            )
+            self.fail(
+                f"{source} holds {keys_of_both}: put the call's under [call], as in [call.limits]."
+            )
         if calls:
             return TurnPolicy(call=Policy.from_toml(text, source=source))
         return TurnPolicy.from_toml(text, source=source)
@@ -126,7 +147,10 @@ class _ToolsPolicyParameter(_PolicyParameter):
 
 
 def _names(kind: type[Any], hints: type[Any]) -> set[str]:
-    return {*(each.name for each in attrs.fields(kind)), *(f"hints.{each.name}" for each in attrs.fields(hints))}
+    return {
+        *(each.name for each in attrs.fields(kind)),
+        *(f"hints.{each.name}" for each in attrs.fields(hints)),
+    }
 
 
 POLICY: Final = _PolicyParameter()
@@ -137,7 +161,8 @@ turn_option: Final = click.option(
     "--turn",
     is_flag=True,
     is_eager=True,  # so that it is known when a file is read
-    help="Read the file as the policy of a turn, with that of its calls in [call]; without a file, use the default.",
+    help="Read the file as the policy of a turn, with that of its calls in [call]; without a "
+    "file, use the default.",
 )
 
 

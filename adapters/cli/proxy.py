@@ -31,10 +31,16 @@ if TYPE_CHECKING:
 @click.option(
     "--client-key-env",
     metavar="NAME",
-    help="The environment variable that holds the key that clients must show. Required to listen on any address but "
+    help="The environment variable that holds the key that clients must show. Required to listen "
+    "on any address but "
     "those of this machine.",
 )
-@number_option("--max-connections", 200, (1, 100_000), "How many requests may run at once; others get status 503.")
+@number_option(
+    "--max-connections",
+    200,
+    (1, 100_000),
+    "How many requests may run at once; others get status 503.",
+)
 @click.option(
     "--drain",
     type=click.FloatRange(0, 3600),
@@ -43,10 +49,21 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How long running calls may go on after SIGTERM.",
 )
-@click.option("--hold", is_flag=True, help="Keep streamed text until it is final, so that none is taken back.")
-@click.option("--forward", is_flag=True, help="Pass on requests that are no model calls, with a backend's key.")
+@click.option(
+    "--hold", is_flag=True, help="Keep streamed text until it is final, so that none is taken back."
+)
+@click.option(
+    "--forward",
+    is_flag=True,
+    help="Pass on requests that are no model calls, with a backend's key.",
+)
 @store_option()
-@click.option("--journals", type=click.Path(file_okay=False), metavar="DIR", help="Keep the journal of each call here.")
+@click.option(
+    "--journals",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Keep the journal of each call here.",
+)
 def proxy(
     chains: str,
     host: str,
@@ -57,10 +74,11 @@ def proxy(
     store: str | None,
     **options: Any,
 ) -> int:
-    """Serve the chains of CHAINS, a TOML file, as chat completions, Responses, Anthropic's Messages and Gemini.
+    """Serve the chains of CHAINS, a TOML file, as chat completions, Responses, Anthropic's Messages
+    and Gemini.
 
-    The base URL goes to stdout, and stderr shows how to point each SDK at it. The model of a request selects a chain by
-    its name; any other model takes the chain `default`, or the only one.
+    The base URL goes to stdout, and stderr shows how to point each SDK at it. The model of a
+    request selects a chain by its name; any other model takes the chain `default`, or the only one.
 
     \b
     The file holds a policy, and a table for each backend of a chain, in order:
@@ -75,7 +93,8 @@ def proxy(
       api = "anthropic"
       model = "claude-sonnet-5"
 
-    Turn the SDK's own retries off. Each response says in `x-rungwise-...` headers how its call went.
+    Turn the SDK's own retries off. Each response says in `x-rungwise-...` headers how its call
+    went.
 
     \b
     Examples:
@@ -88,12 +107,16 @@ def proxy(
       2  the file cannot be read, or the port is taken
     """
     if client_key_env is None and host not in ("localhost", "::1") and not host.startswith("127."):
-        bad_input(f"--host {host} can be reached by others: name the variable that holds a key with --client-key-env")
+        bad_input(
+            f"--host {host} can be reached by others: name the variable that holds a key with "
+            f"--client-key-env"
+        )
     if drain != drain:  # nan passes for any range
         bad_input("--drain must be a number of seconds")
     if find_spec("uvicorn") is None:
         bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
-    clients = clients_in(chains, max_connections=max_connections, store=store)  # no request waits for a connection
+    # no request waits for a connection
+    clients = clients_in(chains, max_connections=max_connections, store=store)
     app = _app(clients, client_key_env, max_connections, **options)
     try:
         listening = _listen(host, port)
@@ -109,7 +132,9 @@ def proxy(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket whose connections send at once: asyncio sees to that only for sockets that it makes itself."""
+    """Return a socket whose connections send at once: asyncio sees to that only for sockets that it
+    makes itself.
+    """
     listening = socket.create_server((host, port), backlog=2048)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
@@ -142,18 +167,29 @@ def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
 
 
 def _app(
-    clients: dict[str, Client], key_env: str | None, most: int, *, hold: bool, forward: bool, journals: str | None
+    clients: dict[str, Client],
+    key_env: str | None,
+    most: int,
+    *,
+    hold: bool,
+    forward: bool,
+    journals: str | None,
 ) -> Proxy:
     from rungwise.adapters.gateway.gateway import Gateway
     from rungwise.adapters.gateway.proxy import Metrics, Proxy
     from rungwise.fsm.values.secret import Secret
 
-    default = clients.get("default") or (next(iter(clients.values())) if len(clients) == 1 else None)
+    default = clients.get("default") or (
+        next(iter(clients.values())) if len(clients) == 1 else None
+    )
     key = None
     if key_env is not None:
         value = os.environ.get(key_env, "") if VARIABLE.fullmatch(key_env) else ""
         if not value.strip():
-            bad_input("--client-key-env must name an environment variable that holds the key of the clients")
+            bad_input(
+                "--client-key-env must name an environment variable that holds the key of the "
+                "clients"
+            )
         key = Secret(value)
     metrics = Metrics() if find_spec("prometheus_client") else None
     folder = None if journals is None else Path(journals)

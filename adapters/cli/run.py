@@ -1,4 +1,6 @@
-"""A call or turn on the command line: its answer on stdout, its steps on stderr, its journal in a file."""
+"""A call or turn on the command line: its answer on stdout, its steps on stderr, its journal in a
+file.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,9 @@ class _PipedAnswer(Answer):
 
 
 class TerminalAnswer(Answer):
-    """Write for a person: text as it arrives, with a marked restart after text that was taken back."""
+    """Write for a person: text as it arrives, with a marked restart after text that was taken
+    back.
+    """
 
     def __init__(self) -> None:
         self._shown = ""
@@ -273,10 +277,11 @@ class Shown(ABC, Generic[End]):
 
 @contextmanager
 def writing_journal(path: str | None) -> Iterator[Callable[[Result | TurnResult], bool]]:
-    """Open the file of a journal before the call, so that a wrong path fails early, and give what writes it.
+    """Open the file of a journal before the call, so that a wrong path fails early, and give what
+    writes it.
 
-    That replaces the content with the journal of a result, and returns whether it could. A new file that stays empty
-    is removed.
+    That replaces the content with the journal of a result, and returns whether it could. A new file
+    that stays empty is removed.
     """
     if path is None:
         yield lambda result: True
@@ -285,7 +290,10 @@ def writing_journal(path: str | None) -> Iterator[Callable[[Result | TurnResult]
     try:
         file = open(path, "a", encoding="utf-8")  # noqa: SIM115  (closed below)
     except OSError as error:
-        bad_input(f"--journal: {path} cannot be written ({error.strerror}): name a file in a writable folder")
+        bad_input(
+            f"--journal: {path} cannot be written ({error.strerror}): name a file in a writable "
+            f"folder"
+        )
 
     def write(result: Result | TurnResult) -> bool:
         nonlocal is_new

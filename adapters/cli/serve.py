@@ -26,16 +26,21 @@ LOOK_SECONDS: Final = 0.05
 SHOWN_CHARACTERS: Final = 40
 
 
-@click.command(short_help="Serve a script of good and bad replies on this machine, as any provider.")
+@click.command(
+    short_help="Serve a script of good and bad replies on this machine, as any provider."
+)
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @number_option("--port", 0, (0, 65535), "The port to listen on; 0 picks a free one.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The IPv4 address to listen on.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="The IPv4 address to listen on."
+)
 def serve(script: str, port: int, host: str) -> int:
-    """Serve SCRIPT, a TOML file of replies, in the protocols of all providers at once, streaming included.
+    """Serve SCRIPT, a TOML file of replies, in the protocols of all providers at once, streaming
+    included.
 
-    The base URL goes to stdout. It works for Rungwise in every protocol, and for clients whose base URL ends in /v1.
-    stderr shows how to point each client at the server, and has a line for each request. The path of a request selects
-    the protocol. Ctrl-C ends the server, with exit code 0.
+    The base URL goes to stdout. It works for Rungwise in every protocol, and for clients whose base
+    URL ends in /v1. stderr shows how to point each client at the server, and has a line for each
+    request. The path of a request selects the protocol. Ctrl-C ends the server, with exit code 0.
 
     \b
     A script is a list of replies, used in order; the last one repeats:
@@ -57,10 +62,12 @@ def serve(script: str, port: int, host: str) -> int:
       chunk_size, write_sizes                        in which pieces
       reasoning_field, final_message                 dialects
 
-    Requests get the replies in order of arrival, whichever model they ask: one script plays all backends of a chain
-    that point at it. `rungwise verify --scripts` writes such scripts for worst cases.
+    Requests get the replies in order of arrival, whichever model they ask: one script plays all
+    backends of a chain that point at it. `rungwise verify --scripts` writes such scripts for worst
+    cases.
 
-    With after = "error" above the replies, status 500 follows the last one; with after = "loop", the first one does.
+    With after = "error" above the replies, status 500 follows the last one; with after = "loop",
+    the first one does.
 
     \b
     Examples:
@@ -96,7 +103,10 @@ def refuse_address(error: OSError, host: str, port: int) -> NoReturn:
     if error.errno == errno.EADDRINUSE:
         bad_input(f"port {port} of {host} is taken: choose another, or 0 for any that is free")
     if error.errno == errno.EACCES:
-        bad_input(f"port {port} of {host} is not yours to open: choose one above 1023, or 0 for any that is free")
+        bad_input(
+            f"port {port} of {host} is not yours to open: choose one above 1023, or 0 for any "
+            f"that is free"
+        )
     bad_input(f"cannot listen on {host} ({error.strerror}): give an IPv4 address of this machine")
 
 
@@ -135,7 +145,9 @@ class RequestSummary:
 
 
 def pointers(base_url: str, *, of_gateway: bool = False) -> Iterator[str]:
-    """Yield a line for each protocol served at a base URL, which ends in `/v1`: how to point its client there."""
+    """Yield a line for each protocol served at a base URL, which ends in `/v1`: how to point its
+    client there.
+    """
     root = base_url.removesuffix("/v1")
     for wire in WIRES.values():
         language = language_of(wire.client_path)
@@ -154,12 +166,16 @@ def summary_of(request: ReceivedRequest) -> RequestSummary:
 
 
 def text_of(message: object) -> tuple[str, object]:
-    """Return the role and the text of a message in any protocol; content without text is returned unchanged."""
+    """Return the role and the text of a message in any protocol; content without text is returned
+    unchanged.
+    """
     if not isinstance(message, Mapping):
         return "None", None
     role, content = message.get("role"), message.get("content")
     if isinstance(content, str) or not isinstance(role, (str, type(None))):
         return str(role), content
     read = read_message(message)
-    text = "".join(each.text or "".join(result.text for result in each.tool_results) for each in read)
+    text = "".join(
+        each.text or "".join(result.text for result in each.tool_results) for each in read
+    )
     return str(role or message.get("type")), text or content

@@ -46,7 +46,10 @@ class ShownCall(Shown["Result"]):
     def list_calls(self, result: Result) -> None:
         """List on stderr the tool calls that ended it."""
         for call in result.tool_calls:
-            note(f"  the model calls {one_line(label(call.name))}; --json shows its arguments", fg="yellow")
+            note(
+                f"  the model calls {one_line(label(call.name))}; --json shows its arguments",
+                fg="yellow",
+            )
 
     def as_mapping(self, result: Result) -> dict[str, Any]:
         """Return a result as plain values."""
@@ -58,7 +61,10 @@ class ShownCall(Shown["Result"]):
 
 
 def as_mapping(
-    result: Result | TurnResult, last: Result | None, own: Mapping[str, Any], counts: Mapping[str, int] = {}
+    result: Result | TurnResult,
+    last: Result | None,
+    own: Mapping[str, Any],
+    counts: Mapping[str, int] = {},
 ) -> dict[str, Any]:
     """Return a result, with what only its kind has, and what tells of the last call."""
     return {
@@ -94,9 +100,15 @@ def calls_of(calls: Iterable[ToolCall]) -> list[dict[str, str]]:
 
 def failures_of(result: Result) -> list[dict[str, Any]]:
     """Return the failures of a call as plain values."""
-    codes = {step.backend: step.code for step in result.journal.steps if step.reason}  # what the provider may repeat
+    # what the provider may repeat
+    codes = {step.backend: step.code for step in result.journal.steps if step.reason}
     return [
-        {"backend": name, "reason": failure.reason, "status": failure.status, "code": codes.get(name)}
+        {
+            "backend": name,
+            "reason": failure.reason,
+            "status": failure.status,
+            "code": codes.get(name),
+        }
         for name, failure in result.failures
     ]
 
@@ -120,7 +132,9 @@ class ShownTurn(Shown["TurnResult"]):
             arguments = f": {event.call.arguments}" if self.is_verbose else ""
             self.note(f"{label(event.call.name)} begins{arguments}", deeper=True)
         elif isinstance(event, ToolEnded):
-            how, fg = ("has ended", None) if event.outcome.fault is None else ("has failed", "yellow")
+            how, fg = (
+                ("has ended", None) if event.outcome.fault is None else ("has failed", "yellow")
+            )
             result = f": {_result_of(event.outcome)}" if self.is_verbose else ""
             self.note(f"{label(event.call.name)} {how}{result}", deeper=True, fg=fg)
         else:
@@ -140,9 +154,15 @@ class ShownTurn(Shown["TurnResult"]):
 
     def list_calls(self, result: TurnResult) -> None:
         """List on stderr the tool calls that ended it."""
-        for what, calls in (("is handed off to", result.handed_off), ("waits for your approval of", result.awaiting)):
+        for what, calls in (
+            ("is handed off to", result.handed_off),
+            ("waits for your approval of", result.awaiting),
+        ):
             for call in calls:
-                note(f"  the turn {what} {one_line(label(call.name))}; --json shows its arguments", fg="yellow")
+                note(
+                    f"  the turn {what} {one_line(label(call.name))}; --json shows its arguments",
+                    fg="yellow",
+                )
 
     def as_mapping(self, result: TurnResult) -> dict[str, Any]:
         """Return a result as plain values."""

@@ -15,14 +15,35 @@ import click
 from attrs import evolve, frozen
 
 from rungwise.adapters.cli.chains import check_prices, price_list
-from rungwise.adapters.cli.options import BACKENDS, IN_PYTHON, MOST_TOKENS, max_tokens_option, prices_option
-from rungwise.adapters.cli.output import bad_input, counted, laid_out, note, one_line, progress_bar, put, safe
+from rungwise.adapters.cli.options import (
+    BACKENDS,
+    IN_PYTHON,
+    MOST_TOKENS,
+    max_tokens_option,
+    prices_option,
+)
+from rungwise.adapters.cli.output import (
+    bad_input,
+    counted,
+    laid_out,
+    note,
+    one_line,
+    progress_bar,
+    put,
+    safe,
+)
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
 from rungwise.adapters.provider.enacted import EARLY, model_of, notes_of, script_of
 from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.certificate import Certificate, WorstCase, by_fallbacks, number_text, stated
+from rungwise.fsm.certificate.certificate import (
+    Certificate,
+    WorstCase,
+    by_fallbacks,
+    number_text,
+    stated,
+)
 from rungwise.fsm.certificate.shown.scripts import WorstScript
 from rungwise.fsm.diagram.page.templates import render_text
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -47,19 +68,28 @@ class CertifiedRequest:
         """Write the prices as the command line takes them."""
         if self.prices is None:
             return None
-        return "/".join(repr(price).removesuffix(".0") for price in (self.prices.input, self.prices.output))
+        return "/".join(
+            repr(price).removesuffix(".0") for price in (self.prices.input, self.prices.output)
+        )
 
 
 WIDTH: Final = 116
 
 
 def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
-    """Write the comments above a script, with the program that prints its figure where `rungwise ask` cannot."""
-    # A policy of turns, a prompt that ends in a tool result, a compactor, fixed jitter, or a count of the prompt.
+    """Write the comments above a script, with the program that prints its figure where `rungwise
+    ask` cannot.
+    """
+    # A policy of turns, a prompt that ends in a tool result, a compactor, fixed jitter, or a count
+    # of the prompt.
     is_drawn = worst.drawn > 0 and worst.case.name in ("waiting seconds", "seconds")
     has_count = request.input_tokens is not None and worst.calls.budget.money is not None
     kind, module = "TurnPolicy" if request.is_turn else "Policy", ""
-    policy = f"rungwise.{kind}()" if request.policy is None else f"rungwise.{kind}.load({request.policy!r})"
+    policy = (
+        f"rungwise.{kind}()"
+        if request.policy is None
+        else f"rungwise.{kind}.load({request.policy!r})"
+    )
     if request.policy is not None and IN_PYTHON.fullmatch(request.policy):
         module, policy = request.policy.partition(":")[0], request.policy.replace(":", ".")
     caps = [("max_tokens", request.max_tokens), ("input_tokens", request.input_tokens)]
@@ -71,7 +101,11 @@ def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
         file=_on_one_line(path),
         port=PORT,
         url=URL,
-        needs_program=request.is_turn or worst.follows_tool or worst.needs_compactor or is_drawn or has_count,
+        needs_program=request.is_turn
+        or worst.follows_tool
+        or worst.needs_compactor
+        or is_drawn
+        or has_count,
         module=module,
         policy=policy,
         messages=[dict(message) for message in worst.case.enacted.messages],
@@ -82,9 +116,13 @@ def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
         number_text=number_text,
         quote=_on_one_line,
         stated=stated,
-        wrapped=partial(textwrap.fill, width=WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False),
+        wrapped=partial(
+            textwrap.fill, width=WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False
+        ),
     )
-    return "".join(f"# {safe(line)}".rstrip() + "\n" for line in text.removesuffix("\n").split("\n"))
+    return "".join(
+        f"# {safe(line)}".rstrip() + "\n" for line in text.removesuffix("\n").split("\n")
+    )
 
 
 def _on_one_line(word: object) -> str:
@@ -92,16 +130,23 @@ def _on_one_line(word: object) -> str:
 
 
 def write_scripts(
-    folder: str, policy: Policy | TurnPolicy, cases: Mapping[int, Sequence[WorstCase]], request: CertifiedRequest
+    folder: str,
+    policy: Policy | TurnPolicy,
+    cases: Mapping[int, Sequence[WorstCase]],
+    request: CertifiedRequest,
 ) -> None:
     """Write a script for each worst case into a folder, and list them on stderr."""
     place, missing = Path(folder), dict[str, str]()
-    for worst in [WorstScript(case, policy, backends) for backends, each in cases.items() for case in each]:
+    for worst in [
+        WorstScript(case, policy, backends) for backends, each in cases.items() for case in each
+    ]:
         if worst.unseen is not None:
             missing.setdefault(worst.case.name, worst.unseen)
             continue
         path = place / name_of(worst)
-        _write(path, f"{head_of(worst, request, path)}\n{script_of(worst).to_toml(notes_of(worst))}")
+        _write(
+            path, f"{head_of(worst, request, path)}\n{script_of(worst).to_toml(notes_of(worst))}"
+        )
         more = "" if worst.case.is_exact else f" of {number_text(worst.case.value or 0)} at most"
         figure = f"{worst.case.name} {number_text(worst.case.attained or 0)}{more}"
         note(f"{path}: {figure}, {counted(worst.backends, 'backend')}", dim=True)
@@ -110,7 +155,9 @@ def write_scripts(
 
 
 def name_of(worst: WorstScript) -> str:
-    """Return the name of the file: `worst-output-tokens.toml`, and with more than one backend their number in it."""
+    """Return the name of the file: `worst-output-tokens.toml`, and with more than one backend their
+    number in it.
+    """
     chain = "" if worst.backends == 1 else f"-{worst.backends}-backends"
     return f"worst-{worst.case.name.replace(' ', '-')}{chain}.toml"
 
@@ -120,10 +167,15 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
     except (OSError, ValueError) as error:  # a null byte is no OSError
-        bad_input(f"--scripts: {path} cannot be written ({getattr(error, 'strerror', None) or error}): name a folder")
+        bad_input(
+            f"--scripts: {path} cannot be written ({getattr(error, 'strerror', None) or error}): "
+            f"name a folder"
+        )
 
 
-@click.command(short_help="Prove that every call or turn under a policy ends, and find its worst case.")
+@click.command(
+    short_help="Prove that every call or turn under a policy ends, and find its worst case."
+)
 @click.argument("policy", required=False, type=EITHER, metavar=f"[{METAVAR}]")
 @turn_option
 @click.option(
@@ -133,7 +185,12 @@ def _write(path: Path, text: str) -> None:
     help="The length of the chain.  [default: one, with the worst cases of two and three added]",
 )
 @max_tokens_option
-@click.option("--input-tokens", type=click.IntRange(0, MOST_TOKENS), metavar="N", help="The input tokens of a request.")
+@click.option(
+    "--input-tokens",
+    type=click.IntRange(0, MOST_TOKENS),
+    metavar="N",
+    help="The input tokens of a request.",
+)
 @prices_option("from every backend")
 @click.option("--json", "as_json", is_flag=True, help="Write the certificate as JSON.")
 @click.option(
@@ -159,22 +216,24 @@ def verify(
     exhaustive: bool,
     scripts: str | None,
 ) -> int:
-    """Prove that every call under a policy ends, and compute its worst case, before any call is made.
+    """Prove that every call under a policy ends, and compute its worst case, before any call is
+    made.
 
-    The certificate goes to stdout as Markdown, laid out on a terminal. It lists every property with its verdict, and
-    the most requests, seconds and seconds of waiting, each with the path that leads there; with --max-tokens also the
-    most output tokens, and with --input-tokens and prices the most money. Without a policy it covers the default one.
+    The certificate goes to stdout as Markdown, laid out on a terminal. It lists every property with
+    its verdict, and the most requests, seconds and seconds of waiting, each with the path that
+    leads there; with --max-tokens also the most output tokens, and with --input-tokens and prices
+    the most money. Without a policy it covers the default one.
 
-    With --turn it covers turns: it bounds calls, requests, seconds, tool runs, output tokens and money, and the
-    certificate of each call follows. A module:POLICY needs no --turn.
+    With --turn it covers turns: it bounds calls, requests, seconds, tool runs, output tokens and
+    money, and the certificate of each call follows. A module:POLICY needs no --turn.
 
-    With --scripts, each worst case becomes a script for the chain of --backends, or for one, two and three backends.
-    Serve it, point a client with that policy at it, and watch the call spend exactly that, without the resends that no
-    server can bring about. Comments at the top of each file explain how. Existing files are replaced; stderr names all
-    that are written.
+    With --scripts, each worst case becomes a script for the chain of --backends, or for one, two
+    and three backends. Serve it, point a client with that policy at it, and watch the call spend
+    exactly that, without the resends that no server can bring about. Comments at the top of each
+    file explain how. Existing files are replaced; stderr names all that are written.
 
-    The proof goes row by row, for all limits at once. A walk over the machine, with each limit at most 1, cross-checks
-    it.
+    The proof goes row by row, for all limits at once. A walk over the machine, with each limit at
+    most 1, cross-checks it.
 
     \b
     Exit codes:
@@ -194,7 +253,9 @@ def verify(
     policy = policy or default_of(turn=turn)
     check_prices(policy, prices := price_list(prices).dearest)
     named = click.get_current_context().meta.get(NAMED)
-    request = CertifiedRequest(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)
+    request = CertifiedRequest(
+        named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices
+    )
     certificate, worst = _certify(policy, request, backends, exhaustive=exhaustive)
     if as_json:
         chains = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
@@ -204,30 +265,46 @@ def verify(
         put(laid_out(certificate.to_markdown() + (by_fallbacks(worst) if worst else "")))
     if scripts is not None and certificate.ok:
         certified, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
-        cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certified.worst}
+        cases = {count + 1: each for count, each in worst.items()} or {
+            backends or 1: certified.worst
+        }
         write_scripts(scripts, policy, cases, request)
     return 0 if certificate.ok else 1
 
 
 def _without_resends(policy: Policy | TurnPolicy) -> Any:
-    """Return a policy that resends nothing: no script can choose the moment in which a connection goes stale."""
+    """Return a policy that resends nothing: no script can choose the moment in which a connection
+    goes stale.
+    """
     if isinstance(policy, TurnPolicy):
         return evolve(policy, call=_without_resends(policy.of_calls))
     return evolve(policy, limits=Limits(**{**policy.limits, "resends": 0}))
 
 
 def _certify(
-    policy: Policy | TurnPolicy, request: CertifiedRequest, backends: int | None, *, exhaustive: bool
+    policy: Policy | TurnPolicy,
+    request: CertifiedRequest,
+    backends: int | None,
+    *,
+    exhaustive: bool,
 ) -> tuple[Certificate, Mapping[int, tuple[WorstCase, ...]]]:
     """Prove a policy; without a number of backends, find the worst cases of longer chains too."""
     from rungwise.fsm.certificate.verify import verify as prove
     from rungwise.fsm.certificate.verify import worst_by_fallbacks
 
-    chain = [PlainLink(f"backend {number}", prices=request.prices) for number in range(1, (backends or 1) + 1)]
+    chain = [
+        PlainLink(f"backend {number}", prices=request.prices)
+        for number in range(1, (backends or 1) + 1)
+    ]
     sizes: dict[str, Any] = {"max_tokens": request.max_tokens, "input_tokens": request.input_tokens}
-    with progress_bar("{task.completed:>9,} configurations") if exhaustive else nullcontext() as bar:
-        task = None if bar is None else bar.add_task("walk", total=None)  # nobody knows how long it is
-        show = None if bar is None or task is None else lambda count: bar.update(task, completed=count)
+    with (
+        progress_bar("{task.completed:>9,} configurations") if exhaustive else nullcontext() as bar
+    ):
+        # nobody knows how long it is
+        task = None if bar is None else bar.add_task("walk", total=None)
+        show = (
+            None if bar is None or task is None else lambda count: bar.update(task, completed=count)
+        )
         certificate = prove(policy, chain, exhaustive=exhaustive, progress=show, **sizes)
     if backends is not None or not certificate.ok:
         return certificate, {}

@@ -1,4 +1,6 @@
-"""The end of the demo: a process kills itself in the middle of an answer, and the next one goes on with it."""
+"""The end of the demo: a process kills itself in the middle of an answer, and the next one goes on
+with it.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,13 @@ from rungwise.fsm.call.conversation.reply import Text
 ID: Final = "tides"
 MESSAGES: Final = "Why are there tides?"
 ANSWER: Final = SCENARIOS["cut-stream"].primary[0].text
-LASTS: Final = 2.0  # seconds that the first answer takes: what is written of it after one second survives
+# seconds that the first answer takes: what is written of it after one second survives
+LASTS: Final = 2.0
 
 KILLED: Final = 9
-CHILD: Final = "import sys; from rungwise.adapters.demo.crash import run_and_die; run_and_die(*sys.argv[1:])"
+CHILD: Final = (
+    "import sys; from rungwise.adapters.demo.crash import run_and_die; run_and_die(*sys.argv[1:])"
+)
 
 
 def show_crash(screen: Screen) -> None:
@@ -39,25 +44,32 @@ def show_crash(screen: Screen) -> None:
     screen.print()
     screen.print("A process that dies in the middle of an answer", "bold")
     screen.paragraph(
-        "It runs a durable call, and kills itself. This process has the same database.", "italic", indent=4
+        "It runs a durable call, and kills itself. This process has the same database.",
+        "italic",
+        indent=4,
     )
     screen.print()
     with tempfile.TemporaryDirectory() as folder, EmbeddedProvider(_answer) as server:
         database = f"sqlite:///{folder}/calls.sqlite"
-        died = subprocess.run([sys.executable, "-c", CHILD, server.base_url, database], stdout=subprocess.PIPE)
+        died = subprocess.run(
+            [sys.executable, "-c", CHILD, server.base_url, database], stdout=subprocess.PIPE
+        )
         written = died.stdout.decode()
         screen.label("process 1", "bold cyan")
         screen.say(f"exits with {died.returncode}; it has written:")
         screen.stream(written, "default")
         with Durable(_client(server.base_url), database) as durable:
-            text = "".join(event.text for event in durable.stream(ID, MESSAGES) if isinstance(event, Text))
+            text = "".join(
+                event.text for event in durable.stream(ID, MESSAGES) if isinstance(event, Text)
+            )
             result = durable.handle(ID).result()
         screen.label("process 2", "bold cyan")
         screen.say("goes on:")
         screen.stream(text.removeprefix(written), "default")
         screen.label(result.outcome, STYLES[result.outcome])
         screen.say(
-            f"{len(text)} characters in {len(server.requests)} requests; nothing is lost, and nothing said twice"
+            f"{len(text)} characters in {len(server.requests)} requests; nothing is lost, and "
+            f"nothing said twice"
         )
 
 
@@ -80,5 +92,7 @@ def _client(url: str) -> Client:
 
 def _answer(request: ReceivedRequest) -> ScriptedReply:
     """Answer slowly, and at once what is left of an answer."""
-    given = "".join(each["content"] for each in request.body["messages"] if each["role"] == "assistant")
+    given = "".join(
+        each["content"] for each in request.body["messages"] if each["role"] == "assistant"
+    )
     return ScriptedReply(text=ANSWER[len(given) :], lasts=0.0 if given else LASTS)

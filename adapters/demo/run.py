@@ -43,7 +43,8 @@ class ScenarioEnd:
     scenario: Scenario
     result: Result | TurnResult  # the end of its call, or of its turn
     arrived: int  # how many requests the servers received
-    was_followed: bool  # whether the streamed text, minus what was taken back, is the text of the result
+    # whether the streamed text, minus what was taken back, is the text of the result
+    was_followed: bool
 
 
 def run_demo(scenarios: Sequence[Scenario], api: str, *, is_watched: bool) -> None:
@@ -54,7 +55,10 @@ def run_demo(scenarios: Sequence[Scenario], api: str, *, is_watched: bool) -> No
     _open(screen, pace, " and ".join(counted(number, what) for number, what in counts if number))
     # The environment, such as a proxy, must not come between the demo and its own servers.
     with httpx.Client(timeout=None, trust_env=False) as http:
-        ends = [_run(screen, pace, http, number, each, api) for number, each in enumerate(scenarios, start=1)]
+        ends = [
+            _run(screen, pace, http, number, each, api)
+            for number, each in enumerate(scenarios, start=1)
+        ]
     if len(scenarios) == len(SCENARIOS):
         show_crash(screen)
     _close(screen, ends)
@@ -65,22 +69,34 @@ def _open(screen: Screen, pace: Pace, what: str) -> None:
     screen.print(f"Rungwise: {what} with providers that misbehave on purpose", "bold")
     screen.print()
     screen.paragraph(
-        "Real HTTP servers on 127.0.0.1 play the providers, and the real client calls them: no key, no network. "
-        f"Waits are shortened to {pace.shorten:.0%} and at most {pace.longest:g} s; the clock of a call counts them "
-        f"in full. Prices are made up: ${PRICES.input:g} per million tokens in, ${PRICES.output:g} per million out."
+        "Real HTTP servers on 127.0.0.1 play the providers, and the real client calls them: no "
+        "key, no network. "
+        f"Waits are shortened to {pace.shorten:.0%} and at most {pace.longest:g} s; the clock of "
+        f"a call counts them "
+        f"in full. Prices are made up: ${PRICES.input:g} per million tokens in, "
+        f"${PRICES.output:g} per million out."
     )
     screen.print()
     screen.paragraph(
-        f"The policy is the default, with a budget for each call or turn: {budget.attempts} attempts, "
-        f"{budget.seconds:g} s, {budget.output_tokens} tokens out, ${budget.money:g}. A stream that stalls is "
-        f"abandoned after {POLICY.timeouts.stall:g} s. The left column names the rungs, where something is sent "
+        f"The policy is the default, with a budget for each call or turn: {budget.attempts} "
+        f"attempts, "
+        f"{budget.seconds:g} s, {budget.output_tokens} tokens out, ${budget.money:g}. A stream "
+        f"that stalls is "
+        f"abandoned after {POLICY.timeouts.stall:g} s. The left column names the rungs, where "
+        f"something is sent "
         "or tools run. A line such as"
     )
-    screen.print(Text.assemble("    ", ("came_empty", "magenta"), (" [may_nudge]", "yellow"), f" {screen.arrow} nudge"))
+    screen.print(
+        Text.assemble(
+            "    ", ("came_empty", "magenta"), (" [may_nudge]", "yellow"), f" {screen.arrow} nudge"
+        )
+    )
     screen.paragraph("means: this came back, this guard was the first to hold, so this comes next.")
 
 
-def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: Scenario, api: str) -> ScenarioEnd:
+def _run(
+    screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: Scenario, api: str
+) -> ScenarioEnd:
     clock, jitter = DemoClock(pace), random.Random(SEED).random
     screen.print()
     screen.print(Text.assemble((f"{number:2}  ", "bold cyan"), (scenario.title, "bold")))
@@ -88,7 +104,14 @@ def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: 
     screen.print()
     with started_servers(scenario, pace, api) as servers:
         view = ScenarioView(screen, clock, servers)
-        client = Client(servers.chain, policy=POLICY, http=http, clock=clock.now, sleep=clock.sleep, jitter=jitter)
+        client = Client(
+            servers.chain,
+            policy=POLICY,
+            http=http,
+            clock=clock.now,
+            sleep=clock.sleep,
+            jitter=jitter,
+        )
         for _ in range(scenario.calls_before):
             client.call(scenario.messages)
         error, arrived_before = None, servers.arrived
@@ -112,7 +135,9 @@ def _stream(client: Client, scenario: Scenario) -> SyncStream[Any, Any]:
 
 
 def _turn_policy(scenario: Scenario) -> TurnPolicy:
-    return TurnPolicy(call=POLICY, budget=POLICY.budget, auto_continues=scenario.auto_continues or 0)
+    return TurnPolicy(
+        call=POLICY, budget=POLICY.budget, auto_continues=scenario.auto_continues or 0
+    )
 
 
 def _show_cost(screen: Screen, result: Result | TurnResult) -> None:
@@ -128,7 +153,9 @@ def _show_cost(screen: Screen, result: Result | TurnResult) -> None:
 
 
 def path_of(result: Result | TurnResult) -> str:
-    """Return the rungs in which a call sent something, or a turn made a call, in order; repeats are counted."""
+    """Return the rungs in which a call sent something, or a turn made a call, in order; repeats are
+    counted.
+    """
     is_turn = isinstance(result, TurnResult)
     sent = [step.source for step in result.journal.steps if step.event == "sent"]
     rungs = [rung for rung in sent if rung in CALLS] if is_turn else sent
@@ -146,12 +173,16 @@ def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
     screen.print()
     answered = sum(one.result.is_success for one in ends)
     failed = len(ends) - answered
-    others = "raised an error that says why" if failed == 1 else f"{failed} raised errors that say why"
+    others = (
+        "raised an error that says why" if failed == 1 else f"{failed} raised errors that say why"
+    )
     sent, arrived = sum(one.result.attempts for one in ends), sum(one.arrived for one in ends)
     followed = sum(one.was_followed for one in ends)
     screen.paragraph(
-        f"{answered} of {len(ends)} ended with an answer{f'; the other {others}' if failed else ''}. {arrived} of "
-        f"{counted(sent, 'request')} arrived. In {followed} of {len(ends)}, the text that was streamed, minus what was "
+        f"{answered} of {len(ends)} ended with an "
+        f"answer{f'; the other {others}' if failed else ''}. {arrived} of "
+        f"{counted(sent, 'request')} arrived. In {followed} of {len(ends)}, the text that was "
+        f"streamed, minus what was "
         "taken back, is exactly the text of the result."
     )
     _compare(screen, ends)
@@ -162,8 +193,10 @@ def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
         assert found.money is not None  # the example has prices
         screen.print()
         screen.paragraph(
-            f"rungwise odds on this policy, with the rates that ship: {found.outcomes['done']:.3%} of the calls "
-            f"end well, 99 of 100 within {found.seconds.quantiles['p99']:.0f} s, at ${found.money.mean:.4f} each."
+            f"rungwise odds on this policy, with the rates that ship: "
+            f"{found.outcomes['done']:.3%} of the calls "
+            f"end well, 99 of 100 within {found.seconds.quantiles['p99']:.0f} s, at "
+            f"${found.money.mean:.4f} each."
         )
 
 
@@ -173,24 +206,34 @@ def _compare(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
     if calls and (worst := _worst(screen, POLICY)):
         attempts, seconds = max(one.attempts for one in calls), max(one.seconds for one in calls)
         screen.paragraph(
-            "rungwise verify on this policy with two backends: every property holds, and a call takes at most "
+            "rungwise verify on this policy with two backends: every property holds, and a call "
+            "takes at most "
             f"{worst['attempts']} attempts and {worst['seconds']:g} s. Most seen here: "
             f"{counted(attempts, 'attempt')} and {seconds:.1f} s."
         )
     for one in ends:
         is_limited = one.result.outcome == "limit_reached"
-        if is_limited and isinstance(one.result, TurnResult) and (worst := _worst(screen, _turn_policy(one.scenario))):
+        if (
+            is_limited
+            and isinstance(one.result, TurnResult)
+            and (worst := _worst(screen, _turn_policy(one.scenario)))
+        ):
             screen.paragraph(
-                f"rungwise verify on the turn {one.scenario.name}: every property holds, and it makes at most "
+                f"rungwise verify on the turn {one.scenario.name}: every property holds, and it "
+                f"makes at most "
                 f"{worst['calls']} calls. It made {one.result.calls}."
             )
 
 
 def _worst(screen: Screen, policy: Policy | TurnPolicy) -> Mapping[str, Any]:
-    """Return the worst cases of a policy by name; if a property does not hold, report it and return none."""
+    """Return the worst cases of a policy by name; if a property does not hold, report it and return
+    none.
+    """
     certificate = verify(policy, 2)
     screen.print()
     if certificate.ok:
         return {case.name: case.value for case in certificate.worst}
-    screen.paragraph("rungwise verify: a property does not hold for this policy; run it to see which.")
+    screen.paragraph(
+        "rungwise verify: a property does not hold for this policy; run it to see which."
+    )
     return {}

@@ -22,7 +22,8 @@ class Scenario:
     title: str  # its heading
     says: str  # one sentence on what the providers do
     messages: str | list[Mapping[str, Any]]  # what is asked
-    primary: tuple[ScriptedReply, ...]  # the replies of the first backend, the last one for ever; empty if it is down
+    # the replies of the first backend, the last one for ever; empty if it is down
+    primary: tuple[ScriptedReply, ...]
     second: tuple[ScriptedReply, ...]  # the replies of the second backend; empty for a chain of one
     # The tools of the request; in a turn, what runs them.
     tools: tuple[Mapping[str, Any] | Callable[..., Any], ...] = field(repr=False)
@@ -32,7 +33,8 @@ class Scenario:
     calls_before: int = 0  # how many calls of the same client came before, which are not shown
 
 
-OUTLOOK: Final = 0.1  # seconds that the weather takes, so that it ends behind the tool that begins after it
+# seconds that the weather takes, so that it ends behind the tool that begins after it
+OUTLOOK: Final = 0.1
 
 
 def get_weather(place: str) -> str:
@@ -51,13 +53,23 @@ def look_outside() -> str:
     return "no parcel yet"
 
 
-_DOCUMENT: Final = read_toml(files("rungwise.adapters.demo").joinpath("scenarios.toml").read_text(encoding="utf-8"))
-_TOOLS: Final = {**_DOCUMENT["tools"], **{each.__name__: each for each in (get_weather, get_boat, look_outside)}}
+_DOCUMENT: Final = read_toml(
+    files("rungwise.adapters.demo").joinpath("scenarios.toml").read_text(encoding="utf-8")
+)
+_TOOLS: Final = {
+    **_DOCUMENT["tools"],
+    **{each.__name__: each for each in (get_weather, get_boat, look_outside)},
+}
 
 
 def _scenario(table: Mapping[str, Any]) -> Scenario:
-    replies = {name: tuple(ScriptedReply(**each) for each in table.get(name, ())) for name in ("primary", "second")}
-    return Scenario(**{**table, **replies, "tools": tuple(_TOOLS[name] for name in table.get("tools", ()))})
+    replies = {
+        name: tuple(ScriptedReply(**each) for each in table.get(name, ()))
+        for name in ("primary", "second")
+    }
+    return Scenario(
+        **{**table, **replies, "tools": tuple(_TOOLS[name] for name in table.get("tools", ()))}
+    )
 
 
 SCENARIOS: Final = {table["name"]: _scenario(table) for table in _DOCUMENT["scenarios"]}

@@ -1,4 +1,6 @@
-"""The servers of the demo, which misbehave by script, and a clock on which its waits take next to no time."""
+"""The servers of the demo, which misbehave by script, and a clock on which its waits take next to
+no time.
+"""
 
 from __future__ import annotations
 
@@ -95,15 +97,24 @@ def _cut(reply: ScriptedReply, request: ReceivedRequest) -> int | None:
     """Return after how many bytes a reply is cut: the scenarios count those of chat completions."""
     if reply.cut_after is None or request.path.endswith("/chat/completions"):
         return reply.cut_after
-    chat = {"model": summary_of(request).model, "stream": True, "stream_options": {"include_usage": True}}
+    chat = {
+        "model": summary_of(request).model,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
     whole, counted = render(reply, request.body, path=request.path).body, render(reply, chat).body
     return reply.cut_after * len(whole) // len(counted)
 
 
 @contextmanager
 def started_servers(scenario: Scenario, pace: Pace, api: str) -> Iterator[Servers]:
-    """Start the servers of a scenario, and stop them at its end; `api` is the protocol in which they are asked."""
-    scripts = {"primary": scenario.primary, **({"second": scenario.second} if scenario.second else {})}
+    """Start the servers of a scenario, and stop them at its end; `api` is the protocol in which
+    they are asked.
+    """
+    scripts = {
+        "primary": scenario.primary,
+        **({"second": scenario.second} if scenario.second else {}),
+    }
     chain, servers, kind = [], {}, backend_class(api)
     with ExitStack() as stack:
         for name, replies in scripts.items():
@@ -113,5 +124,13 @@ def started_servers(scenario: Scenario, pace: Pace, api: str) -> Iterator[Server
             else:
                 server.close()  # its port stays known, and nothing listens there
             capabilities = Capabilities(prefill=scenario.prefill and name == "primary")
-            chain.append(kind("demo", name=name, base_url=server.base_url, prices=PRICES, capabilities=capabilities))
+            chain.append(
+                kind(
+                    "demo",
+                    name=name,
+                    base_url=server.base_url,
+                    prices=PRICES,
+                    capabilities=capabilities,
+                )
+            )
         yield Servers(tuple(chain), servers)

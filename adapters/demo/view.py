@@ -33,7 +33,9 @@ BAR: Final = 2
 
 STYLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("done", "finished"), "bold green"),
-    **dict.fromkeys(("salvaged", "partial", "handed_off", "awaiting_approval", "limit_reached"), "bold yellow"),
+    **dict.fromkeys(
+        ("salvaged", "partial", "handed_off", "awaiting_approval", "limit_reached"), "bold yellow"
+    ),
     **dict.fromkeys(("refused", "exhausted", "failed", "over_budget", "cancelled"), "bold red"),
 }
 RUNG_STYLE: Final = "bold cyan"
@@ -51,7 +53,9 @@ class Screen:
 
     def __init__(self) -> None:
         self.console = _ScreenConsole(highlight=False, markup=False, emoji=False)
-        self.width = max(40, min(WIDTH, self.console.width - 1)) if self.console.is_terminal else WIDTH
+        self.width = (
+            max(40, min(WIDTH, self.console.width - 1)) if self.console.is_terminal else WIDTH
+        )
         speaks_unicode = self.console.encoding.lower().startswith("utf")
         self.arrow, self.bar = ("→", "│") if speaks_unicode else ("->", "|")
         self._labelled = False
@@ -60,7 +64,9 @@ class Screen:
 
     def print(self, text: str | Text = "", style: str = "", *, end: str = "\n") -> None:
         """Write text as it is."""
-        self.console.print(Text(text, style) if isinstance(text, str) else text, end=end, soft_wrap=True)
+        self.console.print(
+            Text(text, style) if isinstance(text, str) else text, end=end, soft_wrap=True
+        )
 
     def paragraph(self, text: str | Text, style: str = "", indent: int = 0) -> None:
         """Write text between the margins."""
@@ -83,7 +89,9 @@ class Screen:
 
     def _lines(self, text: str | Text, style: str, indent: int) -> Lines:
         self.end_live()
-        lines = (Text(safe(text), style) if isinstance(text, str) else text).wrap(self.console, self.width - indent)
+        lines = (Text(safe(text), style) if isinstance(text, str) else text).wrap(
+            self.console, self.width - indent
+        )
         for line in lines:
             line.rstrip()
         return lines
@@ -140,7 +148,9 @@ class Screen:
 
     def table(self, headings: tuple[str, ...], rows: list[tuple[str | Text, ...]]) -> None:
         """Write a table without lines."""
-        table = Table(box=None, padding=(0, 2, 0, 0), width=self.width, header_style="bold", pad_edge=False)
+        table = Table(
+            box=None, padding=(0, 2, 0, 0), width=self.width, header_style="bold", pad_edge=False
+        )
         for number, heading in enumerate(headings):
             is_number = number == len(headings) - 1
             table.add_column(heading, justify="right" if is_number else "left", no_wrap=number != 1)
@@ -180,9 +190,14 @@ class ScenarioView:
             self.screen.say(f"taken back: the {counted(len(event.text), 'character')} above", "red")
         elif isinstance(event, ToolStarted):
             arguments = event.call.arguments
-            self.screen.say(f"{event.call.name} begins{f', with {arguments}' if arguments != '{}' else ''}")
+            self.screen.say(
+                f"{event.call.name} begins{f', with {arguments}' if arguments != '{}' else ''}"
+            )
         elif isinstance(event, ToolEnded) and event.outcome.fault is not None:
-            self.screen.say(f"{event.call.name} fails; the model gets {shortened(event.outcome.fault, QUOTED)}", "red")
+            self.screen.say(
+                f"{event.call.name} fails; the model gets {shortened(event.outcome.fault, QUOTED)}",
+                "red",
+            )
         elif isinstance(event, ToolEnded):
             result = shortened(result_text(event.outcome.value), QUOTED)
             self.screen.say(f"{event.call.name} returns {result}", "green")
@@ -192,7 +207,9 @@ class ScenarioView:
             self._show_step(event)
 
     def end(self, result: Result | TurnResult, error: CallError | TurnError | None) -> bool:
-        """Show the end; return whether the streamed text, minus what was taken back, is the text of the result."""
+        """Show the end; return whether the streamed text, minus what was taken back, is the text of
+        the result.
+        """
         self.screen.label(result.outcome, STYLES[result.outcome])
         if error is not None:
             self.screen.say(f"raises {type(error).__name__}: {error}")
@@ -201,7 +218,9 @@ class ScenarioView:
                 self.screen.say(result.cause)
             if result.text:
                 size = counted(len(result.text), "character")
-                self.screen.say(f"the answer is the text above: {size}, after {counted(result.calls, 'call')}")
+                self.screen.say(
+                    f"the answer is the text above: {size}, after {counted(result.calls, 'call')}"
+                )
             return self._shown == result.text
         for call in result.tool_calls:
             self.screen.say(f"the model calls {call.name} with {call.arguments}")
@@ -226,7 +245,9 @@ class ScenarioView:
         line = Text.assemble((step.event, "magenta"))
         if step.guard:
             line.append(f" [{step.guard}]", "yellow")
-        line.append(f" {self.screen.arrow} ", "dim").append(step.target, STYLES.get(step.target, RUNG_STYLE))
+        line.append(f" {self.screen.arrow} ", "dim").append(
+            step.target, STYLES.get(step.target, RUNG_STYLE)
+        )
         if details := details_of(step):
             line.append(f" ({safe(details)})", "dim")
         return line
@@ -265,13 +286,17 @@ class ScenarioView:
             return
         twice = sum(map(len, result.parts)) - len(result.text)
         repeated = f", minus {counted(twice, 'repeated character')}" if twice else ""
-        self.screen.say(f"{counted(len(result.parts), 'part')}{repeated}, stitched into one answer of {size}:")
+        self.screen.say(
+            f"{counted(len(result.parts), 'part')}{repeated}, stitched into one answer of {size}:"
+        )
         self.screen.stream(result.text, "default")
         self.screen.end_live()
 
 
 def summary(request: ReceivedRequest, before: Sequence[Any] | None) -> str:
-    """Describe a request: its last messages or what it adds to the one before, its cap, and whether it streams."""
+    """Describe a request: its last messages or what it adds to the one before, its cap, and whether
+    it streams.
+    """
     asked = summary_of(request)
     messages = asked.messages
     if messages == before:

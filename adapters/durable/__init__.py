@@ -1,1 +1,3 @@
-"""Calls that outlive their process, on DBOS: recorded step by step, and taken on by whoever is alive."""
+"""Calls that outlive their process, on DBOS: recorded step by step, and taken on by whoever is
+alive.
+"""

@@ -1,4 +1,6 @@
-"""Many prompts from a file, one JSON object a line: each a durable call, so a second run goes on with the first."""
+"""Many prompts from a file, one JSON object a line: each a durable call, so a second run goes on
+with the first.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class PromptLine:
 
 
 def read_lines(path: Path) -> Iterator[PromptLine]:
-    """Yield the lines of a file that are not blank, or raise an OSError; what cannot be read is a fault of its line."""
+    """Yield the lines of a file that are not blank, or raise an OSError; what cannot be read is a
+    fault of its line.
+    """
     with path.open("rb") as file:
         number = 0
         while data := file.readline(LONGEST + 1):
@@ -49,7 +53,9 @@ def read_lines(path: Path) -> Iterator[PromptLine]:
             if len(data) > LONGEST and not data.endswith(b"\n"):
                 while (rest := file.readline(LONGEST)) and not rest.endswith(b"\n"):
                     pass
-                yield PromptLine(number, str(number), fault=f"it is longer than {LONGEST // 1_000_000} MB")
+                yield PromptLine(
+                    number, str(number), fault=f"it is longer than {LONGEST // 1_000_000} MB"
+                )
             elif data.strip():
                 yield _line(number, data)
 
@@ -61,7 +67,11 @@ def _line(number: int, data: bytes) -> PromptLine:
         if not isinstance(plain, Mapping):
             raise ConfigurationError(f"it must be a JSON object, not {short(plain)}")
         own = plain.get("id", number)
-        if isinstance(own, bool) or not isinstance(own, str | int) or not 0 < len(str(own).strip()) <= LONGEST_ID:
+        if (
+            isinstance(own, bool)
+            or not isinstance(own, str | int)
+            or not 0 < len(str(own).strip()) <= LONGEST_ID
+        ):
             form = f"a text of 1 to {LONGEST_ID} characters, or a number"
             raise ConfigurationError(f"id must be {form}, not {short(own)}")
         id = str(own)
@@ -75,7 +85,9 @@ def _line(number: int, data: bytes) -> PromptLine:
 def _request(plain: Mapping[str, Any]) -> Request:
     for name in plain:
         if name not in _MEMBERS:
-            raise ConfigurationError(f"{short(name)} is unknown; {did_you_mean(name, _MEMBERS, 'see the docs')}")
+            raise ConfigurationError(
+                f"{short(name)} is unknown; {did_you_mean(name, _MEMBERS, 'see the docs')}"
+            )
     if ("prompt" in plain) is ("messages" in plain):
         raise ConfigurationError("it must have either a prompt or messages")
     messages = plain.get("messages")
@@ -152,10 +164,14 @@ class Batch:
                     enqueue=self.enqueue,
                     retry_failed=self.retry_failed,
                 )
-                return LineResult(line) if self.enqueue else LineResult(line, await handle._result())
+                return (
+                    LineResult(line) if self.enqueue else LineResult(line, await handle._result())
+                )
             except CallError as error:
                 return LineResult(line, error.result)
             except RungwiseError as error:
                 return LineResult(line, fault=str(error))
             except Exception as error:  # of the database, which may not hold what the line has
-                return LineResult(line, fault=f"the database does not take it ({type(error).__name__})")
+                return LineResult(
+                    line, fault=f"the database does not take it ({type(error).__name__})"
+                )

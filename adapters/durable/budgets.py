@@ -1,7 +1,8 @@
-"""The budgets that durable calls share, in their database: one row each, changed by one process at a time.
+"""The budgets that durable calls share, in their database: one row each, changed by one process at
+a time.
 
-What is held and paid follows the rules of the store in Redis (`stores/lua/budgets.lua`): an attempt is held on every
-level or on none; what nobody has paid in time was used up.
+What is held and paid follows the rules of the store in Redis (`stores/lua/budgets.lua`): an attempt
+is held on every level or on none; what nobody has paid in time was used up.
 """
 
 from __future__ import annotations
@@ -31,13 +32,16 @@ from rungwise.fsm.errors import ConfigurationError
 
 T = TypeVar("T")
 
-TABLE: Final = "CREATE TABLE IF NOT EXISTS rungwise_budgets (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+TABLE: Final = (
+    "CREATE TABLE IF NOT EXISTS rungwise_budgets (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+)
 BUDGETS: Final = "budgets"
 """How a command begins that is for the database."""
 
 READ: Final = "SELECT value FROM rungwise_budgets WHERE name = {}"
 WRITE: Final = (
-    "INSERT INTO rungwise_budgets (name, value) VALUES ({}, {}) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    "INSERT INTO rungwise_budgets (name, value) VALUES ({}, {}) ON CONFLICT (name) "
+    "DO UPDATE SET value = excluded.value"
 )
 
 
@@ -49,7 +53,8 @@ class BudgetRow:
     attempts: int = 0
     tokens: int = 0
     money: int = 0
-    holds: list[list[Any]] = field(factory=list)  # each attempt in flight: id, until when it may be, tokens, money
+    # each attempt in flight: id, until when it may be, tokens, money
+    holds: list[list[Any]] = field(factory=list)
 
     def expire(self, now: float) -> None:
         """Count what nobody has paid in time: it has used all that it held."""
@@ -57,7 +62,9 @@ class BudgetRow:
             self.pay(hold[0], Paid(1, hold[2], hold[3]))
 
     def pay(self, attempt: str, paid: Paid) -> None:
-        """Give back what an attempt holds, and count what it has paid; one that holds nothing was counted before."""
+        """Give back what an attempt holds, and count what it has paid; one that holds nothing was
+        counted before.
+        """
         left = [each for each in self.holds if each[0] != attempt]
         if len(left) < len(self.holds):
             self.holds = left
@@ -66,11 +73,18 @@ class BudgetRow:
 
     def has_room(self, reserved: Paid, ledger: Ledger) -> bool:
         """Tell whether one more attempt fits under the ceilings."""
-        held = Paid(len(self.holds), sum(each[2] for each in self.holds), sum(each[3] for each in self.holds))
+        held = Paid(
+            len(self.holds),
+            sum(each[2] for each in self.holds),
+            sum(each[3] for each in self.holds),
+        )
         spent = Paid(self.attempts, self.tokens, self.money)
         ceilings = ledger.budget.attempts, ledger.budget.output_tokens, ledger.most_money
         sums = map(sum, zip(spent, held, reserved, strict=True))
-        return all(most is None or all_of_it <= most for all_of_it, most in zip(sums, ceilings, strict=True))
+        return all(
+            most is None or all_of_it <= most
+            for all_of_it, most in zip(sums, ceilings, strict=True)
+        )
 
 
 @define(eq=False)
@@ -81,16 +95,25 @@ class DatabaseBudgets:
     _connection: Any = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    def hold(self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]) -> Work[Answer]:
+    def hold(
+        self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]
+    ) -> Work[Answer]:
         """Hold what an attempt may use; see `BudgetStore.hold`."""
 
         def change(rows: list[BudgetRow], now: float) -> Answer:
-            has_room = all(row.has_room(reserved, ledger) for row, ledger in zip(rows, ledgers, strict=True))
+            has_room = all(
+                row.has_room(reserved, ledger) for row, ledger in zip(rows, ledgers, strict=True)
+            )
             for row in rows if has_room else ():
                 row.holds.append([attempt, now + lease, reserved.tokens, reserved.money])
-            return has_room, [(Paid(row.attempts, row.tokens, row.money), now - row.began) for row in rows]
+            return has_room, [
+                (Paid(row.attempts, row.tokens, row.money), now - row.began) for row in rows
+            ]
 
-        answer: Answer = yield BUDGETS, partial(self._changed, [each.name for each in ledgers], change)
+        answer: Answer = yield (
+            BUDGETS,
+            partial(self._changed, [each.name for each in ledgers], change),
+        )
         return answer
 
     def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
@@ -107,7 +130,10 @@ class DatabaseBudgets:
 
         def change(rows: list[BudgetRow], now: float) -> None:
             for row in rows:
-                row.holds = [[each[0], now, *each[2:]] if each[0].startswith(prefix) else each for each in row.holds]
+                row.holds = [
+                    [each[0], now, *each[2:]] if each[0].startswith(prefix) else each
+                    for each in row.holds
+                ]
                 row.expire(now)
 
         self._changed([level["name"] for level in plain_within(within)], change)
@@ -123,8 +149,12 @@ class DatabaseBudgets:
         if connection is not None:
             connection.close()
 
-    def _changed(self, names: Sequence[str], change: Callable[[list[BudgetRow], float], T]) -> T | None:
-        """Change rows in one transaction, and return what the change returns; None if the database is away."""
+    def _changed(
+        self, names: Sequence[str], change: Callable[[list[BudgetRow], float], T]
+    ) -> T | None:
+        """Change rows in one transaction, and return what the change returns; None if the database
+        is away.
+        """
         with self._lock:
             try:
                 connection = self._connection = self._connection or self._connect()
@@ -146,9 +176,13 @@ class DatabaseBudgets:
         if is_postgres(self.url):
             mark = "%s"
             connection.execute("LOCK TABLE rungwise_budgets IN EXCLUSIVE MODE")
-            [now] = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+            [now] = connection.execute(
+                "SELECT extract(epoch FROM clock_timestamp())::float8"
+            ).fetchone()
         found = [connection.execute(READ.format(mark), [name]).fetchone() for name in names]
-        rows = [BudgetRow(now) if each is None else BudgetRow(**json.loads(each[0])) for each in found]
+        rows = [
+            BudgetRow(now) if each is None else BudgetRow(**json.loads(each[0])) for each in found
+        ]
         for row in rows:
             row.expire(now)
         changed = change(rows, now)
@@ -162,11 +196,14 @@ class DatabaseBudgets:
             import psycopg
 
             connection: Any = psycopg.connect(self.url, autocommit=True)
-            connection.execute("SELECT pg_advisory_lock(7204116)")  # two that make a table at once collide
+            # two that make a table at once collide
+            connection.execute("SELECT pg_advisory_lock(7204116)")
             connection.execute(TABLE)
             connection.execute("SELECT pg_advisory_unlock(7204116)")
             return connection
-        connection = sqlite3.connect(path_of_file(self.url), 30.0, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            path_of_file(self.url), 30.0, isolation_level=None, check_same_thread=False
+        )
         connection.execute(TABLE)
         return connection
 
@@ -194,8 +231,12 @@ class BesideBudgets:
         return command[1]() if command[0] == BUDGETS else self.store.execute(command)
 
 
-def shared_with(shared: Shared | None, budgets: DatabaseBudgets, clock: Callable[[], float], prefix: str) -> Shared:
-    """Return what a call shares, with its budgets in a database, where the ids of its attempts begin with `prefix`."""
+def shared_with(
+    shared: Shared | None, budgets: DatabaseBudgets, clock: Callable[[], float], prefix: str
+) -> Shared:
+    """Return what a call shares, with its budgets in a database, where the ids of its attempts
+    begin with `prefix`.
+    """
     beside: Any = BesideBudgets(MemoryStore(clock) if shared is None else shared.store, budgets)
     if shared is None:
         return Shared(beside, None, False, beside, prefix)
@@ -203,14 +244,20 @@ def shared_with(shared: Shared | None, budgets: DatabaseBudgets, clock: Callable
 
 
 def plain_within(within: object) -> list[Plain]:
-    """Return a shared budget and those around it as plain data, the innermost first, or raise a ConfigurationError."""
+    """Return a shared budget and those around it as plain data, the innermost first, or raise a
+    ConfigurationError.
+    """
     check_within(within)
     levels: list[Plain] = []
     while isinstance(within, SharedBudget):
         if not within.name:
-            raise ConfigurationError("within: give the SharedBudget a name, by which other processes find it")
+            raise ConfigurationError(
+                "within: give the SharedBudget a name, by which other processes find it"
+            )
         if within.budget.seconds is not None:
-            raise ConfigurationError(f"within: durable calls share no seconds: give {within.name} seconds=None")
+            raise ConfigurationError(
+                f"within: durable calls share no seconds: give {within.name} seconds=None"
+            )
         kept = {"name": within.name, "without_store": within.without_store}
         levels.append({**kept, "budget": attrs.asdict(within.budget)})
         within = within.within

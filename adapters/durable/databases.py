@@ -1,7 +1,9 @@
-"""A database of durable calls, a file of SQLite or Postgres: its URL, and which processes that use it are alive.
+"""A database of durable calls, a file of SQLite or Postgres: its URL, and which processes that use
+it are alive.
 
-Each process holds a lock on its own name, of a file or a session of Postgres, which is freed however it ends. So
-whoever gets the lock of another knows that its owner is dead, and no clocks need agree.
+Each process holds a lock on its own name, of a file or a session of Postgres, which is freed
+however it ends. So whoever gets the lock of another knows that its owner is dead, and no clocks
+need agree.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ from attrs import define, field
 
 from rungwise.fsm.errors import ConfigurationError
 
-KEEPALIVE: Final = ("tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3")
+KEEPALIVE: Final = (
+    "tcp_keepalives_idle = 10",
+    "tcp_keepalives_interval = 5",
+    "tcp_keepalives_count = 3",
+)
 """After 25 seconds without a sign of life, Postgres ends the session of a machine that is lost."""
 
 _LOCK: Final = "hashtextextended(%s, 7204115)"
@@ -45,22 +51,31 @@ SQLITE: Final = "sqlite:///"
 
 
 def path_of_file(url: str) -> Path:
-    """Return the file of a database of SQLite, or raise a ConfigurationError for a URL of neither kind."""
-    path = Path(url.removeprefix(SQLITE).partition("?")[0])  # as SQLAlchemy reads it, which takes the rest as it is
+    """Return the file of a database of SQLite, or raise a ConfigurationError for a URL of neither
+    kind.
+    """
+    # as SQLAlchemy reads it, which takes the rest as it is
+    path = Path(url.removeprefix(SQLITE).partition("?")[0])
     if not url.startswith(SQLITE) or not path.name or path.name == ":memory:":
-        raise ConfigurationError("database must be a URL such as sqlite:///rungwise.sqlite or postgresql://host/name")
+        raise ConfigurationError(
+            "database must be a URL such as sqlite:///rungwise.sqlite or postgresql://host/name"
+        )
     return path
 
 
 def check_exists(url: str) -> None:
-    """Raise a ConfigurationError if the file of a database is not there; reading it would make an empty one."""
+    """Raise a ConfigurationError if the file of a database is not there; reading it would make an
+    empty one.
+    """
     if not is_postgres(url) and not path_of_file(url).is_file():
         raise ConfigurationError(f"database: there is no file {path_of_file(url)}")
 
 
 def new_name() -> str:
     """Return a name that no other process has."""
-    host = "".join(letter for letter in socket.gethostname() if letter.isalnum() or letter == "-")[:40]
+    host = "".join(letter for letter in socket.gethostname() if letter.isalnum() or letter == "-")[
+        :40
+    ]
     return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
@@ -73,7 +88,9 @@ class Owners(ABC):
 
     @contextmanager
     def seized(self, name: str) -> Iterator[bool]:
-        """Tell whether the owner of a name is dead; until the block ends, nobody else is told so."""
+        """Tell whether the owner of a name is dead; until the block ends, nobody else is told
+        so.
+        """
         free = self._seize(name)
         try:
             yield free is not None
@@ -166,7 +183,9 @@ class _PostgresOwners(Owners):
 
 
 def owners_of(url: str) -> Owners:
-    """Prepare a database, and return what tells which of its processes are alive; raises what `path_of_file` does."""
+    """Prepare a database, and return what tells which of its processes are alive; raises what
+    `path_of_file` does.
+    """
     if is_postgres(url):
         return _PostgresOwners(url)
     path = path_of_file(url)

@@ -1,4 +1,6 @@
-"""The drivers of durable calls and turns, and what they save: each attempt, and each tool, before it begins."""
+"""The drivers of durable calls and turns, and what they save: each attempt, and each tool, before
+it begins.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ LARGEST: Final = 2_000
 
 
 def joined(pieces: Iterable[Plain], name: str) -> list[Plain]:
-    """Join texts, in the member of this name, that follow one another and differ in nothing else."""
+    """Join texts, in the member of this name, that follow one another and differ in nothing
+    else.
+    """
     all: list[Plain] = []
     for piece in pieces:
         if name in piece and all and {**all[-1], name: ""} == {**piece, name: ""}:
@@ -44,7 +48,9 @@ def joined(pieces: Iterable[Plain], name: str) -> list[Plain]:
 
 @define(eq=False)
 class Saver:
-    """Save what is new on a tape. What a stream has shown is saved with what it follows from, or not at all."""
+    """Save what is new on a tape. What a stream has shown is saved with what it follows from, or
+    not at all.
+    """
 
     recorded: RecordedCall | RecordedTurn
     write: Callable[[str], Awaitable[None]]  # saves a record
@@ -67,7 +73,9 @@ class Saver:
         new, self.saved = recorded.tape[self.saved :], len(recorded.tape)
         events, self._events, self._size, self._last = self._events, [], 0, self.wall()
         record = {"at": self._last, "spent": recorded.spent, "tape": joined(new, "text")}
-        await self.write(json_of({**record, "events": joined(events, "Text")} if events else record))
+        await self.write(
+            json_of({**record, "events": joined(events, "Text")} if events else record)
+        )
 
     async def hand_on(self, event: StreamEvent) -> None:
         """Keep an event for those who read the stream."""
@@ -88,7 +96,9 @@ class DurableDriver(AsyncDriver):
             await self.saver.save()
         return await super()._make_ready(call, send)
 
-    async def _exchange(self, exchange: Exchange, send: Send, call: Call) -> AsyncGenerator[StreamEvent, None]:
+    async def _exchange(
+        self, exchange: Exchange, send: Send, call: Call
+    ) -> AsyncGenerator[StreamEvent, None]:
         await self.saver.save()
         async with aclosing(super()._exchange(exchange, send, call)) as events:
             async for event in events:
@@ -109,7 +119,9 @@ class DurableTurnDriver(AsyncTurnDriver):
         assert isinstance(turn, RecordedTurn)
         deadline = Deadline(self.calls.clock, turn.deadline)
         executor, ending = turn.tools.executor, self.calls.cancellation
-        return RecordedToolTasks(action, executor, ending, deadline, turn=turn, saver=self.calls.saver)
+        return RecordedToolTasks(
+            action, executor, ending, deadline, turn=turn, saver=self.calls.saver
+        )
 
 
 @define(eq=False)

@@ -12,12 +12,25 @@ import anyio.to_thread
 import orjson
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.durable.budgets import DatabaseBudgets, plain_within, read_within, shared_with
+from rungwise.adapters.durable.budgets import (
+    DatabaseBudgets,
+    plain_within,
+    read_within,
+    shared_with,
+)
 from rungwise.adapters.durable.databases import need_dbos
 from rungwise.adapters.durable.engine import HOME, WORKFLOW, Engine
 from rungwise.adapters.durable.forms import Plain
 from rungwise.adapters.durable.handle import FINE, OTHER, STATUS, UNFINISHED, Handle, in_thread
-from rungwise.adapters.durable.work import CHANGED, digest_of, is_same_setting, prepared, run_work, setting_of, work_of
+from rungwise.adapters.durable.work import (
+    CHANGED,
+    digest_of,
+    is_same_setting,
+    prepared,
+    run_work,
+    setting_of,
+    work_of,
+)
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.closing import Closing
 from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, request_of
@@ -45,36 +58,47 @@ LONGEST_ID: Final = 200
 class Durable(Closing):
     """Run calls and turns that outlive their process. The end of each is kept under its id.
 
-    Every attempt is recorded before it is sent, and what came of it afterwards. If the process dies, the next one that
-    opens the database goes on where the call stood, and so does any other that has it open now. An attempt that was in
-    flight counts as failed, at its cap. The database holds prompts and answers, and never a key.
+    Every attempt is recorded before it is sent, and what came of it afterwards. If the process
+    dies, the next one that opens the database goes on where the call stood, and so does any other
+    that has it open now. An attempt that was in flight counts as failed, at its cap. The database
+    holds prompts and answers, and never a key.
 
     Use it in a `with` block, or call `close`; a process has one at a time.
 
     Arguments:
         client: runs the calls; its chain, policy and table must be those that a call began with.
-        database: `sqlite:///FILE`, or the URL of a Postgres database, which processes on many machines may share. None
-            for that of a program which runs DBOS by itself: make the `Durable` before its `DBOS.launch()`. It then
-            recovers calls as it recovers its own workflows, and `within` is not to be had.
-        concurrency: how many calls that others have left or queued a process runs at once. The database keeps it for
-            all processes like this one; None leaves it as it is, 100 if nobody has said so.
+        database: `sqlite:///FILE`, or the URL of a Postgres database, which processes on many
+            machines may share. None for that of a program which runs DBOS by itself: make the
+            `Durable` before its `DBOS.launch()`. It then recovers calls as it recovers its own
+            workflows, and `within` is not to be had.
+        concurrency: how many calls that others have left or queued a process runs at once. The
+            database keeps it for all processes like this one; None leaves it as it is, 100 if
+            nobody has said so.
 
     Raises:
-        ConfigurationError: the extra `durable` is not installed, the database cannot be used, or one is open already.
+        ConfigurationError: the extra `durable` is not installed, the database cannot be used, or
+            one is open already.
     """
 
     def __init__(
-        self, client: Client, database: str | None = "sqlite:///rungwise.sqlite", *, concurrency: int | None = None
+        self,
+        client: Client,
+        database: str | None = "sqlite:///rungwise.sqlite",
+        *,
+        concurrency: int | None = None,
     ) -> None:
         home = f"rungwise-{digest_of(setting_of(client, client.policy))[:16]}"
         self._client, self._engine = client, Engine(database, home, concurrency)
         self._running: dict[str, Cancellation] = {}
         self._budgets = DatabaseBudgets(database or "")
-        self._within: dict[str, SharedBudget | None] = {json_of([]): None}  # those that calls here draw on
+        # those that calls here draw on
+        self._within: dict[str, SharedBudget | None] = {json_of([]): None}
         need_dbos()
         with _lock:
             if _current:
-                raise ConfigurationError("a process has one Durable at a time: close the other one first")
+                raise ConfigurationError(
+                    "a process has one Durable at a time: close the other one first"
+                )
             _workflow()
             _current.append(self)
             try:
@@ -84,15 +108,22 @@ class Durable(Closing):
                 raise
 
     def call(
-        self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[CallOptions]
+        self,
+        id: str,
+        messages: Messages,
+        *,
+        returns: Any = None,
+        restart: bool = False,
+        **options: Unpack[CallOptions],
     ) -> Result:
         """Run a call once for an id, and return its result; the same id returns the same result.
 
         Arguments:
             id: names the call in this database.
-            messages, returns, options: as for `Client.call`. A verdict, and a class that it returns, must stand at the
-                top of a module, so that another process finds it. `within` takes a `SharedBudget` with a name and
-                without seconds: the database keeps it, for the calls of all processes.
+            messages, returns, options: as for `Client.call`. A verdict, and a class that it
+                returns, must stand at the top of a module, so that another process finds it.
+                `within` takes a `SharedBudget` with a name and without seconds: the database keeps
+                it, for the calls of all processes.
             restart: whether a call whose policy, table or chain has changed begins anew.
 
         Raises:
@@ -103,13 +134,27 @@ class Durable(Closing):
         return self.start(id, messages, returns=returns, restart=restart, **options).result()
 
     async def acall(
-        self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[CallOptions]
+        self,
+        id: str,
+        messages: Messages,
+        *,
+        returns: Any = None,
+        restart: bool = False,
+        **options: Unpack[CallOptions],
     ) -> Result:
         """Run a call asynchronously; takes and raises what `call` does."""
-        return await in_thread(partial(self.call, id, messages, returns=returns, restart=restart, **options))
+        return await in_thread(
+            partial(self.call, id, messages, returns=returns, restart=restart, **options)
+        )
 
     def start(
-        self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[CallOptions]
+        self,
+        id: str,
+        messages: Messages,
+        *,
+        returns: Any = None,
+        restart: bool = False,
+        **options: Unpack[CallOptions],
     ) -> Handle[Result]:
         """Start a call and return at once; takes what `call` does.
 
@@ -128,26 +173,36 @@ class Durable(Closing):
         restart: bool = False,
         **options: Unpack[CallOptions],
     ) -> Iterator[StreamEvent | Result]:
-        """Run a call once for an id, and yield its events as they are written; the last one is the result.
+        """Run a call once for an id, and yield its events as they are written; the last one is the
+        result.
 
-        After a crash, the call continues from the text that was written, and who reads again reads the same from the
-        beginning, or from any `offset`, the number of events that you have. `handle(id).stream(offset)` reads it in
-        another process. Takes and raises what `call` does; an error comes after the last event.
+        After a crash, the call continues from the text that was written, and who reads again reads
+        the same from the beginning, or from any `offset`, the number of events that you have.
+        `handle(id).stream(offset)` reads it in another process. Takes and raises what `call` does;
+        an error comes after the last event.
         """
-        return self._start(id, messages, options, OF_CALLS, returns, restart=restart, is_streaming=True).stream(offset)
+        return self._start(
+            id, messages, options, OF_CALLS, returns, restart=restart, is_streaming=True
+        ).stream(offset)
 
     def turn(
-        self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[TurnOptions]
+        self,
+        id: str,
+        messages: Messages,
+        *,
+        returns: Any = None,
+        restart: bool = False,
+        **options: Unpack[TurnOptions],
     ) -> TurnResult:
         """Run a turn once for an id, and return its result; the same id returns the same result.
 
-        A tool that may have begun before a crash is not run again, unless it is `repeatable`; the model is told that
-        nobody knows whether it has run, and decides.
+        A tool that may have begun before a crash is not run again, unless it is `repeatable`; the
+        model is told that nobody knows whether it has run, and decides.
 
         Arguments:
             id, restart: as for `call`.
-            messages, returns, options: as for `Client.turn`. Tools, verdicts, an executor and a compactor must stand at
-                the top of a module, so that another process finds them.
+            messages, returns, options: as for `Client.turn`. Tools, verdicts, an executor and a
+                compactor must stand at the top of a module, so that another process finds them.
 
         Raises:
             TurnError: the turn did not succeed; it is kept, too.
@@ -157,7 +212,13 @@ class Durable(Closing):
         return self.start_turn(id, messages, returns=returns, restart=restart, **options).result()
 
     def start_turn(
-        self, id: str, messages: Messages, *, returns: Any = None, restart: bool = False, **options: Unpack[TurnOptions]
+        self,
+        id: str,
+        messages: Messages,
+        *,
+        returns: Any = None,
+        restart: bool = False,
+        **options: Unpack[TurnOptions],
     ) -> Handle[TurnResult]:
         """Start a turn and return at once; takes what `turn` does.
 
@@ -186,7 +247,13 @@ class Durable(Closing):
         self._budgets.close()
 
     def _start(
-        self, id: str, messages: Messages, options: Any, own: frozenset[str], returns: Any, **settings: bool
+        self,
+        id: str,
+        messages: Messages,
+        options: Any,
+        own: frozenset[str],
+        returns: Any,
+        **settings: bool,
     ) -> Handle[Any]:
         request = request_of(messages, options, own)
         return self._engine.run(partial(self._begin, id, request, options, returns, **settings))
@@ -204,7 +271,9 @@ class Durable(Closing):
         is_turn: bool = False,
         is_streaming: bool = False,
     ) -> Handle[Any]:
-        """Start a call or a turn, or leave it to a worker (`enqueue`), or find the one that has its id."""
+        """Start a call or a turn, or leave it to a worker (`enqueue`), or find the one that has its
+        id.
+        """
         from dbos import DBOS, SetWorkflowAttributes, SetWorkflowID
 
         if not isinstance(id, str) or not id.strip() or len(id) > LONGEST_ID:
@@ -237,7 +306,13 @@ class Durable(Closing):
         return Handle(self, id, returns, started, work["digest"])
 
     def _work(
-        self, request: Request, options: Mapping[str, Any], returns: Any, *, is_turn: bool, is_streaming: bool
+        self,
+        request: Request,
+        options: Mapping[str, Any],
+        returns: Any,
+        *,
+        is_turn: bool,
+        is_streaming: bool,
     ) -> Plain:
         what = "turn" if is_turn else "call" if self._engine.url else "call in a DBOS of your own"
         for name in ("turn", "within") if is_turn or not self._engine.url else ("turn",):
@@ -246,10 +321,14 @@ class Durable(Closing):
         levels = plain_within(options.get("within"))
         self._within.setdefault(json_of(levels), options.get("within"))
         if hidden := [name for name in request.headers if name.lower() in KEY_HEADERS]:
-            raise ConfigurationError(f"a durable call cannot have the header {hidden[0]!r}: the database holds no keys")
+            raise ConfigurationError(
+                f"a durable call cannot have the header {hidden[0]!r}: the database holds no keys"
+            )
         deadlines = self._client._deadlines
         deadline = deadlines.of(options.get("deadline"), request.headers)
-        moment = None if deadline is None else deadlines.wall_clock() + (deadline - deadlines.clock())
+        moment = (
+            None if deadline is None else deadlines.wall_clock() + (deadline - deadlines.clock())
+        )
         work = work_of(self._client, request, options, returns, moment, is_turn=is_turn)
         work |= {"within": levels, "is_streaming": is_streaming}
         prepared(self._client, work, options.get("within"))  # which says what does not fit
@@ -260,7 +339,10 @@ class Durable(Closing):
         from dbos import DBOS
 
         steps = await DBOS.list_workflow_steps_async(id)
-        before, since = known.get("spent", {}), orjson.loads(steps[-1]["output"] or "")["spent"] if steps else {}
+        before, since = (
+            known.get("spent", {}),
+            orjson.loads(steps[-1]["output"] or "")["spent"] if steps else {},
+        )
         return {name: before.get(name, 0) + since.get(name, 0) for name in before | since}
 
     async def _known(self, id: str) -> tuple[Plain | None, str]:
@@ -271,13 +353,18 @@ class Durable(Closing):
         if status is None or status.input is None:
             return None, ""
         if status.name != WORKFLOW:
-            raise ConfigurationError(f"{short(id)} is no call of Rungwise's, but {short(status.name)}")
+            raise ConfigurationError(
+                f"{short(id)} is no call of Rungwise's, but {short(status.name)}"
+            )
         try:
             work = orjson.loads(status.input["args"][0])
             if status.status == "SUCCESS":
                 return work, orjson.loads(status.output or "")["outcome"]
-        except (ValueError, LookupError, TypeError):  # whoever writes to the database may put anything in there
-            raise ConfigurationError(f"what the database holds of {short(id)} is no call of Rungwise's") from None
+        except (ValueError, LookupError, TypeError):
+            # whoever writes to the database may put anything in there
+            raise ConfigurationError(
+                f"what the database holds of {short(id)} is no call of Rungwise's"
+            ) from None
         return work, STATUS.get(status.status, "broken")
 
     async def _run(self, text: str) -> str:

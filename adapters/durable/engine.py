@@ -1,8 +1,9 @@
-"""DBOS in this process: one instance, in an event loop of its own, that takes on what dead processes have left.
+"""DBOS in this process: one instance, in an event loop of its own, that takes on what dead
+processes have left.
 
-Recovery is DBOS's own only for the same executor. So each process is an executor of its own and holds a lock on its
-name (`databases.py`); the others look at the locks of those that own unfinished calls, and put what a dead one has left
-into the queue.
+Recovery is DBOS's own only for the same executor. So each process is an executor of its own and
+holds a lock on its name (`databases.py`); the others look at the locks of those that own unfinished
+calls, and put what a dead one has left into the queue.
 """
 
 from __future__ import annotations
@@ -31,12 +32,16 @@ HOME: Final = "home"
 """The attribute of a workflow that names its queue: that of the processes which can run it."""
 
 VERSION: Final = "1"
-"""Of all workflows, for ever: with a version of DBOS's own, changed source would strand what an older one has begun."""
+"""Of all workflows, for ever: with a version of DBOS's own, changed source would strand what an
+older one has begun.
+"""
 
 POLL: Final = 0.1
 """Seconds between two looks at the queue."""
 
-CLOSED: Final = "this Durable is closed: its calls go on in the next process that opens the database"
+CLOSED: Final = (
+    "this Durable is closed: its calls go on in the next process that opens the database"
+)
 
 DEFAULT_CONCURRENCY: Final = 100
 """How many workflows of a queue a process runs at once if nobody says otherwise."""
@@ -55,11 +60,13 @@ class Engine:
     """Run workflows on one database.
 
     Arguments:
-        url: `sqlite:///FILE` or `postgresql://...`; None for the DBOS that the program runs by itself. Its executor,
-            serializer and version apply then, nothing is taken over, and nothing waits in a queue.
+        url: `sqlite:///FILE` or `postgresql://...`; None for the DBOS that the program runs by
+            itself. Its executor, serializer and version apply then, nothing is taken over, and
+            nothing waits in a queue.
         home: the queue of this process; no other one has what this one cannot run.
-        concurrency: how many workflows of the queue run at once in a process, which DBOS keeps in the database: the
-            last one that says so decides for all. None says nothing, and with 0 this process takes none from it.
+        concurrency: how many workflows of the queue run at once in a process, which DBOS keeps in
+            the database: the last one that says so decides for all. None says nothing, and with 0
+            this process takes none from it.
     """
 
     url: str | None
@@ -72,7 +79,9 @@ class Engine:
     _is_closed: bool = field(default=False, init=False)
 
     def open(self) -> None:
-        """Start, or raise a ConfigurationError: this process runs DBOS already, or the database cannot be used."""
+        """Start, or raise a ConfigurationError: this process runs DBOS already, or the database
+        cannot be used.
+        """
         if self.url is not None:
             self._owners = owners_of(self.url)
         context = start_blocking_portal()
@@ -85,7 +94,9 @@ class Engine:
         except BaseException as error:
             self.close()
             if isinstance(error, Exception) and not isinstance(error, RungwiseError):
-                raise ConfigurationError(f"database: it cannot be used: {label(str(error), 200)}") from error
+                raise ConfigurationError(
+                    f"database: it cannot be used: {label(str(error), 200)}"
+                ) from error
             raise
         self._portal.start_task_soon(self._look_for_ever)
 
@@ -102,7 +113,9 @@ class Engine:
             self._owners.close()
 
     def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Return the result of a coroutine function in the engine's loop, or raise a RungwiseError if it is closed."""
+        """Return the result of a coroutine function in the engine's loop, or raise a RungwiseError
+        if it is closed.
+        """
         try:
             return self._portal.call(function, *args)
         except (CancelledError, RuntimeError):
@@ -131,7 +144,9 @@ class Engine:
             }
         )
         if DBOS.executor_id != self.name:
-            raise ConfigurationError("this process runs DBOS for something else already: database=None uses that")
+            raise ConfigurationError(
+                "this process runs DBOS for something else already: database=None uses that"
+            )
         # Or this process would take what only others can run.
         DBOS.listen_queues([] if self.concurrency == 0 else [self.home])
         if self.concurrency:
@@ -145,14 +160,18 @@ class Engine:
         )
 
     def _limit(self) -> None:
-        """Write how many may run at once, before the first is taken from a queue that another process has made."""
+        """Write how many may run at once, before the first is taken from a queue that another
+        process has made.
+        """
         from dbos import DBOSClient
         from sqlalchemy.exc import SQLAlchemyError
 
         with suppress(SQLAlchemyError):  # a new database has no queues yet
             client = DBOSClient(system_database_url=self.url)
             try:
-                client.register_queue(self.home, worker_concurrency=self.concurrency, polling_interval_sec=POLL)
+                client.register_queue(
+                    self.home, worker_concurrency=self.concurrency, polling_interval_sec=POLL
+                )
             finally:
                 client.destroy()
 
@@ -161,7 +180,8 @@ class Engine:
             try:
                 await anyio.to_thread.run_sync(self.take_over)
             except Exception:
-                _logger.exception("cannot see which processes are alive")  # the database is away; it may come back
+                # the database is away; it may come back
+                _logger.exception("cannot see which processes are alive")
             await anyio.sleep(LOOK)
 
     def take_over(self) -> None:
@@ -169,9 +189,16 @@ class Engine:
         from dbos import DBOS
 
         self._owners.hold(self.name)
-        of_calls: dict[str, Any] = {"name": WORKFLOW, "status": "PENDING", "load_input": False, "load_output": False}
+        of_calls: dict[str, Any] = {
+            "name": WORKFLOW,
+            "status": "PENDING",
+            "load_input": False,
+            "load_output": False,
+        }
         pending = partial(DBOS.list_workflows, **of_calls)
         for name in {each.executor_id for each in pending() if each.executor_id} - {self.name}:
             with self._owners.seized(name) as is_dead:
                 for left in pending(executor_id=name) if is_dead else ():
-                    DBOS.resume_workflow(left.workflow_id, queue_name=(left.attributes or {}).get(HOME, self.home))
+                    DBOS.resume_workflow(
+                        left.workflow_id, queue_name=(left.attributes or {}).get(HOME, self.home)
+                    )

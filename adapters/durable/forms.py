@@ -28,7 +28,15 @@ from rungwise.fsm.values.usage import Usage
 
 Plain = dict[str, Any]
 
-_OF_REPLY: Final = ("final_text", "model", "interrupted", "halted", "stop_reason", "stop_raw", "refusal")
+_OF_REPLY: Final = (
+    "final_text",
+    "model",
+    "interrupted",
+    "halted",
+    "stop_reason",
+    "stop_raw",
+    "refusal",
+)
 _OF_FAILURE: Final = [each.name for each in attrs.fields(Failure) if each.name != "exception"]
 _OF_RESULT: Final = (
     *("outcome", "text", "final_text", "reasoning", "cause"),
@@ -47,7 +55,11 @@ class RecordedError(Exception):
 
 def plain_request(request: Request) -> Plain:
     """Return a request as plain data, headers included."""
-    plain = {each.name: getattr(request, each.name) for each in attrs.fields(Request) if each.name != "messages"}
+    plain = {
+        each.name: getattr(request, each.name)
+        for each in attrs.fields(Request)
+        if each.name != "messages"
+    }
     plain["headers"] = dict(request.headers)
     return {"messages": [stored(message) for message in request.messages], **thawed(plain)}
 
@@ -83,7 +95,10 @@ def plain_finding(finding: Finding | None) -> Plain | None:
     """Return what verdicts found wrong as plain data; None for nothing."""
     if finding is None or finding.is_right:
         return None
-    return {**_changed(finding, ("reasons", "note", "of_calls")), "raised": name_of_error(finding.raised)}
+    return {
+        **_changed(finding, ("reasons", "note", "of_calls")),
+        "raised": name_of_error(finding.raised),
+    }
 
 
 def read_finding(plain: Mapping[str, Any] | None) -> Finding | None:
@@ -160,7 +175,9 @@ def plain_turn_result(result: TurnResult) -> Plain:
     }
 
 
-def read_turn_result(plain: Mapping[str, Any], shapes: Shapes = NEUTRAL, value: Any = None) -> TurnResult:
+def read_turn_result(
+    plain: Mapping[str, Any], shapes: Shapes = NEUTRAL, value: Any = None
+) -> TurnResult:
     """Return the result that `plain_turn_result` wrote."""
     return TurnResult(
         **{name: plain[name] for name in _OF_TURN},

@@ -26,7 +26,12 @@ from rungwise.fsm.values.label import short
 T = TypeVar("T")
 End = TypeVar("End", bound="Result[Any] | TurnResult[Any]")
 
-STATUS: Final = {"ENQUEUED": "waiting", "DELAYED": "waiting", "PENDING": "running", "CANCELLED": "cancelled"}
+STATUS: Final = {
+    "ENQUEUED": "waiting",
+    "DELAYED": "waiting",
+    "PENDING": "running",
+    "CANCELLED": "cancelled",
+}
 
 UNFINISHED: Final = ("waiting", "running")
 
@@ -54,7 +59,9 @@ class Handle(Generic[End]):
     _digest: str | None = None  # of what it was asked, if this process knows
 
     def result(self) -> End:
-        """Wait for the result; raises what `Durable.call` does, or for a turn what `Client.turn` does."""
+        """Wait for the result; raises what `Durable.call` does, or for a turn what `Client.turn`
+        does.
+        """
         end: End = self._durable._engine.run(self._result)
         return end
 
@@ -63,10 +70,11 @@ class Handle(Generic[End]):
         return await in_thread(self.result)
 
     def stream(self, offset: int = 0) -> Iterator[StreamEvent | End]:
-        """Yield the events of a stream as they are written; the last one is the result, or its error is raised.
+        """Yield the events of a stream as they are written; the last one is the result, or its
+        error is raised.
 
-        They are written once a second, or every 2,000 characters, and survive a crash: who reads them again reads the
-        same. A call that was not started as a stream has only its result.
+        They are written once a second, or every 2,000 characters, and survive a crash: who reads
+        them again reads the same. A call that was not started as a stream has only its result.
 
         Arguments:
             offset: how many events to leave out, because you have them.
@@ -89,13 +97,19 @@ class Handle(Generic[End]):
         yield await self.aresult()
 
     async def _news(self, read: int) -> tuple[list[Plain], int, bool]:
-        """Wait for events behind so many records; return them, how many there are now, and whether it has ended."""
+        """Wait for events behind so many records; return them, how many there are now, and whether
+        it has ended.
+        """
         from dbos import DBOS
 
         while True:
             is_over = (await self._durable._known(self.id))[1] not in UNFINISHED
             steps = await DBOS.list_workflow_steps_async(self.id, offset=read)
-            events = [event for step in steps for event in orjson.loads(step["output"] or "{}").get("events", ())]
+            events = [
+                event
+                for step in steps
+                for event in orjson.loads(step["output"] or "{}").get("events", ())
+            ]
             read += len(steps)
             if events or is_over:
                 return events, read, is_over
@@ -119,12 +133,18 @@ class Handle(Generic[End]):
         except Exception as error:
             name = getattr(error, "name", None) or type(error).__name__
             if name == "DBOSAwaitedWorkflowCancelledError":
-                raise RungwiseError(f"the call {short(self.id)} was cancelled from outside") from None
+                raise RungwiseError(
+                    f"the call {short(self.id)} was cancelled from outside"
+                ) from None
             raise _ERRORS.get(name, RungwiseError)(str(error)) from None
         if self._digest is not None and plain.get("digest", self._digest) != self._digest:
             raise ConfigurationError(OTHER.format(short(self.id)))  # which began at the same moment
         last = plain.get("last", plain)  # the last call of a turn
-        shapes = {each.name: each.shapes for each in self._durable._client.chain if hasattr(each, "shapes")}
+        shapes = {
+            each.name: each.shapes
+            for each in self._durable._client.chain
+            if hasattr(each, "shapes")
+        }
         returns, value = returns_of(self._returns), None
         if returns is not None and plain["outcome"] in ("done", "finished"):
             try:
@@ -133,14 +153,20 @@ class Handle(Generic[End]):
                 why = f"is not what returns= says: {error}"
                 raise ConfigurationError(f"the answer of {short(self.id)} {why}") from None
         known = shapes.get(last["backend"], NEUTRAL) if last else NEUTRAL, value
-        result: Any = read_turn_result(plain, *known) if "last" in plain else read_result(plain, *known)
+        result: Any = (
+            read_turn_result(plain, *known) if "last" in plain else read_result(plain, *known)
+        )
         end: End = result.raise_for_outcome()
         return end
 
 
 async def in_thread(function: Callable[..., T], *args: Any) -> T:
-    """Run a function in a thread beside those that the program shares, which may be few and needed elsewhere."""
-    return await anyio.to_thread.run_sync(function, *args, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+    """Run a function in a thread beside those that the program shares, which may be few and needed
+    elsewhere.
+    """
+    return await anyio.to_thread.run_sync(
+        function, *args, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+    )
 
 
 def checked_offset(offset: int) -> int:

@@ -26,7 +26,8 @@ class StoredCall:
     """A call of a database."""
 
     id: str
-    status: str  # the outcome, or "waiting", "running", "cancelled", or "broken" if it could not be run
+    # the outcome, or "waiting", "running", "cancelled", or "broken" if it could not be run
+    status: str
     attempts: int | None = None
     cost: float | None = None
     seconds: float | None = None
@@ -35,19 +36,34 @@ class StoredCall:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """Return its line of the table; whoever writes to the database may have put anything in there."""
-        numbers = [self.attempts, self.cost, None if self.seconds is None else round(self.seconds, 1)]
-        texts = [self.id, self.status, *("" if each is None else f"{each:.6g}" for each in numbers), self.cause or ""]
+        """Return its line of the table; whoever writes to the database may have put anything in
+        there.
+        """
+        numbers = [
+            self.attempts,
+            self.cost,
+            None if self.seconds is None else round(self.seconds, 1),
+        ]
+        texts = [
+            self.id,
+            self.status,
+            *("" if each is None else f"{each:.6g}" for each in numbers),
+            self.cause or "",
+        ]
         return tuple(str(label(text, 100) or "") for text in texts)
 
     def as_mapping(self) -> Plain:
         """Return it as plain values, without its journal."""
-        return {name: value for name, value in asdict(self, recurse=False).items() if name != "journal"}
+        return {
+            name: value for name, value in asdict(self, recurse=False).items() if name != "journal"
+        }
 
 
 @define(eq=False)
 class StoredCalls:
-    """Read the calls of a database, or raise a ConfigurationError: there is none, or the extra is not installed."""
+    """Read the calls of a database, or raise a ConfigurationError: there is none, or the extra is
+    not installed.
+    """
 
     url: str
 
@@ -62,7 +78,9 @@ class StoredCalls:
     def newest(self, most: int, *, only_failed: bool = False) -> Sequence[StoredCall]:
         """Return the newest calls."""
         others = (*UNFINISHED, *FINE) if only_failed else ()
-        return list(islice((call for call in self.all(sort_desc=True) if call.status not in others), most))
+        return list(
+            islice((call for call in self.all(sort_desc=True) if call.status not in others), most)
+        )
 
     @staticmethod
     def table(calls: Iterable[StoredCall]) -> Iterator[str]:
@@ -70,7 +88,9 @@ class StoredCalls:
         rows = [COLUMNS, *(call.row for call in calls)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
         for row in rows:
-            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            yield "  ".join(
+                cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+            ).rstrip()
 
     def all(self, **which: Any) -> Iterator[StoredCall]:
         """Yield every call, or those that DBOS finds by these arguments of `list_workflows`."""
@@ -80,12 +100,17 @@ class StoredCalls:
         offset, client = 0, None
         try:
             client = DBOSClient(system_database_url=self.url)
-            while page := client.list_workflows(name=WORKFLOW, load_input=False, limit=500, offset=offset, **which):
+            while page := client.list_workflows(
+                name=WORKFLOW, load_input=False, limit=500, offset=offset, **which
+            ):
                 yield from map(_read, page)
                 offset += len(page)
-        except (SQLAlchemyError, OSError) as error:  # whose words name the URL, and the password in it
+        except (SQLAlchemyError, OSError) as error:
+            # whose words name the URL, and the password in it
             kind = type(error).__name__
-            raise ConfigurationError(f"the database cannot be read, or holds no durable calls ({kind})") from None
+            raise ConfigurationError(
+                f"the database cannot be read, or holds no durable calls ({kind})"
+            ) from None
         finally:
             if client is not None:
                 client.destroy()
@@ -99,6 +124,15 @@ def _read(status: Any) -> StoredCall:
         plain = orjson.loads(status.output)
         own = {name: plain[name] for name in ("attempts", "cost", "seconds", "cause")}
         kind = TurnJournal if "last" in plain else Journal
-        return StoredCall(status.workflow_id, plain["outcome"], **own, journal=kind.from_document(plain["journal"]))
+        return StoredCall(
+            status.workflow_id,
+            plain["outcome"],
+            **own,
+            journal=kind.from_document(plain["journal"]),
+        )
     except (ValueError, LookupError, TypeError, ConfigurationError):  # anybody may have written it
-        return StoredCall(status.workflow_id, "broken", cause="what the database holds of it is no call of Rungwise's")
+        return StoredCall(
+            status.workflow_id,
+            "broken",
+            cause="what the database holds of it is no call of Rungwise's",
+        )

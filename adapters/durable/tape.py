@@ -1,10 +1,11 @@
 """What a call was told, recorded so that another process can take the call to where it was.
 
-The core is pure: a call that is told the same again is in the same state again. So the record of a call, its tape, is
-the list of what its driver told it, each entry with the time. What the driver drew or found out beside that (jitter,
-facts that depend on other calls) is recorded with it. Two things follow. Nothing is decided anew after a crash. And an
-attempt whose end is not on the tape was cut off by a crash, for an attempt is recorded before it is sent: the call is
-told so once, as `crashed`, which is charged like any attempt that nobody heard of again. It counts as an attempt, so
+The core is pure: a call that is told the same again is in the same state again. So the record of a
+call, its tape, is the list of what its driver told it, each entry with the time. What the driver
+drew or found out beside that (jitter, facts that depend on other calls) is recorded with it. Two
+things follow. Nothing is decided anew after a crash. And an attempt whose end is not on the tape
+was cut off by a crash, for an attempt is recorded before it is sent: the call is told so once, as
+`crashed`, which is charged like any attempt that nobody heard of again. It counts as an attempt, so
 what the certificate says holds over any number of crashes.
 """
 
@@ -16,7 +17,13 @@ from typing import Any, Final, NamedTuple
 
 from attrs import evolve
 
-from rungwise.adapters.durable.forms import Plain, plain_finding, plain_reply, read_finding, read_reply
+from rungwise.adapters.durable.forms import (
+    Plain,
+    plain_finding,
+    plain_reply,
+    read_finding,
+    read_reply,
+)
 from rungwise.fsm.call.budget.prices import price_of
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.budget.throttle import RetryThrottle
@@ -39,11 +46,15 @@ CRASHED: Final = Failure("crashed")
 """What is known of an attempt that was in flight when its process ended."""
 
 Entry = Plain
-"""One thing that a call was told: `did` names the method, `now` is the time on the clock of the call."""
+"""One thing that a call was told: `did` names the method, `now` is the time on the clock of the
+call.
+"""
 
 
 class SharedDecision(NamedTuple):
-    """What a step says of the decisions of a shared budget, which depend on other calls; see `Step`."""
+    """What a step says of the decisions of a shared budget, which depend on other calls; see
+    `Step`.
+    """
 
     event: str
     at: float
@@ -63,14 +74,18 @@ class Recorded(ABC):
 
     def restore(self, tape: Iterable[Entry]) -> None:
         """Tell a new one what is on a tape; a JournalMismatch if it does not do that again."""
-        observer, self._recorder.observer = self._recorder.observer, silent  # another process has told it of all this
+        # another process has told it of all this
+        observer, self._recorder.observer = self._recorder.observer, silent
         for number, entry in enumerate(tape, start=1):
             try:
                 self.retell(entry)
             except JournalMismatch:
                 raise
             except Exception as error:
-                what = f"entry {number} ({entry.get('did')!r}) of its record is not what this call can be told"
+                what = (
+                    f"entry {number} ({entry.get('did')!r}) of its record is not what this "
+                    f"call can be told"
+                )
                 raise JournalMismatch(f"{what}: {type(error).__name__}") from error
             self.tape.append(entry)
         self._recorder.observer = observer
@@ -86,9 +101,21 @@ class Recorded(ABC):
 class RecordedCall(Recorded, Call):
     """A call that records what it is told. The arguments are those of `Call`."""
 
-    __slots__ = ("_decided", "_draws", "_held", "_is_restored", "_own_jitter", "_retold", "_waiting", "heard", "tape")
+    __slots__ = (
+        "_decided",
+        "_draws",
+        "_held",
+        "_is_restored",
+        "_own_jitter",
+        "_retold",
+        "_waiting",
+        "heard",
+        "tape",
+    )
 
-    def __init__(self, request: Request, *args: Any, jitter: Callable[[], float], **kwargs: Any) -> None:
+    def __init__(
+        self, request: Request, *args: Any, jitter: Callable[[], float], **kwargs: Any
+    ) -> None:
         self.tape: list[Entry] = []
         self._is_restored = False
         self._waiting: Send | None = None  # what it waits to send, once it was restored
@@ -97,7 +124,8 @@ class RecordedCall(Recorded, Call):
         self._own_jitter = jitter
         self._retold: Entry | None = None  # the entry that the call is being told again
         self.heard: list[Text | Reasoning] = []  # of the attempt in flight, if the call streams
-        self._decided = 0  # how many of its steps are on the tape, for what a shared budget has decided
+        # how many of its steps are on the tape, for what a shared budget has decided
+        self._decided = 0
         super().__init__(request, *args, jitter=self._draw, **kwargs)
 
     def restore(self, tape: Iterable[Entry]) -> None:
@@ -113,7 +141,9 @@ class RecordedCall(Recorded, Call):
 
     @staticmethod
     def within_of(tape: Sequence[Entry], within: SharedBudget) -> SharedBudget:
-        """Return what grants a call, as it is told its tape, what a shared budget has granted it."""
+        """Return what grants a call, as it is told its tape, what a shared budget has granted
+        it.
+        """
         steps = [SharedDecision(*each) for entry in tape for each in entry.get("decided", ())]
         decided: Any = tuple([each._replace(at=tape[0]["now"] + each.at) for each in steps])
         recorded = recorded_budget(within.budgets, decided, None)
@@ -126,12 +156,17 @@ class RecordedCall(Recorded, Call):
 
     @property
     def spent(self) -> Plain:
-        """Return what is spent of its budget; an attempt in flight counts as if it were cut off now."""
+        """Return what is spent of its budget; an attempt in flight counts as if it were cut off
+        now.
+        """
         spending, flying, prices = self.spending, self._sender.in_flight, self.link.prices
         tokens, money = spending.charged_tokens, spending.charged_money
         if flying is not None:
             usage, _ = self._counter.usage_of(flying, None, CRASHED)
-            tokens, money = tokens + usage.output_tokens, money + (price_of(usage, prices) if prices else 0)
+            tokens, money = (
+                tokens + usage.output_tokens,
+                money + (price_of(usage, prices) if prices else 0),
+            )
         amounts = {"attempts": self.position.attempts, "seconds": spending.elapsed}
         return {**amounts, "output_tokens": tokens, "money": as_money(money)}
 
@@ -141,14 +176,19 @@ class RecordedCall(Recorded, Call):
             return self._waiting
         send = super().begin(now, throttle)
         lessons = [each.to_mapping() for each in self.journal.setting.lessons]
-        begun = {"started": self.journal.started, "deadline": self.spending.given_deadline, "lessons": lessons}
+        begun = {
+            "started": self.journal.started,
+            "deadline": self.spending.given_deadline,
+            "lessons": lessons,
+        }
         self._note("begin", now, **begun)
         return send
 
     def resume(self, now: float, deadline: float | None, gone: float) -> None:
         """Go on with a call that was restored; an attempt in flight was cut off.
 
-        The deadline is on the clock of this process; of a wait the seconds since the last entry are `gone`.
+        The deadline is on the clock of this process; of a wait the seconds since the last entry are
+        `gone`.
         """
         if not self._is_restored:  # it has not begun
             return
@@ -177,13 +217,18 @@ class RecordedCall(Recorded, Call):
         return send
 
     def _cut_off(self) -> Reply | Failure:
-        """Return what came of the attempt in flight when its process ended: the text that was kept goes on."""
+        """Return what came of the attempt in flight when its process ended: the text that was kept
+        goes on.
+        """
         if not self.heard:
             return CRASHED
         text, reasoning = (
-            "".join(each.text for each in self.heard if isinstance(each, kind)) for kind in (Text, Reasoning)
+            "".join(each.text for each in self.heard if isinstance(each, kind))
+            for kind in (Text, Reasoning)
         )
-        return Reply(text, reasoning=reasoning, interrupted=True, failure=CRASHED, usage=Usage(lost=True))
+        return Reply(
+            text, reasoning=reasoning, interrupted=True, failure=CRASHED, usage=Usage(lost=True)
+        )
 
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
         """Take a piece of the reply in flight; see `Call`."""
@@ -192,19 +237,30 @@ class RecordedCall(Recorded, Call):
         self._note("hear", None, text=delta.text, is_reasoning=isinstance(delta, Reasoning))
         return events
 
-    def receive(self, reply: Reply | Failure, now: float | None = None, finding: Finding | None = None) -> Send | None:
+    def receive(
+        self, reply: Reply | Failure, now: float | None = None, finding: Finding | None = None
+    ) -> Send | None:
         """Take what came back; see `Call`."""
         self._draws, self.heard = [], []
         first = self.journal.first_token
         send = super().receive(reply, now, finding)
         held = {"facts": list(self._held), "draws": self._draws}
-        self._note("receive", now, reply=plain_reply(reply), finding=plain_finding(finding), first=first, **held)
+        self._note(
+            "receive",
+            now,
+            reply=plain_reply(reply),
+            finding=plain_finding(finding),
+            first=first,
+            **held,
+        )
         return send
 
     def compacted(self, messages: Sequence[Any], now: float | None = None) -> Send | None:
         """Take the messages of the compactor; see `Call`."""
         send = super().compacted(messages, now)
-        self._note("compact", now, messages=[stored(message) for message in Request(messages).messages])
+        self._note(
+            "compact", now, messages=[stored(message) for message in Request(messages).messages]
+        )
         return send
 
     def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
@@ -220,7 +276,9 @@ class RecordedCall(Recorded, Call):
         if share is not None and share.is_stored:
             steps = self.journal.steps_from(self._decided + 1)
             self._decided += len(steps)
-            values["decided"] = [[getattr(step, name) for name in SharedDecision._fields] for step in steps]
+            values["decided"] = [
+                [getattr(step, name) for name in SharedDecision._fields] for step in steps
+            ]
         super()._note(did, now, **values)
 
     def _draw(self) -> float:
@@ -250,7 +308,9 @@ class RecordedCall(Recorded, Call):
         elif did == "send":
             self._waiting = super().sending(now, entry["waited"])
             if (sent := _sent(self._waiting)) != entry["sent"]:
-                raise JournalMismatch(f"the record says that {entry['sent']} was sent, and now it would be {sent}")
+                raise JournalMismatch(
+                    f"the record says that {entry['sent']} was sent, and now it would be {sent}"
+                )
         elif did == "hear":
             self.heard.append((Reasoning if entry["is_reasoning"] else Text)(entry["text"]))
             super().hear(self.heard[-1])
@@ -263,7 +323,9 @@ class RecordedCall(Recorded, Call):
             self.journal.first_token = entry.get("first")
             self._retold, self.heard = {"facts": entry["facts"], "draws": [*entry["draws"]]}, []
             try:
-                self._waiting = super().receive(read_reply(entry["reply"]), now, read_finding(entry["finding"]))
+                self._waiting = super().receive(
+                    read_reply(entry["reply"]), now, read_finding(entry["finding"])
+                )
             finally:
                 self._retold = None
 

@@ -1,8 +1,9 @@
 """What a turn was told, recorded together with what its calls were told; see `tape.py`.
 
-Tools act on the world, so an entry says which of them may have begun, before they do. One that may have begun and whose
-outcome is not on the tape ran as long as its process did, and nobody knows how far it came: it is run again only if it
-is `repeatable`. The model gets the outcome of each tool as the tape has it, after a crash or not.
+Tools act on the world, so an entry says which of them may have begun, before they do. One that may
+have begun and whose outcome is not on the tape ran as long as its process did, and nobody knows how
+far it came: it is run again only if it is `repeatable`. The model gets the outcome of each tool as
+the tape has it, after a crash or not.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from rungwise.adapters.durable.forms import Plain, name_of_error, plain_outcome, read_outcome, recorded_error
+from rungwise.adapters.durable.forms import (
+    Plain,
+    name_of_error,
+    plain_outcome,
+    read_outcome,
+    recorded_error,
+)
 from rungwise.adapters.durable.tape import Entry, Recorded, RecordedCall
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import stored
@@ -67,7 +74,9 @@ class RecordedTurn(Recorded, Turn):
 
     @property
     def spent(self) -> Plain:
-        """Return what is spent of its budget; an attempt in flight counts as if it used all that it may."""
+        """Return what is spent of its budget; an attempt in flight counts as if it used all that it
+        may.
+        """
         ledger, call = self.budget._ledger, self._call
         return {
             "attempts": ledger.attempts,
@@ -98,7 +107,9 @@ class RecordedTurn(Recorded, Turn):
                     tools.ended[place] = {"fault": UNKNOWN}
             tools.handed_out = [place for place in range(len(runs)) if place not in tools.ended]
             seconds = None if self.deadline is None else max(self.deadline - now, 0.0)
-            self._action = evolve(self._action, runs=tuple(runs[place] for place in tools.handed_out), seconds=seconds)
+            self._action = evolve(
+                self._action, runs=tuple(runs[place] for place in tools.handed_out), seconds=seconds
+            )
 
     def begin(self, now: float = 0.0) -> Action | None:
         """Start the turn, or go on with one that was restored; see `Turn`."""
@@ -115,7 +126,9 @@ class RecordedTurn(Recorded, Turn):
         return action
 
     def note_tools(self, count: int, outcomes: Running) -> None:
-        """Note that so many of the tools that were handed out may have begun, and what has come of others."""
+        """Note that so many of the tools that were handed out may have begun, and what has come of
+        others.
+        """
         tools = self._tools
         begun = [place for place in tools.handed_out[:count] if place not in tools.begun]
         ended = tools.news(outcomes)
@@ -150,7 +163,9 @@ class RecordedTurn(Recorded, Turn):
         """End the turn; see `Turn`."""
         was_over = self.is_over
         plain = self._tools.merged(outcomes) if outcomes else []
-        result = super().cancel(now, [None if each is None else read_outcome(each) for each in plain])
+        result = super().cancel(
+            now, [None if each is None else read_outcome(each) for each in plain]
+        )
         if not was_over:
             self._note("stopped", now, outcomes=plain)
         return result
@@ -169,12 +184,16 @@ class RecordedTurn(Recorded, Turn):
             self._tools.begun.update(entry["begun"])
             self._tools.ended.update(entry["ended"])
         elif did == "ran":
-            self._action = super().tools_ran([read_outcome(each) for each in entry["outcomes"]], now)
+            self._action = super().tools_ran(
+                [read_outcome(each) for each in entry["outcomes"]], now
+            )
         elif did == "shortened":
             error = recorded_error(entry["raised"])
             self._action = super().compacted(entry["messages"] if error is None else error, now)
         elif did == "stopped":
-            super().cancel(now, [None if each is None else read_outcome(each) for each in entry["outcomes"]])
+            super().cancel(
+                now, [None if each is None else read_outcome(each) for each in entry["outcomes"]]
+            )
             self._action = None
         elif did == "resume turn":
             self._move_deadline(entry["deadline"])
@@ -187,11 +206,15 @@ class RecordedTurn(Recorded, Turn):
         self._caller_deadline = self._caller.options["deadline"] = deadline
 
     def _new_call(self, *args: Any, **options: Any) -> RecordedCall:
-        """Make a call that records on the tape of the turn, with what it knew if it had begun already."""
+        """Make a call that records on the tape of the turn, with what it knew if it had begun
+        already.
+        """
         if self._to_come:
             options["observer"] = silent
             begun = next((each for each in self._to_come if each["did"] == "begin"), None)
-            options |= {} if begun is None else {"lessons": RecordedCall.setting_of([begun])["lessons"]}
+            options |= (
+                {} if begun is None else {"lessons": RecordedCall.setting_of([begun])["lessons"]}
+            )
         call = RecordedCall(*args, **options)
         call.tape = self.tape
         return call

@@ -1,4 +1,6 @@
-"""What a database is given to do: a request with the policy and the chain that it began with; and how that is run."""
+"""What a database is given to do: a request with the policy and the chain that it began with; and
+how that is run.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from attrs import evolve, frozen
 from pydantic import TypeAdapter
 
 from rungwise.adapters.durable.driver import DurableDriver, DurableTurnDriver, Saver
-from rungwise.adapters.durable.forms import Plain, plain_request, plain_result, plain_turn_result, read_request
+from rungwise.adapters.durable.forms import (
+    Plain,
+    plain_request,
+    plain_result,
+    plain_turn_result,
+    read_request,
+)
 from rungwise.adapters.durable.tape import Entry, RecordedCall
 from rungwise.adapters.durable.turn_tape import RecordedTurn
 from rungwise.adapters.http.cancellation import Cancellation, either
@@ -51,9 +59,17 @@ def digest_of(plain: Any) -> str:
 
 
 def work_of(
-    client: Client, request: Request, options: Mapping[str, Any], returns: Any, deadline: float | None, *, is_turn: bool
+    client: Client,
+    request: Request,
+    options: Mapping[str, Any],
+    returns: Any,
+    deadline: float | None,
+    *,
+    is_turn: bool,
 ) -> Plain:
-    """Return a call or a turn as plain data, or raise a ConfigurationError. The deadline is in seconds since 1970."""
+    """Return a call or a turn as plain data, or raise a ConfigurationError. The deadline is in
+    seconds since 1970.
+    """
     verdicts = options.get("verdict") or ()
     verdicts = [verdicts] if callable(verdicts) else list(verdicts)
     policy = options.get("policy")
@@ -65,7 +81,11 @@ def work_of(
     }
     own = None if policy is None else _plain_policy(policy, is_turn=is_turn)
     work = {"asked": asked, "own_policy": own, "is_turn": is_turn, "deadline": deadline}
-    return {**work, "digest": digest_of([asked, own]), **setting_of(client, policy_of(client, work))}
+    return {
+        **work,
+        "digest": digest_of([asked, own]),
+        **setting_of(client, policy_of(client, work)),
+    }
 
 
 def policy_of(client: Client, work: Mapping[str, Any]) -> Policy | TurnPolicy:
@@ -86,7 +106,9 @@ def _plain_policy(policy: Any, *, is_turn: bool) -> Plain:
     if of_calls is None:
         del plain["call"]
     elif of_calls.table.rows != DEFAULT_POLICY.table.rows:
-        raise ConfigurationError("policy: a database cannot hold a table of your own; give this policy to the client")
+        raise ConfigurationError(
+            "policy: a database cannot hold a table of your own; give this policy to the client"
+        )
     return plain
 
 
@@ -98,7 +120,10 @@ def setting_of(client: Client, policy: Policy | TurnPolicy) -> Plain:
 @lru_cache(maxsize=16)  # or a batch would spend a tenth of its time here
 def _digest_of_policy(policy: Policy | TurnPolicy) -> str:
     of_calls = policy.of_calls if isinstance(policy, TurnPolicy) else policy
-    rows = [[each.event, each.source, each.guard, each.effect, each.target] for each in of_calls.table.rows]
+    rows = [
+        [each.event, each.source, each.guard, each.effect, each.target]
+        for each in of_calls.table.rows
+    ]
     return digest_of([policy.to_mapping(), rows])
 
 
@@ -131,7 +156,9 @@ async def run_work(
     tape = [entry for each in read for entry in each["tape"]]
     clock, wall = client._clock, client._deadlines.wall_clock
     # The time stands still while no process holds a call.
-    behind = clock() - max(entry["now"] for entry in tape if entry["now"] is not None) if tape else 0.0
+    behind = (
+        clock() - max(entry["now"] for entry in tape if entry["now"] is not None) if tape else 0.0
+    )
 
     def now() -> float:
         return clock() - behind
@@ -150,8 +177,14 @@ async def run_work(
     running = client._connections.in_this_loop()
     with either(running.cancellation, ending) as both:
         settings = client._async_settings(running, both, run.timeouts)
-        settings |= {"clock": now, "deadlines": evolve(client._deadlines, clock=now), "shared": shared}
-        return json_of({**await run.by(DurableDriver(**settings, saver=saver)), "digest": work["digest"]})
+        settings |= {
+            "clock": now,
+            "deadlines": evolve(client._deadlines, clock=now),
+            "shared": shared,
+        }
+        return json_of(
+            {**await run.by(DurableDriver(**settings, saver=saver)), "digest": work["digest"]}
+        )
 
 
 @frozen
@@ -160,7 +193,8 @@ class Prepared:
 
     recorded: RecordedCall | RecordedTurn
     timeouts: Timeouts  # of its calls
-    by: Callable[[DurableDriver], Awaitable[Plain]]  # runs it with a driver of calls, and returns its result
+    # runs it with a driver of calls, and returns its result
+    by: Callable[[DurableDriver], Awaitable[Plain]]
 
 
 def prepared(
@@ -171,7 +205,9 @@ def prepared(
     tape: Sequence[Entry] = (),
     deadline: float | None = None,
 ) -> Prepared:
-    """Return a call or a turn that has not begun, with the arguments that it had if it is on a tape."""
+    """Return a call or a turn that has not begun, with the arguments that it had if it is on a
+    tape.
+    """
     policy = policy or policy_of(client, work)
     asked, request = work["asked"], read_request(work["asked"]["request"])
     settings: Plain = {
@@ -185,14 +221,21 @@ def prepared(
         assert isinstance(turn, RecordedTurn)
 
         async def run_turn(driver: DurableDriver) -> Plain:
-            return plain_turn_result(await DurableTurnDriver(calls=driver, compactor=planned.compactor).run(turn))
+            return plain_turn_result(
+                await DurableTurnDriver(calls=driver, compactor=planned.compactor).run(turn)
+            )
 
         return Prepared(turn, policy.of_calls.timeouts, run_turn)
     if tape:
         settings |= RecordedCall.setting_of(tape)
     if tape and within is not None:
         within = RecordedCall.within_of(tape, within)
-    options = {**client._options, **settings, "within": within, "is_streaming": work["is_streaming"]}
+    options = {
+        **client._options,
+        **settings,
+        "within": within,
+        "is_streaming": work["is_streaming"],
+    }
     call = RecordedCall(request, with_overrides(policy), client.chain, **options)
 
     async def run_call(driver: DurableDriver) -> Plain:
@@ -207,20 +250,29 @@ def prepared(
 
 def left_of(budget: Budget, spent: Mapping[str, float]) -> Budget:
     """Return what is left of a budget, or raise a ConfigurationError if nothing is."""
-    left = {name: most - spent.get(name, 0) for name in attrs.fields_dict(Budget) if (most := getattr(budget, name))}
+    left = {
+        name: most - spent.get(name, 0)
+        for name in attrs.fields_dict(Budget)
+        if (most := getattr(budget, name))
+    }
     if gone := [name for name, amount in left.items() if amount <= 0]:
-        raise ConfigurationError(f"it has spent all of its {gone[0].replace('_', ' ')}: nothing is left to start again")
+        raise ConfigurationError(
+            f"it has spent all of its {gone[0].replace('_', ' ')}: nothing is left to start again"
+        )
     return evolve(budget, **left)
 
 
 CHANGED: Final = (
-    "its policy, its table or its chain has changed since this call began: run it under the old one, or pass "
+    "its policy, its table or its chain has changed since this call began: run it under the old "
+    "one, or pass "
     "restart=True to start it again on what is left of its budget"
 )
 
 
 def _plain_returns(returns: Any) -> Any:
-    """Return a schema as it is, a class that can be imported by its path, and the schema of any other type."""
+    """Return a schema as it is, a class that can be imported by its path, and the schema of any
+    other type.
+    """
     if returns is None or isinstance(returns, Mapping):
         return returns
     returns_of(returns)  # which says what is wrong with it
@@ -230,29 +282,46 @@ def _plain_returns(returns: Any) -> Any:
 
 
 def asked_of_turn(options: Mapping[str, Any]) -> Plain:
-    """Return the options that only a turn has, as plain data, or raise a ConfigurationError if one cannot be stored."""
+    """Return the options that only a turn has, as plain data, or raise a ConfigurationError if one
+    cannot be stored.
+    """
     tools, approvals = options.get("tools"), options.get("approvals")
     functions = {name: options[name] for name in FUNCTIONS if options.get(name) is not None}
     if tools is not None:
-        tools = [_plain_tool(tool) for tool in Toolbox.of(tools, options.get("executor")).tools.values()]
+        tools = [
+            _plain_tool(tool) for tool in Toolbox.of(tools, options.get("executor")).tools.values()
+        ]
     return {
         "tools": tools,
         "approvals": None if approvals is None else dict(approvals),
-        **{name: path_of(function, f"the {name} of a durable turn") for name, function in functions.items()},
+        **{
+            name: path_of(function, f"the {name} of a durable turn")
+            for name, function in functions.items()
+        },
     }
 
 
-def new_turn(client: Client, asked: Plain, request: Request, policy: TurnPolicy, **settings: Any) -> Planned:
-    """Return a turn that has not begun, from what `asked_of_turn` wrote, or raise a ConfigurationError."""
+def new_turn(
+    client: Client, asked: Plain, request: Request, policy: TurnPolicy, **settings: Any
+) -> Planned:
+    """Return a turn that has not begun, from what `asked_of_turn` wrote, or raise a
+    ConfigurationError.
+    """
     options: Any = {name: found(asked[name], f"the {name}") for name in FUNCTIONS if name in asked}
     if asked["tools"] is not None:
         options["tools"] = [
             Tool(**{name: at_path(value, f"the {name} of a tool") for name, value in plain.items()})
             for plain in asked["tools"]
         ]
-    options |= {"policy": policy, "approvals": asked["approvals"], "verdict": settings.pop("verdict")}
+    options |= {
+        "policy": policy,
+        "approvals": asked["approvals"],
+        "verdict": settings.pop("verdict"),
+    }
     settings = {**client._options, **settings}
-    return Planned.of(request, options, client.chain, client.policy, client._compactor, RecordedTurn, **settings)
+    return Planned.of(
+        request, options, client.chain, client.policy, client._compactor, RecordedTurn, **settings
+    )
 
 
 def _plain_tool(tool: Tool) -> Plain:
@@ -265,11 +334,19 @@ def _plain_tool(tool: Tool) -> Plain:
 
 
 def path_of(value: Any, what: str) -> str:
-    """Return the import path of a function or class, or raise a ConfigurationError if it has none."""
+    """Return the import path of a function or class, or raise a ConfigurationError if it has
+    none.
+    """
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
-    if module in (None, "__main__") or not name or "<" in name or found(f"{module}:{name}", what) is not value:
+    if (
+        module in (None, "__main__")
+        or not name
+        or "<" in name
+        or found(f"{module}:{name}", what) is not value
+    ):
         raise ConfigurationError(
-            f"{what} must stand at the top of a module that can be imported: another process may have to find it"
+            f"{what} must stand at the top of a module that can be imported: another process may "
+            f"have to find it"
         )
     return f"{module}:{name}"
 
@@ -287,5 +364,7 @@ def found(path: str, what: str) -> Any:
 
 
 def at_path(plain: Any, what: str) -> Any:
-    """Return the function or class that a mapping with its path stands for, and anything else unchanged."""
+    """Return the function or class that a mapping with its path stands for, and anything else
+    unchanged.
+    """
     return found(plain[PATH], what) if isinstance(plain, Mapping) and PATH in plain else plain

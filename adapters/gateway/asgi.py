@@ -1,4 +1,6 @@
-"""An ASGI application that answers model calls; mount it into an application of your own, or run `rungwise proxy`."""
+"""An ASGI application that answers model calls; mount it into an application of your own, or run
+`rungwise proxy`.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,12 @@ GOES_AWAY: Final = Problem.saying(503, "the server is shutting down", code="shut
 def asgi(client: Client | Mapping[str, Client], *, hold: bool = False) -> Asgi:
     """Return an ASGI application that answers model calls with calls of a client.
 
-    It serves chat completions, Responses, Anthropic's Messages and Gemini's generateContent at their own paths, behind
-    any prefix. It checks no keys: that is up to the application around it.
+    It serves chat completions, Responses, Anthropic's Messages and Gemini's generateContent at
+    their own paths, behind any prefix. It checks no keys: that is up to the application around it.
 
     Arguments:
-        client: a `Client`, or clients by the name of the model that selects them; `"*"` stands for every other model.
-        hold: whether streams wait until text is final; see `Transport`.
+        client: a `Client`, or clients by the name of the model that selects them; `"*"` stands for
+        every other model. hold: whether streams wait until text is final; see `Transport`.
 
     Raises:
         ConfigurationError: `client` is neither.
@@ -50,7 +52,8 @@ def asgi(client: Client | Mapping[str, Client], *, hold: bool = False) -> Asgi:
 class Asgi:
     """Answer the requests of an ASGI server.
 
-    A client that goes away cancels its call, a whole answer's too: servers do not notice by themselves.
+    A client that goes away cancels its call, a whole answer's too: servers do not notice by
+    themselves.
     """
 
     gateway: Gateway
@@ -77,7 +80,10 @@ class Asgi:
             (each for each in SPOKEN if each.api in near), CHAT
         )
         try:
-            headers = {name.decode("latin-1").lower(): each.decode("latin-1") for name, each in scope["headers"]}
+            headers = {
+                name.decode("latin-1").lower(): each.decode("latin-1")
+                for name, each in scope["headers"]
+            }
             response = self.refused(scope, headers) or await self.other(scope, headers, receive)
             if response is None:
                 body = await read_body(receive, self.largest_body)
@@ -92,18 +98,24 @@ class Asgi:
         """Return the response to a request that is not taken at all."""
         return None
 
-    async def other(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> HttpResponse | None:
+    async def other(
+        self, scope: Scope, headers: Mapping[str, str], receive: Receive
+    ) -> HttpResponse | None:
         """Return the response to a request that is no model call; None for one that is."""
         if scope["method"] == "POST" and self.gateway.language(scope["path"]) is not None:
             return None
         if scope["method"] == "GET":
             for each in SPOKEN:
-                listing = each.listing(scope["path"], [name for name in self.gateway.chains if name != ANY])
+                listing = each.listing(
+                    scope["path"], [name for name in self.gateway.chains if name != ANY]
+                )
                 if listing is not None:
                     return json_response(listing)
         raise Problem.saying(404, f"there is no {scope['method']} of this address here")
 
-    async def answer(self, scope: Scope, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send) -> None:
+    async def answer(
+        self, scope: Scope, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send
+    ) -> None:
         """Run the call of a request while its client is there."""
         query = scope.get("query_string", b"").decode("ascii", "replace")
         if self._is_ending:
@@ -130,7 +142,9 @@ class Asgi:
             if response is None:
                 await write(send, GOES_AWAY.response(call.language))
             elif isinstance(response.body, Rest):
-                await send({"type": "http.response.body", "body": response.body.pump.broken_off(GOES_AWAY)})
+                await send(
+                    {"type": "http.response.body", "body": response.body.pump.broken_off(GOES_AWAY)}
+                )
 
     def end(self) -> None:
         """End what runs: streams with an error of their protocol, whole answers with status 503."""
@@ -140,7 +154,9 @@ class Asgi:
 
 
 async def read_body(receive: Receive, largest: int) -> bytes:
-    """Return the body of a request, or raise a Problem: it is too large, comes too slowly, or not to its end."""
+    """Return the body of a request, or raise a Problem: it is too large, comes too slowly, or not
+    to its end.
+    """
     body = bytearray()
     with anyio.move_on_after(BODY_SECONDS):
         while True:
@@ -163,8 +179,14 @@ def json_response(value: Any) -> HttpResponse:
 async def write(send: Send, response: HttpResponse) -> None:
     """Send a response; its pieces go out as they come."""
     body = response.body
-    named = {**response.headers, **({"content-length": str(len(body))} if isinstance(body, bytes) else {})}
-    headers = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in named.items()]
+    named = {
+        **response.headers,
+        **({"content-length": str(len(body))} if isinstance(body, bytes) else {}),
+    }
+    headers = [
+        (name.encode("latin-1"), value.encode("latin-1", "replace"))
+        for name, value in named.items()
+    ]
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     if isinstance(body, bytes):
         await send({"type": "http.response.body", "body": body})

@@ -1,4 +1,6 @@
-"""Run the call of one request, in a thread or in an event loop, and write its answer in the request's protocol."""
+"""Run the call of one request, in a thread or in an event loop, and write its answer in the
+request's protocol.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.gateway.answers import PREFIX, HttpResponse, Problem, ended, headers_of, text_of, without_keys
+from rungwise.adapters.gateway.answers import (
+    PREFIX,
+    HttpResponse,
+    Problem,
+    ended,
+    headers_of,
+    text_of,
+    without_keys,
+)
 from rungwise.adapters.gateway.forwarded import ENCODING, Forward
 from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, SpokenLanguage
 from rungwise.adapters.gateway.reading import Asked
@@ -23,7 +33,9 @@ from rungwise.fsm.journal.record import Step
 from rungwise.fsm.values.usage import NO_USAGE
 
 LOGGER: Final = logging.getLogger("rungwise")
-_TAKEN_BACK: Final = "streamed text has to be taken back; hold=True, or --hold, waits for text that is final"
+_TAKEN_BACK: Final = (
+    "streamed text has to be taken back; hold=True, or --hold, waits for text that is final"
+)
 TAKEN_BACK: Final = Problem.saying(503, _TAKEN_BACK, code="discarded")
 
 Keep = Callable[[str, Result], object]
@@ -48,13 +60,18 @@ class GatewayCall:
         """Return the call that goes word for word to one backend."""
         client: Any = copy.copy(self.client)  # which shares its connections and clocks
         client.chain, client._stream_calls = (forward,), forward.streams
-        options = {name: each for name, each in self.options.items() if name in ("deadline", "headers")}
+        options = {
+            name: each for name, each in self.options.items() if name in ("deadline", "headers")
+        }
         if forward.cap is not None:
             options["max_tokens"] = forward.cap
         policy = self.options.get("policy") or client.policy
-        options["policy"] = evolve(policy, limits=Limits(**dict.fromkeys(policy.limits, 0)))  # nothing is tried again
+        # nothing is tried again
+        options["policy"] = evolve(policy, limits=Limits(**dict.fromkeys(policy.limits, 0)))
         options["input_tokens"] = max(1, len(body) // 3)
-        return evolve(self, forward=forward, client=client, asked=Asked("forwarded"), options=options)
+        return evolve(
+            self, forward=forward, client=client, asked=Asked("forwarded"), options=options
+        )
 
     # in a thread, and in an event loop
 
@@ -64,14 +81,18 @@ class GatewayCall:
             pump = Pump(self)
             return pump.response(pieces := self._pieces(pump), next(pieces, None))
         try:
-            return self.whole(self.client.call(self.asked.messages, returns=self.asked.returns, **self.options))
+            return self.whole(
+                self.client.call(self.asked.messages, returns=self.asked.returns, **self.options)
+            )
         except Exception as error:
             return self.failed(error)
 
     def _pieces(self, pump: Pump) -> Iterator[bytes]:
         stream = None
         try:
-            stream = self.client.stream(self.asked.messages, returns=self.asked.returns, **self.options)
+            stream = self.client.stream(
+                self.asked.messages, returns=self.asked.returns, **self.options
+            )
             with stream:
                 for event in stream:
                     if piece := pump.take(event):
@@ -90,7 +111,11 @@ class GatewayCall:
             pump = Pump(self)
             return pump.response(pieces := self._apieces(pump), await anext(pieces, None))
         try:
-            return self.whole(await self.client.acall(self.asked.messages, returns=self.asked.returns, **self.options))
+            return self.whole(
+                await self.client.acall(
+                    self.asked.messages, returns=self.asked.returns, **self.options
+                )
+            )
         except Exception as error:
             return self.failed(error)
         except BaseException as error:  # the program went away
@@ -100,7 +125,9 @@ class GatewayCall:
     async def _apieces(self, pump: Pump) -> AsyncIterator[bytes]:
         stream = None
         try:
-            stream = self.client.astream(self.asked.messages, returns=self.asked.returns, **self.options)
+            stream = self.client.astream(
+                self.asked.messages, returns=self.asked.returns, **self.options
+            )
             async with stream:
                 async for event in stream:
                     if piece := pump.take(event):
@@ -132,8 +159,13 @@ class GatewayCall:
         if self.forward is not None:
             return self._raw(headers)
         text = text_of(result, is_json_wanted=self.asked.returns is not None)
-        model, reasoning = self.model_of(result.backend), self.shown(result.reasoning, result.backend)
-        answer = ended(Completion(text=text, reasoning=reasoning, model=model), result, self.language)
+        model, reasoning = (
+            self.model_of(result.backend),
+            self.shown(result.reasoning, result.backend),
+        )
+        answer = ended(
+            Completion(text=text, reasoning=reasoning, model=model), result, self.language
+        )
         return HttpResponse(200, headers, self.language.whole(answer, self.request))
 
     def model_of(self, backend: str) -> str:
@@ -141,13 +173,22 @@ class GatewayCall:
         return next((each.model for each in self.client.chain if each.name == backend), "")
 
     def shown(self, reasoning: str, backend: str) -> str:
-        """Return the reasoning of a backend, if the program expects any: Anthropic's SDKs do where it was asked for."""
-        own = any(each.name == backend and getattr(each, "API", None) == "anthropic" for each in self.client.chain)
-        is_expected = self.language.api != "anthropic" or own or self.request.body.get("thinking") is not None
+        """Return the reasoning of a backend, if the program expects any: Anthropic's SDKs do where
+        it was asked for.
+        """
+        own = any(
+            each.name == backend and getattr(each, "API", None) == "anthropic"
+            for each in self.client.chain
+        )
+        is_expected = (
+            self.language.api != "anthropic" or own or self.request.body.get("thinking") is not None
+        )
         return reasoning if is_expected else ""
 
     def failed(self, error: Exception) -> HttpResponse:
-        """Return the answer to a call that raised: a refusal in its protocol's form, or an error."""
+        """Return the answer to a call that raised: a refusal in its protocol's form, or an
+        error.
+        """
         result = error.result if isinstance(error, CallError) else None
         problem = self.problem(error)
         if self.forward is not None and self.forward.received:
@@ -189,13 +230,15 @@ class GatewayCall:
 class Pump:
     """Make the bytes of a stream from the events of a call.
 
-    Nothing is written before the first piece of text, so that a call that fails early has its status. What was written
-    stays the beginning of the answer: if it must be taken back, the stream ends with an error.
+    Nothing is written before the first piece of text, so that a call that fails early has its
+    status. What was written stays the beginning of the answer: if it must be taken back, the stream
+    ends with an error.
     """
 
     call: GatewayCall
     is_over: bool = False
-    early: HttpResponse | None = None  # the response of a call that ended before anything was written
+    # the response of a call that ended before anything was written
+    early: HttpResponse | None = None
     _is_begun: bool = False
     _backend: str = ""
     _stream: Any = None
@@ -210,7 +253,9 @@ class Pump:
             return self.early or call.failed(RuntimeError("the stream has no end"))
         headers = call.headers(None)
         headers["content-type"] = call.forward.content_type if call.forward else "text/event-stream"
-        return HttpResponse(200, {**headers, "cache-control": "no-store"}, Rest(first, pieces, self))
+        return HttpResponse(
+            200, {**headers, "cache-control": "no-store"}, Rest(first, pieces, self)
+        )
 
     def take(self, event: object) -> bytes:
         """Take an event, and return what is to be written."""
@@ -280,7 +325,10 @@ class Pump:
         if call.forward is not None:
             cut = Problem.saying(503, "the provider's stream was cut", code="interrupted")
             return b"" if result.outcome == "done" else b"\n\n" + self.broken_off(cut)
-        text, gathered = text_of(result, is_json_wanted=call.asked.returns is not None), "".join(self._text)
+        text, gathered = (
+            text_of(result, is_json_wanted=call.asked.returns is not None),
+            "".join(self._text),
+        )
         if self._holds:
             gathered, written = "", self._begun()
             thoughts = call.shown(result.reasoning, result.backend)
@@ -296,20 +344,25 @@ class Pump:
             written += b"".join(self._stream.refusal([self._answer.refusal]))
         for each in self._answer.tool_calls:
             written += b"".join(self._stream.call(each, [each.arguments]))
-        # Our headers go into a comment, for the head has gone long ago; Google's SDK takes a comment for JSON.
+        # Our headers go into a comment, for the head has gone long ago; Google's SDK takes a
+        # comment for JSON.
         ours = [f": {name}: {value}\n" for name, value in about.items() if name.startswith(PREFIX)]
         comment = "".join([*ours, "\n"]).encode() if call.language.api != "gemini" else b""
         return written + comment + b"".join(self._stream.end())
 
     def broken_off(self, problem: Problem) -> bytes:
         """Return the error that ends the stream."""
-        self._change(text="".join(self._text), reasoning="".join(self._thoughts), error_event=problem.event())
+        self._change(
+            text="".join(self._text), reasoning="".join(self._thoughts), error_event=problem.event()
+        )
         return self._begun() + b"".join(self._stream.end())
 
 
 @define(eq=False)
 class Rest:
-    """Iterate over a first piece and those that follow, in a thread or in an event loop, and close them."""
+    """Iterate over a first piece and those that follow, in a thread or in an event loop, and close
+    them.
+    """
 
     _first: bytes | None
     _pieces: Any

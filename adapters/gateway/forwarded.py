@@ -1,6 +1,8 @@
-"""What a chain cannot express goes word for word to one backend: as a call of one attempt, so every budget holds.
+"""What a chain cannot express goes word for word to one backend: as a call of one attempt, so every
+budget holds.
 
-Its bytes travel as text in Latin-1, a character each; a real decoder reads them for their usage and their end.
+Its bytes travel as text in Latin-1, a character each; a real decoder reads them for their usage and
+their end.
 """
 
 from __future__ import annotations
@@ -23,9 +25,13 @@ ENCODING = "latin-1"
 
 
 class Forward:
-    """Stand for a backend that gets a body as it is, of at most `cap` output tokens, and remember its answer."""
+    """Stand for a backend that gets a body as it is, of at most `cap` output tokens, and remember
+    its answer.
+    """
 
-    def __init__(self, backend: HttpBackend, body: bytes, *, streams: bool, cap: int | None) -> None:
+    def __init__(
+        self, backend: HttpBackend, body: bytes, *, streams: bool, cap: int | None
+    ) -> None:
         self._backend, self._body, self.streams, self.cap = backend, body, streams, cap
         self.status: int | None = None
         self.content_type = "application/json"
@@ -42,7 +48,9 @@ class Forward:
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
         """Write the request: the program's body behind the backend's own address and headers."""
         if send.must_cut and send.max_tokens is not None and (self.cap or inf) > send.max_tokens:
-            raise ConfigurationError(f"the budget allows {send.max_tokens} output tokens here: set a limit within it")
+            raise ConfigurationError(
+                f"the budget allows {send.max_tokens} output tokens here: set a limit within it"
+            )
         return evolve(self._backend.encode(send, stream=self.streams), body=self._body)
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
@@ -50,7 +58,11 @@ class Forward:
         self._note(status, headers)
         self.received = body
         read = self._backend.decode(status, headers, body)
-        return read if isinstance(read, Failure) and not 200 <= status < 300 else _as_text([body], read)
+        return (
+            read
+            if isinstance(read, Failure) and not 200 <= status < 300
+            else _as_text([body], read)
+        )
 
     def decoder(self, headers: Mapping[str, str]) -> Decoder:
         """Start to read a streamed response."""
@@ -83,7 +95,9 @@ class _ForwardDecoder:
         """Return everything as text, with the usage that was reported."""
         read = self._decoder.close(failure)
         is_cut = failure is not None and not self._decoder.finished
-        return evolve(_as_text(self._pieces, read), interrupted=is_cut, failure=failure if is_cut else None)
+        return evolve(
+            _as_text(self._pieces, read), interrupted=is_cut, failure=failure if is_cut else None
+        )
 
 
 def _as_text(pieces: list[bytes], read: Reply | Failure) -> Reply:

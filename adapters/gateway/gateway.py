@@ -1,4 +1,6 @@
-"""Read the requests that programs wrote for a provider, and choose what answers them: a chain, or one backend alone."""
+"""Read the requests that programs wrote for a provider, and choose what answers them: a chain, or
+one backend alone.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,17 @@ ANY: Final = "*"
 
 def chains_of(client: Client | Mapping[str, Client]) -> Mapping[str, Client]:
     """Return clients by the model that selects them."""
-    chains = {ANY: client} if isinstance(client, Client) else dict(client) if isinstance(client, Mapping) else {}
+    chains = (
+        {ANY: client}
+        if isinstance(client, Client)
+        else dict(client)
+        if isinstance(client, Mapping)
+        else {}
+    )
     if not chains or not all(isinstance(each, Client) for each in chains.values()):
-        raise ConfigurationError("give a Client, or Clients by the name of a model, with '*' for every other model")
+        raise ConfigurationError(
+            "give a Client, or Clients by the name of a model, with '*' for every other model"
+        )
     return chains
 
 
@@ -48,11 +58,17 @@ class Gateway:
         return next((each for each in SPOKEN if each.speaks(path)), None)
 
     def read(
-        self, path: str, query: str, headers: Mapping[str, str], body: bytes, timeout: float | None = None
+        self,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeout: float | None = None,
     ) -> GatewayCall:
         """Read a request, or raise a Problem: it is not of its form, or nobody can answer it.
 
-        The headers have names in lower case; the program waits for a whole answer for `timeout` seconds.
+        The headers have names in lower case; the program waits for a whole answer for `timeout`
+        seconds.
         """
         language = self.language(path)
         if language is None:
@@ -69,35 +85,54 @@ class Gateway:
             raise Problem.saying(400, "give ?alt=sse to stream; a JSON array is not written here")
         client = self.chains.get(request.model) or self.chains.get(ANY)
         if client is None:
-            model = f"there is no model {label(request.model)!r}" if request.model in str(body) else "name a model"
+            model = (
+                f"there is no model {label(request.model)!r}"
+                if request.model in str(body)
+                else "name a model"
+            )
             raise Problem.saying(404, f"{model}; there are: {', '.join(sorted(self.chains))}")
         try:
             options = _options_in(headers, client, None if request.streams else timeout)
             return self._call_of(language, request, client, options, body)
         except ConfigurationError as error:
             raise Problem.saying(400, str(error)) from None
-        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:  # whatever its JSON held
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            # whatever its JSON held
             LOGGER.info("a request could not be read: %s", type(error).__name__)
             raise Problem.saying(400, "the request is not of the form of its protocol") from None
 
     def _call_of(
-        self, language: SpokenLanguage, request: AnswerRequest, client: Client, limits: dict[str, Any], body: bytes
+        self,
+        language: SpokenLanguage,
+        request: AnswerRequest,
+        client: Client,
+        limits: dict[str, Any],
+        body: bytes,
     ) -> GatewayCall:
         first = client.chain[0]
         asked = read(language.api, request.body, is_own=getattr(first, "API", None) == language.api)
         options = {**asked.options, **limits}
-        body_shown = {**request.body, "store": False} if language.api == "responses" else request.body
+        body_shown = (
+            {**request.body, "store": False} if language.api == "responses" else request.body
+        )
         shown = evolve(request, body=body_shown)  # what the answer repeats
         call = GatewayCall(language, shown, client, asked, options, self.hold, self.keep)
         if not asked.unknown:
             if asked.left_out:
-                LOGGER.info("left out for a backend of another protocol: %s", ", ".join(asked.left_out))
+                LOGGER.info(
+                    "left out for a backend of another protocol: %s", ", ".join(asked.left_out)
+                )
             return call
         names = ", ".join(label(name) for name in dict.fromkeys(asked.unknown))
         own = (each for each in client.chain if getattr(each, "API", None) == language.api)
         if not isinstance(backend := next(own, None), HttpBackend):
-            raise Problem.saying(400, f"no backend of the chain speaks this protocol, and only one could take: {names}")
-        LOGGER.warning("forwarded to %s without the ladder, which cannot express: %s", backend.name, names)
+            raise Problem.saying(
+                400,
+                f"no backend of the chain speaks this protocol, and only one could take: {names}",
+            )
+        LOGGER.warning(
+            "forwarded to %s without the ladder, which cannot express: %s", backend.name, names
+        )
         if request.model in self.chains and request.model != ANY and "model" in request.body:
             body = orjson.dumps({**request.body, "model": backend.model})
         cap = _cap(language, request.body)
@@ -107,14 +142,25 @@ class Gateway:
 def _cap(language: SpokenLanguage, body: Mapping[str, Any]) -> int | None:
     """Return the most output tokens that a body asks for, in all of its answers."""
     cap, config = language.cap_in(body), body.get("generationConfig")
-    many = body.get("n") or (config.get("candidateCount") if isinstance(config, Mapping) else None) or 1
+    many = (
+        body.get("n")
+        or (config.get("candidateCount") if isinstance(config, Mapping) else None)
+        or 1
+    )
     return max(1, cap) * max(1, many) if isinstance(cap, int) and isinstance(many, int) else None
 
 
-def _options_in(headers: Mapping[str, str], client: Client, timeout: float | None) -> dict[str, Any]:
-    """Return the options in the headers of a request: its deadline and budget only lower the policy's."""
-    passed = ("traceparent", "tracestate", "anthropic-beta")  # to the first backend: of tracing, and betas
-    options: dict[str, Any] = {"headers": SecretMap({name: each for name, each in headers.items() if name in passed})}
+def _options_in(
+    headers: Mapping[str, str], client: Client, timeout: float | None
+) -> dict[str, Any]:
+    """Return the options in the headers of a request: its deadline and budget only lower the
+    policy's.
+    """
+    # to the first backend: of tracing, and betas
+    passed = ("traceparent", "tracestate", "anthropic-beta")
+    options: dict[str, Any] = {
+        "headers": SecretMap({name: each for name, each in headers.items() if name in passed})
+    }
     budget = client.policy.budget
     seconds = _number(headers, f"{PREFIX}deadline", budget.seconds)
     money = _number(headers, f"{PREFIX}budget", budget.money)

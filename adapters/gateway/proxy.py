@@ -1,4 +1,6 @@
-"""The application behind `rungwise proxy`: the gateway with keys, limits, metrics and an end that is orderly."""
+"""The application behind `rungwise proxy`: the gateway with keys, limits, metrics and an end that
+is orderly.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.values.secret import Secret
 
-_HOPS: Final = frozenset({"connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding"})
+_HOPS: Final = frozenset(
+    {"connection", "content-encoding", "content-length", "keep-alive", "transfer-encoding"}
+)
 """Headers of a response that belong to one connection."""
 _SECONDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 
@@ -28,11 +32,14 @@ class Proxy(Asgi):
 
     key: Secret | None = None  # what clients must show; None takes what no web page could send
     most: int = 100  # requests that may run at once
-    forwards: bool = False  # whether requests that are no model calls go on to a backend, with its key
+    # whether requests that are no model calls go on to a backend, with its key
+    forwards: bool = False
     metrics: Metrics | None = None
     _count: int = field(default=0, init=False)
 
-    async def answer(self, scope: Scope, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send) -> None:
+    async def answer(
+        self, scope: Scope, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send
+    ) -> None:
         """Answer a model call, unless too many run already."""
         if self._count >= self.most:
             raise Problem.saying(503, "too many requests at once", code=BUSY)
@@ -43,7 +50,9 @@ class Proxy(Asgi):
             self._count -= 1
 
     def refused(self, scope: Scope, headers: Mapping[str, str]) -> HttpResponse | None:
-        """Check the key of a request; without one, refuse what a web page could send from a browser."""
+        """Check the key of a request; without one, refuse what a web page could send from a
+        browser.
+        """
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["path"] == "/healthz":
             return json_response({"status": "ok", "running": self._count})
@@ -56,12 +65,16 @@ class Proxy(Asgi):
         elif "origin" in headers:
             raise Problem.saying(403, "requests of web pages need a proxy with a key")
         elif scope["method"] == "POST" and media_type != "application/json":
-            raise Problem.saying(415, "the body must be application/json, where the proxy has no key")
+            raise Problem.saying(
+                415, "the body must be application/json, where the proxy has no key"
+            )
         if scope["path"] == "/metrics" and self.metrics is not None:
             return self.metrics.response(self._count)
         return None
 
-    async def other(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> HttpResponse | None:
+    async def other(
+        self, scope: Scope, headers: Mapping[str, str], receive: Receive
+    ) -> HttpResponse | None:
         """Answer a request that is no model call, or forward it."""
         try:
             return await super().other(scope, headers, receive)
@@ -69,21 +82,31 @@ class Proxy(Asgi):
             if not self.forwards or not scope["path"].startswith("/v1"):
                 raise
         backend, path = self._address(scope["path"])
-        url = f"{backend.root}{path}?{scope.get('query_string', b'').decode('ascii', 'replace')}".rstrip("?")
+        url = (
+            f"{backend.root}{path}?{scope.get('query_string', b'').decode('ascii', 'replace')}"
+        ).rstrip("?")
         own = backend.question(f"{backend.origin}/").headers
         passed = {name: headers[name] for name in ("content-type", "accept") if name in headers}
         body = await read_body(receive, self.largest_body)
         client = httpx.AsyncClient(timeout=600, headers={**own, **passed})
         try:
-            answer = await client.send(client.build_request(scope["method"], url, content=body), stream=True)
+            answer = await client.send(
+                client.build_request(scope["method"], url, content=body), stream=True
+            )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             await client.aclose()
-            raise Problem.saying(502, f"{backend.name} could not be asked ({type(error).__name__})") from None
+            raise Problem.saying(
+                502, f"{backend.name} could not be asked ({type(error).__name__})"
+            ) from None
         rest = {name: value for name, value in answer.headers.items() if name.lower() not in _HOPS}
-        return HttpResponse(answer.status_code, {**rest, f"{PREFIX}outcome": "forwarded"}, _read(client, answer))
+        return HttpResponse(
+            answer.status_code, {**rest, f"{PREFIX}outcome": "forwarded"}, _read(client, answer)
+        )
 
     def _address(self, path: str) -> tuple[HttpBackend, str]:
-        """Return the backend of the protocol that a path belongs to, and the path behind its base URL."""
+        """Return the backend of the protocol that a path belongs to, and the path behind its base
+        URL.
+        """
         rest = path.removeprefix("/v1beta").removeprefix("/v1")
         wanted: tuple[str, ...] = ("openai", "responses")
         if "/messages" in path:
@@ -93,9 +116,13 @@ class Proxy(Asgi):
         clients = [self.gateway.chains.get(ANY), *self.gateway.chains.values()]
         backends = [each for client in clients if client is not None for each in client.chain]
         for each in backends:
-            if isinstance(each, HttpBackend) and each.API in wanted and rest.startswith("/"):  # or it names a host
+            # or it names a host
+            if isinstance(each, HttpBackend) and each.API in wanted and rest.startswith("/"):
                 return each, rest
-        raise Problem.saying(404, f"no backend of a chain speaks the protocol of this address ({' or '.join(wanted)})")
+        raise Problem.saying(
+            404,
+            f"no backend of a chain speaks the protocol of this address ({' or '.join(wanted)})",
+        )
 
 
 async def _read(client: httpx.AsyncClient, answer: httpx.Response) -> AsyncGenerator[bytes]:
@@ -116,16 +143,22 @@ class Metrics:
 
         self._registry = CollectorRegistry()
         shared: dict[str, Any] = {"registry": self._registry}
-        self._calls = Count("rungwise_calls", "Calls that have ended.", ["outcome", "backend"], **shared)
+        self._calls = Count(
+            "rungwise_calls", "Calls that have ended.", ["outcome", "backend"], **shared
+        )
         self._attempts = Count("rungwise_attempts", "Requests to backends.", ["backend"], **shared)
         self._cost = Count("rungwise_cost", "Money, in the currency of the prices.", **shared)
-        self._seconds = Histogram("rungwise_call_seconds", "How long calls took.", buckets=_SECONDS, **shared)
+        self._seconds = Histogram(
+            "rungwise_call_seconds", "How long calls took.", buckets=_SECONDS, **shared
+        )
         self._running = Gauge("rungwise_requests_running", "Requests that run now.", **shared)
 
     def count(self, result: Result) -> None:
         """Count a call."""
         self._calls.labels(result.outcome, result.backend).inc()
-        for name, times in Counter(step.backend for step in result.journal.steps if step.event == "sent").items():
+        for name, times in Counter(
+            step.backend for step in result.journal.steps if step.event == "sent"
+        ).items():
             self._attempts.labels(name).inc(times)
         self._cost.inc(result.cost or 0)
         self._seconds.observe(result.seconds)
@@ -135,4 +168,6 @@ class Metrics:
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
         self._running.set(running)
-        return HttpResponse(200, {"content-type": CONTENT_TYPE_LATEST}, generate_latest(self._registry))
+        return HttpResponse(
+            200, {"content-type": CONTENT_TYPE_LATEST}, generate_latest(self._registry)
+        )

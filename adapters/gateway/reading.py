@@ -1,8 +1,10 @@
-"""Read the requests that SDKs write: what a chain can express of them, and the names of what it cannot.
+"""Read the requests that SDKs write: what a chain can express of them, and the names of what it
+cannot.
 
-A request is expressible if each of its fields is known: those of chat completions that every protocol translates, and
-those that shape the reply but not the form of its answer (`own`), which a backend of the same protocol gets as they
-are. Messages and tools stay in the form in which they came; each wire reads all forms.
+A request is expressible if each of its fields is known: those of chat completions that every
+protocol translates, and those that shape the reply but not the form of its answer (`own`), which a
+backend of the same protocol gets as they are. Messages and tools stay in the form in which they
+came; each wire reads all forms.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class Asked:
     own: dict[str, Any] = field(factory=dict)  # parameters for backends of the same protocol
     returns: Any = None  # the schema of the answer
     unknown: list[str] = field(factory=list)  # the fields that a chain cannot express
-    left_out: list[str] = field(factory=list)  # the fields that only a backend of the same protocol would get
+    # the fields that only a backend of the same protocol would get
+    left_out: list[str] = field(factory=list)
 
     def take_format(self, form: Any, name: str) -> None:
         """Take what form the answer must have, as chat completions or Responses say it."""
@@ -59,10 +62,13 @@ class Fields:
 
     common: Mapping[str, str]  # the fields with a name in chat completions, by their own
     special: Mapping[str, Take]  # what takes each of the others
-    own: frozenset[str] = field(converter=_names)  # what a backend of the same protocol gets as it is
+    # what a backend of the same protocol gets as it is
+    own: frozenset[str] = field(converter=_names)
     hints: frozenset[str] = field(converter=_names)  # the same, where other backends do without
-    plain: Mapping[str, tuple[Any, ...]] = Factory(dict)  # the values that ask for nothing, by field
-    foreign: Mapping[str, Take] = Factory(dict)  # what takes fields of `own` for backends of other protocols
+    # the values that ask for nothing, by field
+    plain: Mapping[str, tuple[Any, ...]] = Factory(dict)
+    # what takes fields of `own` for backends of other protocols
+    foreign: Mapping[str, Take] = Factory(dict)
 
     def read(self, body: Mapping[str, Any], asked: Asked) -> Asked:
         """Read a body, or a part of one, into `asked`."""
@@ -93,7 +99,8 @@ class Fields:
 def read(api: str, body: Mapping[str, Any], *, is_own: bool) -> Asked:
     """Read a request, or raise a ConfigurationError for a field that is not of its form.
 
-    `is_own` tells whether the first backend of the chain speaks the protocol: what it alone knows is passed on then.
+    `is_own` tells whether the first backend of the chain speaks the protocol: what it alone knows
+    is passed on then.
     """
     fields = _FIELDS[api]
     if api == "gemini":  # which takes both spellings
@@ -103,9 +110,12 @@ def read(api: str, body: Mapping[str, Any], *, is_own: bool) -> Asked:
         fields.leave(asked, asked.own)
         known = [each for each in list_of(asked.messages) if isinstance(each, Mapping)]
         parts = (part for message in read_messages(known) for part in message.parts)
-        if any(isinstance(part, OpaquePart) for part in parts):  # which only their provider can read
+        # which only their provider can read
+        if any(isinstance(part, OpaquePart) for part in parts):
             asked.unknown.append("messages")
-    if not all(isinstance(tool, ToolDefinition) for tool in read_tools(asked.options.get("tools", ()))):
+    if not all(
+        isinstance(tool, ToolDefinition) for tool in read_tools(asked.options.get("tools", ()))
+    ):
         asked.unknown.append("tools")
     if asked.own and is_own:
         asked.options["parameters"] = asked.own
@@ -142,26 +152,39 @@ def _messages(asked: Asked, value: Any) -> None:
         value = [{"role": "user", "content": value}]
     if not isinstance(value, list):
         raise ConfigurationError("the messages must be a list")
-    if any(isinstance(each, Mapping) and each.get("type") in declared("references") for each in value):
+    if any(
+        isinstance(each, Mapping) and each.get("type") in declared("references") for each in value
+    ):
         asked.unknown.append("input")
     # Gemini's first one may lack its role.
-    turns = [{"role": "user", **each} if isinstance(each, Mapping) and "parts" in each else each for each in value]
+    turns = [
+        {"role": "user", **each} if isinstance(each, Mapping) and "parts" in each else each
+        for each in value
+    ]
     asked.messages = [*before, *turns]
 
 
 _STREAM: Final = {"model": _ignore, "stream": _ignore}
-_SAMPLING: Final = {name: name for name in ("temperature", "top_p", "seed", "tool_choice", "parallel_tool_calls")}
+_SAMPLING: Final = {
+    name: name for name in ("temperature", "top_p", "seed", "tool_choice", "parallel_tool_calls")
+}
 
 
 def _think(asked: Asked, tokens: Any) -> None:
-    """Translate a number of tokens for reasoning; none, and what is no positive number, leave it to the model."""
+    """Translate a number of tokens for reasoning; none, and what is no positive number, leave it to
+    the model.
+    """
     if isinstance(tokens, int) and tokens >= 0:
         efforts = ((0, "none"), (4_096, "low"), (16_384, "medium"))
-        asked.options.setdefault("reasoning_effort", next((each for most, each in efforts if tokens <= most), "high"))
+        asked.options.setdefault(
+            "reasoning_effort", next((each for most, each in efforts if tokens <= most), "high")
+        )
 
 
 def _parts(name: str, own: str = "", **takes: Take) -> Take:
-    """Return what takes the members of a field; a backend of the same protocol gets those in `own`."""
+    """Return what takes the members of a field; a backend of the same protocol gets those in
+    `own`.
+    """
 
     def take(asked: Asked, value: Any) -> None:
         for member, each in mapping_of(value).items():
@@ -198,11 +221,19 @@ _CHAT: Final = Fields(
         "tools": _take_tools,
         "response_format": _format("response_format"),
     },
-    own="frequency_penalty presence_penalty logit_bias verbosity prediction top_k min_p repetition_penalty thinking "
+    own="frequency_penalty presence_penalty logit_bias verbosity prediction top_k min_p "
+    "repetition_penalty thinking "
     "chat_template_kwargs enable_thinking provider models transforms",
-    hints="user metadata store service_tier prompt_cache_key prompt_cache_retention safety_identifier",
+    hints="user metadata store service_tier prompt_cache_key prompt_cache_retention "
+    "safety_identifier",
     plain={
-        **{"n": (1,), "logprobs": (False,), "modalities": (["text"],), "store": (False,), "logit_bias": ({},)},
+        **{
+            "n": (1,),
+            "logprobs": (False,),
+            "modalities": (["text"],),
+            "store": (False,),
+            "logit_bias": ({},),
+        },
         **dict.fromkeys(("frequency_penalty", "presence_penalty"), (0,)),
     },
 )
@@ -227,9 +258,15 @@ _RESPONSES: Final = Fields(
         "text": _parts("text", "verbosity", format=_format("text.format")),
     },
     own="include text truncation",
-    hints="reasoning metadata user service_tier prompt_cache_key prompt_cache_retention safety_identifier",
+    hints="reasoning metadata user service_tier prompt_cache_key prompt_cache_retention "
+    "safety_identifier",
     plain={
-        **{"background": (False,), "truncation": ("disabled",), "top_logprobs": (0,), "metadata": ({},)},
+        **{
+            "background": (False,),
+            "truncation": ("disabled",),
+            "top_logprobs": (0,),
+            "metadata": ({},),
+        },
         "include": ([],),
     },
     foreign={"include": _include},
@@ -246,31 +283,46 @@ def _choice(asked: Asked, value: Any) -> None:
 
 
 def _turns(asked: Asked, value: Any) -> None:
-    """Take the turns, without reasoning that another provider's model had and that nobody has signed."""
+    """Take the turns, without reasoning that another provider's model had and that nobody has
+    signed.
+    """
     turns = []
     for turn in list_of(value):
         if isinstance(turn, Mapping) and isinstance(turn.get("content"), list):
             blocks = turn["content"]
-            signed = [each for each in blocks if mapping_of(each).get("type") != "thinking" or each.get("signature")]
+            signed = [
+                each
+                for each in blocks
+                if mapping_of(each).get("type") != "thinking" or each.get("signature")
+            ]
             turn = {**turn, "content": signed}
         turns.append(turn)
     _messages(asked, turns if isinstance(value, list) else value)
 
 
 _ANTHROPIC: Final = Fields(
-    common={"temperature": "temperature", "top_p": "top_p", "stop_sequences": "stop", "max_tokens": "max_tokens"},
+    common={
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "stop_sequences": "stop",
+        "max_tokens": "max_tokens",
+    },
     special={
         **_STREAM,
         "system": _before,
         "messages": _turns,
         "tools": _take_tools,
         "tool_choice": _choice,
-        "output_config": _parts("output_config", effort=_effort, format=_format("output_config.format")),
+        "output_config": _parts(
+            "output_config", effort=_effort, format=_format("output_config.format")
+        ),
     },
     own="top_k thinking",
     hints="metadata service_tier cache_control inference_geo speed",
     plain={"thinking": ({"type": "disabled"},)},
-    foreign={"thinking": lambda asked, value: _think(asked, mapping_of(value).get("budget_tokens"))},
+    foreign={
+        "thinking": lambda asked, value: _think(asked, mapping_of(value).get("budget_tokens"))
+    },
 )
 
 # Gemini's generateContent
@@ -278,7 +330,9 @@ _ANTHROPIC: Final = Fields(
 
 def _config(asked: Asked, value: Any) -> None:
     config = {camel(name): each for name, each in mapping_of(value).items() if each is not None}
-    schema = config.pop("responseJsonSchema", None) or json_schema_of(config.pop("responseSchema", None))
+    schema = config.pop("responseJsonSchema", None) or json_schema_of(
+        config.pop("responseSchema", None)
+    )
     if config.pop("responseMimeType", "text/plain") == "application/json":
         asked.options["response_format"] = {"type": "json_object"}
     if schema is not None:
@@ -291,15 +345,23 @@ def _config(asked: Asked, value: Any) -> None:
 
 def _tool_config(asked: Asked, value: Any) -> None:
     config = {camel(name): each for name, each in mapping_of(value).items()}
-    calling = {camel(name): each for name, each in mapping_of(config.pop("functionCallingConfig", None)).items()}
-    mode, names = str(calling.get("mode", "AUTO")).upper(), list_of(calling.get("allowedFunctionNames"))
+    calling = {
+        camel(name): each
+        for name, each in mapping_of(config.pop("functionCallingConfig", None)).items()
+    }
+    mode, names = (
+        str(calling.get("mode", "AUTO")).upper(),
+        list_of(calling.get("allowedFunctionNames")),
+    )
     if mode not in _MODES or any(each is not None for each in config.values()):
         asked.unknown.append("toolConfig")
     elif names:
         tools = [{"type": "function", "function": {"name": name}} for name in names]
         allowed = {"mode": "required" if mode == "ANY" else "auto", "tools": tools}
         asked.options["tool_choice"] = (
-            tools[0] if mode == "ANY" and len(tools) == 1 else {"type": "allowed_tools", "allowed_tools": allowed}
+            tools[0]
+            if mode == "ANY" and len(tools) == 1
+            else {"type": "allowed_tools", "allowed_tools": allowed}
         )
     else:
         asked.options["tool_choice"] = _MODES[mode]
@@ -342,4 +404,9 @@ _GEMINI: Final = Fields(
     foreign={"generationConfig": lambda asked, value: _CONFIG.leave(asked, value)},
 )
 
-_FIELDS: Final = {"openai": _CHAT, "responses": _RESPONSES, "anthropic": _ANTHROPIC, "gemini": _GEMINI}
+_FIELDS: Final = {
+    "openai": _CHAT,
+    "responses": _RESPONSES,
+    "anthropic": _ANTHROPIC,
+    "gemini": _GEMINI,
+}

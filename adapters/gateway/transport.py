@@ -1,4 +1,6 @@
-"""A transport for the HTTP clients of SDKs: the requests that they write for a provider become calls of a client."""
+"""A transport for the HTTP clients of SDKs: the requests that they write for a provider become
+calls of a client.
+"""
 
 from __future__ import annotations
 
@@ -20,26 +22,35 @@ if TYPE_CHECKING:
     import httpx
     import httpx2
 
-    class _Transports(httpx.BaseTransport, httpx.AsyncBaseTransport, httpx2.BaseTransport, httpx2.AsyncBaseTransport):
+    class _Transports(
+        httpx.BaseTransport,
+        httpx.AsyncBaseTransport,
+        httpx2.BaseTransport,
+        httpx2.AsyncBaseTransport,
+    ):
         def handle_request(self, request: Any) -> Any: ...
         async def handle_async_request(self, request: Any) -> Any: ...
 else:
-    _Transports = object  # neither library checks the type; anthropic refuses httpx's, and httpx2 may not be there
+    # neither library checks the type; anthropic refuses httpx's, and httpx2 may not be there
+    _Transports = object
 
 
 class Transport(Closing, AsyncClosing, _Transports):
-    """Answer the model calls of an SDK with calls of a client, as a transport of httpx and httpx2, sync and async.
+    """Answer the model calls of an SDK with calls of a client, as a transport of httpx and httpx2,
+    sync and async.
 
-    It reads chat completions, Responses, Anthropic's Messages and Gemini's generateContent, and answers each in its
-    protocol, whole or streamed. Turn the SDK's own retries off. Requests that are no model calls go on to their own
-    address. The program's key is never sent to a backend of the chain.
+    It reads chat completions, Responses, Anthropic's Messages and Gemini's generateContent, and
+    answers each in its protocol, whole or streamed. Turn the SDK's own retries off. Requests that
+    are no model calls go on to their own address. The program's key is never sent to a backend of
+    the chain.
 
-    What the chain cannot express, such as `n=4` or an unknown field, goes word for word to the first backend that
-    speaks the protocol, in one attempt.
+    What the chain cannot express, such as `n=4` or an unknown field, goes word for word to the
+    first backend that speaks the protocol, in one attempt.
 
     Arguments:
-        client: a `Client`, or clients by the name of the model that selects them; `"*"` stands for every other model.
-        hold: whether streams wait until text is final. Without it, text is passed on at once, and a stream whose text
+        client: a `Client`, or clients by the name of the model that selects them; `"*"` stands for
+        every other model. hold: whether streams wait until text is final. Without it, text is
+        passed on at once, and a stream whose text
             has to be taken back ends with an error.
 
     Raises:
@@ -48,7 +59,8 @@ class Transport(Closing, AsyncClosing, _Transports):
 
     def __init__(self, client: Client | Mapping[str, Client], *, hold: bool = False) -> None:
         self._gateway = Gateway(client, hold)
-        self._others: dict[tuple[str, str, Any], Any] = {}  # the transports for other requests, by library and loop
+        # the transports for other requests, by library and loop
+        self._others: dict[tuple[str, str, Any], Any] = {}
         self._lock = Lock()
 
     def handle_request(self, request: Any) -> Any:
@@ -68,15 +80,23 @@ class Transport(Closing, AsyncClosing, _Transports):
         response = call if isinstance(call, HttpResponse) else await call.arun()
         return _written(request, response, "AsyncByteStream")
 
-    def _call_of(self, request: Any, body: Callable[[], bytes]) -> GatewayCall | HttpResponse | None:
+    def _call_of(
+        self, request: Any, body: Callable[[], bytes]
+    ) -> GatewayCall | HttpResponse | None:
         """Return what answers a request; None if it is no model call."""
         url = request.url
         language = self._gateway.language(url.path) if request.method == "POST" else None
         if language is None:
             return None
         try:
-            headers = {name.decode("latin-1").lower(): each.decode("latin-1") for name, each in request.headers.raw}
-            query, timeout = url.query.decode("ascii", "replace"), request.extensions.get("timeout", {}).get("read")
+            headers = {
+                name.decode("latin-1").lower(): each.decode("latin-1")
+                for name, each in request.headers.raw
+            }
+            query, timeout = (
+                url.query.decode("ascii", "replace"),
+                request.extensions.get("timeout", {}).get("read"),
+            )
             return self._gateway.read(url.path, query, headers, body(), timeout)
         except Problem as problem:
             return problem.response(language)
@@ -114,7 +134,11 @@ def _library_of(request: Any) -> ModuleType:
 
 def _written(request: Any, response: HttpResponse, kind: str) -> Any:
     library, body = _library_of(request), response.body
-    content = {"content": body} if isinstance(body, bytes) else {"stream": _stream_class(library, kind)(body)}
+    content = (
+        {"content": body}
+        if isinstance(body, bytes)
+        else {"stream": _stream_class(library, kind)(body)}
+    )
     return library.Response(response.status, headers=dict(response.headers), **content)
 
 

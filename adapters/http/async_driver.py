@@ -34,9 +34,11 @@ AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMe
 
 @frozen
 class AsyncDriver(Driver):
-    """Run calls over HTTP in an event loop; the arguments are those of `SyncDriver`, and `found` calls verdicts.
+    """Run calls over HTTP in an event loop; the arguments are those of `SyncDriver`, and `found`
+    calls verdicts.
 
-    If its task is cancelled, the call ends as `cancelled`, and the exception carries its result in `error.result`.
+    If its task is cancelled, the call ends as `cancelled`, and the exception carries its result in
+    `error.result`.
     """
 
     http: OwnAsyncHttp | BorrowedAsyncHttp
@@ -59,15 +61,20 @@ class AsyncDriver(Driver):
             send = call.begin(self.clock(), self.throttle)
             while send is not None:
                 is_ready = await self._make_ready(call, send)
-                if not is_ready or (call.spending.share is not None and not await self._reserve(call, send)):
+                if not is_ready or (
+                    call.spending.share is not None and not await self._reserve(call, send)
+                ):
                     call.sending(self.when_late(send))
                     break
-                # This waits for other calls, not for the backend, so no limit of an attempt counts here.
+                # This waits for other calls, not for the backend, so no limit of an attempt counts
+                # here.
                 async with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
                     if has_place and (admitted := await sharing.aadmit(call, send)) is not send:
                         send = admitted
                         continue
-                    send = call.sending(self.clock() if has_place else self.when_late(send), sharing.waited)
+                    send = call.sending(
+                        self.clock() if has_place else self.when_late(send), sharing.waited
+                    )
                     if send is None:
                         break
                     sharing.sent(send)
@@ -82,7 +89,10 @@ class AsyncDriver(Driver):
                 if (judged := call.judging(reply)) is not None:
                     finding = await self.found(judged, self.cancellation, self.deadline(send))
                 call.journal.first_token = exchange.first_token
-                send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
+                send, is_fresh = (
+                    call.receive(reply, self.clock(), finding),
+                    needs_fresh(reply, is_fresh),
+                )
                 await sharing.asettle(seen_of(call, exchange), call.last, exchange.received)
                 exchange = None
                 for event in call.drain():
@@ -97,7 +107,9 @@ class AsyncDriver(Driver):
         for event in call.drain():
             yield event
 
-    async def _exchange(self, exchange: Exchange, send: Send, call: Call) -> AsyncGenerator[StreamEvent, None]:
+    async def _exchange(
+        self, exchange: Exchange, send: Send, call: Call
+    ) -> AsyncGenerator[StreamEvent, None]:
         response = chunks = None
         is_heard = call.is_streaming
         try:
@@ -120,7 +132,8 @@ class AsyncDriver(Driver):
                 if not exchange.goes_on:
                     break
             if exchange.is_finished:
-                # Read the end of the body, which is on its way, so that the connection can serve the next request.
+                # Read the end of the body, which is on its way, so that the connection can serve
+                # the next request.
                 exchange.limits.linger()
                 with suppress(Exception):
                     await anext(chunks, None)
@@ -128,7 +141,8 @@ class AsyncDriver(Driver):
             exchange.fail(error)
         finally:
             if chunks is not None and isinstance(response, OwnResponse):
-                await chunks.aclose()  # else the event loop closes it after it was collected; nothing waits here
+                # else the event loop closes it after it was collected; nothing waits here
+                await chunks.aclose()
                 response.close()
             elif chunks is not None and response is not None:
                 with anyio.CancelScope(shield=True):
@@ -136,7 +150,9 @@ class AsyncDriver(Driver):
                     await response.aclose()
 
     async def _reserve(self, call: Call, send: Send) -> bool:
-        """Wait until other calls settle with a shared budget, and tell whether they did in time. Holds no place."""
+        """Wait until other calls settle with a shared budget, and tell whether they did in time.
+        Holds no place.
+        """
         wake_up = WakeUp()
         return call.reserve(wake_up.call, self.clock()) or await wake_up.wait(
             self.seconds_left(send), self.cancellation
@@ -146,7 +162,11 @@ class AsyncDriver(Driver):
         """Wait and compact as the rung asks; return False if the time was up."""
         if send.wait > 0 and not waits_are_off():
             await within(None, self.sleep, send.wait, cancellation=self.cancellation)
-        if send.needs_compaction and self.compactor is not None and not await self._compact(self.compactor, call, send):
+        if (
+            send.needs_compaction
+            and self.compactor is not None
+            and not await self._compact(self.compactor, call, send)
+        ):
             return False
         check(self.cancellation)
         return True
@@ -159,7 +179,8 @@ class AsyncDriver(Driver):
             nonlocal own_timeout
             try:
                 with self.deadline(send).around():
-                    compacted = compactor(tuple(plain_messages(send.messages)))  # a copy, which it may change
+                    # a copy, which it may change
+                    compacted = compactor(tuple(plain_messages(send.messages)))
                     return await compacted if isinstance(compacted, Awaitable) else compacted
             except TimeoutError as error:
                 own_timeout = error

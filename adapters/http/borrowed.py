@@ -1,9 +1,10 @@
-"""An HTTP client that the caller passed in. Nothing can stop it from outside, so an attempt that ends leaves it alone.
+"""An HTTP client that the caller passed in. Nothing can stop it from outside, so an attempt that
+ends leaves it alone.
 
-In a thread, an attempt runs in a worker of its own. When its time is up or the call is cancelled, the caller goes on at
-once; the worker's socket is shut down where it can be reached and no other request is on it, and the worker closes what
-it still gets. httpcore tells of sockets, and of the moment before a request goes out, through its documented `trace`
-extension.
+In a thread, an attempt runs in a worker of its own. When its time is up or the call is cancelled,
+the caller goes on at once; the worker's socket is shut down where it can be reached and no other
+request is on it, and the worker closes what it still gets. httpcore tells of sockets, and of the
+moment before a request goes out, through its documented `trace` extension.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.values.secret import drop_frames
 
 _UNANSWERED = "Server disconnected without sending a response."
-"""What httpcore says of a connection that ended before a whole head of a response; it says all else of a broken one."""
+"""What httpcore says of a connection that ended before a whole head of a response; it says all else
+of a broken one.
+"""
 
 
 class Abandoned(Exception):
@@ -42,25 +45,31 @@ class Abandoned(Exception):
 
 
 class Progress:
-    """Follow an attempt through the events of httpcore: which socket it uses, and whether it has begun to send.
+    """Follow an attempt through the events of httpcore: which socket it uses, and whether it has
+    begun to send.
 
-    `connects_by` is when names, addresses and TLS must have led to a connection, infinity while the client does not
-    connect: its own timeout counts each alone, and ends no lookup. `has_changed` is called when it changes.
+    `connects_by` is when names, addresses and TLS must have led to a connection, infinity while the
+    client does not connect: its own timeout counts each alone, and ends no lookup. `has_changed` is
+    called when it changes.
     """
 
-    def __init__(self, limits: AttemptLimits, has_changed: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self, limits: AttemptLimits, has_changed: Callable[[], object] = lambda: None
+    ) -> None:
         self.is_abandoned = False
         self.connects_by = math.inf
         self._has_changed = has_changed
         self._has_connected = self._has_sent = False
         self._limits = limits
         self._socket: Any = None
-        self._lets_go = threading.Lock()  # who shuts a socket down is not the thread that hands it back
+        # who shuts a socket down is not the thread that hands it back
+        self._lets_go = threading.Lock()
         self._is_shared = False
 
     def note(self, name: str, info: Mapping[str, Any]) -> None:
         """Handle an event of httpcore."""
-        if name.startswith("http2.") and not self._is_shared:  # other requests are under way on that connection
+        # other requests are under way on that connection
+        if name.startswith("http2.") and not self._is_shared:
             self._is_shared = True
             self._let_go()
         if name.endswith("connect_tcp.started"):
@@ -83,48 +92,65 @@ class Progress:
     async def anote(self, name: str, info: Mapping[str, Any]) -> None:
         """Handle an event of httpcore, and look the host up before it does.
 
-        asyncio looks names up in threads, and `asyncio.run` waits for these at its end, however long they take.
+        asyncio looks names up in threads, and `asyncio.run` waits for these at its end, however
+        long they take.
         """
         self.note(name, info)
         if name.endswith("connect_tcp.started"):
             lookup = addresses_of(info["host"], info["port"], self.connects_by)
-            with suppress(httpx.ConnectError):  # the client may know better, and reports what is wrong
+            # the client may know better, and reports what is wrong
+            with suppress(httpx.ConnectError):
                 await arun(lookup, self._limits.cancellation)
 
     def use_stream(self, stream: Any) -> None:
         """Use this network stream, unless other requests are on it."""
         if not self._is_shared:
-            self._socket = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
+            self._socket = (
+                stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
+            )
         if self.is_abandoned:
             self.shut()
 
     def shut(self) -> None:
-        """Shut the socket down, unless another request may be on it; whoever waits for it gets an error."""
+        """Shut the socket down, unless another request may be on it; whoever waits for it gets an
+        error.
+        """
         with self._lets_go:
             if isinstance(self._socket, socket.socket):
                 with suppress(OSError):
-                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # not TLS's own, which asks the server first
+                    # not TLS's own, which asks the server first
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def _let_go(self) -> None:
         with self._lets_go:
             self._socket = None
 
     def as_stale(self, error: BaseException) -> BaseException:
-        """Return a `StaleConnection` if the server had closed a connection that the client reused, else the error.
+        """Return a `StaleConnection` if the server had closed a connection that the client reused,
+        else the error.
 
-        A client cannot be told to avoid these. So only the first of several in a row is stale; others wait as usual.
+        A client cannot be told to avoid these. So only the first of several in a row is stale;
+        others wait as usual.
         """
         kind = type(error).__name__
-        broke = kind in ("ReadError", "WriteError") or (kind == "RemoteProtocolError" and str(error) == _UNANSWERED)
+        broke = kind in ("ReadError", "WriteError") or (
+            kind == "RemoteProtocolError" and str(error) == _UNANSWERED
+        )
         was_idle = self._has_sent and not self._has_connected
         if not broke or not was_idle or self.is_abandoned or self._limits.is_fresh:
             return error
         return StaleConnection(str(error))
 
     def timeout(self) -> httpx.TimeoutException:
-        """Return the error of an attempt whose time is up: its type tells whether the request may have been sent."""
+        """Return the error of an attempt whose time is up: its type tells whether the request may
+        have been sent.
+        """
         is_connecting = self.connects_by < math.inf
-        return httpx.ConnectTimeout("no connection in time") if is_connecting else httpx.ReadTimeout("time is up")
+        return (
+            httpx.ConnectTimeout("no connection in time")
+            if is_connecting
+            else httpx.ReadTimeout("time is up")
+        )
 
 
 AHEAD = 8192
@@ -133,7 +159,13 @@ AHEAD = 8192
 
 class _BuildsRequests(Protocol):
     def build_request(
-        self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
+        self,
+        method: str,
+        url: Any,
+        *,
+        content: Any = None,
+        headers: Any = None,
+        extensions: Any = None,
     ) -> Any:
         """Build a request."""
 
@@ -148,12 +180,15 @@ class HttpClient(_BuildsRequests, Protocol):
 class AsyncHttpClient(_BuildsRequests, Protocol):
     """The part of `httpx.AsyncClient` that Rungwise uses."""
 
-    async def send(self, request: Any, *, stream: bool = False, follow_redirects: Any = False) -> Any:
+    async def send(
+        self, request: Any, *, stream: bool = False, follow_redirects: Any = False
+    ) -> Any:
         """Send it."""
 
 
 def _no_redirects(http: Any) -> dict[str, bool]:
-    """Return the option that forbids redirects, if `send` takes it: to another host, httpx drops no key but a bearer's.
+    """Return the option that forbids redirects, if `send` takes it: to another host, httpx drops no
+    key but a bearer's.
 
     Whatever the client's default is: one that wraps another does not show it.
     """
@@ -170,15 +205,23 @@ def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any)
     headers = dict(request.headers)
     try:
         return http.build_request(
-            request.method, request.url, content=request.body, headers=headers, extensions=extensions
+            request.method,
+            request.url,
+            content=request.body,
+            headers=headers,
+            extensions=extensions,
         )
     except ValueError as error:  # such as a cookie that no header can hold
         # The error itself holds the value.
-        raise httpx.LocalProtocolError(f"the client cannot build the request ({type(error).__name__})") from None
+        raise httpx.LocalProtocolError(
+            f"the client cannot build the request ({type(error).__name__})"
+        ) from None
 
 
 class _Worker:
-    """Run tasks one after another in a daemon thread. The last answer of a task is what it returns."""
+    """Run tasks one after another in a daemon thread. The last answer of a task is what it
+    returns.
+    """
 
     def __init__(self, limits: AttemptLimits) -> None:
         self.progress = Progress(limits, lambda: self._answers.put((None, None, False)))
@@ -188,7 +231,9 @@ class _Worker:
         self._tasks: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
         self._answers: Mailbox[tuple[Any, BaseException | None, bool]] = Mailbox()
         context = contextvars.copy_context()
-        self._thread = threading.Thread(target=context.run, args=(self._work,), name="rungwise attempt", daemon=True)
+        self._thread = threading.Thread(
+            target=context.run, args=(self._work,), name="rungwise attempt", daemon=True
+        )
         try:
             self._thread.start()
         except RuntimeError as error:
@@ -201,15 +246,22 @@ class _Worker:
         self._tasks.put(task)
 
     def answer(self) -> Any:
-        """Wait for an answer, or raise CallEnded if the call was cancelled, httpx.TimeoutException if time is up."""
+        """Wait for an answer, or raise CallEnded if the call was cancelled, httpx.TimeoutException
+        if time is up.
+        """
         if self.progress.is_abandoned:
             raise self.progress.timeout()
-        forget = self._limits.cancellation.on_cancel(lambda: self._answers.put((None, CallEnded(), False)))
+        forget = self._limits.cancellation.on_cancel(
+            lambda: self._answers.put((None, CallEnded(), False))
+        )
         try:
             value, error, is_last = None, None, False
-            while not (is_last or value is not None or error is not None):  # it was woken for a change of `connects_by`
+            # it was woken for a change of `connects_by`
+            while not (is_last or value is not None or error is not None):
                 until = min(self._limits.until, self.progress.connects_by)
-                value, error, is_last = self._answers.get(None if until == math.inf else until - time.monotonic())
+                value, error, is_last = self._answers.get(
+                    None if until == math.inf else until - time.monotonic()
+                )
             if isinstance(error, CallEnded):
                 raise error
         except Nothing:

@@ -9,7 +9,9 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 SLICE = 0.05
-"""Seconds between two checks while a thread is blocked: half of the 0.1 s that callers are promised."""
+"""Seconds between two checks while a thread is blocked: half of the 0.1 s that callers are
+promised.
+"""
 
 
 class Cancellation:
@@ -23,14 +25,16 @@ class Cancellation:
     def __init__(self) -> None:
         self._event = threading.Event()
         self._is_cancelled = self._is_urgent = False
-        self._lock = threading.RLock()  # a signal handler may cancel while its own thread holds the lock
+        # a signal handler may cancel while its own thread holds the lock
+        self._lock = threading.RLock()
         self._callbacks: dict[object, Callable[[], None]] = {}
 
     def cancel(self) -> None:
         """End every call that was given this, within 0.1 s, whatever it is doing.
 
-        On an HTTP client of your own, the thread in which the client works may outlast the call; see the README. Tools
-        that cannot be cancelled are awaited. Cancel a second time to leave those behind, too.
+        On an HTTP client of your own, the thread in which the client works may outlast the call;
+        see the README. Tools that cannot be cancelled are awaited. Cancel a second time to leave
+        those behind, too.
         """
         with self._lock:
             self._is_urgent, self._is_cancelled = self._is_cancelled, True
@@ -61,7 +65,9 @@ class Cancellation:
         return self.is_cancelled
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` on each `cancel`, and now if already cancelled; return a function that unregisters it."""
+        """Call `callback` on each `cancel`, and now if already cancelled; return a function that
+        unregisters it.
+        """
         key = object()
         with self._lock:
             self._callbacks[key] = callback

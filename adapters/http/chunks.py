@@ -1,8 +1,9 @@
 """Read the body of a response: h11 does, except for whole chunks that follow the head or a chunk.
 
-h11 takes about 10 µs to parse a chunk. A stream that comes chunk by chunk would cost 1.2 to 1.4 times its raw bytes for
-that alone. So where h11 stands before a chunk and whole chunks come, they pass it by: it stands before a chunk
-afterwards, too. Everything else goes to h11, the end of the body and what is broken included.
+h11 takes about 10 µs to parse a chunk. A stream that comes chunk by chunk would cost 1.2 to 1.4
+times its raw bytes for that alone. So where h11 stands before a chunk and whole chunks come, they
+pass it by: it stands before a chunk afterwards, too. Everything else goes to h11, the end of the
+body and what is broken included.
 """
 
 from __future__ import annotations
@@ -20,16 +21,21 @@ _CHUNK_END: Final = (b"\r\n", False)
 """What h11 still holds when it stands behind a whole chunk."""
 
 _MOST_FRAMING: Final = 16
-"""Bytes around a chunk that came alone. If there are more, h11 may hold much, and to look at it copies all of it."""
+"""Bytes around a chunk that came alone. If there are more, h11 may hold much, and to look at it
+copies all of it.
+"""
 
 
 class BodyReader:
     """Read the body of one response, whose head the protocol has read.
 
-    `response` is that head if h11 holds nothing behind it, and `ahead` what came behind it and h11 was not given.
+    `response` is that head if h11 holds nothing behind it, and `ahead` what came behind it and h11
+    was not given.
     """
 
-    def __init__(self, protocol: h11.Connection, response: h11.Response | None = None, ahead: bytes = b"") -> None:
+    def __init__(
+        self, protocol: h11.Connection, response: h11.Response | None = None, ahead: bytes = b""
+    ) -> None:
         self._protocol = protocol
         self._passed = b""  # whole chunks, ahead of what h11 was given last
         self._fault: str | None = None  # h11 reports it only once
@@ -39,7 +45,9 @@ class BodyReader:
             self._passed = self.feed(ahead) or self._passed
 
     def feed(self, data: bytes) -> bytes:
-        """Take what was read from the connection. Return the body if all of it is whole chunks; else ask `take`."""
+        """Take what was read from the connection. Return the body if all of it is whole chunks;
+        else ask `take`.
+        """
         if self._is_between:
             body, end = _whole_chunks(data)
             if body and end == len(data):
@@ -51,7 +59,9 @@ class BodyReader:
         return b""
 
     def take(self) -> bytes | None:
-        """Return the body so far; b"" if more must be read, None at its end. A broken one is a RemoteProtocolError."""
+        """Return the body so far; b"" if more must be read, None at its end. A broken one is a
+        RemoteProtocolError.
+        """
         if self._needs_data:
             passed, self._passed = self._passed, b""
             return passed
@@ -64,11 +74,17 @@ class BodyReader:
             while isinstance(event := self._protocol.next_event(), h11.Data):
                 pieces.append(event.data)
                 framing = self._fed - len(event.data)
-                if event.chunk_end and framing <= _MOST_FRAMING and self._protocol.trailing_data == _CHUNK_END:
-                    # Only now does h11 show where it stands. If asked again, it would drop the end of the chunk.
+                if (
+                    event.chunk_end
+                    and framing <= _MOST_FRAMING
+                    and self._protocol.trailing_data == _CHUNK_END
+                ):
+                    # Only now does h11 show where it stands. If asked again, it would drop the end
+                    # of the chunk.
                     self._needs_data = self._is_between = True
                     return b"".join(pieces)
-            # h11 takes bytes behind the end for an error if the server is to close the connection. They do not matter.
+            # h11 takes bytes behind the end for an error if the server is to close the connection.
+            # They do not matter.
             self._needs_data = event is h11.NEED_DATA
         except h11.RemoteProtocolError as error:
             self._fault = str(error)
@@ -80,17 +96,24 @@ class BodyReader:
 
 
 def _is_chunked(response: h11.Response) -> bool:
-    """Tell whether h11 reads the body in chunks: it refuses every other encoding (RFC 9112, section 6.3)."""
-    return response.status_code not in {204, 304} and any(name == b"transfer-encoding" for name, _ in response.headers)
+    """Tell whether h11 reads the body in chunks: it refuses every other encoding (RFC 9112, section
+    6.3).
+    """
+    return response.status_code not in {204, 304} and any(
+        name == b"transfer-encoding" for name, _ in response.headers
+    )
 
 
 def _whole_chunks(data: bytes) -> tuple[bytes, int]:
-    """Return the contents of the whole chunks at the start of some data, and where the last of them ends."""
+    """Return the contents of the whole chunks at the start of some data, and where the last of them
+    ends.
+    """
     pieces, end = list[bytes](), 0
     while (size := _SIZE.match(data, end)) is not None:
         start = size.end()
         stop = start + int(size[1], 16)
-        if stop == start or data[stop : stop + 2] != b"\r\n":  # the last chunk, a part of one, or a broken one
+        # the last chunk, a part of one, or a broken one
+        if stop == start or data[stop : stop + 2] != b"\r\n":
             break
         pieces.append(data[start:stop])
         end = stop + 2

@@ -1,4 +1,6 @@
-"""One HTTP/1.1 connection: write requests, read responses. h11 knows the protocol, `sockets` keeps the limits."""
+"""One HTTP/1.1 connection: write requests, read responses. h11 knows the protocol, `sockets` keeps
+the limits.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class Headers(dict[str, str]):
 
 
 def read_headers(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the headers of a response, decoded as UTF-8, or all as Latin-1; repeated ones are joined."""
+    """Return the headers of a response, decoded as UTF-8, or all as Latin-1; repeated ones are
+    joined.
+    """
     pairs = [*fields]
     try:
         texts = [(name.decode().lower(), value.decode()) for name, value in pairs]
@@ -60,15 +64,23 @@ def read_headers(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def write_head(method: str, target: bytes, headers: Mapping[str, str]) -> bytes:
-    """Return the head of a request, for all headers, or raise a LocalProtocolError for what must not stand in one."""
+    """Return the head of a request, for all headers, or raise a LocalProtocolError for what must
+    not stand in one.
+    """
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     head = f"{method} {target.decode('latin-1')} HTTP/1.1\r\n{lines}"
-    # A line injected into another one is well-formed by itself, so count the lines. A colon within a name also looks
-    # well-formed, so check the names alone.
-    if not _HEAD.fullmatch(head) or head.count("\n") != len(headers) + 1 or not _NAMES.fullmatch("".join(headers)):
+    # A line injected into another one is well-formed by itself, so count the lines. A colon within
+    # a name also looks well-formed, so check the names alone.
+    if (
+        not _HEAD.fullmatch(head)
+        or head.count("\n") != len(headers) + 1
+        or not _NAMES.fullmatch("".join(headers))
+    ):
         _refuse(headers)
     if "transfer-encoding" in headers:
-        raise httpx.LocalProtocolError("The transfer-encoding of a request is the transport's to choose")
+        raise httpx.LocalProtocolError(
+            "The transfer-encoding of a request is the transport's to choose"
+        )
     return f"{head}\r\n".encode("ascii")
 
 
@@ -99,12 +111,18 @@ _END: Final = h11.EndOfMessage()
 @lru_cache(maxsize=16)
 def _request(method: str, connection: str, upgrade: str) -> h11.Request:
     """Return the request for h11, with no more than the reading of its answer depends on."""
-    headers = [("host", "-"), ("connection", connection), *([("upgrade", upgrade)] if upgrade else [])]
+    headers = [
+        ("host", "-"),
+        ("connection", connection),
+        *([("upgrade", upgrade)] if upgrade else []),
+    ]
     return h11.Request(method=method, target="/", headers=headers)
 
 
 class StaleConnection(httpx.ReadError):
-    """Raised when a connection that had served another request breaks before any byte of an answer."""
+    """Raised when a connection that had served another request breaks before any byte of an
+    answer.
+    """
 
 
 @define(eq=False)
@@ -115,16 +133,20 @@ class Connection:
     sock: socket.socket  # a non-blocking socket
     _has_served: bool = field(default=False, init=False)
     idle_since: float = field(default=0.0, init=False)
-    _protocol: h11.Connection = field(factory=partial(h11.Connection, h11.CLIENT, LARGEST_HEAD), init=False)
+    _protocol: h11.Connection = field(
+        factory=partial(h11.Connection, h11.CLIENT, LARGEST_HEAD), init=False
+    )
     _has_read: bool = field(default=False, init=False)
-    _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(default=None, init=False)
+    _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(
+        default=None, init=False
+    )
     _is_cut_short: bool = field(default=False, init=False)
     _body: BodyReader = field(init=False)  # from the head of a response on
     _closing: weakref.finalize[[], Connection] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        # Close the socket quietly if nobody closes the client. A `__del__` of ours would run after that of the socket,
-        # which warns.
+        # Close the socket quietly if nobody closes the client. A `__del__` of ours would run after
+        # that of the socket, which warns.
         self._closing = weakref.finalize(self, self.sock.close)
         self._closing.atexit = False
 
@@ -140,7 +162,9 @@ class Connection:
 
     @property
     def is_usable(self) -> bool:
-        """Tell whether an idle connection can take a request: it is young and open, and nothing has arrived on it."""
+        """Tell whether an idle connection can take a request: it is young and open, and nothing has
+        arrived on it.
+        """
         return not self.is_old and is_quiet(self.sock)
 
     def close(self) -> None:
@@ -148,7 +172,12 @@ class Connection:
         self._closing()
 
     def ask(
-        self, method: str, target: bytes, headers: Mapping[str, str], body: bytes, limits: AttemptLimits
+        self,
+        method: str,
+        target: bytes,
+        headers: Mapping[str, str],
+        body: bytes,
+        limits: AttemptLimits,
     ) -> Operation[h11.Response]:
         """Send a request and read the head of the answer.
 
@@ -166,13 +195,22 @@ class Connection:
             raise
 
     def _send(
-        self, method: str, target: bytes, headers: Mapping[str, str], body: bytes, limits: AttemptLimits
+        self,
+        method: str,
+        target: bytes,
+        headers: Mapping[str, str],
+        body: bytes,
+        limits: AttemptLimits,
     ) -> Operation[httpx.WriteError | None]:
-        """Send a request. Return an error instead of raising it: the server may have answered before it closed."""
+        """Send a request. Return an error instead of raising it: the server may have answered
+        before it closed.
+        """
         data = write_head(method, target, headers) + body
         # h11 only needs to know of the request; we have written it ourselves.
         try:
-            self._protocol.send(_request(method, headers.get("connection", ""), headers.get("upgrade", "")))
+            self._protocol.send(
+                _request(method, headers.get("connection", ""), headers.get("upgrade", ""))
+            )
         except h11.LocalProtocolError as error:
             raise httpx.LocalProtocolError(str(error)) from error
         self._protocol.send(_END)
@@ -185,9 +223,11 @@ class Connection:
     def _hear(self, sock: socket.socket) -> bool:
         """Read what comes while the request is still being sent, and tell whether to stop sending.
 
-        A server that refuses a request for its size may not read the rest. A server that begins a good answer will.
+        A server that refuses a request for its size may not read the rest. A server that begins a
+        good answer will.
         """
-        data = b"" if self._early is not None else what_came(sock)  # the rest is read after the request is sent
+        # the rest is read after the request is sent
+        data = b"" if self._early is not None else what_came(sock)
         if not data:
             return False
         self._has_read = True
@@ -201,7 +241,9 @@ class Connection:
         self._is_cut_short = not isinstance(event, h11.Response) or event.status_code >= 300
         return self._is_cut_short
 
-    def _read_head(self, unsent: httpx.WriteError | None, limits: AttemptLimits) -> Operation[h11.Response]:
+    def _read_head(
+        self, unsent: httpx.WriteError | None, limits: AttemptLimits
+    ) -> Operation[h11.Response]:
         ahead = b""  # what came behind the end of a head: whole chunks need not go through h11
         while True:
             early, self._early = self._early, None
@@ -218,7 +260,9 @@ class Connection:
                         raise
                     raise unsent from error
                 if not data:
-                    raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+                    raise httpx.RemoteProtocolError(
+                        "Server disconnected without sending a response."
+                    )
                 self._has_read = True
                 head, end, ahead = data.partition(b"\r\n\r\n")
                 self._protocol.receive_data(head + end)
@@ -226,18 +270,23 @@ class Connection:
                 raise httpx.RemoteProtocolError(CHANGED)
 
     def buffered(self) -> bytes | None:
-        """Return the body that was read and not handed out yet, all chunks in one piece; see `BodyReader.take`."""
+        """Return the body that was read and not handed out yet, all chunks in one piece; see
+        `BodyReader.take`.
+        """
         return self._body.take()
 
     def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[bytes]:
-        """Read more of the body; return it if it is whole chunks, else `buffered` has it. For the rest see `read`."""
+        """Read more of the body; return it if it is whole chunks, else `buffered` has it. For the
+        rest see `read`.
+        """
         data = yield from read(self.sock, limits, waits_first=waits_first)
         return self._body.feed(data)
 
     def finish(self) -> bool:
         """Prepare for the next request, and tell whether that is possible.
 
-        It is not if more bytes have come, which would answer the next request, or if the request was not sent whole.
+        It is not if more bytes have come, which would answer the next request, or if the request
+        was not sent whole.
         """
         protocol = self._protocol
         is_done = protocol.our_state is h11.DONE and protocol.their_state is h11.DONE

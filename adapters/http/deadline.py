@@ -1,4 +1,6 @@
-"""Deadlines of calls and turns: from the caller, from a header, and inherited by what tools call."""
+"""Deadlines of calls and turns: from the caller, from a header, and inherited by what tools
+call.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,16 @@ Clock = Callable[[], float]
 TAKEN: Final = frozenset(
     {
         *(*FRAMING, *KEY_HEADERS, "accept", "accept-encoding", "content-type", "user-agent"),
-        *("cookie", "date", "expect", "proxy-authorization", "te", "trailer", "upgrade", "x-goog-api-key"),
+        *(
+            "cookie",
+            "date",
+            "expect",
+            "proxy-authorization",
+            "te",
+            "trailer",
+            "upgrade",
+            "x-goog-api-key",
+        ),
     }
 )
 """Headers that cannot carry a deadline: they mean something else."""
@@ -66,7 +77,11 @@ class Deadline:
 
     def _tightest(self) -> Deadline:
         outer = _within.get()
-        return self if outer is None else Deadline(self.clock, earliest(self.moment, outer.on(self.clock)))
+        return (
+            self
+            if outer is None
+            else Deadline(self.clock, earliest(self.moment, outer.on(self.clock)))
+        )
 
 
 NO_DEADLINE: Final = Deadline(time.monotonic, None)
@@ -81,12 +96,14 @@ class Deadlines:
 
     clock: Clock  # returns seconds on the monotonic clock of the calls
     wall_clock: Clock  # returns the seconds since 1970
-    header: str | None = None  # the name of the header that carries deadlines, in lower case; None for none
+    # the name of the header that carries deadlines, in lower case; None for none
+    header: str | None = None
 
     def of(self, moment: Any, headers: Mapping[str, Any]) -> float | None:
         """Return the deadline of a call that begins now, on the clock; None without one.
 
-        The tightest counts: the caller's `moment`, that of a header, and that of the turn whose tool makes the call.
+        The tightest counts: the caller's `moment`, that of a header, and that of the turn whose
+        tool makes the call.
 
         Raises:
             ConfigurationError: `moment` or the header is not a point in time.
@@ -95,12 +112,21 @@ class Deadlines:
         ends = [None if outer is None else outer.on(self.clock)]
         moments = [] if moment is None else [_seconds(moment)]
         if self.header is not None:
-            moments += [_read(value, name) for name, value in headers.items() if name.lower() == self.header]
+            moments += [
+                _read(value, name) for name, value in headers.items() if name.lower() == self.header
+            ]
         if moments:
             if is_number(moment, 0, FIRST_YEAR) and self.wall_clock() > 2 * FIRST_YEAR:
-                instead = f"time.time() + {moment:g}" if moment else "a number of seconds added to time.time()"
-                raise ConfigurationError(f"deadline={moment:g}: that is 1970; pass a time, or {instead}")
-            now = self.clock()  # first: a pause before the next line then makes the deadline earlier, not later
+                instead = (
+                    f"time.time() + {moment:g}"
+                    if moment
+                    else "a number of seconds added to time.time()"
+                )
+                raise ConfigurationError(
+                    f"deadline={moment:g}: that is 1970; pass a time, or {instead}"
+                )
+            # first: a pause before the next line then makes the deadline earlier, not later
+            now = self.clock()
             ends.append(now + (min(moments) - self.wall_clock()))
         return earliest(*ends)
 
@@ -118,18 +144,24 @@ def earliest(*moments: float | None) -> float | None:
 
 
 def header_name(name: Any) -> str | None:
-    """Return the name of the deadline header in lower case; a ConfigurationError for one that cannot be it."""
+    """Return the name of the deadline header in lower case; a ConfigurationError for one that
+    cannot be it.
+    """
     if name is None:
         return None
     if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
-        raise ConfigurationError("deadline_header must be the name of a header, such as 'x-deadline', or None")
+        raise ConfigurationError(
+            "deadline_header must be the name of a header, such as 'x-deadline', or None"
+        )
     if name.lower() in TAKEN:
         raise ConfigurationError(f"deadline_header cannot be {name!r}, which means something else")
     return name.lower()
 
 
 FIRST_YEAR: Final = 365 * 86_400.0
-"""Seconds of the first year that is counted: a deadline in it is a number of seconds from now, given by mistake."""
+"""Seconds of the first year that is counted: a deadline in it is a number of seconds from now,
+given by mistake.
+"""
 
 
 def _seconds(moment: Any) -> float:
@@ -137,7 +169,8 @@ def _seconds(moment: Any) -> float:
     if isinstance(moment, datetime):
         if moment.utcoffset() is None:
             raise ConfigurationError(
-                "deadline must know its time zone, as datetime.now(UTC) does; this datetime has none"
+                "deadline must know its time zone, as datetime.now(UTC) does; this datetime has "
+                "none"
             )
         return moment.timestamp()
     if not is_number(moment, -LAST, LAST):

@@ -1,4 +1,6 @@
-"""Decode the content-encoding of a body piece by piece, so that a few bytes cannot fill the memory."""
+"""Decode the content-encoding of a body piece by piece, so that a few bytes cannot fill the
+memory.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,21 @@ ACCEPTED: Final = "gzip, deflate"
 
 MOST_OUT: Final = 2**23
 RATIO: Final = 100
-"""Bytes that a body may unpack to in any case, and per byte received. Text packs to a tenth, rarely to a thirtieth."""
+"""Bytes that a body may unpack to in any case, and per byte received. Text packs to a tenth, rarely
+to a thirtieth.
+"""
 
 _GZIP: Final = zlib.MAX_WBITS | 16
 _MEMBER: Final = b"\x1f\x8b"  # how each member of a gzip file begins
-_MEMBER_COST: Final = 2**12  # bytes that each further member counts for: an empty one takes work, too
+# bytes that each further member counts for: an empty one takes work, too
+_MEMBER_COST: Final = 2**12
 _NAMES: Final = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
 
 
 def asking(headers: Mapping[str, str]) -> SecretMap:
-    """Add the accepted encodings to the headers of a request; a caller may accept fewer, never others."""
+    """Add the accepted encodings to the headers of a request; a caller may accept fewer, never
+    others.
+    """
     own = [name for name in headers if name.lower() == "accept-encoding"]
     if not own:
         return SecretMap(headers, {"accept-encoding": ACCEPTED})
@@ -61,7 +68,9 @@ class Unpacker:
         self._is_over = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Unpack bytes, a piece at a time, or raise Unreadable; bytes after the last member are ignored."""
+        """Unpack bytes, a piece at a time, or raise Unreadable; bytes after the last member are
+        ignored.
+        """
         for piece in plain(data):
             yield from self._unpack(piece)
 
@@ -102,12 +111,20 @@ class Unpacker:
 
 
 def encoding_of(headers: Mapping[str, str]) -> Decode | None:
-    """Return the decoder for a body with these headers, or None if its encoding is not one of `ACCEPTED`."""
+    """Return the decoder for a body with these headers, or None if its encoding is not one of
+    `ACCEPTED`.
+    """
     header = headers.get("content-encoding")
-    encodings = [name for name in _names_in(header) if name not in ("", "identity")] if header else []
+    encodings = (
+        [name for name in _names_in(header) if name not in ("", "identity")] if header else []
+    )
     if not encodings:
         return plain
-    return Unpacker(_NAMES[encodings[0]]).pieces if len(encodings) == 1 and encodings[0] in _NAMES else None
+    return (
+        Unpacker(_NAMES[encodings[0]]).pieces
+        if len(encodings) == 1 and encodings[0] in _NAMES
+        else None
+    )
 
 
 def comes_decoded(response: Any) -> bool:

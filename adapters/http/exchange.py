@@ -38,23 +38,31 @@ Parsed into objects, a reply may take about 16 times as much memory (`json_text.
 """
 
 OVERHEAD: Final = 16
-"""How many times the largest reply a stream may have: each piece of text comes in some hundred bytes of framing."""
+"""How many times the largest reply a stream may have: each piece of text comes in some hundred
+bytes of framing.
+"""
 
 CLOCK_SKEW: Final = 5.0
-"""Seconds by which our own clock may be wrong when it stands in for a server's: one that has just woken is by a few.
+"""Seconds by which our own clock may be wrong when it stands in for a server's: one that has just
+woken is by a few.
 
-A date without a server's clock counts from this much earlier, so that a clock that is ahead ends no wait too soon.
+A date without a server's clock counts from this much earlier, so that a clock that is ahead ends no
+wait too soon.
 """
 
 STREAM_TYPES: Final = ("text/event-stream", "application/x-ndjson")
 """The content types of streams."""
 
 LEAST_TAKEN: Final = 128
-"""Bytes to decode at once, however near the cap is: they hold no more tokens than may arrive at once."""
+"""Bytes to decode at once, however near the cap is: they hold no more tokens than may arrive at
+once.
+"""
 
 _DENSEST: Final = 32  # a decoder never holds more than this many times its input
 
-UNREADABLE: Final = Failure("malformed", message="the body has an encoding that was not asked for, or not as it says")
+UNREADABLE: Final = Failure(
+    "malformed", message="the body has an encoding that was not asked for, or not as it says"
+)
 TOO_LARGE: Final = Failure("malformed", message="the reply is larger than any that is read")
 
 
@@ -85,7 +93,8 @@ class WholeBody:
         if failure is None:
             return self.backend.decode(self.status, self.headers, b"".join(self._pieces))
         if failure.reason == "malformed" and self.is_error:
-            return self.backend.decode(self.status, self.headers, b"")  # the status alone says what went wrong
+            # the status alone says what went wrong
+            return self.backend.decode(self.status, self.headers, b"")
         return failure
 
 
@@ -103,16 +112,19 @@ class Exchange:
     limits: AttemptLimits  # the time limits of the attempt
     is_streaming: bool  # whether the request asks for a stream
     largest: int = LARGEST_REPLY  # stop reading the reply after this many bytes
-    watch: TextWatch | None = None  # detects the first visible text, if the limits on silence change with it
+    # detects the first visible text, if the limits on silence change with it
+    watch: TextWatch | None = None
     wall_clock: Callable[[], float] = time.time  # returns the seconds since 1970
     # Headers that replace any others of their names; the names are in lower case.
     own_headers: Mapping[str, str] = NO_HEADERS
     clock: Callable[[], float] = time.monotonic  # that of the call
     began: float = 0.0  # on that clock
     keyed: Backend | None = field(default=None, init=False)
-    received: Mapping[str, str] = field(default=NO_HEADERS, init=False)  # the headers of the response
+    # the headers of the response
+    received: Mapping[str, str] = field(default=NO_HEADERS, init=False)
     decoder: Decoder | None = field(default=None, init=False)
-    first_token: float | None = field(default=None, init=False)  # seconds until a stream brought content
+    # seconds until a stream brought content
+    first_token: float | None = field(default=None, init=False)
     _decode: Decode | None = field(default=plain, init=False)
     _size: int = field(default=0, init=False)
     _failure: Failure | None = field(default=None, init=False)
@@ -128,19 +140,24 @@ class Exchange:
     _outer: BaseException | None = field(factory=sys.exception, init=False, repr=False)
 
     def encode(self, send: Send) -> HttpRequest:
-        """Write the HTTP request. It accepts only encodings that `encodings` can decode piece by piece."""
+        """Write the HTTP request. It accepts only encodings that `encodings` can decode piece by
+        piece.
+        """
         self._send = send
         self._cap = send.max_tokens if send.must_cut and self.is_streaming else None
         self._set_room()
         request = (self.keyed or self.backend).encode(send, stream=self.is_streaming)
         headers = asking(request.headers)
         if self.own_headers:
-            others = {name: headers[name] for name in headers if name.lower() not in self.own_headers}
+            others = {
+                name: headers[name] for name in headers if name.lower() not in self.own_headers
+            }
             headers = SecretMap(others, self.own_headers)
         return HttpRequest(request.url, headers, request.body, request.method)
 
     def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
-        """Take the head of the response; `is_decoded` if the HTTP client decompresses the body itself.
+        """Take the head of the response; `is_decoded` if the HTTP client decompresses the body
+        itself.
 
         A head without a date gets one of our own clock: waits count from it.
         """
@@ -165,7 +182,9 @@ class Exchange:
             self.limits.ignore_silence()
 
     def feed(self, data: bytes) -> Iterable[list[Text | Reasoning]]:
-        """Take bytes of the body and return their deltas in lists, between which a driver checks for a cancellation."""
+        """Take bytes of the body and return their deltas in lists, between which a driver checks
+        for a cancellation.
+        """
         if self._decode is plain and len(data) <= self._room:
             return (self._take(data),)
         return self._feed(data)
@@ -180,13 +199,16 @@ class Exchange:
             self._failure = UNREADABLE
 
     def _by_wire(self, read: Callable[[A], T], given: A) -> T:
-        """Let the wire read something. A bug in a wire of the caller's own ends the call; the error names the wire."""
+        """Let the wire read something. A bug in a wire of the caller's own ends the call; the error
+        names the wire.
+        """
         try:
             return read(given)
         except Exception as error:
             kind = type(self.backend)
             error.add_note(
-                f"The wire {kind.__module__}.{kind.__qualname__} raised this. Reading must not raise: a body that a "
+                f"The wire {kind.__module__}.{kind.__qualname__} raised this. Reading must not "
+                f"raise: a body that a "
                 'wire cannot read is a Failure("malformed").'
             )
             raise
@@ -219,14 +241,19 @@ class Exchange:
             self.first_token = self.clock() - self.began
         if self._size > self.largest // _DENSEST and not decoder.finished:
             is_whole = isinstance(decoder, WholeBody)
-            if self._size > self.largest * (1 if is_whole else OVERHEAD) or getattr(decoder, "size", 0) > self.largest:
+            if (
+                self._size > self.largest * (1 if is_whole else OVERHEAD)
+                or getattr(decoder, "size", 0) > self.largest
+            ):
                 self._failure = TOO_LARGE
         if self._cap is not None:
             self._measure(deltas)
         return deltas
 
     def _measure(self, deltas: list[Text | Reasoning]) -> None:
-        """Count tokens against the cap: shown ones and hidden ones, or what the provider wrote beside these."""
+        """Count tokens against the cap: shown ones and hidden ones, or what the provider wrote
+        beside these.
+        """
         for delta in deltas:
             self._meter.feed(delta.text)
         shown = self._meter.least + getattr(self.decoder, "unshown", 0) // BYTES_A_TOKEN
@@ -259,7 +286,9 @@ class Exchange:
             self._failure = failure
 
     def _fall_silent(self, error: Exception | None = None) -> None:
-        """End the attempt as silent; an error response keeps its status and what came of its body."""
+        """End the attempt as silent; an error response keeps its status and what came of its
+        body.
+        """
         is_error = isinstance(self.decoder, WholeBody) and self.decoder.is_error
         self._failure = None if is_error else Failure("silence", exception=error)
 
@@ -270,7 +299,9 @@ class Exchange:
 
     @property
     def _has_lost_end(self) -> bool:
-        """Tell whether a stream broke off, even behind its finish reason: what it cost may come after that."""
+        """Tell whether a stream broke off, even behind its finish reason: what it cost may come
+        after that.
+        """
         decoder = self.decoder
         if isinstance(decoder, WholeBody) or not getattr(decoder, "is_stream", True):
             return False
@@ -280,7 +311,8 @@ class Exchange:
     def goes_on(self) -> bool:
         """Tell whether to read more of the body, and update the clock of silence.
 
-        A driver asks this after its consumer has taken the deltas: the consumer's time is not the provider's.
+        A driver asks this after its consumer has taken the deltas: the consumer's time is not the
+        provider's.
         """
         decoder = self.decoder
         if (decoder is not None and decoder.finished) or self._overran:
@@ -308,10 +340,13 @@ class Exchange:
             learn_from(self.backend, self._send, reply)
         if isinstance(reply, Failure):
             return reply
-        if (reply.interrupted or self._has_lost_end) and (reply.usage.estimated or not reply.usage.output_tokens):
+        if (reply.interrupted or self._has_lost_end) and (
+            reply.usage.estimated or not reply.usage.output_tokens
+        ):
             reply = evolve(reply, usage=evolve(reply.usage, lost=True))
         if self._overran and self._is_unseen:
-            # The reply does not show these tokens, so our count replaces what the provider did not report.
+            # The reply does not show these tokens, so our count replaces what the provider did not
+            # report.
             tokens = max(reply.usage.output_tokens, self._least)
             reply = evolve(reply, usage=evolve(reply.usage, output_tokens=tokens, estimated=False))
         if self._overran and reply.interrupted and reply.failure is None:

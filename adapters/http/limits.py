@@ -14,7 +14,9 @@ from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.policy import Timeouts
 
 LINGER = 0.1
-"""Seconds to wait after the terminal event for the end of the body, so that the connection can serve again."""
+"""Seconds to wait after the terminal event for the end of the body, so that the connection can
+serve again.
+"""
 
 GRACE = 1.0
 """Seconds by which the timeouts of a client of yours exceed our own, so that ours come first."""
@@ -26,19 +28,23 @@ class AttemptLimits:
 
     ends_at: float = math.inf  # when the attempt must have ended
     connect: float = math.inf  # seconds for names, addresses and TLS together
-    stall: float | None = None  # seconds between two pieces of content, and for the body of an error; None for no limit
-    # The latest moment at which silence may end the attempt while it has brought no visible text; None for never.
+    # seconds between two pieces of content, and for the body of an error; None for no limit
+    stall: float | None = None
+    # The latest moment at which silence may end the attempt while it has brought no visible text;
+    # None for never.
     before_text: float | None = None
     after_text: float | None = None  # the same once it has brought some
     # Seconds for which the silence behind the head may last; None if the head changes nothing.
     thinking: float | None = None
-    patience: float | None = None  # seconds for which the silence that lasts now may last; None for no limit
+    # seconds for which the silence that lasts now may last; None for no limit
+    patience: float | None = None
     silent_since: float = 0.0  # when that silence began
     by_call: bool = False  # whether the budget of the whole call ends the attempt
     cancellation: Cancellation = field(factory=Cancellation)  # ends the call from outside
     is_fresh: bool = False  # whether only a new connection will do
     has_text: bool = False  # whether visible text has come
-    awaits_whole: bool = False  # whether the head announced a reply in one piece, and nothing has shown otherwise
+    # whether the head announced a reply in one piece, and nothing has shown otherwise
+    awaits_whole: bool = False
 
     @classmethod
     def of(
@@ -52,7 +58,9 @@ class AttemptLimits:
         cancellation: Cancellation,
         is_fresh: bool,
     ) -> AttemptLimits:
-        """Return the limits of an attempt that begins now; in a reply that is no stream, silence means nothing."""
+        """Return the limits of an attempt that begins now; in a reply that is no stream, silence
+        means nothing.
+        """
         began = time.monotonic()
         offset = began - now
         call_ends = [moment for moment in (clocks.ends_by, send.deadline) if moment is not None]
@@ -70,7 +78,11 @@ class AttemptLimits:
         if streams:
             limits.before_text = None if clocks.before_text is None else clocks.before_text + offset
             limits.after_text = None if clocks.after_text is None else clocks.after_text + offset
-            limits.patience, limits.silent_since, limits.thinking = clocks.first_token, began, clocks.thinking
+            limits.patience, limits.silent_since, limits.thinking = (
+                clocks.first_token,
+                began,
+                clocks.thinking,
+            )
         return limits
 
     def hear(self, now: float) -> None:
@@ -87,7 +99,9 @@ class AttemptLimits:
         self.patience = self.stall = None
 
     def hurry(self) -> None:
-        """Give the whole body of an error no more time than the pause between two pieces may take."""
+        """Give the whole body of an error no more time than the pause between two pieces may
+        take.
+        """
         self.silent_since, self.patience = time.monotonic(), self.stall
         self.before_text = self.after_text = math.inf
 

@@ -1,7 +1,7 @@
 """Our own HTTP client: HTTP/1.1 on connections that keep the limits of an attempt.
 
-`README.md` beside this file says why it exists. If the environment names a proxy for a host, httpx sends the request,
-in the same way as a client of the caller's.
+`README.md` beside this file says why it exists. If the environment names a proxy for a host, httpx
+sends the request, in the same way as a client of the caller's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from urllib.request import getproxies, proxy_bypass
 import h11
 import httpx
 
-from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedAsyncResponse, BorrowedHttp, BorrowedResponse
+from rungwise.adapters.http.borrowed import (
+    BorrowedAsyncHttp,
+    BorrowedAsyncResponse,
+    BorrowedHttp,
+    BorrowedResponse,
+)
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import Connection, Origin, StaleConnection, read_headers
 from rungwise.adapters.http.limits import AttemptLimits
@@ -41,24 +46,32 @@ def environment_named() -> Iterator[None]:
     """Name the environment variables from which no client can be built.
 
     Raises:
-        ConfigurationError: it never shows the values, because the URL of a proxy may hold a password.
+        ConfigurationError: it never shows the values, because the URL of a proxy may hold a
+            password.
     """
     try:
         for name, url in getproxies().items():
             if f"{name}_proxy" in PROXIES[:3]:  # the last one is a list of hosts
                 proxy = httpx.URL(url if "://" in url else f"http://{url}")
-                if not proxy.raw_host.decode("ascii").encode("idna") or (proxy.port or 0) > LARGEST_PORT:
+                if (
+                    not proxy.raw_host.decode("ascii").encode("idna")
+                    or (proxy.port or 0) > LARGEST_PORT
+                ):
                     raise ValueError("no place to connect to")
         yield
     except (httpx.InvalidURL, ValueError, TypeError):
-        raise ConfigurationError(f"{_set(PROXIES)} of the environment: not the URL of a proxy, or no host") from None
+        raise ConfigurationError(
+            f"{_set(PROXIES)} of the environment: not the URL of a proxy, or no host"
+        ) from None
     except ImportError:
         raise ConfigurationError(
-            f"{_set(PROXIES)} of the environment: a SOCKS proxy needs the package socksio (pip install 'httpx[socks]')"
+            f"{_set(PROXIES)} of the environment: a SOCKS proxy needs the package socksio (pip "
+            f"install 'httpx[socks]')"
         ) from None
     except OSError as error:  # `ssl` raises it as well for a file without certificates
         raise ConfigurationError(
-            f"{_set(CERTIFICATES)} of the environment: no certificates can be read there ({type(error).__name__})"
+            f"{_set(CERTIFICATES)} of the environment: no certificates can be read there "
+            f"({type(error).__name__})"
         ) from None
 
 
@@ -69,7 +82,8 @@ def _set(names: Iterable[str]) -> str:
 HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"}
 """The headers of every request, unless its backend sets them."""
 
-# Our places limit it. httpx does not notice that a connection holds an unsolicited reply, or belongs to a parent.
+# Our places limit it. httpx does not notice that a connection holds an unsolicited reply, or
+# belongs to a parent.
 _UNKEPT = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 
 
@@ -93,8 +107,14 @@ def target_of(url: str) -> _Target:
 
 def _for_proxies() -> dict[str, Any]:
     """Return the options for httpx: no reply leaves anything behind for the next request."""
-    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # accepts none: the callers may be many people
-    return {"timeout": None, "limits": _UNKEPT, "headers": {"user-agent": HEADERS["user-agent"]}, "cookies": cookies}
+    # accepts none: the callers may be many people
+    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+    return {
+        "timeout": None,
+        "limits": _UNKEPT,
+        "headers": {"user-agent": HEADERS["user-agent"]},
+        "cookies": cookies,
+    }
 
 
 class _PooledHttp:
@@ -121,9 +141,13 @@ class _PooledHttp:
         (scheme, *_), host, *_ = target_of(request.url)
         if is_this_machine(host):  # a proxy would see the keys of servers on this machine
             return False
-        return bool(self._proxies.get(scheme) or self._proxies.get("all")) and not proxy_bypass(host)
+        return bool(self._proxies.get(scheme) or self._proxies.get("all")) and not proxy_bypass(
+            host
+        )
 
-    def _exchange(self, request: HttpRequest, limits: AttemptLimits) -> Operation[tuple[Connection, h11.Response]]:
+    def _exchange(
+        self, request: HttpRequest, limits: AttemptLimits
+    ) -> Operation[tuple[Connection, h11.Response]]:
         """Send a request on an idle connection or a new one, and read the head of the answer."""
         origin, _, host, path = target_of(request.url)
         connection = self.pool.take(origin, is_fresh=limits.is_fresh)
@@ -203,7 +227,9 @@ class OwnHttp(_PooledHttp):
     """Send requests from threads."""
 
     def place(self, seconds: float | None, cancellation: Cancellation) -> _Place:
-        """Wait for a place among the connections, up to `seconds` if any; yield whether there was one in time."""
+        """Wait for a place among the connections, up to `seconds` if any; yield whether there was
+        one in time.
+        """
         return _Place(self.pool, seconds, cancellation)
 
     def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedResponse:
@@ -232,7 +258,9 @@ class OwnAsyncHttp(_PooledHttp):
         """Hold a place among the connections; see `OwnHttp.place`."""
         return _AsyncPlace(self.pool, seconds, cancellation)
 
-    async def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedAsyncResponse:
+    async def send(
+        self, request: HttpRequest, limits: AttemptLimits
+    ) -> OwnResponse | BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
         if self._is_proxied(request):
             return await self._proxied.send(request, limits)
@@ -256,7 +284,9 @@ class OwnResponse:
 
     is_decoded = False
 
-    def __init__(self, pool: Pool, connection: Connection, head: h11.Response, limits: AttemptLimits) -> None:
+    def __init__(
+        self, pool: Pool, connection: Connection, head: h11.Response, limits: AttemptLimits
+    ) -> None:
         self.status_code = head.status_code
         self.headers = read_headers(head.headers.raw_items())
         self._pool, self._limits = pool, limits
@@ -264,14 +294,24 @@ class OwnResponse:
 
     def pieces(self) -> Iterator[bytes]:
         """Read the body as it comes, encoded as it is."""
-        while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
-            if data or (data := run(connection.fill(self._limits, waits_first=True), self._limits.cancellation)):
+        while (connection := self._connection) is not None and (
+            data := connection.buffered()
+        ) is not None:
+            if data or (
+                data := run(
+                    connection.fill(self._limits, waits_first=True), self._limits.cancellation
+                )
+            ):
                 yield data
 
     async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes, encoded as it is."""
-        while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
-            if data or (data := await arun(connection.fill(self._limits), self._limits.cancellation)):
+        while (connection := self._connection) is not None and (
+            data := connection.buffered()
+        ) is not None:
+            if data or (
+                data := await arun(connection.fill(self._limits), self._limits.cancellation)
+            ):
                 yield data
 
     def close(self) -> None:

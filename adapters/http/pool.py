@@ -1,4 +1,6 @@
-"""The connections of one client: which are idle, how many there may be, and which calls wait for a place."""
+"""The connections of one client: which are idle, how many there may be, and which calls wait for a
+place.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from rungwise.adapters.http.connection import Connection, Origin
 from rungwise.fsm.values.forks import renewed_in_children
 
 SOON = 1.0
-"""Seconds within which a server closes its connections after a reply, if it does; one idle for longer stays open."""
+"""Seconds within which a server closes its connections after a reply, if it does; one idle for
+longer stays open.
+"""
 
 
 class Waiter(ABC):
@@ -38,11 +42,13 @@ class Pool:
     """Keep idle connections and limit how many calls have one; the others wait in turn."""
 
     max_connections: int  # how many connections there may be, idle ones included
-    # Reentrant: the garbage collector may close a forgotten stream in the middle of any of these methods.
+    # Reentrant: the garbage collector may close a forgotten stream in the middle of any of these
+    # methods.
     _lock: threading.RLock = field(factory=threading.RLock, init=False)
     _taken: int = field(default=0, init=False)
     _waiting: OrderedDict[Waiter, None] = field(factory=OrderedDict, init=False)
-    # In the order in which they became idle, all of them and those to each origin: no step looks at more than one end.
+    # In the order in which they became idle, all of them and those to each origin: no step looks at
+    # more than one end.
     _idle: OrderedDict[Connection, None] = field(factory=OrderedDict, init=False)
     _idle_to: dict[Origin, OrderedDict[Connection, None]] = field(factory=dict, init=False)
     _active: set[Connection] = field(factory=set, init=False)
@@ -87,7 +93,11 @@ class Pool:
                 self._remove(oldest)
                 useless.append(oldest)
             connection = self._usable(origin, useless, is_fresh=is_fresh)
-            if connection is None and self._idle and len(self._idle) + self._taken > self.max_connections:
+            if (
+                connection is None
+                and self._idle
+                and len(self._idle) + self._taken > self.max_connections
+            ):
                 oldest = next(iter(self._idle))
                 self._remove(oldest)
                 useless.append(oldest)
@@ -95,12 +105,15 @@ class Pool:
             each.close()
         return connection
 
-    def _usable(self, origin: Origin, useless: list[Connection], *, is_fresh: bool) -> Connection | None:
+    def _usable(
+        self, origin: Origin, useless: list[Connection], *, is_fresh: bool
+    ) -> Connection | None:
         """Take the next connection that can serve, and collect the useless ones."""
         while idle := self._idle_to.get(origin):
             connection = next(reversed(idle))
             if not is_fresh and origin in self._closers:
-                # The one idle for longest. The server may close any other at any moment; a later call takes it.
+                # The one idle for longest. The server may close any other at any moment; a later
+                # call takes it.
                 connection = next(iter(idle))
                 if connection.idle_seconds < SOON:
                     return None
@@ -120,9 +133,11 @@ class Pool:
             del self._idle_to[connection.origin]
 
     def lost(self, origin: Origin, idle_seconds: float) -> None:
-        """Note that the server closed an idle connection under a request, before any byte of an answer.
+        """Note that the server closed an idle connection under a request, before any byte of an
+        answer.
 
-        llama.cpp's does so after each stream, though it announces otherwise: every other request would be lost.
+        llama.cpp's does so after each stream, though it announces otherwise: every other request
+        would be lost.
         """
         if idle_seconds < SOON:
             with self._lock:

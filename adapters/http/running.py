@@ -5,7 +5,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
+from rungwise.adapters.http.borrowed import (
+    AsyncHttpClient,
+    BorrowedAsyncHttp,
+    BorrowedHttp,
+    HttpClient,
+)
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.streams import LoopStream, RunningCalls, SyncStream
 from rungwise.adapters.http.waiting import event_loop
@@ -19,13 +24,16 @@ LoopCalls = RunningCalls[LoopStream[Any, Any], OwnAsyncHttp]
 
 
 class Connections:
-    """Hold the connections of one client, the caller's or our own. It is safe to share between threads.
+    """Hold the connections of one client, the caller's or our own. It is safe to share between
+    threads.
 
-    Each event loop has its own pool, because tasks wait for a place within their loop. At `most` so many connections
-    are open at once, for threads and for each event loop.
+    Each event loop has its own pool, because tasks wait for a place within their loop. At `most` so
+    many connections are open at once, for threads and for each event loop.
     """
 
-    def __init__(self, http: HttpClient | None, async_http: AsyncHttpClient | None, most: int) -> None:
+    def __init__(
+        self, http: HttpClient | None, async_http: AsyncHttpClient | None, most: int
+    ) -> None:
         self._borrowed = None if http is None else BorrowedHttp(http)
         self._borrowed_async = None if async_http is None else BorrowedAsyncHttp(async_http)
         self._most = most

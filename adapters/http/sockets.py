@@ -1,6 +1,8 @@
-"""Sockets that never block: names, connecting, TLS, writing and reading, within the limits of an attempt.
+"""Sockets that never block: names, connecting, TLS, writing and reading, within the limits of an
+attempt.
 
-Every operation checks the time before it touches the socket. So a server that keeps sending cannot keep the call.
+Every operation checks the time before it touches the socket. So a server that keeps sending cannot
+keep the call.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ if hasattr(os, "register_at_fork"):
 def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]:
     """Look up a host until a moment on `time.monotonic`. An address is returned as it is.
 
-    Nothing can end a blocked `getaddrinfo`, so a daemon thread runs it, which may be left behind: one for each name.
+    Nothing can end a blocked `getaddrinfo`, so a daemon thread runs it, which may be left behind:
+    one for each name.
 
     Raises:
         httpx.ConnectError: there is no such name, or no thread could be started.
@@ -85,7 +88,9 @@ def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]
             try:
                 lookup.start()
             except RuntimeError as error:
-                raise httpx.ConnectError("no thread could be started to look up the host") from error
+                raise httpx.ConnectError(
+                    "no thread could be started to look up the host"
+                ) from error
             _lookups[host] = lookup
     yield WaitFor(lookup.is_done, "read", until)
     if not lookup.is_done.is_set():
@@ -106,8 +111,11 @@ PIECE = 65_536
 _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 
 
-def connect(host: str, port: int, context: ssl.SSLContext | None, limits: AttemptLimits) -> Operation[socket.socket]:
-    """Connect to the first address of a host that answers, and agree on TLS if there is a context for it.
+def connect(
+    host: str, port: int, context: ssl.SSLContext | None, limits: AttemptLimits
+) -> Operation[socket.socket]:
+    """Connect to the first address of a host that answers, and agree on TLS if there is a context
+    for it.
 
     Raises:
         httpx.ConnectError: no address takes connections, or TLS failed.
@@ -143,7 +151,13 @@ def _connect_to_any(addresses: Sequence[Address], until: float) -> Operation[soc
                 except OSError as failed:
                     error = failed
                     continue
-            pause = min(until, next_at) if untried else until if len(trying) == 1 else time.monotonic() + SLICE
+            pause = (
+                min(until, next_at)
+                if untried
+                else until
+                if len(trying) == 1
+                else time.monotonic() + SLICE
+            )
             yield WaitFor(trying[-1], "write", min(pause, until))
             for sock in [sock for sock in trying if is_ready(sock, "write")]:
                 trying.remove(sock)
@@ -187,9 +201,13 @@ def _shake_hands(sock: ssl.SSLSocket, until: float) -> Operation[None]:
 
 
 def write(
-    sock: socket.socket, data: bytes, limits: AttemptLimits, hear: Callable[[socket.socket], bool] = lambda sock: False
+    sock: socket.socket,
+    data: bytes,
+    limits: AttemptLimits,
+    hear: Callable[[socket.socket], bool] = lambda sock: False,
 ) -> Operation[None]:
-    """Write all of the data; `hear` reads what comes while the server takes no more, and tells whether to stop.
+    """Write all of the data; `hear` reads what comes while the server takes no more, and tells
+    whether to stop.
 
     Raises:
         httpx.WriteTimeout: the time of the attempt is up, or that for its first content.
@@ -218,17 +236,21 @@ def write(
 
 
 def what_came(sock: socket.socket) -> bytes:
-    """Return what has come by now; b"" also if the other side has stopped sending, which may still read."""
+    """Return what has come by now; b"" also if the other side has stopped sending, which may still
+    read.
+    """
     with suppress(OSError):  # the next write reports it
         return sock.recv(PIECE)
     return b""
 
 
-def read(sock: socket.socket, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[bytes]:
+def read(
+    sock: socket.socket, limits: AttemptLimits, *, waits_first: bool = False
+) -> Operation[bytes]:
     """Read as soon as anything has come; b"" at the end.
 
-    With `waits_first` it waits before the first read, unless TLS holds data already: in a thread, waiting is six times
-    cheaper than a read in vain, and most first reads of a stream are in vain.
+    With `waits_first` it waits before the first read, unless TLS holds data already: in a thread,
+    waiting is six times cheaper than a read in vain, and most first reads of a stream are in vain.
 
     Raises:
         httpx.ReadTimeout: the time of the attempt is up, or that for content.
@@ -245,7 +267,8 @@ def read(sock: socket.socket, limits: AttemptLimits, *, waits_first: bool = Fals
     while True:
         want: Want = "read"
         try:
-            # Read before checking the time: data may have come while a busy machine kept us waiting for too long.
+            # Read before checking the time: data may have come while a busy machine kept us waiting
+            # for too long.
             data = sock.recv(PIECE)
         except (BlockingIOError, ssl.SSLWantReadError):
             pass
@@ -268,6 +291,8 @@ def read(sock: socket.socket, limits: AttemptLimits, *, waits_first: bool = Fals
 def is_quiet(sock: socket.socket) -> bool:
     """Tell whether nothing has come on an idle connection, its end included."""
     try:
-        return not is_ready(sock, "read") and not (isinstance(sock, ssl.SSLSocket) and sock.pending())
+        return not is_ready(sock, "read") and not (
+            isinstance(sock, ssl.SSLSocket) and sock.pending()
+        )
     except (OSError, ValueError):
         return False

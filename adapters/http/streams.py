@@ -1,4 +1,6 @@
-"""What the streaming methods of `rungwise.Client` return: the events of a call, its value as it grows, its result."""
+"""What the streaming methods of `rungwise.Client` return: the events of a call, its value as it
+grows, its result.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ LEAST_SECONDS: Final = 0.05
 """Seconds between two values, at least: a screen shows no more."""
 
 LEAST_GROWTH: Final = 1 / 8
-"""By how much of itself the text must have grown: so the work of reading it again stays linear in its length."""
+"""By how much of itself the text must have grown: so the work of reading it again stays linear in
+its length.
+"""
 
 
 @define(eq=False, repr=False)
@@ -77,12 +81,16 @@ class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End], Closin
         return self._last()
 
     def close(self) -> None:
-        """End the call or turn; the result keeps what was delivered. Whoever waits for an event is woken."""
+        """End the call or turn; the result keeps what was delivered. Whoever waits for an event is
+        woken.
+        """
         if self.end():
             self._ended = True
 
     def end(self) -> bool:
-        """End the call or turn, or have the thread that waits for an event end it; tell whether it has ended."""
+        """End the call or turn, or have the thread that waits for an event end it; tell whether it
+        has ended.
+        """
         if not self.cancellation.is_cancelled:  # a second time would be urgent
             self.cancellation.cancel()  # the reader sees this
         if not self._is_read.acquire(blocking=False):
@@ -110,13 +118,17 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
         return self._last()
 
     async def aclose(self) -> None:
-        """End the call or turn; the result keeps what was delivered. Whoever waits for an event is woken."""
+        """End the call or turn; the result keeps what was delivered. Whoever waits for an event is
+        woken.
+        """
         if await self.end():
             self._ended = True
             await self._events.aclose()  # it may hold events that nobody took
 
     async def end(self) -> bool:
-        """End the call or turn, or have the task that waits for an event end it; tell whether it has ended."""
+        """End the call or turn, or have the task that waits for an event end it; tell whether it
+        has ended.
+        """
         if self._events.ag_running:  # type: ignore[attr-defined] # it is a generator
             if not self.cancellation.is_cancelled:
                 self.cancellation.cancel()
@@ -128,11 +140,15 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
 
 
 class Stream(SyncStream[StreamEvent, Result[V]]):
-    """Iterate over the events of a call; close it, or leave its `with` block, to end the call early."""
+    """Iterate over the events of a call; close it, or leave its `with` block, to end the call
+    early.
+    """
 
 
 class AsyncStream(LoopStream[StreamEvent, Result[V]]):
-    """Iterate asynchronously over the events of a call; use it in an `async with` block to end the call early."""
+    """Iterate asynchronously over the events of a call; use it in an `async with` block to end the
+    call early.
+    """
 
 
 @define(eq=False)
@@ -202,7 +218,8 @@ async def agrowing(
 class RunningCalls(Generic[Streams, Http]):
     """The running calls of threads or of one event loop, with their connections."""
 
-    cancellation: Cancellation = field(factory=Cancellation, init=False)  # ends the calls that wait for something
+    # ends the calls that wait for something
+    cancellation: Cancellation = field(factory=Cancellation, init=False)
     # The open streams. They are ended one by one, because nobody may be reading them.
     streams: WeakSet[Streams] = field(factory=WeakSet, init=False)
     # Our own client; None before the first call, and where the caller passed one in.

@@ -1,4 +1,6 @@
-"""What both drivers share, and the synchronous one, which waits, sends and reads. The call makes every decision."""
+"""What both drivers share, and the synchronous one, which waits, sends and reads. The call makes
+every decision.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ class Driver:
     clock: Callable[[], float]  # returns seconds on a clock that only goes forward
     cancellation: Cancellation  # ends the call from outside
     largest_reply: int  # stop reading a reply after this many bytes
-    stream_calls: bool  # whether to stream the replies of calls that are not streams, if the backend can
+    # whether to stream the replies of calls that are not streams, if the backend can
+    stream_calls: bool
     deadlines: Deadlines  # the deadline header, and the time of day
     shared: Shared | None  # what calls share: health, quotas, budgets with names
     throttle: RetryThrottle | None  # what their retries are drawn from, or None
@@ -54,11 +57,15 @@ class Driver:
         return None if send.deadline is None else max(send.deadline - self.clock(), 0.0)
 
     def deadline(self, send: Send) -> Deadline:
-        """Return the deadline for calls made on behalf of this one, such as those of its compactor."""
+        """Return the deadline for calls made on behalf of this one, such as those of its
+        compactor.
+        """
         return Deadline(self.clock, send.deadline)
 
     def when_late(self, send: Send) -> float:
-        """Return the time after a wait until the deadline, even if the clock does not show that it has passed."""
+        """Return the time after a wait until the deadline, even if the clock does not show that it
+        has passed.
+        """
         return self.clock() if send.deadline is None else max(self.clock(), send.deadline + LATE)
 
     def exchange(self, send: Send, call: Call, *, is_fresh: bool) -> Exchange:
@@ -68,14 +75,28 @@ class Driver:
         streams = wants and getattr(backend, "streams", False) and "stream" not in send.dropped
         clocks, now = call.clocks(streams=streams), self.clock()
         limits = AttemptLimits.of(
-            send, self.timeouts, clocks, now, streams=streams, cancellation=self.cancellation, is_fresh=is_fresh
+            send,
+            self.timeouts,
+            clocks,
+            now,
+            streams=streams,
+            cancellation=self.cancellation,
+            is_fresh=is_fresh,
         )
         watch = call.text_watch() if streams and clocks.before_text != clocks.after_text else None
         wall_clock, headers = self.deadlines.wall_clock, self.deadlines.headers(send.deadline)
         if traced := call.headers:
             headers = {**headers, **traced}
         return Exchange(
-            backend, limits, streams, self.largest_reply, watch, wall_clock, headers, clock=self.clock, began=now
+            backend,
+            limits,
+            streams,
+            self.largest_reply,
+            watch,
+            wall_clock,
+            headers,
+            clock=self.clock,
+            began=now,
         )
 
 
@@ -84,18 +105,23 @@ def partial(exchange: Exchange | None) -> Reply | None:
     if exchange is None or exchange.decoder is None:
         return None
     reply: Reply | Failure | None = None
-    with suppress(Exception):  # of a broken wire, whose error would hide the one that ended the call
+    # of a broken wire, whose error would hide the one that ended the call
+    with suppress(Exception):
         reply = exchange.decoder.close(Failure("connection"))
     return reply if isinstance(reply, Reply) else None
 
 
 def seen_of(call: Call, exchange: Exchange) -> Observation | None:
-    """Return what an attempt has shown of its backend; None if it was the call that had no more time."""
+    """Return what an attempt has shown of its backend; None if it was the call that had no more
+    time.
+    """
     return None if exchange.limits.by_call and exchange.limits.is_over else call.last
 
 
 def needs_fresh(reply: Reply | Failure, has_needed: bool) -> bool:
-    """Tell whether the next attempt needs a new connection, given whether this one has needed one."""
+    """Tell whether the next attempt needs a new connection, given whether this one has needed
+    one.
+    """
     if not isinstance(reply, Failure):
         return False
     return reply.is_stale or (has_needed and reply.reason in ("connection", "unreachable"))
@@ -119,7 +145,8 @@ class SyncDriver(Driver):
     """Run calls over HTTP."""
 
     http: OwnHttp | BorrowedHttp
-    sleep: Callable[[float], object] | None  # waits for seconds; None waits in real time until the call is cancelled
+    # waits for seconds; None waits in real time until the call is cancelled
+    sleep: Callable[[float], object] | None
     compactor: Compactor | None  # makes messages shorter, or None
     verdicts: SyncVerdicts  # calls the verdicts
 
@@ -141,12 +168,15 @@ class SyncDriver(Driver):
                 if call.spending.share is not None and not self._reserve(call, send):
                     call.sending(self.when_late(send))
                     break
-                # This waits for other calls, not for the backend, so no limit of an attempt counts here.
+                # This waits for other calls, not for the backend, so no limit of an attempt counts
+                # here.
                 with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
                     if has_place and (admitted := sharing.admit(call, send)) is not send:
                         send = admitted
                         continue
-                    send = call.sending(self.clock() if has_place else self.when_late(send), sharing.waited)
+                    send = call.sending(
+                        self.clock() if has_place else self.when_late(send), sharing.waited
+                    )
                     if send is None:
                         break
                     sharing.sent(send)
@@ -158,7 +188,10 @@ class SyncDriver(Driver):
                 if (judged := call.judging(reply)) is not None:
                     finding = self.verdicts.found(judged, self.cancellation, self.deadline(send))
                 call.journal.first_token = exchange.first_token
-                send, is_fresh = call.receive(reply, self.clock(), finding), needs_fresh(reply, is_fresh)
+                send, is_fresh = (
+                    call.receive(reply, self.clock(), finding),
+                    needs_fresh(reply, is_fresh),
+                )
                 sharing.settle(seen_of(call, exchange), call.last, exchange.received)
                 exchange = None
                 yield from call.drain()
@@ -186,7 +219,8 @@ class SyncDriver(Driver):
                 if not exchange.goes_on:
                     break
             if exchange.is_finished:
-                # Read the end of the body, which is on its way, so that the connection can serve the next request.
+                # Read the end of the body, which is on its way, so that the connection can serve
+                # the next request.
                 exchange.limits.linger()
                 with suppress(Exception):
                     next(chunks, None)
@@ -198,7 +232,9 @@ class SyncDriver(Driver):
         check(self.cancellation)
 
     def _reserve(self, call: Call, send: Send) -> bool:
-        """Wait until other calls settle with a shared budget, and tell whether they did in time. Holds no place."""
+        """Wait until other calls settle with a shared budget, and tell whether they did in time.
+        Holds no place.
+        """
         woken = threading.Event()
         if call.reserve(woken.set, self.clock()):
             return True
@@ -211,6 +247,7 @@ class SyncDriver(Driver):
         check(self.cancellation)
         if send.needs_compaction and self.compactor is not None:
             with self.deadline(send).around():
-                shorter = self.compactor(tuple(plain_messages(send.messages)))  # a copy, which it may change
+                # a copy, which it may change
+                shorter = self.compactor(tuple(plain_messages(send.messages)))
             call.compacted(shorter, self.clock())
             check(self.cancellation)

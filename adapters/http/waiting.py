@@ -1,7 +1,9 @@
-"""How network operations wait. They are generators that yield what they wait for, so both drivers run the same ones.
+"""How network operations wait. They are generators that yield what they wait for, so both drivers
+run the same ones.
 
-An operation never blocks. It yields a `WaitFor`; `run` waits for that in a thread, `arun` in a task. Both end the
-operation when the call is cancelled. The operation itself raises when its time is up, even while data keep arriving.
+An operation never blocks. It yields a `WaitFor`; `run` waits for that in a thread, `arun` in a
+task. Both end the operation when the call is cancelled. The operation itself raises when its time
+is up, even while data keep arriving.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ def event_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the asyncio loop of this task; None on trio, also where trio runs as a guest of asyncio."""
+    """Return the asyncio loop of this task; None on trio, also where trio runs as a guest of
+    asyncio.
+    """
     from asyncio import current_task
 
     try:
@@ -72,7 +76,8 @@ class Nothing(Exception):
 class Mailbox(Generic[T]):
     """A queue with one reader, into which a finalizer may put something while its own thread waits.
 
-    An `Event` does not allow that, and `SimpleQueue.get` may hang in a signal handler up to Python 3.12.
+    An `Event` does not allow that, and `SimpleQueue.get` may hang in a signal handler up to Python
+    3.12.
     """
 
     __slots__ = ("_bell", "_items")
@@ -89,7 +94,9 @@ class Mailbox(Generic[T]):
             self._bell.release()
 
     def get(self, seconds: float | None) -> T:
-        """Return the oldest item; wait up to `seconds` for one, or without a limit, and then raise Nothing."""
+        """Return the oldest item; wait up to `seconds` for one, or without a limit, and then raise
+        Nothing.
+        """
         until = None if seconds is None else time.monotonic() + seconds
         while True:
             if self._items:
@@ -106,7 +113,9 @@ _HAS_POLL: Final = hasattr(select, "poll")
 
 
 class WaitFor(NamedTuple):
-    """Wait until a socket can be read or written, an event of another thread is set, or a moment has come."""
+    """Wait until a socket can be read or written, an event of another thread is set, or a moment
+    has come.
+    """
 
     what: socket.socket | threading.Event
     want: Want
@@ -118,7 +127,9 @@ Operation = Generator[WaitFor | None, None, T]
 
 
 class CallEnded(BaseException):
-    """Raised when the caller ended the call. Like KeyboardInterrupt, it is not an error to handle."""
+    """Raised when the caller ended the call. Like KeyboardInterrupt, it is not an error to
+    handle.
+    """
 
 
 def run(operation: Operation[T], cancellation: Cancellation) -> T:
@@ -159,7 +170,11 @@ def _block(wait: WaitFor, cancellation: Cancellation) -> None:
         check(cancellation)
         remaining = until - time.monotonic()
         seconds = SLICE if remaining > SLICE else remaining if remaining > 0 else 0.0
-        has_come = what.wait(seconds) if isinstance(what, threading.Event) else is_ready(what, want, seconds)
+        has_come = (
+            what.wait(seconds)
+            if isinstance(what, threading.Event)
+            else is_ready(what, want, seconds)
+        )
         if has_come or remaining <= SLICE:
             return
 
@@ -189,7 +204,11 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
             remaining = wait.until - time.monotonic()
             loop = running_loop() if isinstance(wait.what, socket.socket) else None
             future = None if loop is None else loop.create_future()
-            if loop is not None and future is not None and (forget := _watch(loop, wait, future)) is not None:
+            if (
+                loop is not None
+                and future is not None
+                and (forget := _watch(loop, wait, future)) is not None
+            ):
                 try:
                     await _rung(future, remaining, cancellation)
                 finally:
@@ -225,7 +244,9 @@ class Bell:
             _ring(self._future)
 
     async def wait(self, seconds: float | None, cancellation: Cancellation) -> None:
-        """Wait up to `seconds`, or without a limit; raises what `within` does when the call ends."""
+        """Wait up to `seconds`, or without a limit; raises what `within` does when the call
+        ends.
+        """
         if self._event is not None:
             with suppress(TimeoutError):
                 await within(seconds, self._event.wait, cancellation=cancellation)
@@ -239,9 +260,15 @@ def _ring(future: asyncio.Future[None]) -> None:
 
 
 async def _rung(future: asyncio.Future[None], seconds: float, cancellation: Cancellation) -> None:
-    """Wait on asyncio as `within` does. anyio's scopes and events would double the cost of a wait."""
+    """Wait on asyncio as `within` does. anyio's scopes and events would double the cost of a
+    wait.
+    """
     check(cancellation)
-    timer = None if seconds == math.inf else future.get_loop().call_later(max(0.0, seconds), _ring, future)
+    timer = (
+        None
+        if seconds == math.inf
+        else future.get_loop().call_later(max(0.0, seconds), _ring, future)
+    )
     forget = cancellation.on_cancel(partial(_ring, future))
     try:
         await future
@@ -252,8 +279,12 @@ async def _rung(future: asyncio.Future[None], seconds: float, cancellation: Canc
     check(cancellation)
 
 
-def _watch(loop: asyncio.AbstractEventLoop, wait: WaitFor, future: asyncio.Future[None]) -> Callable[[], object] | None:
-    """Ring a future when a socket is ready. Return what ends that, or None if the loop cannot watch sockets."""
+def _watch(
+    loop: asyncio.AbstractEventLoop, wait: WaitFor, future: asyncio.Future[None]
+) -> Callable[[], object] | None:
+    """Ring a future when a socket is ready. Return what ends that, or None if the loop cannot watch
+    sockets.
+    """
     assert isinstance(wait.what, socket.socket)
     fd, is_reading = wait.what.fileno(), wait.want == "read"
     try:
@@ -276,7 +307,9 @@ class WakeUp:
             self._soon(self._event.set)
 
     async def wait(self, seconds: float | None, cancellation: Cancellation) -> bool:
-        """Wait up to `seconds`, or without a limit; return whether the task was woken. Raises CallEnded as `within`."""
+        """Wait up to `seconds`, or without a limit; return whether the task was woken. Raises
+        CallEnded as `within`.
+        """
         with suppress(TimeoutError):
             await within(seconds, self._event.wait, cancellation=cancellation)
         return self._event.is_set()
@@ -295,9 +328,14 @@ async def _until_ready(wait: WaitFor) -> None:
 
 
 async def within(
-    seconds: float | None, function: Callable[..., Awaitable[T]], *args: Any, cancellation: Cancellation
+    seconds: float | None,
+    function: Callable[..., Awaitable[T]],
+    *args: Any,
+    cancellation: Cancellation,
 ) -> T:
-    """Await a function for at most `seconds`, or raise TimeoutError; CallEnded if the call is cancelled meanwhile."""
+    """Await a function for at most `seconds`, or raise TimeoutError; CallEnded if the call is
+    cancelled meanwhile.
+    """
     check(cancellation)
     deadline = math.inf if seconds is None else anyio.current_time() + max(0.0, seconds)
     with anyio.CancelScope(deadline=deadline) as scope:

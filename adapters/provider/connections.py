@@ -19,7 +19,9 @@ POLL_SECONDS: Final = 0.02
 
 
 class LoopbackServer(socketserver.ThreadingTCPServer):
-    """Serve from construction on; a plain TCP server, since `HTTPServer` looks its own name up in DNS."""
+    """Serve from construction on; a plain TCP server, since `HTTPServer` looks its own name up in
+    DNS.
+    """
 
     allow_reuse_address = True
     daemon_threads = True
@@ -58,7 +60,9 @@ class LoopbackHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def __init__(self, owner: Any, request: Any, client_address: Any, server: LoopbackServer) -> None:
+    def __init__(
+        self, owner: Any, request: Any, client_address: Any, server: LoopbackServer
+    ) -> None:
         self.owner, self.closing = owner, server.closing
         super().__init__(request, client_address, server)
 
@@ -71,7 +75,9 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         return {name.lower(): value for name, value in self.headers.items()}
 
     def wait(self, seconds: float) -> None:
-        """Wait; raise ConnectionAbortedError as soon as the client goes away, or the server closes."""
+        """Wait; raise ConnectionAbortedError as soon as the client goes away, or the server
+        closes.
+        """
         ends_at = time.monotonic() + seconds
         self.connection.settimeout(None if seconds == math.inf else max(0.0, seconds))
         try:
@@ -103,7 +109,9 @@ class Served(Closing):
         return len(self._server.connections)
 
     def wait_disconnected(self, seconds: float = 1.0) -> bool:
-        """Wait until no connection is open, at most this many seconds, and return whether none is."""
+        """Wait until no connection is open, at most this many seconds, and return whether none
+        is.
+        """
         with self._server.changed:
             return self._server.changed.wait_for(lambda: not self.open_connections, seconds)
 

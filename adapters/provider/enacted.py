@@ -29,7 +29,11 @@ ERRORS: Final[Mapping[Reason, Mapping[str, str]]] = {
 }
 """A provider's own error for each reason of a failure."""
 
-FINISHES: Final = {"length": "length", "paused": "pause_turn", "overflow": "model_context_window_exceeded"}
+FINISHES: Final = {
+    "length": "length",
+    "paused": "pause_turn",
+    "overflow": "model_context_window_exceeded",
+}
 STOPS: Final = ("stop", "end_turn")
 """Clean finish reasons, used in turns so that no two empty replies are the same."""
 
@@ -38,7 +42,8 @@ PIECE: Final = 2_000
 """Characters of a long text in one event, for replies without a duration."""
 
 EARLY: Final = 0.1
-"""How many seconds a reply arrives before the client would end its attempt, so that it can be read."""
+"""How many seconds a reply arrives before the client would end its attempt, so that it can be read.
+"""
 
 THOUGHT: Final = "Still thinking. "
 
@@ -49,24 +54,38 @@ def model_of(backend: int) -> str:
 
 
 def script_of(worst: WorstScript) -> Script:
-    """Write a worst case that a server can cause as a script, which starts over after its last reply."""
+    """Write a worst case that a server can cause as a script, which starts over after its last
+    reply.
+    """
     if worst.unseen is not None:
         raise ConfigurationError(f"no script can play {worst.case.name} at worst: {worst.unseen}")
-    replies = [_scripted(attempt, STOPS[at % 2], worst.longest_pause) for at, attempt in enumerate(worst.attempts)]
+    replies = [
+        _scripted(attempt, STOPS[at % 2], worst.longest_pause)
+        for at, attempt in enumerate(worst.attempts)
+    ]
     return Script(replies, after="loop")
 
 
 def notes_of(worst: WorstScript) -> list[str]:
     """Return a line for each reply of the script that says which request it answers."""
     return [
-        f"{number}. {rung} of {model_of(attempt.backend)}" + (f", after {attempt.wait:g} s" if attempt.wait else "")
+        f"{number}. {rung} of {model_of(attempt.backend)}"
+        + (f", after {attempt.wait:g} s" if attempt.wait else "")
         for number, (rung, attempt) in enumerate(zip(worst.rungs, worst.attempts, strict=True), 1)
     ]
 
 
 def _scripted(attempt: EnactedAttempt, stop: str, longest_pause: float | None) -> ScriptedReply:
-    came = attempt.came if isinstance(attempt.came, Reply) else Reply(interrupted=True, failure=attempt.came)
-    content: dict[str, Any] = {"text": came.text, "reasoning": came.reasoning, "tool_calls": came.tool_calls}
+    came = (
+        attempt.came
+        if isinstance(attempt.came, Reply)
+        else Reply(interrupted=True, failure=attempt.came)
+    )
+    content: dict[str, Any] = {
+        "text": came.text,
+        "reasoning": came.reasoning,
+        "tool_calls": came.tool_calls,
+    }
     lasts = attempt.seconds
     if attempt.closing and not attempt.is_late:
         lasts = max(lasts - EARLY, lasts / 2)
@@ -75,18 +94,28 @@ def _scripted(attempt: EnactedAttempt, stop: str, longest_pause: float | None) -
     ending, usage = _ending(came, stop), _usage(came.usage)
     if lasts and came.failure is None and not any(content.values()):
         # Silence would end an empty stream, but not a reply in one piece.
-        choice = {"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": ending["finish"]}
+        choice = {
+            "index": 0,
+            "message": {"role": "assistant", "content": ""},
+            "finish_reason": ending["finish"],
+        }
         body = orjson.dumps({"choices": [choice], "usage": usage}).decode()
         return ScriptedReply(model=model_of(attempt.backend), body=body, lasts=lasts)
     if came.failure is not None and came.failure.reason == "malformed":
         # A stream with its usage, and then an unreadable event.
-        begun = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
+        begun = {
+            "choices": [
+                {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+            ]
+        }
         body = b"".join(map(event, (begun, {"choices": [], "usage": usage}, UNREADABLE))).decode()
         return ScriptedReply(model=model_of(attempt.backend), body=body, lasts=lasts)
     if lasts and longest_pause is not None:  # a piece of reasoning for each pause
         thoughts = THOUGHT * ceil(lasts / longest_pause)
         content |= {"reasoning": thoughts + content["reasoning"], "chunk_size": len(THOUGHT)}
-    return ScriptedReply(model=model_of(attempt.backend), **content, **ending, usage=usage, lasts=lasts)
+    return ScriptedReply(
+        model=model_of(attempt.backend), **content, **ending, usage=usage, lasts=lasts
+    )
 
 
 def _ending(came: Reply, stop: str) -> dict[str, Any]:
@@ -105,7 +134,11 @@ def _ending(came: Reply, stop: str) -> dict[str, Any]:
 
 def _usage(usage: Usage) -> dict[str, Any]:
     prompt, output = usage.input_tokens, usage.output_tokens
-    counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
+    counts: dict[str, Any] = {
+        "prompt_tokens": prompt,
+        "completion_tokens": output,
+        "total_tokens": prompt + output,
+    }
     if usage.cache_read_tokens:
         counts["prompt_tokens_details"] = {"cached_tokens": usage.cache_read_tokens}
     if usage.cache_creation_tokens:

@@ -1,4 +1,5 @@
-"""The script of the embedded provider: which reply it gives to which request, well or badly behaved.
+"""The script of the embedded provider: which reply it gives to which request, well or badly
+behaved.
 
     after = "error"               # instead of the last reply for ever
 
@@ -33,7 +34,15 @@ from rungwise.adapters.gateway.languages.language import Completion
 from rungwise.adapters.wires.endpoint import HEADER_NAME
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, must_be_one_of, or_none
+from rungwise.fsm.values.checks import (
+    is_flag,
+    is_number,
+    is_text,
+    is_whole,
+    must,
+    must_be_one_of,
+    or_none,
+)
 from rungwise.fsm.values.files import BARE_KEY, read_toml, text_of_file, toml_value
 from rungwise.fsm.values.frozen_map import frozen_copy
 from rungwise.fsm.values.label import LONGEST_QUOTE, did_you_mean, short
@@ -42,7 +51,8 @@ ReasoningField = Literal["reasoning_content", "reasoning", "reasoning_text", "re
 """Where a provider puts its reasoning."""
 
 After = Literal["repeat", "error", "loop"]
-"""What follows the last reply: the last one for ever, a 500 that says so, or the first one again."""
+"""What follows the last reply: the last one for ever, a 500 that says so, or the first one again.
+"""
 
 ERROR_FIELDS = ("message", "type", "code", "param")
 CALL_FIELDS = ("id", "name", "arguments")
@@ -54,7 +64,9 @@ SURROGATE = re.compile("[\ud800-\udfff]")  # alone it fits into neither TOML nor
 def _refuse_unknown(where: str, keys: Iterable[object], names: Collection[str]) -> None:
     for key in keys:
         if key not in names:
-            is_plain = isinstance(key, str) and len(key) <= LONGEST_QUOTE and BARE_KEY.fullmatch(key)
+            is_plain = (
+                isinstance(key, str) and len(key) <= LONGEST_QUOTE and BARE_KEY.fullmatch(key)
+            )
             name = str(key) if is_plain else short(key)
             hint = did_you_mean(name, names, f"it must be one of {', '.join(names)}")
             raise ConfigurationError(f"{where}{name} is unknown; {hint}")
@@ -73,14 +85,19 @@ def _is_size(value: object) -> bool:
 
 
 def _is_seconds(value: object) -> bool:
-    # An int may be larger than any float, and is then no more a number to count with than infinity is.
+    # An int may be larger than any float, and is then no more a number to count with than infinity
+    # is.
     return is_number(value, 0, sys.float_info.max)
 
 
 def _is_counts(value: object) -> bool:
     return isinstance(value, Mapping) and all(
         _is_writable(key)
-        and (_is_count(count) or (isinstance(count, float) and _is_seconds(count)) or _is_counts(count))
+        and (
+            _is_count(count)
+            or (isinstance(count, float) and _is_seconds(count))
+            or _is_counts(count)
+        )
         for key, count in value.items()
     )
 
@@ -101,9 +118,13 @@ def _check_headers(instance: object, attribute: Any, value: Any) -> None:
         if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
             raise ConfigurationError(f"headers: {short(name)} is not a header name")
         if name.lower() in FRAMING:
-            raise ConfigurationError(f"headers.{name} is set by the provider; use cut_after to end a body early")
+            raise ConfigurationError(
+                f"headers.{name} is set by the provider; use cut_after to end a body early"
+            )
         if not isinstance(text, str) or not text.isprintable() or max(text, default="") > "\xff":
-            raise ConfigurationError(f"headers.{name} must be one line in Latin-1, not {short(text)}")
+            raise ConfigurationError(
+                f"headers.{name} must be one line in Latin-1, not {short(text)}"
+            )
 
 
 # Converters leave what they cannot convert to the validators, which know the field's name.
@@ -119,14 +140,24 @@ def _tuple(value: Sequence[int]) -> Any:
 
 def _tool_calls(value: Sequence[ToolCall | Mapping[str, str]]) -> tuple[ToolCall, ...]:
     if not isinstance(value, list | tuple):
-        raise ConfigurationError(f"tool_calls must be a list of tables with {', '.join(CALL_FIELDS)}")
-    return tuple(_tool_call(f"tool_calls[{index}]", index, call) for index, call in enumerate(value))
+        raise ConfigurationError(
+            f"tool_calls must be a list of tables with {', '.join(CALL_FIELDS)}"
+        )
+    return tuple(
+        _tool_call(f"tool_calls[{index}]", index, call) for index, call in enumerate(value)
+    )
 
 
 def _tool_call(where: str, index: int, value: object) -> ToolCall:
-    arguments = {name: getattr(value, name) for name in CALL_FIELDS} if isinstance(value, ToolCall) else value
+    arguments = (
+        {name: getattr(value, name) for name in CALL_FIELDS}
+        if isinstance(value, ToolCall)
+        else value
+    )
     if not isinstance(arguments, Mapping):
-        raise ConfigurationError(f"{where} must be a table with {', '.join(CALL_FIELDS)}, not {short(value)}")
+        raise ConfigurationError(
+            f"{where} must be a table with {', '.join(CALL_FIELDS)}, not {short(value)}"
+        )
     _refuse_unknown(f"{where}.", arguments, CALL_FIELDS)
     if "name" not in arguments:
         raise ConfigurationError(f"{where}.name is missing; give the tool's name")
@@ -140,17 +171,21 @@ def _tool_call(where: str, index: int, value: object) -> ToolCall:
 
 _TEXT = must("a string", _is_writable)
 _OPTIONAL_TEXT = must("a string", or_none(_is_writable))
-_TEXT_OR_FLAG = must("true, false or a string", or_none(lambda value: is_flag(value) or _is_writable(value)))
+_TEXT_OR_FLAG = must(
+    "true, false or a string", or_none(lambda value: is_flag(value) or _is_writable(value))
+)
 _FLAG = must("true or false", is_flag)
 _SECONDS = must("a number of seconds, 0 or more", _is_seconds)
 _STATUS = must(
-    "a status from 200 to 999 that has a body", lambda value: is_whole(value, 200, 999) and value not in (204, 304)
+    "a status from 200 to 999 that has a body",
+    lambda value: is_whole(value, 200, 999) and value not in (204, 304),
 )
 _USAGE = must("a table of numbers, 0 or more", or_none(_is_counts))
 _CUT = must("a whole number of bytes, 0 or more", or_none(_is_count))
 _SIZE = must("a whole number of characters above 0", _is_size)
 _SIZES = must(
-    "a list of whole numbers of bytes above 0", lambda value: isinstance(value, tuple) and all(map(_is_size, value))
+    "a list of whole numbers of bytes above 0",
+    lambda value: isinstance(value, tuple) and all(map(_is_size, value)),
 )
 
 
@@ -162,27 +197,30 @@ class ScriptedReply:
         text: the visible content.
         reasoning: the reasoning, sent before the text.
         reasoning_field: the field that carries the reasoning.
-        signature: the signature of the reasoning, in protocols that sign it; "" makes up a valid one.
-        tool_calls: tool calls, or mappings with `id`, `name` and `arguments` (JSON as a string, valid or not).
-        finish: the finish reason; "" for none, None for the matching one ("tool_calls" or "stop").
+        signature: the signature of the reasoning, in protocols that sign it; "" makes up a valid
+        one. tool_calls: tool calls, or mappings with `id`, `name` and `arguments` (JSON as a
+        string, valid or not). finish: the finish reason; "" for none, None for the matching one
+        ("tool_calls" or "stop").
         refusal: the model's refusal.
         model: the model id in the reply; "" repeats the requested one.
-        usage: token counts as the provider reports them; {} for no report, None counts 4 characters a token.
-        status: the HTTP status.
-        error: `message`, `type`, `code` and `param` of an error body; None makes one for the status.
+        usage: token counts as the provider reports them; {} for no report, None counts 4 characters
+        a token. status: the HTTP status.
+        error: `message`, `type`, `code` and `param` of an error body; None makes one for the
+            status.
         body: the whole body; it overrides everything above except the status.
         headers: headers of the response.
         delay: seconds before the first byte.
         chunk_delay: seconds between two writes of the body.
         lasts: seconds that the body takes, its writes spread evenly over them.
-        hang: whether to fall silent for ever: before the first byte, or after `cut_after` bytes if that is set.
-        cut_after: bytes of the body after which the connection is closed.
+        hang: whether to fall silent for ever: before the first byte, or after `cut_after` bytes if
+        that is set. cut_after: bytes of the body after which the connection is closed.
         chunk_size: code points of text in one streamed delta.
-        write_sizes: bytes of successive writes of the body, over and over; empty writes event by event.
-        done: whether `data: [DONE]` ends a stream.
-        error_event: an error like `error`, sent inside a reply of status 200 after the text, in place of its finish;
-            chat completions send `usage`, if set, before it.
-        final_message: whether the last chunk carries a whole `message` too: True with the text, or this text instead.
+        write_sizes: bytes of successive writes of the body, over and over; empty writes event by
+        event. done: whether `data: [DONE]` ends a stream.
+        error_event: an error like `error`, sent inside a reply of status 200 after the text, in
+            place of its finish; chat completions send `usage`, if set, before it.
+        final_message: whether the last chunk carries a whole `message` too: True with the text, or
+            this text instead.
 
     Raises:
         ConfigurationError: a field is malformed.
@@ -211,16 +249,25 @@ class ScriptedReply:
     chunk_size: int = field(default=12, validator=_SIZE)
     write_sizes: tuple[int, ...] = field(default=(), converter=_tuple, validator=_SIZES)
     done: bool = field(default=True, validator=_FLAG)
-    error_event: Mapping[str, Any] | None = field(default=None, converter=_copied, validator=_check_error)
+    error_event: Mapping[str, Any] | None = field(
+        default=None, converter=_copied, validator=_check_error
+    )
     final_message: bool | str | None = field(default=None, validator=_TEXT_OR_FLAG)
 
     @property
     def answer(self) -> Completion:
         """Return what a protocol writes of it."""
-        return Completion(**{attribute.name: getattr(self, attribute.name) for attribute in attrs.fields(Completion)})
+        return Completion(
+            **{
+                attribute.name: getattr(self, attribute.name)
+                for attribute in attrs.fields(Completion)
+            }
+        )
 
     def pauses(self, count: int) -> list[float]:
-        """Return the seconds before each of so many writes of the body, whose sum is not rounded."""
+        """Return the seconds before each of so many writes of the body, whose sum is not
+        rounded.
+        """
         even = floor(self.lasts / count * _FINEST) / _FINEST if count else 0.0
         pauses = [even + (self.chunk_delay if index else 0.0) for index in range(count)]
         return [*pauses[:-1], pauses[-1] + self.lasts - even * count] if pauses else []
@@ -231,15 +278,23 @@ class ScriptedReply:
         return {name: value for name, value in _values(self).items() if value != _DEFAULTS[name]}
 
     def __repr__(self) -> str:
-        return f"ScriptedReply({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
+        return (
+            f"ScriptedReply({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
+        )
 
 
 def _values(reply: ScriptedReply) -> dict[str, Any]:
     """Return the fields as plain values, as `ScriptedReply` takes them."""
-    values = {attribute.name: getattr(reply, attribute.name) for attribute in attrs.fields(ScriptedReply)}
+    values = {
+        attribute.name: getattr(reply, attribute.name) for attribute in attrs.fields(ScriptedReply)
+    }
     calls = [{name: getattr(call, name) for name in CALL_FIELDS} for call in reply.tool_calls]
     return {
-        name: dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
+        name: dict(value)
+        if isinstance(value, Mapping)
+        else list(value)
+        if isinstance(value, tuple)
+        else value
         for name, value in {**values, "tool_calls": calls}.items()
     }
 
@@ -249,13 +304,17 @@ _DEFAULTS = _values(ScriptedReply())
 
 def _replies(value: Iterable[ScriptedReply]) -> tuple[ScriptedReply, ...]:
     if not isinstance(value, Iterable):
-        raise ConfigurationError(f"replies must be a list of replies, not {type(value).__name__}: put it into a list")
+        raise ConfigurationError(
+            f"replies must be a list of replies, not {type(value).__name__}: put it into a list"
+        )
     replies = tuple(value)
     if not replies:
         raise ConfigurationError("replies is empty; give at least one reply")
     for index, reply in enumerate(replies):
         if not isinstance(reply, ScriptedReply):
-            raise ConfigurationError(f"replies[{index}] must be a ScriptedReply, not {type(reply).__name__}")
+            raise ConfigurationError(
+                f"replies[{index}] must be a ScriptedReply, not {type(reply).__name__}"
+            )
     return replies
 
 
@@ -280,7 +339,9 @@ class Script:
         if index < count:
             return self.replies[index]
         if self.after == "error":
-            message = f"The script has ended: it has {count} replies, and this is request {index + 1}."
+            message = (
+                f"The script has ended: it has {count} replies, and this is request {index + 1}."
+            )
             return ScriptedReply(status=500, error={"message": message, "type": "script_ended"})
         return self.replies[index % count if self.after == "loop" else -1]
 
@@ -300,8 +361,12 @@ class Script:
             _refuse_unknown("", table, ("replies", "after"))
             replies = table.get("replies", [])
             if not isinstance(replies, list):
-                raise ConfigurationError("replies must be a list of tables: start each with [[replies]]")
-            parsed = [_read_reply(f"replies[{index}]", reply) for index, reply in enumerate(replies)]
+                raise ConfigurationError(
+                    "replies must be a list of tables: start each with [[replies]]"
+                )
+            parsed = [
+                _read_reply(f"replies[{index}]", reply) for index, reply in enumerate(replies)
+            ]
             return cls(parsed, table.get("after", "repeat"))
         except ConfigurationError as error:
             raise ConfigurationError(f"{source}: {error}") from None

@@ -1,4 +1,6 @@
-"""The embedded provider: a real HTTP server on loopback that speaks every protocol and misbehaves by script."""
+"""The embedded provider: a real HTTP server on loopback that speaks every protocol and misbehaves
+by script.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,10 @@ class Rendered:
 
 
 def render(
-    reply: ScriptedReply, request: Mapping[str, Any], number: int = 1, path: str = "/chat/completions"
+    reply: ScriptedReply,
+    request: Mapping[str, Any],
+    number: int = 1,
+    path: str = "/chat/completions",
 ) -> Rendered:
     """Write the body of a reply, before any cut, in the protocol of the path."""
     language = language_of(path) or CHAT
@@ -94,7 +99,9 @@ LARGEST_BODY: Final = 10**9
 
 
 class ReplyHandler(LoopbackHandler):
-    """Handle the requests of one connection; `sleep` replaces real waits, apart from endless ones."""
+    """Handle the requests of one connection; `sleep` replaces real waits, apart from endless
+    ones.
+    """
 
     owner: EmbeddedProvider
 
@@ -157,7 +164,11 @@ class ReplyHandler(LoopbackHandler):
         chunked = rendered.is_stream and self.request_version >= "HTTP/1.1"
         scripted = {name.lower(): value for name, value in reply.headers.items()}
         own = {"content-type": rendered.content_type, "x-request-id": f"req_{number:08d}"}
-        framing = {"transfer-encoding": "chunked"} if chunked else {"content-length": str(len(rendered.body))}
+        framing = (
+            {"transfer-encoding": "chunked"}
+            if chunked
+            else {"content-length": str(len(rendered.body))}
+        )
         self.send_response_only(reply.status)
         for name, value in {"date": self.date_time_string(), **own, **scripted, **framing}.items():
             self.send_header(name, value)
@@ -201,16 +212,16 @@ def _cut(pieces: Iterable[bytes], count: int | None) -> Iterator[bytes]:
 class EmbeddedProvider(Served):
     """Serve a script over HTTP from construction until `close`, for use in a `with` block.
 
-    The path selects the protocol: `/chat/completions`, `/responses`, `/messages`, `:generateContent`, `/api/chat` and
-    `/converse`, and their streams, answer from the script. An address that ends in `/models`, and Ollama's `/api/tags`,
-    lists the script's models.
+    The path selects the protocol: `/chat/completions`, `/responses`, `/messages`,
+    `:generateContent`, `/api/chat` and `/converse`, and their streams, answer from the script. An
+    address that ends in `/models`, and Ollama's `/api/tags`, lists the script's models.
 
     Arguments:
         script: a `Script`, or a function from the request to its reply.
         host: the IPv4 address to listen on.
         port: the port, 0 for any that is free.
-        sleep: waits instead of real time, such as the `advance` of a clock that a test shares with its client; what
-            hangs forever does so in any case.
+        sleep: waits instead of real time, such as the `advance` of a clock that a test shares with
+            its client; what hangs forever does so in any case.
 
     Raises:
         ConfigurationError: the script is neither, or the address is not of the form of one.
@@ -226,26 +237,35 @@ class EmbeddedProvider(Served):
         sleep: Callable[[float], object] | None = None,
     ) -> None:
         if not isinstance(script, Script) and not callable(script):
-            raise ConfigurationError(f"script must be a Script or a function, not {type(script).__name__}")
+            raise ConfigurationError(
+                f"script must be a Script or a function, not {type(script).__name__}"
+            )
         self._script, self._sleep, self._lock = script, sleep, threading.Lock()
         self._requests: list[ReceivedRequest] = []
         try:
             self._server = LoopbackServer((host, port), partial(ReplyHandler, self))
         except (TypeError, ValueError, OverflowError):  # not an address, or a port above 65535
-            raise ConfigurationError("host must be an IPv4 address, and port a whole number from 0 to 65535") from None
+            raise ConfigurationError(
+                "host must be an IPv4 address, and port a whole number from 0 to 65535"
+            ) from None
 
-    base_url, open_connections = Served.base_url, Served.open_connections  # here for the API's documentation
+    # here for the API's documentation
+    base_url, open_connections = Served.base_url, Served.open_connections
     wait_disconnected, close = Served.wait_disconnected, Served.close
 
     @property
     def models(self) -> list[str]:
         """Return the models that the script names."""
         replies = self._script.replies if isinstance(self._script, Script) else ()
-        return list(dict.fromkeys(reply.model for reply in replies if reply.model)) or [DEFAULT_MODEL]
+        return list(dict.fromkeys(reply.model for reply in replies if reply.model)) or [
+            DEFAULT_MODEL
+        ]
 
     @property
     def requests(self) -> list[ReceivedRequest]:
-        """Return the requests for a reply, in the order of arrival, without those whose JSON is invalid."""
+        """Return the requests for a reply, in the order of arrival, without those whose JSON is
+        invalid.
+        """
         with self._lock:
             return list(self._requests)
 
@@ -254,8 +274,12 @@ class EmbeddedProvider(Served):
         """Count the requests whose client went away before it had the whole reply."""
         return sum(request.aborted for request in self.requests)
 
-    def _receive(self, path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> tuple[int, ScriptedReply]:
-        """Record a request and return its number, counted from 1, with the reply that the script gives to it."""
+    def _receive(
+        self, path: str, headers: Mapping[str, str], body: Mapping[str, Any]
+    ) -> tuple[int, ScriptedReply]:
+        """Record a request and return its number, counted from 1, with the reply that the script
+        gives to it.
+        """
         with self._lock:
             request = ReceivedRequest(path, headers, body, time.monotonic())
             self._requests.append(request)
@@ -269,7 +293,9 @@ class EmbeddedProvider(Served):
             return number, reply
         except Exception as error:
             message = f"The script raised {type(error).__name__}: {error}"
-            return number, ScriptedReply(status=500, error={"message": message, "type": "script_error"})
+            return number, ScriptedReply(
+                status=500, error={"message": message, "type": "script_error"}
+            )
 
     def _mark_aborted(self, number: int) -> None:
         """Record that the client of this request went away."""

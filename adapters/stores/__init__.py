@@ -1,1 +1,3 @@
-"""What several calls share: the health of the backends. A store holds it; a call looks through its `Watch`."""
+"""What several calls share: the health of the backends. A store holds it; a call looks through its
+`Watch`.
+"""

@@ -1,4 +1,6 @@
-"""How calls of many processes use one budget: each attempt is held in the store before it goes out, and paid after."""
+"""How calls of many processes use one budget: each attempt is held in the store before it goes out,
+and paid after.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,17 @@ from rungwise.fsm.health.quota import POLL
 UNHELD = "other calls hold what is left"
 
 Answer = tuple[bool, Sequence[tuple[Paid, float]]] | None
-"""Whether an attempt is held, and what is paid of each level, with its age in seconds; None if nobody answers."""
+"""Whether an attempt is held, and what is paid of each level, with its age in seconds; None if
+nobody answers.
+"""
 
 
 class BudgetStore(Store, Protocol):
     """Keep budgets by their names, beside what every store holds."""
 
-    def hold(self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]) -> Work[Answer]:
+    def hold(
+        self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]
+    ) -> Work[Answer]:
         """Hold what an attempt may use, on every level or on none."""
 
     def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
@@ -43,7 +49,9 @@ class CallBudget:
     _held: tuple[str, Reservation] | None = field(default=None, init=False)
 
     def admit(self, call: Call, send: Send) -> Work[Send | None]:
-        """Return `send` itself if it may go out now; else the same with a wait, after which to ask again."""
+        """Return `send` itself if it may go out now; else the same with a wait, after which to ask
+        again.
+        """
         share = self._share = call.spending.share
         reservation = None if share is None else share.held
         if self._held is not None and self._held[1] is not reservation:
@@ -52,12 +60,22 @@ class CallBudget:
             return send
         ledgers = [] if reservation is None else _stored(reservation)
         if reservation is None or not ledgers:
-            # A budget of this process lets nothing go out. Should it think again, the store has not been asked.
+            # A budget of this process lets nothing go out. Should it think again, the store has not
+            # been asked.
             share.refusal = UNHELD if reservation is None and share.is_stored else None
             return send
-        attempt, lease = self.prefix + secrets.token_hex(8), (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
-        answer = yield from self.store.hold(attempt, lease, Paid(1, reservation.tokens, reservation.money), ledgers)
-        away = next((each.name for each in ledgers if not each.continues), None) if answer is None else None
+        attempt, lease = (
+            self.prefix + secrets.token_hex(8),
+            (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN,
+        )
+        answer = yield from self.store.hold(
+            attempt, lease, Paid(1, reservation.tokens, reservation.money), ledgers
+        )
+        away = (
+            next((each.name for each in ledgers if not each.continues), None)
+            if answer is None
+            else None
+        )
         share.refusal = None if away is None else f"the store that keeps {away} cannot be reached"
         if answer is None:
             return send
@@ -73,7 +91,8 @@ class CallBudget:
         if self._held is None or self._share is None:
             return
         (attempt, reservation), self._held = self._held, None
-        # Here, for another thread may still have to settle it; and before the store knows, or it counts as of others.
+        # Here, for another thread may still have to settle it; and before the store knows, or it
+        # counts as of others.
         self._share.note(lambda: _report(reservation))
         yield from self.store.paid(attempt, reservation.paid or Paid(), _stored(reservation))
 

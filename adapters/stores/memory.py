@@ -19,7 +19,9 @@ FIRST: Final = Choice(0)
 
 
 class MemoryStore:
-    """Hold the health of backends for any number of threads and event loops. What one writes, the next one reads."""
+    """Hold the health of backends for any number of threads and event loops. What one writes, the
+    next one reads.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.now = clock
@@ -47,14 +49,18 @@ class MemoryStore:
                 self._known[keys[place]] = changed
         return choice, known
 
-    def note(self, key: Hashable, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool) -> Work[None]:
+    def note(
+        self, key: Hashable, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool
+    ) -> Work[None]:
         """Remember what an attempt has shown of its backend; see `Store.note`."""
         yield from ()
         if symptom.event in (None, "answered") and not was_probe and key not in self._known:
             return  # as nearly always: nothing is remembered of it
         with self._lock:
             known, now = self._known.get(key, UNKNOWN), self.now()
-            after = known.after(symptom, now, rules, sent_at=sent_at, was_probe=was_probe, draw=self.draw())
+            after = known.after(
+                symptom, now, rules, sent_at=sent_at, was_probe=was_probe, draw=self.draw()
+            )
             if after is not known:
                 self._known[key] = after
 
@@ -80,7 +86,9 @@ class MemoryStore:
         """Answer nothing: no operation asks a server."""
 
     def begin_anew(self) -> None:
-        """Replace the lock in a forked child, and call back the parent's attempts, whose ends it will not see."""
+        """Replace the lock in a forked child, and call back the parent's attempts, whose ends it
+        will not see.
+        """
         self._lock = threading.Lock()
         for meter in self._meters.values():
             meter.leases, meter.queue = {}, {}

@@ -1,4 +1,6 @@
-"""How calls use the quotas of backends: each asks for room before an attempt, and reports what the attempt has used."""
+"""How calls use the quotas of backends: each asks for room before an attempt, and reports what the
+attempt has used.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class CallQuota:
     _is_given: bool = field(default=False, init=False)
 
     def admit(self, call: Call, send: Send) -> Work[Send | None]:
-        """Return `send` itself if it may go out now; else what is to be waited for, or where the call turns instead."""
+        """Return `send` itself if it may go out now; else what is to be waited for, or where the
+        call turns instead.
+        """
         quota = quota_of(self.chain[call.backend])
         needs = None if quota is None else call.needs()
         where = None if needs is None else (needs.backend, needs.keys[0])
@@ -74,7 +78,9 @@ class CallQuota:
         self.waited += wait
         return evolve(send, wait=wait, needs_compaction=False) if wait else send
 
-    def _take(self, call: Call, quota: Quota, needs: Needs, key: int, longest: float) -> Work[float]:
+    def _take(
+        self, call: Call, quota: Quota, needs: Needs, key: int, longest: float
+    ) -> Work[float]:
         """Ask for room with a key, and return the seconds to wait."""
         if self._place is None:
             lease = (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
@@ -82,21 +88,33 @@ class CallQuota:
             link = pool_of(self.chain[needs.backend])[key]
             self._place = Place((needs.backend, key), self.store.key_of(link), quota, claim)
         place = self._place
-        wait, self._is_given = yield from self.store.take(place.key, quota, evolve(place.claim, longest=longest))
+        wait, self._is_given = yield from self.store.take(
+            place.key, quota, evolve(place.claim, longest=longest)
+        )
         return wait
 
     def settle(self, observation: Observation | None, headers: Mapping[str, str]) -> Work[None]:
-        """Report what the attempt has used: all that it asked for if it went out and was broken off, else nothing."""
+        """Report what the attempt has used: all that it asked for if it went out and was broken
+        off, else nothing.
+        """
         place, was_sent = self._place, self.was_sent
         self._place, self._is_given, self.waited, self.was_sent = None, False, 0.0, False
         if place is None:
             return
         used, asked_wait = place.claim.tokens if was_sent else 0, None
         if observation is not None:
-            used, asked_wait = observation.evidence.usage.total_tokens, observation.evidence.asked_wait
-        left = {"requests_left": _count(headers, REQUESTS_LEFT), "tokens_left": _count(headers, TOKENS_LEFT)}
+            used, asked_wait = (
+                observation.evidence.usage.total_tokens,
+                observation.evidence.asked_wait,
+            )
+        left = {
+            "requests_left": _count(headers, REQUESTS_LEFT),
+            "tokens_left": _count(headers, TOKENS_LEFT),
+        }
         unused = place.claim.tokens - used
-        paid = Settlement(place.claim.attempt, unused=unused, was_sent=was_sent, asked_wait=asked_wait, **left)
+        paid = Settlement(
+            place.claim.attempt, unused=unused, was_sent=was_sent, asked_wait=asked_wait, **left
+        )
         yield from self.store.pay(place.key, place.quota, paid)
 
 

@@ -1,8 +1,10 @@
-"""The store in Redis or Valkey, which many processes share; each goes on with what it knows itself while that is away.
+"""The store in Redis or Valkey, which many processes share; each goes on with what it knows itself
+while that is away.
 
-What is remembered of a backend is one value, which the same pure functions change as in memory: a process writes what
-follows from the value that it has read, and only if nobody has written another meanwhile. So one probe is out in all
-processes, and the table stays the only place that decides. Most calls find nothing remembered, and cost one read.
+What is remembered of a backend is one value, which the same pure functions change as in memory: a
+process writes what follows from the value that it has read, and only if nobody has written another
+meanwhile. So one probe is out in all processes, and the table stays the only place that decides.
+Most calls find nothing remembered, and cost one read.
 """
 
 from __future__ import annotations
@@ -50,16 +52,22 @@ TRIES: Final = 8
 """How often a change is tried that others come before."""
 
 MICRO: Final = UNITS // 10**6
-"""Units of money that are counted as one in the server, whose numbers hold fifteen digits; always rounded up."""
+"""Units of money that are counted as one in the server, whose numbers hold fifteen digits; always
+rounded up.
+"""
 
 LARGEST_VALUE: Final = 2**20
 """Characters of a value that are read; what is longer is none of ours."""
 
 
 def _script(*names: str) -> str:
-    """Return what some files in `lua/` hold, in this order: the last one is the script, those before it are shared."""
+    """Return what some files in `lua/` hold, in this order: the last one is the script, those
+    before it are shared.
+    """
     files = [Path(__file__).with_name("lua") / f"{name}.lua" for name in names]
-    return "".join([f"local EPOCH = {EPOCH}\n", *(file.read_text(encoding="utf-8") for file in files)])
+    return "".join(
+        [f"local EPOCH = {EPOCH}\n", *(file.read_text(encoding="utf-8") for file in files)]
+    )
 
 
 SCRIPTS: Final = {
@@ -82,25 +90,38 @@ class StoreKey:
 
 
 class RedisStore:
-    """Hold the health of backends in Redis or Valkey, at a URL as redis-py takes it, or raise a ConfigurationError.
+    """Hold the health of backends in Redis or Valkey, at a URL as redis-py takes it, or raise a
+    ConfigurationError.
 
-    The clock of the server counts, as far as this process knows it from its own. Every key begins with the namespace.
+    The clock of the server counts, as far as this process knows it from its own. Every key begins
+    with the namespace.
     """
 
     def __init__(self, url: str, clock: Callable[[], float], namespace: str = "rungwise") -> None:
         try:
             import redis
         except ImportError:
-            raise ConfigurationError("a store in Redis needs the extra: pip install 'rungwise[redis]'") from None
+            raise ConfigurationError(
+                "a store in Redis needs the extra: pip install 'rungwise[redis]'"
+            ) from None
         try:
             self._redis = redis.Redis.from_url(
-                url, retry=None, socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT, decode_responses=True
+                url,
+                retry=None,
+                socket_timeout=TIMEOUT,
+                socket_connect_timeout=TIMEOUT,
+                decode_responses=True,
             )
         except ValueError:  # whose message may hold a password
-            raise ConfigurationError("store must be a URL such as redis://localhost:6379/0") from None
+            raise ConfigurationError(
+                "store must be a URL such as redis://localhost:6379/0"
+            ) from None
         self._error = redis.RedisError
-        self._scripts = {name: self._redis.register_script(script) for name, script in SCRIPTS.items()}
-        self._process, self._processes = f"{os.getpid()} {secrets.token_hex(8)}", 1  # that were seen in the last minute
+        self._scripts = {
+            name: self._redis.register_script(script) for name, script in SCRIPTS.items()
+        }
+        # that were seen in the last minute
+        self._process, self._processes = f"{os.getpid()} {secrets.token_hex(8)}", 1
         self._clock, self._namespace = clock, namespace
         self._offset = 0.0  # of the server's clock from ours
         self._local = MemoryStore(clock)
@@ -136,9 +157,13 @@ class RedisStore:
             self._local_probes.add(keys[chosen[0].place])
         return chosen
 
-    def note(self, key: StoreKey, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool) -> Work[None]:
+    def note(
+        self, key: StoreKey, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool
+    ) -> Work[None]:
         """Remember what an attempt has shown of its backend; see `Store.note`."""
-        yield from self._local.note(key, symptom, rules, sent_at=sent_at - self._offset, was_probe=was_probe)
+        yield from self._local.note(
+            key, symptom, rules, sent_at=sent_at - self._offset, was_probe=was_probe
+        )
         if was_probe and key in self._local_probes:  # of which the server knows nothing
             self._local_probes.discard(key)
             was_probe = False
@@ -148,13 +173,24 @@ class RedisStore:
             return  # nor is the server's time known
         for _ in range(TRIES):
             known, now, draw = _parsed(self._seen.get(key, "")), self.now(), self._local.draw()
-            after = known.after(symptom, now, rules, sent_at=sent_at, was_probe=was_probe, draw=draw)
+            after = known.after(
+                symptom, now, rules, sent_at=sent_at, was_probe=was_probe, draw=draw
+            )
             if after == known or (yield from self._swapped(key, after)) is not False:
                 return
 
     def take(self, key: StoreKey, quota: Quota, claim: Claim) -> Work[tuple[float, bool]]:
         """Let an attempt through; see `Store.take`."""
-        sizes = claim.tokens, claim.longest, claim.lease, self._process, FORGOTTEN, POLL, key.name, TINY
+        sizes = (
+            claim.tokens,
+            claim.longest,
+            claim.lease,
+            self._process,
+            FORGOTTEN,
+            POLL,
+            key.name,
+            TINY,
+        )
         answer = yield from self._count("take", key, quota, claim.attempt, *sizes)
         if answer is None:
             return (yield from self._local.take(key, quota.shared_by(self._processes), claim))
@@ -164,20 +200,38 @@ class RedisStore:
     def pay(self, key: StoreKey, quota: Quota, paid: Settlement) -> Work[None]:
         """Count what an attempt has used; see `Store.pay`."""
         yield from self._local.pay(key, quota.shared_by(self._processes), paid)
-        sizes = paid.unused, paid.requests_left, paid.tokens_left, paid.asked_wait, int(paid.was_sent)
+        sizes = (
+            paid.unused,
+            paid.requests_left,
+            paid.tokens_left,
+            paid.asked_wait,
+            int(paid.was_sent),
+        )
         yield from self._count("pay", key, quota, paid.attempt, *sizes)
 
-    def hold(self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]) -> Work[Answer]:
+    def hold(
+        self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]
+    ) -> Work[Answer]:
         """Hold what an attempt may use of budgets; see `BudgetStore.hold`."""
-        most = [each.budget.attempts for each in ledgers], [each.budget.output_tokens for each in ledgers]
+        most = (
+            [each.budget.attempts for each in ledgers],
+            [each.budget.output_tokens for each in ledgers],
+        )
         money = [None if each.most_money is None else each.most_money // MICRO for each in ledgers]
-        ceilings = ["" if each is None else each for level in zip(*most, money, strict=True) for each in level]
+        ceilings = [
+            "" if each is None else each
+            for level in zip(*most, money, strict=True)
+            for each in level
+        ]
         arguments = [attempt, lease, reserved.tokens, -(-reserved.money // MICRO), *ceilings]
         answer = yield from self._asked(("hold", self._budgets(ledgers), arguments))
         if answer is None:
             return None
         levels = [answer[place : place + 4] for place in range(1, len(answer), 4)]
-        paid = [(Paid(int(sent), int(tokens), int(money) * MICRO), float(age)) for sent, tokens, money, age in levels]
+        paid = [
+            (Paid(int(sent), int(tokens), int(money) * MICRO), float(age))
+            for sent, tokens, money, age in levels
+        ]
         return bool(answer[0]), paid
 
     def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
@@ -192,7 +246,11 @@ class RedisStore:
     def _count(self, script: str, key: StoreKey, quota: Quota, *arguments: object) -> Work[Any]:
         values = (quota.requests_per_minute, quota.tokens_per_minute, quota.concurrent, *arguments)
         name = f"{self._namespace}:quota:{key.digest}"
-        return (yield from self._asked((script, [name], ["" if each is None else each for each in values])))
+        return (
+            yield from self._asked(
+                (script, [name], ["" if each is None else each for each in values])
+            )
+        )
 
     def read(self, keys: Sequence[StoreKey]) -> Work[Sequence[BackendHealth]]:
         """Return what is remembered of some backends."""
@@ -207,15 +265,26 @@ class RedisStore:
         if known is None:
             return []
         names = [_value(self._seen.get(key, "")).get("name", "") for key in keys]
-        return [(StoreKey(key.digest, str(name)), health) for key, name, health in zip(keys, names, known, strict=True)]
+        return [
+            (StoreKey(key.digest, str(name)), health)
+            for key, name, health in zip(keys, names, known, strict=True)
+        ]
 
     def metered(self) -> Work[Sequence[tuple[StoreKey, dict[str, Any]]]]:
-        """Return the meter of each backend with a quota as the server keeps it, and the moment `now` on its clock."""
+        """Return the meter of each backend with a quota as the server keeps it, and the moment
+        `now` on its clock.
+        """
         names = (yield from self._asked(("scan", f"{self._namespace}:quota:*"))) or ()
-        seconds, microseconds, *values = (yield from self._asked(("read", list(names), []))) or (0, 0)
+        seconds, microseconds, *values = (yield from self._asked(("read", list(names), []))) or (
+            0,
+            0,
+        )
         now = int(seconds) - EPOCH + int(microseconds) / 1e6
         meters = zip([name.rpartition(":")[2] for name in names], map(_value, values), strict=False)
-        return [(StoreKey(digest, str(meter.get("name", ""))), {**meter, "now": now}) for digest, meter in meters]
+        return [
+            (StoreKey(digest, str(meter.get("name", ""))), {**meter, "now": now})
+            for digest, meter in meters
+        ]
 
     @property
     def is_away(self) -> bool:
@@ -261,11 +330,17 @@ class RedisStore:
         return [_parsed(value) for value in values]
 
     def _swapped(self, key: StoreKey, health: BackendHealth) -> Work[bool | None]:
-        """Write what follows from the value that was seen last; False if there is another, None if nobody answers."""
-        value = orjson.dumps({**asdict(health), "since": max(health.since, 0.0), "name": key.name}).decode()
+        """Write what follows from the value that was seen last; False if there is another, None if
+        nobody answers.
+        """
+        value = orjson.dumps(
+            {**asdict(health), "since": max(health.since, 0.0), "name": key.name}
+        ).decode()
         milliseconds = int(1000 * (max(health.until, health.tried_until) - self.now() + KEPT))
         seen = self._seen.get(key, "")
-        answer = yield from self._asked(("swap", [self._name(key.digest)], [seen, value, max(milliseconds, 1000)]))
+        answer = yield from self._asked(
+            ("swap", [self._name(key.digest)], [seen, value, max(milliseconds, 1000)])
+        )
         if answer is None:
             return None
         self._seen[key] = str(answer[1])
@@ -283,8 +358,13 @@ def _value(text: str) -> dict[str, Any]:
 
 def _parsed(text: str) -> BackendHealth:
     """Read what is remembered of a backend; nothing from a value that is none of ours."""
-    value = {name: each for name, each in _value(text).items() if name in fields_dict(BackendHealth)}
-    spent, numbers = value.pop("spent", None), [value.get(name, 0.0) for name in ("since", "until", "tried_until")]
+    value = {
+        name: each for name, each in _value(text).items() if name in fields_dict(BackendHealth)
+    }
+    spent, numbers = (
+        value.pop("spent", None),
+        [value.get(name, 0.0) for name in ("since", "until", "tried_until")],
+    )
     is_ours = (
         value.get("state") in STATES
         and isinstance(spent, list)

@@ -1,4 +1,6 @@
-"""What a call shares with others: it asks before each attempt, and reports what came of it, in one go."""
+"""What a call shares with others: it asks before each attempt, and reports what came of it, in one
+go.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,14 @@ class Sharing:
     health: CallHealth | None = None
     quota: CallQuota | None = None
     budget: CallBudget | None = None
-    waited: float = field(default=0.0, init=False)  # seconds for the quota, before the attempt that is next
+    # seconds for the quota, before the attempt that is next
+    waited: float = field(default=0.0, init=False)
     _owes: bool = field(default=False, init=False)  # whether there is something to report
 
     def admit(self, call: Call, send: Send) -> Send | None:
-        """Return `send` itself if it may go out; else what to wait for, or where the call turns; None at its end."""
+        """Return `send` itself if it may go out; else what to wait for, or where the call turns;
+        None at its end.
+        """
         return send if self.store is None else driven(self._admit(call, send), self.store.execute)
 
     async def aadmit(self, call: Call, send: Send) -> Send | None:
@@ -62,12 +67,18 @@ class Sharing:
         if self.quota is not None:
             self.quota.was_sent = True
 
-    def settle(self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]) -> None:
-        """Report an attempt: what it has shown of its backend, if anything, and what came back, unless it broke off."""
+    def settle(
+        self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]
+    ) -> None:
+        """Report an attempt: what it has shown of its backend, if anything, and what came back,
+        unless it broke off.
+        """
         if self.store is not None and self._owes:
             driven(self._settle(seen, last, headers), self.store.execute)
 
-    async def asettle(self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]) -> None:
+    async def asettle(
+        self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]
+    ) -> None:
         """Do the same in an event loop."""
         if self.store is not None and self._owes:
             await aperform(self.store, self._settle(seen, last, headers))
@@ -79,12 +90,15 @@ class Sharing:
             admitted = yield from self.health.admit(call, send, places)
         if self.budget is not None and admitted is send:
             admitted = yield from self.budget.admit(call, send)
-        if self.quota is not None and admitted is send:  # last, for others wait for a place that nobody uses
+        # last, for others wait for a place that nobody uses
+        if self.quota is not None and admitted is send:
             admitted = yield from self.quota.admit(call, send)
             self.waited = self.quota.waited
         return admitted
 
-    def _settle(self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]) -> Work[None]:
+    def _settle(
+        self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]
+    ) -> Work[None]:
         self._owes = False
         if self.health is not None:
             yield from self.health.settle(seen)

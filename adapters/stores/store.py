@@ -1,7 +1,7 @@
 """What a store is: what several calls share, behind operations that never wait by themselves.
 
-An operation is a generator. It yields each command that has to reach a server, and is sent the answer; a store in
-memory yields none. So threads and event loops run the same operations.
+An operation is a generator. It yields each command that has to reach a server, and is sent the
+answer; a store in memory yields none. So threads and event loops run the same operations.
 """
 
 from __future__ import annotations
@@ -32,10 +32,16 @@ class Store(Protocol):
     def key_of(self, link: Link) -> Hashable:
         """Return what identifies a backend with its key here."""
 
-    def choose(self, keys: Sequence[Any], rules: Health, lease: float) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
-        """Choose which backend a call asks, with a lease for a probe; return what is known of those passed over."""
+    def choose(
+        self, keys: Sequence[Any], rules: Health, lease: float
+    ) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
+        """Choose which backend a call asks, with a lease for a probe; return what is known of those
+        passed over.
+        """
 
-    def note(self, key: Any, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool) -> Work[None]:
+    def note(
+        self, key: Any, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool
+    ) -> Work[None]:
         """Remember what an attempt has shown of its backend; see `BackendHealth.after`."""
 
     def read(self, keys: Sequence[Any]) -> Work[Sequence[BackendHealth]]:

@@ -1,4 +1,6 @@
-"""How calls use what is remembered of backends: each asks before it arrives at one, and reports each attempt."""
+"""How calls use what is remembered of backends: each asks before it arrives at one, and reports
+each attempt.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,14 @@ from rungwise.fsm.health.table import CLOSED, HALF_OPEN
 from rungwise.fsm.values.moments import write_moment
 
 DENIED = 403
-"""The status of a failure that speaks of the key, or of the request: a model, a region or a feature."""
+"""The status of a failure that speaks of the key, or of the request: a model, a region or a
+feature.
+"""
 
 Report = tuple[Any, Symptom, float, bool]
-"""What an attempt has shown of a backend with one of its keys: which, what, when it was sent, whether as a probe."""
+"""What an attempt has shown of a backend with one of its keys: which, what, when it was sent,
+whether as a probe.
+"""
 
 LONGEST_ATTEMPT = 600.0
 """Seconds that an attempt is taken to last at most where the policy does not say."""
@@ -42,14 +48,18 @@ class Watch:
     wall_clock: Callable[[], float]  # returns the seconds since 1970, for journals
 
     def seen(self, chain: Sequence[Backend]) -> dict[str, BackendHealth]:
-        """Return what is remembered of the backends of a chain, by their names, and of each key of several."""
+        """Return what is remembered of the backends of a chain, by their names, and of each key of
+        several.
+        """
         named = {
             f"{backend.name}, key number {key + 1}" if len(pool) > 1 else backend.name: each
             for backend in chain
             for pool in [pool_of(backend)]
             for key, each in enumerate(pool)
         }
-        known = perform(self.store, self.store.read([self.store.key_of(each) for each in named.values()]))
+        known = perform(
+            self.store, self.store.read([self.store.key_of(each) for each in named.values()])
+        )
         now = self.store.now()
         return {name: health.at(now, self.rules) for name, health in zip(named, known, strict=True)}
 
@@ -72,15 +82,22 @@ class CallHealth:
 
     watch: Watch
     chain: Sequence[Backend]
-    _place: tuple[int, int] | None = field(default=None, init=False)  # where the call is: a backend and its key
+    # where the call is: a backend and its key
+    _place: tuple[int, int] | None = field(default=None, init=False)
     _key_there: Any = field(default=None, init=False)
     _key: Any = field(default=None, init=False)  # the same, from an attempt to its report
-    _probe: Any = field(default=None, init=False)  # the key of the backend that the call may try, until it has reported
+    # the key of the backend that the call may try, until it has reported
+    _probe: Any = field(default=None, init=False)
     _sent_at: float = field(default=0.0, init=False)
-    _denied: tuple[int, list[Report]] | None = field(default=None, init=False)  # by a backend, one key after the other
+    # by a backend, one key after the other
+    _denied: tuple[int, list[Report]] | None = field(default=None, init=False)
 
-    def admit(self, call: Call, send: Send, places: tuple[tuple[int, int], ...]) -> Work[Send | None]:
-        """Return what the call sends, to the first of some places that may be asked; None if that ended the call."""
+    def admit(
+        self, call: Call, send: Send, places: tuple[tuple[int, int], ...]
+    ) -> Work[Send | None]:
+        """Return what the call sends, to the first of some places that may be asked; None if that
+        ended the call.
+        """
         watch = self.watch
         following: Send | None = send
         lease = (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
@@ -98,7 +115,9 @@ class CallHealth:
             if following is not None and call.backend == chosen:
                 self._place, self._key_there = places[choice.place], keys[choice.place]
                 later = places[choice.place + 1 :]
-                call.arrive((key, *(_free(chosen, later, known) if later else ())), is_probe=choice.is_probe)
+                call.arrive(
+                    (key, *(_free(chosen, later, known) if later else ())), is_probe=choice.is_probe
+                )
                 break
             if choice.is_probe:  # the budget does not pay for it
                 yield from self.settle(None)
@@ -113,24 +132,34 @@ class CallHealth:
         self._key, self._sent_at = self._key_there, self.watch.store.now()
 
     def settle(self, observation: Observation | None) -> Work[None]:
-        """Report what the attempt has shown of its backend: None for nothing. Without one, nothing happens."""
+        """Report what the attempt has shown of its backend: None for nothing. Without one, nothing
+        happens.
+        """
         symptom = NO_SYMPTOM if observation is None else symptom_of(observation)
         key, probe, self._key, self._probe = self._key, self._probe, None, None
         reports = [(key, symptom, self._sent_at, key == probe)] if key is not None else []
         if probe not in (None, key):  # the attempt went elsewhere
             reports.append((probe, NO_SYMPTOM, self._sent_at, True))
-        if self._denied is not None or (observation is not None and observation.failure is not None):
+        if self._denied is not None or (
+            observation is not None and observation.failure is not None
+        ):
             reports = self._after_denials(observation, reports)
         for where, shown, sent_at, was_probe in reports:
-            yield from self.watch.store.note(where, shown, self.watch.rules, sent_at=sent_at, was_probe=was_probe)
+            yield from self.watch.store.note(
+                where, shown, self.watch.rules, sent_at=sent_at, was_probe=was_probe
+            )
 
     def _key_of(self, backend: int, key: int) -> Any:
         link = self.chain[backend]
         pool = getattr(link, "pool", ())
         return self.watch.store.key_of(pool[key] if pool else link)
 
-    def _after_denials(self, observation: Observation | None, reports: list[Report]) -> list[Report]:
-        """Hold a denial back until it is known whether another key gets it, too: then it speaks of the request."""
+    def _after_denials(
+        self, observation: Observation | None, reports: list[Report]
+    ) -> list[Report]:
+        """Hold a denial back until it is known whether another key gets it, too: then it speaks of
+        the request.
+        """
         before, self._denied = self._denied, None
         backend, held = (None, []) if before is None else before
         failure = None if observation is None else observation.failure
@@ -144,10 +173,20 @@ class CallHealth:
 
 def _judged(held: list[Report]) -> list[Report]:
     """Return what denials show: of several keys, nothing."""
-    return [(key, NO_SYMPTOM, sent_at, was_probe) for key, _, sent_at, was_probe in held] if len(held) > 1 else held
+    return (
+        [(key, NO_SYMPTOM, sent_at, was_probe) for key, _, sent_at, was_probe in held]
+        if len(held) > 1
+        else held
+    )
 
 
-def _free(chosen: int, places: tuple[tuple[int, int], ...], known: Sequence[BackendHealth]) -> list[int]:
+def _free(
+    chosen: int, places: tuple[tuple[int, int], ...], known: Sequence[BackendHealth]
+) -> list[int]:
     """Return the keys of a backend, among the last places, against which nothing is remembered."""
     health = known[-len(places) :] if known else [BackendHealth()] * len(places)
-    return [key for (place, key), each in zip(places, health, strict=True) if place == chosen and each.state == CLOSED]
+    return [
+        key
+        for (place, key), each in zip(places, health, strict=True)
+        if place == chosen and each.state == CLOSED
+    ]

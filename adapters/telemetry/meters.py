@@ -39,14 +39,18 @@ class Meters:
     _made: dict[str, Counter | Histogram] = field(factory=dict, init=False)
 
     def watch_health(self, client: Client) -> None:
-        """Report the health of each backend whenever the metrics are read: 1 if it may be asked, else 0."""
+        """Report the health of each backend whenever the metrics are read: 1 if it may be asked,
+        else 0.
+        """
         if self.meter in _WATCHED:  # a meter takes an instrument of one name once
             _WATCHED[self.meter].add(client)
             return
         clients = _WATCHED[self.meter] = WeakSet([client])
 
         def observed(_: CallbackOptions) -> Iterator[Observation]:
-            for name, each in ((name, each) for one in list(clients) for name, each in one.health().items()):
+            for name, each in (
+                (name, each) for one in list(clients) for name, each in one.health().items()
+            ):
                 state = {"rungwise.backend": name, "rungwise.health": each.state}
                 yield Observation(int(each.state == "closed"), state)
 
@@ -54,8 +58,12 @@ class Meters:
         self.meter.create_observable_gauge("rungwise.backend.closed", [observed], "1", said)
 
     def ended(self, result: Result, attributes: Attributes, first_chunk: float | None) -> None:
-        """Count a call that has ended, by the attributes of its span and the seconds until a stream brought content."""
-        of_call = _chosen(attributes, (*(f"gen_ai.{name}" for name in _SHARED), "server.address", "server.port"))
+        """Count a call that has ended, by the attributes of its span and the seconds until a stream
+        brought content.
+        """
+        of_call = _chosen(
+            attributes, (*(f"gen_ai.{name}" for name in _SHARED), "server.address", "server.port")
+        )
         if "error.type" in attributes:
             of_call["error.type"] = attributes["error.type"]
         self._seconds("gen_ai.client.inference.duration", result.seconds, of_call)
@@ -65,18 +73,32 @@ class Meters:
         for name, kind in _KINDS.items():
             count = getattr(result.usage, kind)
             if count or kind in ("input_tokens", "output_tokens"):
-                self._count(f"gen_ai.client.inference.usage.{name}", count, {**of_call, **modality}, "{token}")
+                self._count(
+                    f"gen_ai.client.inference.usage.{name}",
+                    count,
+                    {**of_call, **modality},
+                    "{token}",
+                )
         for name in ("input_tokens", "output_tokens"):
-            histogram = self._histogram(f"gen_ai.client.inference.operation.{name}", "{token}", TOKENS)
+            histogram = self._histogram(
+                f"gen_ai.client.inference.operation.{name}", "{token}", TOKENS
+            )
             histogram.record(getattr(result.usage, name), of_call)
         outcome = {**of_call, "rungwise.outcome": result.outcome}
-        self._histogram("rungwise.attempts", "{attempt}", list(range(1, 25))).record(result.attempts, outcome)
+        self._histogram("rungwise.attempts", "{attempt}", list(range(1, 25))).record(
+            result.attempts, outcome
+        )
         if result.cost is not None:
             self._count("rungwise.cost", result.cost, outcome, "1")
 
     def took(self, step: Step) -> None:
         """Count a rung that a call has taken."""
-        self._count("rungwise.rungs", 1, {"rungwise.rung": step.target, "rungwise.event": step.event}, "{rung}")
+        self._count(
+            "rungwise.rungs",
+            1,
+            {"rungwise.rung": step.target, "rungwise.event": step.event},
+            "{rung}",
+        )
         if step.target == "fallback":
             self._count("rungwise.fallbacks", 1, {"rungwise.backend": step.backend}, "{fallback}")
 
@@ -84,18 +106,26 @@ class Meters:
         """Count a turn that has ended."""
         self._seconds("gen_ai.invoke_agent.duration", seconds, {})
         for name, count in (("inference_calls", calls), ("tool_calls", tools)):
-            self._histogram(f"gen_ai.invoke_agent.{name}", "{call}", list(range(1, 25))).record(count, {})
+            self._histogram(f"gen_ai.invoke_agent.{name}", "{call}", list(range(1, 25))).record(
+                count, {}
+            )
 
     def of_tool(self, seconds: float, attributes: Attributes) -> None:
         """Count a tool that has ended."""
-        self._seconds("gen_ai.execute_tool.duration", seconds, _chosen(attributes, ("gen_ai.tool.name", "error.type")))
+        self._seconds(
+            "gen_ai.execute_tool.duration",
+            seconds,
+            _chosen(attributes, ("gen_ai.tool.name", "error.type")),
+        )
 
     def _seconds(self, name: str, seconds: float, attributes: Attributes) -> None:
         self._histogram(name, "s", SECONDS).record(seconds, attributes)
 
     def _histogram(self, name: str, unit: str, bounds: list[Any]) -> Any:
         if name not in self._made:
-            self._made[name] = self.meter.create_histogram(name, unit, explicit_bucket_boundaries_advisory=bounds)
+            self._made[name] = self.meter.create_histogram(
+                name, unit, explicit_bucket_boundaries_advisory=bounds
+            )
         return self._made[name]
 
     def _count(self, name: str, amount: float, attributes: Attributes, unit: str) -> None:

@@ -1,7 +1,8 @@
 """What the conventions of OpenTelemetry call what a call knows.
 
-The names are those of open-telemetry/semantic-conventions-genai v0.1.0; no package of Python has them yet. What the
-conventions have no word for (attempts, rungs, outcomes, cost) begins with `rungwise.`.
+The names are those of open-telemetry/semantic-conventions-genai v0.1.0; no package of Python has
+them yet. What the conventions have no word for (attempts, rungs, outcomes, cost) begins with
+`rungwise.`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,11 @@ def of_request(call: Call) -> Attributes:
     parameters, request = call.request.parameters, call.request
     found: Attributes = {f"gen_ai.request.{name}": parameters.get(name) for name in _NUMBERS}
     found = {name: float(value) for name, value in found.items() if isinstance(value, (int, float))}
-    found |= {f"gen_ai.request.{name}": parameters[name] for name in _WHOLE if isinstance(parameters.get(name), int)}
+    found |= {
+        f"gen_ai.request.{name}": parameters[name]
+        for name in _WHOLE
+        if isinstance(parameters.get(name), int)
+    }
     if request.max_tokens is not None:
         found["gen_ai.request.max_tokens"] = request.max_tokens
     if stop := parameters.get("stop"):
@@ -73,12 +78,19 @@ def of_request(call: Call) -> Attributes:
 
 
 def of_usage(usage: Usage) -> Attributes:
-    """Return the attributes of tokens: cached ones are part of the input, reasoning of the output."""
-    cached = {"cache_read.input": usage.cache_read_tokens, "cache_write.input": usage.cache_creation_tokens}
+    """Return the attributes of tokens: cached ones are part of the input, reasoning of the
+    output.
+    """
+    cached = {
+        "cache_read.input": usage.cache_read_tokens,
+        "cache_write.input": usage.cache_creation_tokens,
+    }
     parts = {**cached, "reasoning.output": usage.reasoning_tokens}
     whole = {"input": usage.input_tokens, "output": usage.output_tokens}
     return {
-        f"gen_ai.usage.{name}_tokens": count for name, count in {**whole, **parts}.items() if count or name in whole
+        f"gen_ai.usage.{name}_tokens": count
+        for name, count in {**whole, **parts}.items()
+        if count or name in whole
     }
 
 
@@ -93,8 +105,15 @@ def of_result(result: Result) -> Attributes:
     if result.cost is not None:
         found["rungwise.cost"] = result.cost
     if (reply := result.reply) is not None:
-        known = {"model": reply.model, "id": reply.raw.get("id") if isinstance(reply.raw, Mapping) else None}
-        found |= {f"gen_ai.response.{name}": value for name, value in known.items() if isinstance(value, str)}
+        known = {
+            "model": reply.model,
+            "id": reply.raw.get("id") if isinstance(reply.raw, Mapping) else None,
+        }
+        found |= {
+            f"gen_ai.response.{name}": value
+            for name, value in known.items()
+            if isinstance(value, str)
+        }
         found["gen_ai.response.finish_reasons"] = [reply.stop_reason or "error"]
     if not result.is_success:
         found["error.type"] = error_of(result)
@@ -102,7 +121,9 @@ def of_result(result: Result) -> Attributes:
 
 
 def error_of(result: Result) -> str:
-    """Return the kind of error that a call ended in: the reason of its last failure, or its outcome."""
+    """Return the kind of error that a call ended in: the reason of its last failure, or its
+    outcome.
+    """
     reasons = [step.reason for step in result.journal.steps if step.reason is not None]
     return reasons[-1] if reasons and result.outcome == "failed" else result.outcome
 
@@ -118,7 +139,9 @@ def output_of(result: Result) -> str:
     """Write the answer of a call as the conventions do."""
     parts = _parts(result.text or None)
     for call in result.tool_calls:
-        parts.append({"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments})
+        parts.append(
+            {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+        )
     reason = result.reply.stop_reason if result.reply is not None else None
     written = [{"role": "assistant", "parts": parts, "finish_reason": reason or "error"}]
     return json.dumps(written, default=str, ensure_ascii=False)
@@ -127,7 +150,13 @@ def output_of(result: Result) -> str:
 def _parts_of(message: Attributes) -> list[Attributes]:
     parts = _parts(message.get("content"))
     if "tool_call_id" in message:
-        return [{"type": "tool_call_response", "id": message["tool_call_id"], "response": message.get("content")}]
+        return [
+            {
+                "type": "tool_call_response",
+                "id": message["tool_call_id"],
+                "response": message.get("content"),
+            }
+        ]
     for call in message.get("tool_calls") or ():
         function = call.get("function", {})
         named = {name: function.get(name) for name in ("name", "arguments")}
@@ -140,4 +169,7 @@ def _parts(content: Any) -> list[Attributes]:
         return []
     if isinstance(content, str):
         return [{"type": "text", "content": content}]
-    return [dict(part) if isinstance(part, Mapping) else {"type": "text", "content": str(part)} for part in content]
+    return [
+        dict(part) if isinstance(part, Mapping) else {"type": "text", "content": str(part)}
+        for part in content
+    ]

@@ -32,7 +32,8 @@ def observer(
 
     Arguments:
         contents: whether spans may hold messages; the environment variable
-            `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` must agree (`true`, `SPAN_ONLY` or `SPAN_AND_EVENT`).
+            `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` must agree (`true`, `SPAN_ONLY` or
+            `SPAN_AND_EVENT`).
         tracer_provider, meter_provider: where they go; None for the global ones.
         also: another observer, which is called with each step as well.
     """
@@ -48,10 +49,12 @@ def instrument(
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> Client:
-    """Make spans and metrics of the calls and turns that a client begins from now on, and return the client.
+    """Make spans and metrics of the calls and turns that a client begins from now on, and return
+    the client.
 
-    Each call is one span, each attempt a child of it, each rung an event. Each request carries a `traceparent`.
-    Without an SDK of OpenTelemetry, nothing is recorded. An instrumented client stays as it is.
+    Each call is one span, each attempt a child of it, each rung an event. Each request carries a
+    `traceparent`. Without an SDK of OpenTelemetry, nothing is recorded. An instrumented client
+    stays as it is.
 
     Arguments:
         client: keeps the observer that it has.

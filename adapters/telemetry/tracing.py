@@ -1,7 +1,8 @@
 """Spans of calls, attempts, turns and tools, made from the steps as they happen.
 
-A call is one client span, with all its retries, as the conventions ask. Each attempt is a child of it, and each rung an
-event. Nothing here decides anything: without an SDK, or if it raises, a call runs as it would have run.
+A call is one client span, with all its retries, as the conventions ask. Each attempt is a child of
+it, and each rung an event. Nothing here decides anything: without an SDK, or if it raises, a call
+runs as it would have run.
 """
 
 from __future__ import annotations
@@ -31,7 +32,15 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from rungwise.adapters.telemetry.meters import Meters
-from rungwise.adapters.telemetry.names import Attributes, input_of, of_link, of_request, of_result, of_usage, output_of
+from rungwise.adapters.telemetry.names import (
+    Attributes,
+    input_of,
+    of_link,
+    of_request,
+    of_result,
+    of_usage,
+    output_of,
+)
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.run.recording import Follower, Observer, logger, observer_of
 from rungwise.fsm.journal.path import SKIPPED
@@ -64,7 +73,9 @@ class Tracing(Follower):
             self.also(step)
 
     def watch(self, run: Call | Turn) -> Observer | None:
-        """Return the observer of a call or a turn; none of ours where nobody records and no trace is continued."""
+        """Return the observer of a call or a turn; none of ours where nobody records and no trace
+        is continued.
+        """
         also = self.also and observer_of(self.also, run)
         if self.is_off and not get_current_span().get_span_context().is_valid:
             return also
@@ -74,8 +85,12 @@ class Tracing(Follower):
     def is_off(self) -> bool:
         """Tell whether there is no SDK that records anything."""
         tracer, meter = self.tracer, self.meters.meter
-        is_unset = isinstance(tracer, ProxyTracer) and isinstance(get_tracer_provider(), ProxyTracerProvider)
-        has_meter = not isinstance(meter, NoOpMeter) and getattr(meter, "_real_meter", meter) is not None
+        is_unset = isinstance(tracer, ProxyTracer) and isinstance(
+            get_tracer_provider(), ProxyTracerProvider
+        )
+        has_meter = (
+            not isinstance(meter, NoOpMeter) and getattr(meter, "_real_meter", meter) is not None
+        )
         return not has_meter and (is_unset or isinstance(tracer, NoOpTracer))
 
     @property
@@ -117,11 +132,16 @@ class TracedRun(Follower):
     def _take(self, step: Step) -> None:
         """Tell of a step."""
 
-    def _start(self, name: str, step: Step, kind: SpanKind, parent: Context | None, attributes: Attributes) -> Span:
+    def _start(
+        self, name: str, step: Step, kind: SpanKind, parent: Context | None, attributes: Attributes
+    ) -> Span:
         """Start the span of the run at its first step, dated back to when the run began."""
         now = time.time_ns()
-        began = now - int(step.at * 1e9) if step.number == 1 else now  # another process had begun it
-        self._span = span = self.tracing.tracer.start_span(name, parent, kind, attributes, start_time=began)
+        # another process had begun it
+        began = now - int(step.at * 1e9) if step.number == 1 else now
+        self._span = span = self.tracing.tracer.start_span(
+            name, parent, kind, attributes, start_time=began
+        )
         return span
 
     @property
@@ -168,8 +188,17 @@ class TracedCall(TracedRun):
             self.tracing.meters.took(step)
         if span.is_recording():
             self._wait = step.wait
-            row = f"{step.source} --{step.event}{f' [{step.guard}]' if step.guard else ''}--> {step.target}"
-            known = _known(event=step.event, guard=step.guard, rung=step.target, wait=step.wait, backend=step.backend)
+            row = (
+                f"{step.source} --{step.event}{f' [{step.guard}]' if step.guard else ''}--> "
+                f"{step.target}"
+            )
+            known = _known(
+                event=step.event,
+                guard=step.guard,
+                rung=step.target,
+                wait=step.wait,
+                backend=step.backend,
+            )
             span.add_event("rungwise.rung", {**known, "rungwise.row": row})
         if self.call.is_over:
             self._end(span)
@@ -192,13 +221,17 @@ class TracedCall(TracedRun):
         }
         if step.attempts > 1:
             attributes["http.request.resend_count"] = step.attempts - 1
-        self._attempt = self.tracing.tracer.start_span("attempt", self.within, SpanKind.CLIENT, attributes)
+        self._attempt = self.tracing.tracer.start_span(
+            "attempt", self.within, SpanKind.CLIENT, attributes
+        )
 
     def _receive(self, step: Step, attempt: Span) -> None:
         last = None if step.event == "cancelled" else self.call.last
         is_failure = last is not None and last.failure is not None
         status = 200 if last is not None and not is_failure else step.status
-        attributes = _known(event=step.event, reason=step.reason, code=step.code) | of_usage(step.usage)
+        attributes = _known(event=step.event, reason=step.reason, code=step.code) | of_usage(
+            step.usage
+        )
         if status is not None:
             attributes["http.response.status_code"] = status
         if step.first_token is not None:
@@ -238,18 +271,24 @@ class TracedTurn(TracedRun):
 
     def watch(self, call: Call) -> Observer:
         """Return the observer of a call of the turn."""
-        return TracedCall(self.tracing, self.also and observer_of(self.also, call), call, lambda: self.within)
+        return TracedCall(
+            self.tracing, self.also and observer_of(self.also, call), call, lambda: self.within
+        )
 
     def _take(self, step: Step) -> None:
         operation = {"gen_ai.operation.name": "invoke_agent"}
         span = self._span or self._start("invoke_agent", step, SpanKind.INTERNAL, None, operation)
         if step.event != "sent":
-            span.add_event("rungwise.step", _known(event=step.event, guard=step.guard, rung=step.target))
+            span.add_event(
+                "rungwise.step", _known(event=step.event, guard=step.guard, rung=step.target)
+            )
         if step.target not in OUTCOMES:
             return
         journal = self.turn.journal
         calls, usage = len(journal.calls), sum((each.usage for each in journal.steps), NO_USAGE)
-        span.set_attributes({"rungwise.outcome": step.target, "rungwise.calls": calls, **of_usage(usage)})
+        span.set_attributes(
+            {"rungwise.outcome": step.target, "rungwise.calls": calls, **of_usage(usage)}
+        )
         if step.target in ERRORS:
             span.set_attribute("error.type", step.target)
             span.set_status(Status(StatusCode.ERROR))
@@ -258,16 +297,24 @@ class TracedTurn(TracedRun):
 
     @_harmless
     def tool_began(self, run: ToolRun) -> None:
-        """Start the span of a tool, or go on with it, and make it the current one of this context."""
+        """Start the span of a tool, or go on with it, and make it the current one of this
+        context.
+        """
         call, known = run.call, self._tools.get(id(run.call))
         if known is None:
-            named = {"gen_ai.tool.name": call.name, "gen_ai.tool.call.id": call.id, "gen_ai.tool.type": "function"}
+            named = {
+                "gen_ai.tool.name": call.name,
+                "gen_ai.tool.call.id": call.id,
+                "gen_ai.tool.type": "function",
+            }
             attributes = {"gen_ai.operation.name": "execute_tool", **named}
             if run.tool.explained:
                 attributes["gen_ai.tool.description"] = run.tool.explained
             if self.tracing.may_quote:
                 attributes["gen_ai.tool.call.arguments"] = call.arguments
-            span = self.tracing.tracer.start_span(f"execute_tool {call.name}", self.within, attributes=attributes)
+            span = self.tracing.tracer.start_span(
+                f"execute_tool {call.name}", self.within, attributes=attributes
+            )
             known = self._tools[id(call)] = span, time.monotonic()
         attach(set_span_in_context(known[0]))
 

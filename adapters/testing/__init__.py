@@ -1,4 +1,5 @@
-"""The part of the fuzz kit with adapters: a provider without sockets, scripts for it, and `rungwise fuzz`.
+"""The part of the fuzz kit with adapters: a provider without sockets, scripts for it, and `rungwise
+fuzz`.
 
 It needs Hypothesis: `pip install 'rungwise[testing]'`.
 """

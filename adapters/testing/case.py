@@ -1,4 +1,6 @@
-"""One call of a fuzz run: its request, the client's method, the provider's script, and what leaves it little room."""
+"""One call of a fuzz run: its request, the client's method, the provider's script, and what leaves
+it little room.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,14 @@ if TYPE_CHECKING:
 
 CHEAP, DEAR = Prices(1.0, 10.0), Prices(1e12, 1e12)
 MONEY = 1.0
-CHAINS = ((CHEAP, DEAR), (DEAR, CHEAP), (DEAR, DEAR, DEAR), (DEAR, DEAR, CHEAP), (CHEAP, DEAR, CHEAP), (CHEAP,) * 3)
+CHAINS = (
+    (CHEAP, DEAR),
+    (DEAR, CHEAP),
+    (DEAR, DEAR, DEAR),
+    (DEAR, DEAR, CHEAP),
+    (CHEAP, DEAR, CHEAP),
+    (CHEAP,) * 3,
+)
 PATIENT = Waits(retry_base=0.0, reask_base=10.0, jitter=0.0, longest_asked=0.0)
 """Waits that differ most between a retry and what is asked again."""
 
@@ -51,7 +60,11 @@ class Squeeze:
 
     def policy(self, policy: Policy) -> Policy:
         """Return what remains of a policy."""
-        narrowed = {name: getattr(self, name) for name in ("attempts", "money") if getattr(self, name) is not None}
+        narrowed = {
+            name: getattr(self, name)
+            for name in ("attempts", "money")
+            if getattr(self, name) is not None
+        }
         kept, others = self.left or (), policy.limits.keys() - {"fallbacks"}
         limits = {name: min(1, policy.limits[name] or 0) if name in kept else 0 for name in others}
         return attrs.evolve(
@@ -62,7 +75,9 @@ class Squeeze:
         )
 
     def options(self, clock: VirtualClock, seconds: float | None) -> dict[str, Any]:
-        """Return what the call is given besides; it begins now, with a budget of so many seconds."""
+        """Return what the call is given besides; it begins now, with a budget of so many
+        seconds.
+        """
         if self.shared is None:
             return {}
         ends = math.inf if seconds is None else clock.now + seconds
@@ -71,7 +86,9 @@ class Squeeze:
 
 @define(eq=False, repr=False)
 class HeldBudget(SharedBudget):
-    """Let other calls hold the budget before each attempt, for as long as a call would wait for them at most."""
+    """Let other calls hold the budget before each attempt, for as long as a call would wait for
+    them at most.
+    """
 
     clock: VirtualClock = field(kw_only=True)
     held: float = field(kw_only=True)
@@ -95,7 +112,9 @@ class _HeldShare(Share):
 
 def squeezes() -> SearchStrategy[Squeeze]:
     """Generate calls with little room."""
-    shared = st.sampled_from((Budget(money=MONEY), Budget(money=MONEY, seconds=60.0), Budget(attempts=3)))
+    shared = st.sampled_from(
+        (Budget(money=MONEY), Budget(money=MONEY, seconds=60.0), Budget(attempts=3))
+    )
     return st.builds(
         Squeeze,
         prices=st.sampled_from(CHAINS),
@@ -122,9 +141,16 @@ def is_async(mode: str) -> bool:
 
 
 def ask(
-    client: Client, mode: str, request: Request, events: list[object], most: int | None = None, **options: Any
+    client: Client,
+    mode: str,
+    request: Request,
+    events: list[object],
+    most: int | None = None,
+    **options: Any,
 ) -> Result:
-    """Make a call, collect the events of its stream, and leave the stream after `most` of them; None stays."""
+    """Make a call, collect the events of its stream, and leave the stream after `most` of them;
+    None stays.
+    """
     if not is_streaming(mode):
         return client.call(request, **options)
     with client.stream(request, **options) as stream:
@@ -134,7 +160,12 @@ def ask(
 
 
 async def ask_async(
-    client: Client, mode: str, request: Request, events: list[object], most: int | None = None, **options: Any
+    client: Client,
+    mode: str,
+    request: Request,
+    events: list[object],
+    most: int | None = None,
+    **options: Any,
 ) -> Result:
     """Do what `ask` does on an event loop."""
     if not is_streaming(mode):
@@ -159,7 +190,9 @@ NESTS: Final = {
 }
 
 LONGEST_READ: Final = 30
-"""Characters of an answer that the verdict reads; at a longer one it raises, as a verdict of a caller's may."""
+"""Characters of an answer that the verdict reads; at a longer one it raises, as a verdict of a
+caller's may.
+"""
 
 
 def names_no_river(reply: Reply) -> str | None:
@@ -187,7 +220,8 @@ class Case(Shrinkable):
     is_fair: bool = False  # whether the provider keeps to the caps, and counts prompts as they are
     tokenizer: str = "prose"  # of a fair provider
     opens: int = 0  # how many backends, from the first on, earlier calls have found down
-    leaves_after: int | None = None  # events after which the consumer of a stream goes away; None stays
+    # events after which the consumer of a stream goes away; None stays
+    leaves_after: int | None = None
     squeeze: Squeeze = field(factory=Squeeze)
 
     def to_toml(self) -> str:
@@ -215,7 +249,9 @@ class Case(Shrinkable):
             "prices": self.prices if self.prices != PRICES else None,
             "usage": f"as a fair provider counts {self.tokenizer}" if self.is_fair else None,
             "backends that are down": self.opens,
-            "the consumer leaves after": f"{self.leaves_after} events" if self.leaves_after is not None else None,
+            "the consumer leaves after": f"{self.leaves_after} events"
+            if self.leaves_after is not None
+            else None,
             "squeeze": self.squeeze if self.squeeze != Squeeze() else None,
         }
         yield from (f"{name}: {value}" for name, value in facts.items() if value)
@@ -227,14 +263,18 @@ class Case(Shrinkable):
         return {"returns": returns, "verdict": names_no_river if self.has_verdict else None}
 
     def smaller(self) -> Iterator[Case]:
-        """Generate cases with one reply less, one field of a reply less, or one field at its default."""
+        """Generate cases with one reply less, one field of a reply less, or one field at its
+        default.
+        """
         replies = self.script.replies
         for index, reply in enumerate(replies):
             before, after = replies[:index], replies[index + 1 :]
             if before or after:
                 yield attrs.evolve(self, script=Script([*before, *after]))
             for name in reply.given:
-                less = ScriptedReply(**{field: value for field, value in reply.given.items() if field != name})
+                less = ScriptedReply(
+                    **{field: value for field, value in reply.given.items() if field != name}
+                )
                 yield attrs.evolve(self, script=Script([*before, less, *after]))
         yield from with_defaults(self, Case(self.script))
 

@@ -15,7 +15,16 @@ from hypothesis.strategies import DrawFn
 from rungwise.adapters.client import Client
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.provider.server import ReceivedRequest, render
-from rungwise.adapters.testing.case import MODES, PRICES, Case, Squeeze, cases, is_streaming, names_no_river, squeezes
+from rungwise.adapters.testing.case import (
+    MODES,
+    PRICES,
+    Case,
+    Squeeze,
+    cases,
+    is_streaming,
+    names_no_river,
+    squeezes,
+)
 from rungwise.adapters.testing.runner import KEY, CaseRunner
 from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.testing.search import FuzzFinding, Search, Shrinkable, with_defaults
@@ -46,7 +55,8 @@ from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 
 SENT = "what is done is what the provider sent"
 
-SECONDS = 0.4  # the budget of a hostile call: real time, as nobody can tell a socket that time has passed
+# the budget of a hostile call: real time, as nobody can tell a socket that time has passed
+SECONDS = 0.4
 LONGEST_WAIT = 0.05
 TIMEOUTS = Timeouts(connect=0.3, first_token=0.3, stall=0.2, total=0.3)
 
@@ -62,27 +72,47 @@ class HostileCase(Shrinkable):
         """Describe what the responses do not show."""
         yield f"mode: {self.mode}"
         yield f"hostile bytes: {', '.join(response.kind for response in self.responses)}"
-        yield "replay: rungwise.testing.assert_survives(client_of, rungwise.testing.read_responses(text), mode=...)"
+        yield (
+            "replay: rungwise.testing.assert_survives(client_of, "
+            "rungwise.testing.read_responses(text), mode=...)"
+        )
 
     def to_toml(self) -> str:
         """Write the responses as TOML, which `rungwise.testing.read_responses` takes."""
         return write_responses(self.responses)
 
-    def run(self, policy: Policy, backends: int, key: str, certificate: Certificate | None, prices: Prices) -> Result:
+    def run(
+        self,
+        policy: Policy,
+        backends: int,
+        key: str,
+        certificate: Certificate | None,
+        prices: Prices,
+    ) -> Result:
         """Make the call, and a healthy one after it; return the result of the first."""
         LEARNED.forget()
 
         def client_of(base_url: str) -> Client:
             chain = [
-                OpenAIChat(f"model-{number}", name=f"backend-{number}", base_url=base_url, api_key=key, prices=prices)
+                OpenAIChat(
+                    f"model-{number}",
+                    name=f"backend-{number}",
+                    base_url=base_url,
+                    api_key=key,
+                    prices=prices,
+                )
                 for number in range(1, backends + 1)
             ]
             return Client(chain, policy=hurried(policy))
 
-        return assert_survives(client_of, self.responses, mode=self.mode, certificate=certificate, secrets=[key])
+        return assert_survives(
+            client_of, self.responses, mode=self.mode, certificate=certificate, secrets=[key]
+        )
 
     def shrunk(self, fails: Callable[[HostileCase], bool]) -> HostileCase:
-        """Return a smaller failing case: a single response and the simplest method, since every try takes real time."""
+        """Return a smaller failing case: a single response and the simplest method, since every try
+        takes real time.
+        """
         alone = [attrs.evolve(self, responses=(response,)) for response in self.responses]
         case = next(filter(fails, alone), self) if len(alone) > 1 else self
         plain = HostileCase(case.responses, case.mode.removeprefix("a"))
@@ -113,7 +143,10 @@ SQUEEZED = 4  # one call in so many has little room
 
 STEADY = (
     *(ScriptedReply(body="<html>"), ScriptedReply(status=500), ScriptedReply()),
-    *(ScriptedReply(status=429, headers={"retry-after": "3"}), ScriptedReply(text="Half", finish="length")),
+    *(
+        ScriptedReply(status=429, headers={"retry-after": "3"}),
+        ScriptedReply(text="Half", finish="length"),
+    ),
 )
 """What a provider may answer for ever, so that the ladders are climbed to their end."""
 
@@ -141,7 +174,8 @@ class Fuzzer(Search):
 
     def _run_numbered(self, number: int, count: int) -> FuzzFinding | None:
         hostile = round(count * self.hostile)
-        squeezed = 0 if self.over_http else (count - hostile) // SQUEEZED  # other calls hold a budget in virtual time
+        # other calls hold a budget in virtual time
+        squeezed = 0 if self.over_http else (count - hostile) // SQUEEZED
         steady = st.sampled_from(STEADY).map(lambda reply: Script([reply], after="repeat"))
         tight = st.builds(Case, steady | scripts(), mode=st.sampled_from(MODES), squeeze=squeezes())
         replies = scripted_replies(hangs=not self.over_http, delays=not self.over_http)
@@ -162,7 +196,11 @@ class Fuzzer(Search):
             return
         events: list[object] = []
         result = self._runner.run(case, events)
-        stays = is_streaming(case.mode) and case.leaves_after is None and not self._runner.compactor_raised
+        stays = (
+            is_streaming(case.mode)
+            and case.leaves_after is None
+            and not self._runner.compactor_raised
+        )
         returns, prompt = returns_of(case.wants["returns"]), case.request.input_tokens
         if returns is not None and prompt is not None:
             wanted = {"type": "json_schema", "schema": returns.schema}
@@ -183,7 +221,9 @@ class Fuzzer(Search):
         received = self._runner.received
         check_requests(result, received)
         if received:
-            _check_answer(result, self._runner.replies[-1], received[-1], seeds=case.prefill != "no")
+            _check_answer(
+                result, self._runner.replies[-1], received[-1], seeds=case.prefill != "no"
+            )
         self.coverage.record(ended)
 
     @cached_property
@@ -194,7 +234,9 @@ class Fuzzer(Search):
     def _certify(
         self, max_tokens: int | None, input_tokens: int | None, prices: Prices, squeeze: Squeeze
     ) -> Certificate:
-        """Return the certificate for a request; only its worst cases depend on the request and the squeeze."""
+        """Return the certificate for a request; only its worst cases depend on the request and the
+        squeeze.
+        """
         policy, priced = squeeze.policy(self.policy), squeeze.prices or (prices,) * self.backends
         key = max_tokens, input_tokens, priced, policy
         if key not in self._certificates:
@@ -211,7 +253,9 @@ class Fuzzer(Search):
         return self._certificates[key]
 
 
-def _check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest, *, seeds: bool) -> None:
+def _check_answer(
+    result: Result, reply: ScriptedReply, request: ReceivedRequest, *, seeds: bool
+) -> None:
     """Check that only a whole reply makes a call done, and that nothing of it was changed.
 
     With `seeds`, a reply may begin with what it was seeded with, which is no text.
@@ -229,15 +273,23 @@ def _check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest
     visible, part = _readings(text, result), result.parts[-1] if result.parts else ""
     is_seeded = seeds and any(each.endswith(part) for each in visible)
     if part not in visible and not is_seeded and not is_blank(visible[0]):
-        raise Dishonest(SENT, f"the text sent was {visible[0][:80]!r}, and the last part is {part[:80]!r}")
+        raise Dishonest(
+            SENT, f"the text sent was {visible[0][:80]!r}, and the last part is {part[:80]!r}"
+        )
     # A call without id, name and arguments is a piece with nothing in it.
-    sent = [(call.name, call.arguments) for call in reply.tool_calls if call.id or call.name or call.arguments]
+    sent = [
+        (call.name, call.arguments)
+        for call in reply.tool_calls
+        if call.id or call.name or call.arguments
+    ]
     if result.tool_calls and sent != [(call.name, call.arguments) for call in result.tool_calls]:
         raise Dishonest(SENT, f"{len(sent)} tool calls were sent, and others were handed out")
 
 
 def _readings(text: str, result: Result) -> list[str]:
-    """Return the possible visible texts of a reply; the text before it may end within code or quotes."""
+    """Return the possible visible texts of a reply; the text before it may end within code or
+    quotes.
+    """
     before = ""
     for part in result.parts[:-1]:
         before += stitch(before, part)
@@ -254,7 +306,10 @@ class TurnCase(Shrinkable):
 
     def describe(self) -> Iterator[str]:
         """Describe how to play the script again."""
-        yield "play it again: rungwise.testing.run_turn(POLICY, rungwise.testing.read_turn_script(text))"
+        yield (
+            "play it again: rungwise.testing.run_turn(POLICY, "
+            "rungwise.testing.read_turn_script(text))"
+        )
 
     def to_toml(self) -> str:
         """Write the script as `read_turn_script` takes it."""
@@ -281,11 +336,16 @@ class TurnFuzzer(Search):
 
     def _run_numbered(self, number: int, count: int) -> FuzzFinding | None:
         drawn = scripts_of_turns().map(TurnCase)
-        return self._run_batch(drawn, f"{self.seed}/{number}/turns", count, (Phase.generate, Phase.shrink))
+        return self._run_batch(
+            drawn, f"{self.seed}/{number}/turns", count, (Phase.generate, Phase.shrink)
+        )
 
     def check(self, case: TurnCase) -> None:
         """Play one turn and check that it is honest."""
-        chain = [ScriptedLink(f"backend-{number}", prices=self.prices) for number in range(1, self.backends + 1)]
+        chain = [
+            ScriptedLink(f"backend-{number}", prices=self.prices)
+            for number in range(1, self.backends + 1)
+        ]
         run = run_turn(self.policy, case.script, chain=chain)
         seen = SeenTurn(run, self._certify(case.script.max_tokens))
         check_turn(seen)
@@ -298,6 +358,9 @@ class TurnFuzzer(Search):
 
     def _certify(self, max_tokens: int | None) -> Certificate:
         if max_tokens not in self._certificates:
-            chain = [PlainLink(f"backend-{number}", prices=self.prices) for number in range(1, self.backends + 1)]
+            chain = [
+                PlainLink(f"backend-{number}", prices=self.prices)
+                for number in range(1, self.backends + 1)
+            ]
             self._certificates[max_tokens] = verify(self.policy, chain, max_tokens=max_tokens)
         return self._certificates[max_tokens]

@@ -1,4 +1,6 @@
-"""A server on loopback that answers one client with raw bytes, as `hostile_responses` draws them."""
+"""A server on loopback that answers one client with raw bytes, as `hostile_responses` draws
+them.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,19 @@ RESET: Final = struct.pack("ii", 1, 0)
 
 
 class RawServer(Served):
-    """Play raw responses over HTTP connections until `close`, for use in a `with` block; the last is repeated for ever.
+    """Play raw responses over HTTP connections until `close`, for use in a `with` block; the last
+    is repeated for ever.
 
-    Every response ends: when the client goes away, after this many seconds of a request, or bytes of a response.
+    Every response ends: when the client goes away, after this many seconds of a request, or bytes
+    of a response.
     """
 
     def __init__(
-        self, responses: Sequence[RawResponse], *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES
+        self,
+        responses: Sequence[RawResponse],
+        *,
+        seconds: float = SECONDS,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self.seconds, self.most_bytes = seconds, most_bytes
         self._lock = threading.Lock()
@@ -77,7 +85,9 @@ class _Handler(LoopbackHandler):
             body = orjson.loads(content)
         except orjson.JSONDecodeError:
             body = {}
-        response = self.owner.receive(ReceivedRequest(self.path, self.lowered_headers, body, time.monotonic()))
+        response = self.owner.receive(
+            ReceivedRequest(self.path, self.lowered_headers, body, time.monotonic())
+        )
         ends_at = time.monotonic() + self.owner.seconds
         try:
             self.write(response, ends_at)

@@ -34,9 +34,11 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 @define(eq=False)
 class MemoryProvider:
-    """Answer from a script as a `rungwise.testing.EmbeddedProvider` does, without sockets: by `httpx.MockTransport`.
+    """Answer from a script as a `rungwise.testing.EmbeddedProvider` does, without sockets: by
+    `httpx.MockTransport`.
 
-    Delays move the clock up to where the driver would give the attempt up; a reply that hangs is a timeout at once.
+    Delays move the clock up to where the driver would give the attempt up; a reply that hangs is a
+    timeout at once.
     """
 
     script: Script | Responder
@@ -45,14 +47,19 @@ class MemoryProvider:
     requests: list[ReceivedRequest] = field(factory=list, init=False)
 
     def respond(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request, or raise the `httpx.TransportError` of a connection that breaks or hangs."""
+        """Answer one request, or raise the `httpx.TransportError` of a connection that breaks or
+        hangs.
+        """
         body = orjson.loads(request.content)
         headers = {name.lower(): value for name, value in request.headers.items()}
         received = ReceivedRequest(request.url.raw_path.decode(), headers, body, self.clock.now)
         self.requests.append(received)
         script = self.script
-        reply = script.reply(len(self.requests) - 1) if isinstance(script, Script) else script(received)
-        # The drivers, who follow what they send, say by this how long the attempt may take; others, how long one read.
+        reply = (
+            script.reply(len(self.requests) - 1) if isinstance(script, Script) else script(received)
+        )
+        # The drivers, who follow what they send, say by this how long the attempt may take; others,
+        # how long one read.
         allowed = request.extensions["timeout"]["read"] if "trace" in request.extensions else None
         ends_at = math.inf if allowed is None else self.clock.now + max(0.0, allowed - GRACE)
         if reply.hang and reply.cut_after is None:
@@ -60,7 +67,11 @@ class MemoryProvider:
         _pass(self.clock, reply.delay, ends_at)
         rendered = render(reply, body, len(self.requests))
         is_chunked = rendered.content_type == "text/event-stream"
-        framing = ("transfer-encoding", "chunked") if is_chunked else ("content-length", str(len(rendered.body)))
+        framing = (
+            ("transfer-encoding", "chunked")
+            if is_chunked
+            else ("content-length", str(len(rendered.body)))
+        )
         own = {name.lower(): value for name, value in reply.headers.items()}
         sent = {"content-type": rendered.content_type, **own, framing[0]: framing[1]}
         stream = _Body(rendered.pieces, reply, self.clock, ends_at, is_chunked)
@@ -96,8 +107,11 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
             remaining -= len(piece)
         if cut is not None and self.reply.hang:
             raise httpx.ReadTimeout("the provider fell silent")
-        if cut is not None and (remaining < 0 or self.is_chunked):  # a chunked body has an end, which is missing
-            raise httpx.RemoteProtocolError("peer closed connection without sending complete message body")
+        # a chunked body has an end, which is missing
+        if cut is not None and (remaining < 0 or self.is_chunked):
+            raise httpx.RemoteProtocolError(
+                "peer closed connection without sending complete message body"
+            )
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for piece in self:
@@ -109,7 +123,9 @@ DOWN = Symptom("limited", 60.0, "429")
 
 KEY = "sk-d41f8cd98f00b204"
 RUN = "x-run"
-"""The header that says for which run a request is: one that ran out of time may come when the next run has begun."""
+"""The header that says for which run a request is: one that ran out of time may come when the next
+run has begun.
+"""
 
 
 @define(eq=False)
@@ -136,7 +152,9 @@ class CaseRunner:
         else:
             self._provider = MemoryProvider(self._answer, self._clock)
             transport = httpx.MockTransport(self._provider.respond)
-            self._http = self._stack.enter_context(httpx.Client(transport=transport, trust_env=False))
+            self._http = self._stack.enter_context(
+                httpx.Client(transport=transport, trust_env=False)
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -161,14 +179,23 @@ class CaseRunner:
         """Make the call of a case, and return its result."""
         LEARNED.forget()
         # A compactor may change the messages that it is given, and a case is run more than once.
-        case = attrs.evolve(case, request=attrs.evolve(case.request, messages=deepcopy(case.request.messages)))
+        case = attrs.evolve(
+            case, request=attrs.evolve(case.request, messages=deepcopy(case.request.messages))
+        )
         self._case, self.received, self.replies, self.billed = case, [], [], []
         self.compactor_raised, self._run = False, self._run + 1
         try:
             if is_async(case.mode):
                 return anyio.run(self._ask_async, case, events)
             with self._client(case, http=self._http) as client:
-                return ask(client, case.mode, case.request, events, case.leaves_after, **self._options(case))
+                return ask(
+                    client,
+                    case.mode,
+                    case.request,
+                    events,
+                    case.leaves_after,
+                    **self._options(case),
+                )
         except CallError as error:
             return error.result
         except (CompactorFailed, ConfigurationError) as error:
@@ -193,12 +220,20 @@ class CaseRunner:
     async def _ask_async(self, case: Case, events: list[object]) -> Result:
         http = None
         if not self.over_http:
-            http = httpx.AsyncClient(transport=httpx.MockTransport(self._provider.respond), trust_env=False)
+            http = httpx.AsyncClient(
+                transport=httpx.MockTransport(self._provider.respond), trust_env=False
+            )
         async with http or nullcontext(), self._client(case, async_http=http) as client:
-            return await ask_async(client, case.mode, case.request, events, case.leaves_after, **self._options(case))
+            return await ask_async(
+                client, case.mode, case.request, events, case.leaves_after, **self._options(case)
+            )
 
     def _options(self, case: Case) -> dict[str, Any]:
-        return {"turn": case.turn, **case.wants, **case.squeeze.options(self._clock, self.policy.budget.seconds)}
+        return {
+            "turn": case.turn,
+            **case.wants,
+            **case.squeeze.options(self._clock, self.policy.budget.seconds),
+        }
 
     def _client(self, case: Case, **http: Any) -> Client:
         clock, compactor = self._clock, case.compactor
@@ -225,26 +260,37 @@ class CaseRunner:
         return client
 
 
-def _fair(reply: ScriptedReply, request: ReceivedRequest, case: Case) -> tuple[ScriptedReply, Usage]:
-    """Return the reply of a provider that keeps to the cap and counts correctly, and what it bills for it.
+def _fair(
+    reply: ScriptedReply, request: ReceivedRequest, case: Case
+) -> tuple[ScriptedReply, Usage]:
+    """Return the reply of a provider that keeps to the cap and counts correctly, and what it bills
+    for it.
 
     It bills for what breaks off as well, and reports that only with the end of the reply.
     """
-    body, cap = request.body, next((int(request.body[name]) for name in CAPS if name in request.body), None)
+    body, cap = (
+        request.body,
+        next((int(request.body[name]) for name in CAPS if name in request.body), None),
+    )
     if reply.status != 200 or reply.error is not None or reply.error_event is not None:
         return attrs.evolve(reply, body=None, usage=None), NO_USAGE
     count, usage = TOKENIZERS[case.tokenizer], reply.usage or {}
-    beside = sum(map(count, (reply.reasoning, reply.refusal, *(each.arguments for each in reply.tool_calls))))
+    beside = sum(
+        map(count, (reply.reasoning, reply.refusal, *(each.arguments for each in reply.tool_calls)))
+    )
     text = reply.text if cap is None else fitting(reply.text, case.tokenizer, max(0, cap - beside))
     finish = reply.finish if text == reply.text else "length"
     counted = max(1, int(usage.get("completion_tokens", 9)), beside + count(text))
     if cap is not None:
-        uses_cap = finish == "length" or reply.cut_after is not None or reply.hang  # a model writes on behind a cut
+        # a model writes on behind a cut
+        uses_cap = finish == "length" or reply.cut_after is not None or reply.hang
         counted = most_counted(cap) if uses_cap else min(counted, cap)
     prompt = prompt_tokens(body["messages"], case.request, case.tokenizer)
     created = prompt if usage.get("prompt_tokens_details") else 0
     counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": counted}
     if created:
         counts["prompt_tokens_details"] = {"cache_creation_tokens": created}
-    kept = attrs.evolve(reply, text=text, finish=finish, usage=counts, body=None, final_message=None)
+    kept = attrs.evolve(
+        reply, text=text, finish=finish, usage=counts, body=None, final_message=None
+    )
     return kept, Usage(prompt, counted, cache_creation_tokens=created)

@@ -1,4 +1,6 @@
-"""Hypothesis strategies for scripts that `rungwise serve` can replay; they shrink to one plain answer."""
+"""Hypothesis strategies for scripts that `rungwise serve` can replay; they shrink to one plain
+answer.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
-from rungwise.fsm.testing.strategies import ANSWER, DENSE, STORY, first_or_often, headers, seldom, texts, tool_calls
+from rungwise.fsm.testing.strategies import (
+    ANSWER,
+    DENSE,
+    STORY,
+    first_or_often,
+    headers,
+    seldom,
+    texts,
+    tool_calls,
+)
 
 Fields = dict[str, SearchStrategy[Any]]
 Kind = SearchStrategy[dict[str, Any]]
@@ -17,17 +28,33 @@ Kind = SearchStrategy[dict[str, Any]]
 BUSY = (500, 429, 503, 529, 408, 502, 504, 404, 409, 599)
 FINAL = (401, 402, 403, 400, 422, 302, 418, 999)
 ODD_SUCCESSES = (201, 205)
-UNKNOWN_FINISHES = ("a_new_word", "STOP_MAYBE", "FINISH_REASON_UNSPECIFIED", "null", "error", "network_error")
+UNKNOWN_FINISHES = (
+    "a_new_word",
+    "STOP_MAYBE",
+    "FINISH_REASON_UNSPECIFIED",
+    "null",
+    "error",
+    "network_error",
+)
 FIXABLE = (
     {"message": "Unsupported parameter: 'temperature' is not supported with this model."},
-    {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "param": "max_tokens"},
+    {
+        "message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+        "param": "max_tokens",
+    },
     {"message": "max_tokens: 9000 > 900, which is the maximum", "type": "invalid_request_error"},
     {"message": "This model does not support assistant message prefill."},
     {"message": "Corrupted thought signature."},
 )
 REJECTED_CAPS = (
-    {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "param": "max_tokens"},
-    {"message": "Unsupported parameter: 'max_completion_tokens'.", "param": "max_completion_tokens"},
+    {
+        "message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+        "param": "max_tokens",
+    },
+    {
+        "message": "Unsupported parameter: 'max_completion_tokens'.",
+        "param": "max_completion_tokens",
+    },
 )
 """What a server says that takes neither name of the output cap."""
 TOO_LONG = (
@@ -50,9 +77,11 @@ BODIES = (
     "<html><body>Bad gateway</body></html>",
     '{"choices": []}',
     '{"choices": [{"index": 0, "message": {"role": "assistant", "content": ["x", {"text": 5}]}}]}',
-    '{"choices": [{"index": 0, "message": {"role": "assistant", "content": "An answer."}, "finish_reason": 7}]}',
+    '{"choices": [{"index": 0, "message": {"role": "assistant", "content": "An answer."}, '
+    '"finish_reason": 7}]}',
     '{"error": {"message": "overloaded", "type": "overloaded_error"}}',
-    '{"choices": [{"message": {"content": "\\ud83d"}, "finish_reason": "\\udc00"}], "usage": {"prompt_tokens": NaN}}',
+    '{"choices": [{"message": {"content": "\\ud83d"}, "finish_reason": "\\udc00"}], "usage": '
+    '{"prompt_tokens": NaN}}',
     "data: [DONE]\n\n",
     'data: {"choices": [{"index": 0, "delta": {"content": "An an"}}]}\n\ndata: {"choices": [{"ind',
     'event: error\ndata: {"error": "gone"}\n\n',
@@ -61,7 +90,11 @@ BODIES = (
 UNHEEDING: tuple[dict[str, Any], ...] = (
     {},
     {"prompt_tokens": 9, "completion_tokens": 50_000},
-    {"prompt_tokens": 9, "completion_tokens": 700, "prompt_tokens_details": {"cache_creation_tokens": 9}},
+    {
+        "prompt_tokens": 9,
+        "completion_tokens": 700,
+        "prompt_tokens_details": {"cache_creation_tokens": 9},
+    },
 )
 """What a provider counts that takes no notice of the cap."""
 LONGEST_DELAY = 100.0
@@ -131,14 +164,29 @@ _BAD: tuple[Kind, ...] = (
     _kind({"text": TEXTS, "finish": _finish(*UNKNOWN_FINISHES)}),
     _kind({"text": TEXTS, "finish": _finish("model_context_window_exceeded")}),
     _kind({"text": TEXTS, "finish": _finish(""), "done": st.just(False)}),
-    _kind({"text": TEXTS, "cut_after": st.integers(0, WIDEST_CUT)}, {"reasoning": THOUGHTS, "tool_calls": WHOLE_CALLS}),
-    _kind({"text": TEXTS, "error_event": st.sampled_from((*OTHER_ERRORS, *TOO_LONG, *FIXABLE))}, _HEADERS),
-    _kind({"text": TEXTS, "refusal": st.just("I would rather not.")}, {"finish": _finish("", "stop", "length")}),
-    _kind({"text": st.just(STORY), "finish": _finish("stop", "length", "")}, {"usage": st.sampled_from(UNHEEDING)}),
+    _kind(
+        {"text": TEXTS, "cut_after": st.integers(0, WIDEST_CUT)},
+        {"reasoning": THOUGHTS, "tool_calls": WHOLE_CALLS},
+    ),
+    _kind(
+        {"text": TEXTS, "error_event": st.sampled_from((*OTHER_ERRORS, *TOO_LONG, *FIXABLE))},
+        _HEADERS,
+    ),
+    _kind(
+        {"text": TEXTS, "refusal": st.just("I would rather not.")},
+        {"finish": _finish("", "stop", "length")},
+    ),
+    _kind(
+        {"text": st.just(STORY), "finish": _finish("stop", "length", "")},
+        {"usage": st.sampled_from(UNHEEDING)},
+    ),
     _kind({"status": st.sampled_from(BUSY)}, _HEADERS),
     _kind({"status": st.sampled_from((400, 422, 200)), "error": st.sampled_from(FIXABLE)}),
     _kind({"status": st.sampled_from((400, 413, 500)), "error": st.sampled_from(TOO_LONG)}),
-    _kind({"status": st.sampled_from((429, 400, 503, 200)), "error": st.sampled_from(OTHER_ERRORS)}, _HEADERS),
+    _kind(
+        {"status": st.sampled_from((429, 400, 503, 200)), "error": st.sampled_from(OTHER_ERRORS)},
+        _HEADERS,
+    ),
     _kind({"body": st.sampled_from(BODIES)}, {"status": st.sampled_from((*ODD_SUCCESSES, *BUSY))}),
     _anything(),
 )
@@ -155,7 +203,11 @@ _ENDING: tuple[Kind, ...] = (
 def scripted_replies(*, hangs: bool = True, delays: bool = True) -> SearchStrategy[ScriptedReply]:
     """Generate good and bad replies; over HTTP, those that hang or come late take that long."""
     what = first_or_often(st.one_of(*_ENDING), st.one_of(*_BAD), once_in=6)
-    return st.builds(lambda reply, wire: ScriptedReply(**{**wire, **reply}), what, _wire(hangs=hangs, delays=delays))
+    return st.builds(
+        lambda reply, wire: ScriptedReply(**{**wire, **reply}),
+        what,
+        _wire(hangs=hangs, delays=delays),
+    )
 
 
 def _wire(*, hangs: bool, delays: bool) -> Kind:
@@ -165,7 +217,9 @@ def _wire(*, hangs: bool, delays: bool) -> Kind:
     slow: Fields = {"delay": st.floats(0, LONGEST_DELAY), "chunk_delay": st.floats(0, 1.0)}
     late: Fields = {**slow, "lasts": st.floats(0, LONGEST_DELAY)} if delays else {}
     silent: Fields = {"hang": st.just(True)} if hangs else {}
-    some = st.one_of(*(_kind({name: value}) for name, value in {**pieces, **late, **silent}.items()))
+    some = st.one_of(
+        *(_kind({name: value}) for name, value in {**pieces, **late, **silent}.items())
+    )
     return seldom(some).map(lambda fields: fields or {})
 
 

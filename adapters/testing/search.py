@@ -12,10 +12,16 @@ from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.testing.coverage import Coverage
 
-UNHEALTHY: Final = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
+UNHEALTHY: Final = (
+    HealthCheck.too_slow,
+    HealthCheck.data_too_large,
+    HealthCheck.large_base_example,
+)
 
 BATCH: Final = 200
-"""Examples that follow from one seed; the next batch has another, so a longer run begins like a shorter one."""
+"""Examples that follow from one seed; the next batch has another, so a longer run begins like a
+shorter one.
+"""
 
 
 class Shrinkable(ABC):
@@ -69,8 +75,14 @@ class FuzzFinding:
 
     def to_toml(self) -> str:
         """Write what the provider did as TOML, below comments on the request."""
-        about = [f"found with --seed {self.seed}: {self.what}", f"backends: {self.backends}", *self.case.describe()]
-        shown = ("".join(letter if letter.isprintable() else "?" for letter in line) for line in about)
+        about = [
+            f"found with --seed {self.seed}: {self.what}",
+            f"backends: {self.backends}",
+            *self.case.describe(),
+        ]
+        shown = (
+            "".join(letter if letter.isprintable() else "?" for letter in line) for line in about
+        )
         return "".join(f"# {line}\n" for line in shown) + self.case.to_toml()
 
 
@@ -101,8 +113,12 @@ class Search(ABC):
     def _run_numbered(self, number: int, count: int) -> FuzzFinding | None:
         """Play a batch of so many examples."""
 
-    def run(self, *, examples: int | None = None, seconds: float | None = None) -> FuzzFinding | None:
-        """Play this many examples, or as many as begin in these seconds; return the smallest that failed, or None."""
+    def run(
+        self, *, examples: int | None = None, seconds: float | None = None
+    ) -> FuzzFinding | None:
+        """Play this many examples, or as many as begin in these seconds; return the smallest that
+        failed, or None.
+        """
         if examples is None and seconds is None:
             raise ValueError("give a number of examples, or of seconds")
         self._failed = None

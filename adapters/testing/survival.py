@@ -1,4 +1,6 @@
-"""The check that a client survives a hostile server: in its time, budget and memory, and still works."""
+"""The check that a client survives a hostile server: in its time, budget and memory, and still
+works.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def waited_for_a_core() -> float:
 
 @contextmanager
 def peak_memory() -> Iterator[Callable[[], int]]:
-    """Measure a `with` block: after it, the function returns the most bytes held beyond those before."""
+    """Measure a `with` block: after it, the function returns the most bytes held beyond those
+    before.
+    """
     try:
         CLEAR.write_text(RESET_PEAK)
         before = peak = _kibibytes("VmRSS")
@@ -89,10 +93,14 @@ ASKED: Final = "what goes over the wire is what the journal says"
 
 GRACE: Final = 2.0  # seconds beyond its budget that a call may take on a busy machine
 MEMORY: Final = 256 * 2**20
-"""Bytes that a call may hold at its worst; a reply of the largest size is held a few times over while it is read."""
+"""Bytes that a call may hold at its worst; a reply of the largest size is held a few times over
+while it is read.
+"""
 LONGEST: Final = 10.0  # seconds of a budget with which waiting for its end makes sense in a test
 HEALTHY_TRIES: Final = 3
-"""Healthy calls of which one must succeed: on a busy machine, the little time that the policy gives may not do."""
+"""Healthy calls of which one must succeed: on a busy machine, the little time that the policy gives
+may not do.
+"""
 HEALTHY_TEXT: Final = "All is well on the river again."
 
 
@@ -121,15 +129,17 @@ def assert_survives(
     grace: float = GRACE,
     memory: int = MEMORY,
 ) -> Result:
-    """Play raw responses to a client over a real socket, check its call, and make a healthy call after it.
+    """Play raw responses to a client over a real socket, check its call, and make a healthy call
+    after it.
 
-    The call must end within its budget of seconds and the grace; be honest; spend no more than its certificate, whose
-    seconds get the same grace; raise nothing but a `rungwise.CallError`; hold no more memory than this; and leave a
-    client on which the next call works.
+    The call must end within its budget of seconds and the grace; be honest; spend no more than its
+    certificate, whose seconds get the same grace; raise nothing but a `rungwise.CallError`; hold no
+    more memory than this; and leave a client on which the next call works.
 
     Arguments:
-        client_factory: makes the client, from the base URL of the server; its policy needs a budget of some seconds.
-        responses: what the server writes, request by request; the last one repeats.
+        client_factory: makes the client, from the base URL of the server; its policy needs a budget
+        of some seconds. responses: what the server writes, request by request; the last one
+        repeats.
         mode: the method of the client: `call`, `stream`, `acall` or `astream`.
         request: what is asked.
         certificate: the certificate of the client's policy.
@@ -142,7 +152,8 @@ def assert_survives(
 
     Raises:
         Dishonest: an `AssertionError` that says what broke.
-        ConfigurationError: the mode is unknown, or the client's policy has no budget of seconds, or too long a one.
+        ConfigurationError: the mode is unknown, or the client's policy has no budget of seconds, or
+            too long a one.
     """
     if mode not in MODES:
         raise ConfigurationError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
@@ -150,7 +161,9 @@ def assert_survives(
         client = client_factory(server.base_url)
         allowed = client.policy.budget.seconds
         if allowed is None or allowed > LONGEST:
-            raise ConfigurationError(f"the client's policy needs a budget of seconds, of at most {LONGEST:g}")
+            raise ConfigurationError(
+                f"the client's policy needs a budget of seconds, of at most {LONGEST:g}"
+            )
         server.seconds = allowed + grace + 1.0
         request = request if isinstance(request, Request) else Request(request)
         made: list[_Measured] = []
@@ -162,7 +175,9 @@ def assert_survives(
     hostile, healthy = made[0], made[-1]
     result = _check_end(hostile, allowed + grace, memory)
     events = hostile.events if is_streaming(mode) else None
-    ended = EndedCall(result, request=request, events=events, certificate=certificate, secrets=tuple(secrets))
+    ended = EndedCall(
+        result, request=request, events=events, certificate=certificate, secrets=tuple(secrets)
+    )
     check_all(evolve(ended, certificate=_with_grace(certificate, grace + hostile.waited)))
     check_requests(result, hostile.requests)
     _check_untouched(result, hostile.played)
@@ -178,7 +193,9 @@ def _ask_all(client: Client, mode: str, request: Request, measured: Iterator[_Me
                 each.result = ask(client, mode, request, each.events)
 
 
-async def _ask_all_async(client: Client, mode: str, request: Request, measured: Iterator[_Measured]) -> None:
+async def _ask_all_async(
+    client: Client, mode: str, request: Request, measured: Iterator[_Measured]
+) -> None:
     async with client:
         for each in measured:
             with _measure(each):
@@ -192,7 +209,9 @@ def _measured(server: RawServer, mode: str, made: list[_Measured]) -> Iterator[_
             made[0].requests, made[0].played = server.requests, server.played
             server.play([healthy_response(streams=is_streaming(mode), text=HEALTHY_TEXT)])
         last = made[-1].result if made else None
-        if number < 2 or (last is not None and last.outcome in ("over_budget", "failed") and not last.text):
+        if number < 2 or (
+            last is not None and last.outcome in ("over_budget", "failed") and not last.text
+        ):
             made.append(_Measured())
             yield made[-1]
 
@@ -215,11 +234,15 @@ def _measure(made: _Measured) -> Iterator[None]:
 
 
 def _with_grace(certificate: Certificate | None, seconds: float) -> Certificate | None:
-    """Return a certificate that allows more seconds; it proves what a call waits for, not how fast a machine reads."""
+    """Return a certificate that allows more seconds; it proves what a call waits for, not how fast
+    a machine reads.
+    """
     if certificate is None:
         return None
     worst = tuple(
-        evolve(case, value=case.value + seconds) if case.name == "seconds" and case.value is not None else case
+        evolve(case, value=case.value + seconds)
+        if case.name == "seconds" and case.value is not None
+        else case
         for case in certificate.worst
     )
     return evolve(certificate, worst=worst)
@@ -230,9 +253,14 @@ def _check_end(made: _Measured, seconds: float, memory: int) -> Result:
     if made.error is not None or made.result is None:
         raise Dishonest(DOCUMENTED, f"{type(made.error).__name__}: {made.error}") from made.error
     if made.seconds > seconds:
-        raise Dishonest(IN_TIME, f"it took {made.seconds:.1f} s, and had {seconds:.1f} s with the grace")
+        raise Dishonest(
+            IN_TIME, f"it took {made.seconds:.1f} s, and had {seconds:.1f} s with the grace"
+        )
     if made.memory > memory:
-        raise Dishonest(IN_MEMORY, f"it held {made.memory / 2**20:.0f} MiB, and {memory / 2**20:.0f} MiB are allowed")
+        raise Dishonest(
+            IN_MEMORY,
+            f"it held {made.memory / 2**20:.0f} MiB, and {memory / 2**20:.0f} MiB are allowed",
+        )
     return made.result
 
 
@@ -240,16 +268,21 @@ def check_requests(result: Result, requests: Sequence[ReceivedRequest]) -> None:
     """Check that every attempt was one request, and that its output cap reached the wire."""
     steps = result.journal.steps
     sent = [step.cap for step in steps if step.event == "sent"]
-    # A connection that the server had closed breaks before the request arrives, and one whose time was up may not bring
-    # it either. A consumer that leaves when it is told of a request ends the call before that one goes out.
-    lost = sum(step.reason in ("connection", "timeout") for step in steps) + (result.outcome == "cancelled")
+    # A connection that the server had closed breaks before the request arrives, and one whose time
+    # was up may not bring it either. A consumer that leaves when it is told of a request ends the
+    # call before that one goes out.
+    lost = sum(step.reason in ("connection", "timeout") for step in steps) + (
+        result.outcome == "cancelled"
+    )
     if not 0 <= len(sent) - len(requests) <= lost:
         raise Dishonest(ASKED, f"{len(requests)} requests arrived, and the journal has {len(sent)}")
     remaining = iter(sent)
     for request in requests:
         caps = [request.body[name] for name in CAPS if name in request.body]
         if len(caps) > 1 or not any(cap == (caps[0] if caps else None) for cap in remaining):
-            raise Dishonest(ASKED, f"a request carried {caps or 'no cap'}, and the journal says {sent}")
+            raise Dishonest(
+                ASKED, f"a request carried {caps or 'no cap'}, and the journal says {sent}"
+            )
 
 
 def _check_untouched(result: Result, played: Sequence[RawResponse]) -> None:
@@ -261,11 +294,17 @@ def _check_untouched(result: Result, played: Sequence[RawResponse]) -> None:
         raise Dishonest(UNTOUCHED, f"the last reply was not whole ({last.kind})")
     part = result.parts[-1] if result.parts else ""
     if last.says is not None and part != split_thinking(last.says)[0]:
-        raise Dishonest(UNTOUCHED, f"the server wrote {last.says[:40]!r}, and the last part is {part[:40]!r}")
+        raise Dishonest(
+            UNTOUCHED, f"the server wrote {last.says[:40]!r}, and the last part is {part[:40]!r}"
+        )
 
 
 def _check_healthy(made: _Measured) -> None:
     if made.error is not None or made.result is None:
-        raise Dishonest(GOES_ON, f"it raised {type(made.error).__name__}: {made.error}") from made.error
+        raise Dishonest(
+            GOES_ON, f"it raised {type(made.error).__name__}: {made.error}"
+        ) from made.error
     if (made.result.outcome, made.result.text) != ("done", HEALTHY_TEXT):
-        raise Dishonest(GOES_ON, f"it ended {made.result.outcome}, with the text {made.result.text[:60]!r}")
+        raise Dishonest(
+            GOES_ON, f"it ended {made.result.outcome}, with the text {made.result.text[:60]!r}"
+        )

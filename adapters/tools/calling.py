@@ -1,4 +1,6 @@
-"""Call a tool, a compactor or a verdict, in a thread or as a task, for no longer than it may take."""
+"""Call a tool, a compactor or a verdict, in a thread or as a task, for no longer than it may
+take.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def callable_of(run: ToolRun, executor: Executor | None) -> Callable[[], Any] | 
 
 
 def is_async(function: Any) -> bool:
-    """Tell whether to call something in an event loop: a coroutine function, or an object whose `__call__` is one."""
+    """Tell whether to call something in an event loop: a coroutine function, or an object whose
+    `__call__` is one.
+    """
     while isinstance(function, partial):
         function = function.func
     if not (inspect.isroutine(function) or isinstance(function, type)):
@@ -63,7 +67,9 @@ def discard(value: object) -> None:
 
 
 async def awaited(call: Callable[[], Any]) -> Any:
-    """Call a function in an event loop and await what it returns; collect what an async generator yields."""
+    """Call a function in an event loop and await what it returns; collect what an async generator
+    yields.
+    """
     value = call()
     while inspect.isawaitable(value):
         value = await value
@@ -73,9 +79,13 @@ async def awaited(call: Callable[[], Any]) -> Any:
 
 
 class Worker(threading.Thread):
-    """Call a function in a daemon thread and in a context, and report from there what it returned or raised."""
+    """Call a function in a daemon thread and in a context, and report from there what it returned
+    or raised.
+    """
 
-    def __init__(self, name: str, call: Callable[[], Any], context: Context, report: Report) -> None:
+    def __init__(
+        self, name: str, call: Callable[[], Any], context: Context, report: Report
+    ) -> None:
         super().__init__(name=f"rungwise runs {name}", daemon=True)
         self._call, self._context, self._report = call, context, report
         self._is_abandoned = False
@@ -114,13 +124,18 @@ _tasks: set[asyncio.Task[Any]] = set()
 """Event loops hold their tasks weakly."""
 
 
-def spawn_in_asyncio(call: Callable[[], Awaitable[Any]], context: Context, report: Report) -> Callable[[], object]:
-    """Start a task in the running event loop, and report its result there; return a function that cancels it."""
+def spawn_in_asyncio(
+    call: Callable[[], Awaitable[Any]], context: Context, report: Report
+) -> Callable[[], object]:
+    """Start a task in the running event loop, and report its result there; return a function that
+    cancels it.
+    """
 
     async def run() -> ToolReturn:
         try:
             return ToolReturn(await call())
-        except BaseException as error:  # a SystemExit in a task would end the loop before the report
+        except BaseException as error:
+            # a SystemExit in a task would end the loop before the report
             return ToolReturn(error=error)
 
     def end(task: asyncio.Task[ToolReturn]) -> None:
@@ -133,7 +148,9 @@ def spawn_in_asyncio(call: Callable[[], Awaitable[Any]], context: Context, repor
     return task.cancel
 
 
-def spawn_in_trio(call: Callable[[], Awaitable[Any]], context: Context, report: Report) -> Callable[[], object]:
+def spawn_in_trio(
+    call: Callable[[], Awaitable[Any]], context: Context, report: Report
+) -> Callable[[], object]:
     """Start a system task of trio; see `spawn_in_asyncio`."""
     import trio
 
@@ -154,23 +171,31 @@ def spawn_in_trio(call: Callable[[], Awaitable[Any]], context: Context, report: 
     return scope.cancel
 
 
-def spawn(call: Callable[[], Awaitable[Any]], context: Context, report: Report) -> Callable[[], object]:
+def spawn(
+    call: Callable[[], Awaitable[Any]], context: Context, report: Report
+) -> Callable[[], object]:
     """Start a task in the running event loop, whichever it is; see `spawn_in_asyncio`."""
     return (spawn_in_trio if event_loop() is None else spawn_in_asyncio)(call, context, report)
 
 
 @define(eq=False)
 class LoopThread:
-    """Run an event loop in a daemon thread, from the first task until it is closed; then a task starts another."""
+    """Run an event loop in a daemon thread, from the first task until it is closed; then a task
+    starts another.
+    """
 
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
     _is_closed: asyncio.Event = field(factory=asyncio.Event, init=False)
 
-    def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
+    def spawn(
+        self, call: Callable[[], Any], context: Context, report: Report
+    ) -> Callable[[], object]:
         """Await in this loop what a function returns; return a function that cancels it."""
         if self._loop is None:
             loop, is_closed = asyncio.new_event_loop(), asyncio.Event()
-            threading.Thread(target=_run, args=(loop, is_closed), name="rungwise runs async tools", daemon=True).start()
+            threading.Thread(
+                target=_run, args=(loop, is_closed), name="rungwise runs async tools", daemon=True
+            ).start()
             self._loop, self._is_closed = loop, is_closed
         tasks: list[Callable[[], object]] = []
         soon = partial(_soon, self._loop)
@@ -203,10 +228,11 @@ def outcome_of(
     deadline: Deadline,
     loop: LoopThread | None = None,
 ) -> Any:
-    """Return what a function returned or raised, or `LATE`. A late one is abandoned in a daemon thread.
+    """Return what a function returned or raised, or `LATE`. A late one is abandoned in a daemon
+    thread.
 
-    The deadline is for calls that it makes. What it returns is awaited in the loop, if there is one. If the call or
-    turn was cancelled, CallEnded is raised.
+    The deadline is for calls that it makes. What it returns is awaited in the loop, if there is
+    one. If the call or turn was cancelled, CallEnded is raised.
     """
     returns, is_done = list[ToolReturn](), threading.Event()
 
@@ -227,13 +253,21 @@ def outcome_of(
     if loop is None or not is_awaited(value):
         return value
     remaining = None if until is None else max(0.0, until - time.monotonic())
-    return outcome_of(name, partial(awaited, lambda: value), remaining, cancellation, deadline, loop)
+    return outcome_of(
+        name, partial(awaited, lambda: value), remaining, cancellation, deadline, loop
+    )
 
 
 async def aoutcome_of(
-    name: str, call: Callable[[], Any], seconds: float | None, cancellation: Cancellation, deadline: Deadline
+    name: str,
+    call: Callable[[], Any],
+    seconds: float | None,
+    cancellation: Cancellation,
+    deadline: Deadline,
 ) -> Any:
-    """Do what `outcome_of` does in an event loop, where what is to be awaited is, and cancelled if it is late."""
+    """Do what `outcome_of` does in an event loop, where what is to be awaited is, and cancelled if
+    it is late.
+    """
     began = time.monotonic()
     if is_async(call):
         value = call()

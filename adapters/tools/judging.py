@@ -1,6 +1,7 @@
 """Call the verdicts of a reply, and collect what they find.
 
-Threads and event loops are imported when there is a verdict to call: other calls do without asyncio.
+Threads and event loops are imported when there is a verdict to call: other calls do without
+asyncio.
 """
 
 from __future__ import annotations
@@ -21,17 +22,23 @@ _VERDICT = "a verdict"
 
 @define(eq=False)
 class Verdicts:
-    """Call verdicts for as long as the call may take. Async ones share an event loop in another thread."""
+    """Call verdicts for as long as the call may take. Async ones share an event loop in another
+    thread.
+    """
 
     _loop: LoopThread | None = field(default=None, init=False)
 
     def found(self, judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
-        """Call the verdicts of a reply, one after the other, or raise CallEnded if the call is cancelled."""
+        """Call the verdicts of a reply, one after the other, or raise CallEnded if the call is
+        cancelled.
+        """
         from rungwise.adapters.tools.calling import LoopThread, outcome_of
 
         self._loop, sentences = self._loop or LoopThread(), []
         for ask in judged.asked():
-            said = outcome_of(_VERDICT, ask, deadline.seconds_left, cancellation, deadline, self._loop)
+            said = outcome_of(
+                _VERDICT, ask, deadline.seconds_left, cancellation, deadline, self._loop
+            )
             if isinstance(said, Exception):
                 return Finding.raising(said)
             sentences.append(said)

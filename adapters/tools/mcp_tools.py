@@ -1,7 +1,7 @@
 """The tools of an MCP server as the tools of a turn.
 
-A turn runs each call as a task of its own: when the connection to a server over HTTP dies, the package `mcp` cancels
-the task that opened it, and a call in that task would be cancelled with it.
+A turn runs each call as a task of its own: when the connection to a server over HTTP dies, the
+package `mcp` cancels the task that opened it, and a call in that task would be cancelled with it.
 """
 
 from __future__ import annotations
@@ -28,19 +28,27 @@ async def mcp_toolbox(session: Any) -> Toolbox:
     """Return the tools of an MCP server, for `aturn` and `astream_turn` in the same event loop.
 
     Arguments:
-        session: an `mcp.Client` or an initialized `mcp.ClientSession`, of version 2 of that package or later. It stays
-            open for as long as the turn runs.
+        session: an `mcp.Client` or an initialized `mcp.ClientSession`, of version 2 of that package
+            or later. It stays open for as long as the turn runs.
 
     Raises:
         ConfigurationError: this is no session, or the schema of a tool is none.
     """
-    if not callable(getattr(session, "list_tools", None)) or not callable(getattr(session, "call_tool", None)):
-        raise ConfigurationError(f"mcp_toolbox takes a Client or a ClientSession of mcp, not {type(session).__name__}")
+    if not callable(getattr(session, "list_tools", None)) or not callable(
+        getattr(session, "call_tool", None)
+    ):
+        raise ConfigurationError(
+            f"mcp_toolbox takes a Client or a ClientSession of mcp, not {type(session).__name__}"
+        )
     tools = []
     for tool in await _listed(session):
         schema = {"type": "object", **(tool.input_schema or {})}
         call = McpCall(session, tool.name)
-        tools.append(Tool(call, name=as_name(tool.name), description=tool.description or "", parameters=schema))
+        tools.append(
+            Tool(
+                call, name=as_name(tool.name), description=tool.description or "", parameters=schema
+            )
+        )
     return Toolbox.of(tools)
 
 
@@ -48,7 +56,9 @@ async def _listed(session: Any) -> list[Any]:
     try:
         from mcp.types import PaginatedRequestParams
     except ImportError:
-        raise ConfigurationError("mcp_toolbox needs the extra: pip install 'rungwise[mcp]'") from None
+        raise ConfigurationError(
+            "mcp_toolbox needs the extra: pip install 'rungwise[mcp]'"
+        ) from None
     from mcp import ClientSession
 
     tools: list[Any] = []
@@ -82,9 +92,13 @@ class McpCall:
         try:
             result = await self.session.call_tool(self.name, arguments)
         except MCPError as error:
-            raise ToolError(f"the server of the tool failed: {label(str(error), LONGEST_ERROR)}") from None
+            raise ToolError(
+                f"the server of the tool failed: {label(str(error), LONGEST_ERROR)}"
+            ) from None
         except RuntimeError as error:  # the result breaks the schema that its tool declares
-            raise ToolError(f"the tool returned what it must not: {label(str(error), LONGEST_ERROR)}") from None
+            raise ToolError(
+                f"the tool returned what it must not: {label(str(error), LONGEST_ERROR)}"
+            ) from None
         parts = [*_parts(result.content)]
         texts = "\n".join(part for part in parts if isinstance(part, str))
         if result.is_error:
@@ -108,5 +122,8 @@ def _parts(content: Iterable[Any]) -> Iterable[str | MediaPart]:
             if hasattr(inner, "text"):
                 yield inner.text
                 continue
-            kind, name = _KINDS.get(media_type.partition("/")[0], "file"), str(inner.uri).rpartition("/")[2]
+            kind, name = (
+                _KINDS.get(media_type.partition("/")[0], "file"),
+                str(inner.uri).rpartition("/")[2],
+            )
             yield MediaPart(kind, data=inner.blob, media_type=media_type, name=name)

@@ -1,4 +1,6 @@
-"""Run the tools of one reply, from a thread or from an event loop: sync tools in threads, async ones in a loop."""
+"""Run the tools of one reply, from a thread or from an event loop: sync tools in threads, async
+ones in a loop.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ from rungwise.fsm.turn.tools import Executor
 class Runner(ABC):
     """Run the tools of a round.
 
-    If it is cancelled, no more tools begin, async tools are cancelled, and sync ones have half a second to return. The
-    second time they are abandoned.
+    If it is cancelled, no more tools begin, async tools are cancelled, and sync ones have half a
+    second to return. The second time they are abandoned.
     """
 
     schedule: Schedule = field(converter=schedule_of)  # of the action that names the tools
@@ -54,8 +56,12 @@ class Runner(ABC):
         """Wake this thread or task, from any thread."""
 
     @abstractmethod
-    def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
-        """Await in a loop what a function returns, and return what cancels it; raise RuntimeError without a loop."""
+    def spawn(
+        self, call: Callable[[], Any], context: Context, report: Report
+    ) -> Callable[[], object]:
+        """Await in a loop what a function returns, and return what cancels it; raise RuntimeError
+        without a loop.
+        """
 
     def begin(self) -> bool:
         """Start the tools that may start; return whether there is anything to wait for."""
@@ -72,7 +78,9 @@ class Runner(ABC):
         return not self.schedule.is_over
 
     def end(self, reason: BaseException) -> None:
-        """End the round for a reason that is raised later; take the results that have come by now."""
+        """End the round for a reason that is raised later; take the results that have come by
+        now.
+        """
         self.take()
         self.schedule.end(reason)
 
@@ -138,10 +146,12 @@ class ToolThreads(Runner):
                     self._go_on()
                     if not is_abandoned:
                         yield from self.schedule.drain()
-                except BaseException as error:  # most likely Ctrl-C; a second one abandons everything
+                except BaseException as error:
+                    # most likely Ctrl-C; a second one abandons everything
                     raised, is_abandoned = error, is_abandoned or isinstance(error, GeneratorExit)
         finally:
-            if self.schedule.has_left:  # a tool may block the loop for ever; the next round gets another
+            # a tool may block the loop for ever; the next round gets another
+            if self.schedule.has_left:
                 self._loop.close()
         return self.schedule.finish()
 
@@ -157,21 +167,27 @@ class ToolThreads(Runner):
         """Wake this thread."""
         self._woken.put(None)
 
-    def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
+    def spawn(
+        self, call: Callable[[], Any], context: Context, report: Report
+    ) -> Callable[[], object]:
         """Await what a function returns in the loop of another thread."""
         return self._loop.spawn(call, context, report)
 
 
 @define(eq=False)
 class ToolTasks(Runner):
-    """Run the tools of a round from this task, which cancels the round if it is cancelled itself."""
+    """Run the tools of a round from this task, which cancels the round if it is cancelled
+    itself.
+    """
 
     outcomes: tuple[ToolOutcome, ...] = field(default=(), init=False)
     _woken: anyio.Event = field(factory=anyio.Event, init=False)
     _soon: Soon = field(factory=soon, init=False)
 
     async def run(self) -> AsyncGenerator[ToolStarted | ToolEnded, None]:
-        """Run them and yield their events; `outcomes` then holds what came of each, unless ToolsEnded was raised."""
+        """Run them and yield their events; `outcomes` then holds what came of each, unless
+        ToolsEnded was raised.
+        """
         forget, is_abandoned = self.cancellation.on_cancel(self.wake), False
         try:
             while not self.schedule.is_over or self.schedule.has_news:
@@ -182,7 +198,8 @@ class ToolTasks(Runner):
                     self.schedule.give_up()
                     raise
                 except BaseException as error:
-                    self.end(error)  # most likely the task was cancelled; the second time abandons everything
+                    # most likely the task was cancelled; the second time abandons everything
+                    self.end(error)
                 for event in self.schedule.drain():
                     if is_abandoned:  # nobody is listening
                         break
@@ -209,6 +226,8 @@ class ToolTasks(Runner):
         with suppress(RuntimeError):  # the event loop has ended before the tool
             self._soon(lambda: self._woken.set())
 
-    def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
+    def spawn(
+        self, call: Callable[[], Any], context: Context, report: Report
+    ) -> Callable[[], object]:
         """Await what a function returns in this event loop."""
         return spawn(partial(awaited, call), context, report)

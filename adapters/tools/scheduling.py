@@ -1,4 +1,6 @@
-"""Which tool runs when, for how long, and with what outcome. Nothing here waits or runs anything."""
+"""Which tool runs when, for how long, and with what outcome. Nothing here waits or runs
+anything.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,12 @@ NO_THREAD: Final = "not run: no thread could be started for it"
 
 
 class ToolsEnded(BaseException):
-    """Raised when tools were ended before all had run. Whoever catches it takes the outcomes and raises the reason.
+    """Raised when tools were ended before all had run. Whoever catches it takes the outcomes and
+    raises the reason.
 
-    Like `CallEnded`, it is not an error to handle. The reason may be that, the cancellation of the task, a
-    KeyboardInterrupt, or an exception of a tool that is not a failure of the tool; a tool that was ended has a fault.
+    Like `CallEnded`, it is not an error to handle. The reason may be that, the cancellation of the
+    task, a KeyboardInterrupt, or an exception of a tool that is not a failure of the tool; a tool
+    that was ended has a fault.
     """
 
     def __init__(self, outcomes: tuple[ToolOutcome, ...], reason: BaseException) -> None:
@@ -111,7 +115,8 @@ class Job:
 class Schedule:
     """The tools of one reply: some side by side, and those marked `alone` one at a time.
 
-    They begin in order. A tool that runs alone waits for those before it, and those after it wait for it.
+    They begin in order. A tool that runs alone waits for those before it, and those after it wait
+    for it.
     """
 
     jobs: tuple[Job, ...]  # the tools
@@ -120,7 +125,8 @@ class Schedule:
     clock: Callable[[], float] = time.monotonic  # returns seconds on a monotonic clock
     observer: Follower | None = None  # told of each tool that begins and ends
     reason: BaseException | None = field(default=None, init=False)
-    has_left: bool = field(default=False, init=False)  # whether a tool that would not end was abandoned
+    # whether a tool that would not end was abandoned
+    has_left: bool = field(default=False, init=False)
     _news: list[ToolStarted | ToolEnded] = field(factory=list, init=False)
     _is_given_up: bool = field(default=False, init=False)
     _begun: int = field(default=0, init=False)
@@ -141,7 +147,9 @@ class Schedule:
         """Tell whether there is nothing left to wait for."""
         if self._is_given_up:
             return True
-        return not self._running and (self.reason is not None or self._begun == len(self.jobs) or self._is_late)
+        return not self._running and (
+            self.reason is not None or self._begun == len(self.jobs) or self._is_late
+        )
 
     @property
     def _is_late(self) -> bool:
@@ -174,11 +182,16 @@ class Schedule:
         """Take the result of a tool."""
         if not job.is_running:
             return
-        error, fault = returned.error, job.fault  # that stands, whatever it returned after it was cancelled
-        is_for_caller = not isinstance(error, Exception | CancelledError | GeneratorExit | SystemExit | None)
+        # that stands, whatever it returned after it was cancelled
+        error, fault = returned.error, job.fault
+        is_for_caller = not isinstance(
+            error, Exception | CancelledError | GeneratorExit | SystemExit | None
+        )
         if error is not None and (is_for_caller or fault is None):
             fault = fault_of(error)
-        self._settle(job, ToolOutcome(returned.value) if fault is None else ToolOutcome(fault=fault))
+        self._settle(
+            job, ToolOutcome(returned.value) if fault is None else ToolOutcome(fault=fault)
+        )
         if error is not None and is_for_caller and self.reason is None:
             self.end(error)
 
@@ -194,10 +207,13 @@ class Schedule:
             if job.cancel is not None and job.fault is None:
                 self._cancel(job, late(job.run.seconds))
             else:
-                self._leave(job, job.fault or (late(job.run.seconds) if self.reason is None else CANCELLED))
+                self._leave(
+                    job, job.fault or (late(job.run.seconds) if self.reason is None else CANCELLED)
+                )
 
     def end(self, reason: BaseException) -> None:
-        """Begin no more tools, and cancel those that run. Those that cannot be cancelled are abandoned after `WAIT`.
+        """Begin no more tools, and cancel those that run. Those that cannot be cancelled are
+        abandoned after `WAIT`.
 
         The second time, abandon all of them at once. The caller gets the reason.
         """

@@ -1,4 +1,5 @@
-"""The drivers of turns make calls, run tools and shorten conversations. The turn makes every decision.
+"""The drivers of turns make calls, run tools and shorten conversations. The turn makes every
+decision.
 
 The asynchronous one does what the synchronous one does, on asyncio and trio.
 """
@@ -62,7 +63,9 @@ class SyncTurnDriver:
             loop.close()
         yield from turn.drain()
 
-    def _do(self, action: Action, turn: Turn, loop: LoopThread) -> Generator[TurnEvent, None, Action | None]:
+    def _do(
+        self, action: Action, turn: Turn, loop: LoopThread
+    ) -> Generator[TurnEvent, None, Action | None]:
         """Perform an action and return the next one."""
         clock, cancellation = self.calls.clock, self.calls.cancellation
         match action:
@@ -71,25 +74,35 @@ class SyncTurnDriver:
                 return turn.called(call.result, clock())
             case RunTools():
                 deadline = Deadline(clock, turn.deadline)
-                outcomes = yield from ToolThreads(action, turn.tools.executor, cancellation, deadline, loop=loop).run()
+                outcomes = yield from ToolThreads(
+                    action, turn.tools.executor, cancellation, deadline, loop=loop
+                ).run()
                 return turn.tools_ran(outcomes, clock())
             case Compact():
                 assert self.compactor is not None  # else the turn does not ask for it
                 deadline = Deadline(clock, turn.deadline)
                 compact = partial(self.compactor, action.messages, action.room)
-                shorter = outcome_of(COMPACTOR, compact, deadline.seconds_left, cancellation, deadline)
+                shorter = outcome_of(
+                    COMPACTOR, compact, deadline.seconds_left, cancellation, deadline
+                )
                 return turn.compacted(shorter, when_compacted(turn, shorter, clock()))
 
 
 def when_compacted(turn: Turn, shorter: object, now: float) -> float:
-    """Return the time; after a late compactor, past the deadline even if the clock does not show it yet."""
+    """Return the time; after a late compactor, past the deadline even if the clock does not show it
+    yet.
+    """
     deadline = turn.deadline
     return max(now, deadline + LATE_BY) if shorter is LATE and deadline is not None else now
 
 
 def leave(turn: Turn, error: BaseException, now: float) -> None:
-    """End a turn after an exception. Raise that with the result of the turn, unless the turn was cancelled."""
-    outcomes, reason = (error.outcomes, error.reason) if isinstance(error, ToolsEnded) else ((), error)
+    """End a turn after an exception. Raise that with the result of the turn, unless the turn was
+    cancelled.
+    """
+    outcomes, reason = (
+        (error.outcomes, error.reason) if isinstance(error, ToolsEnded) else ((), error)
+    )
     result = turn.cancel(now, outcomes)
     if not isinstance(reason, CallEnded):
         reason.result = result  # type: ignore[attr-defined]
@@ -103,7 +116,8 @@ def leave(turn: Turn, error: BaseException, now: float) -> None:
 class AsyncTurnDriver:
     """Run turns in an event loop; the arguments are those of `SyncTurnDriver`.
 
-    If its task is cancelled, the turn ends, and the exception carries the result in its `result` attribute.
+    If its task is cancelled, the turn ends, and the exception carries the result in its `result`
+    attribute.
     """
 
     calls: AsyncDriver
@@ -141,7 +155,9 @@ class AsyncTurnDriver:
                         assert self.compactor is not None  # else the turn does not ask for it
                         deadline, ending = Deadline(clock, turn.deadline), self.calls.cancellation
                         compact = partial(self.compactor, action.messages, action.room)
-                        shorter = await aoutcome_of(COMPACTOR, compact, deadline.seconds_left, ending, deadline)
+                        shorter = await aoutcome_of(
+                            COMPACTOR, compact, deadline.seconds_left, ending, deadline
+                        )
                         action = turn.compacted(shorter, when_compacted(turn, shorter, clock()))
         except BaseException as error:
             leave(turn, error, clock())

@@ -25,7 +25,9 @@ from rungwise.fsm.turn.tools import Executor, Toolbox, Tools
 from rungwise.fsm.turn.turn import Turn
 
 TurnCompactor = Callable[[Sequence[PlainMessage], int], Sequence[PlainMessage | Message]]
-AsyncTurnCompactor = Callable[[Sequence[PlainMessage], int], Awaitable[Sequence[PlainMessage | Message]]]
+AsyncTurnCompactor = Callable[
+    [Sequence[PlainMessage], int], Awaitable[Sequence[PlainMessage | Message]]
+]
 
 
 class TurnOptions(RunOptions, total=False):
@@ -36,7 +38,8 @@ class TurnOptions(RunOptions, total=False):
         executor: called with name and arguments for tools that have no function.
         policy: the policy of the turn; its calls use the client's policy unless it names one.
         compactor: shortens a conversation; called with its plain messages and by how many tokens.
-        approvals: to go on after `awaiting_approval`: for the id of each call in `awaiting`, True or why not.
+        approvals: to go on after `awaiting_approval`: for the id of each call in `awaiting`, True
+        or why not.
     """
 
     tools: Tools | Toolbox
@@ -46,7 +49,9 @@ class TurnOptions(RunOptions, total=False):
     approvals: Approvals | None
 
 
-OF_TURNS = frozenset({"tools", "executor", "policy", "compactor", "within", "deadline", "verdict", "approvals"})
+OF_TURNS = frozenset(
+    {"tools", "executor", "policy", "compactor", "within", "deadline", "verdict", "approvals"}
+)
 """The options of a turn that a request does not have."""
 
 
@@ -68,18 +73,25 @@ class Planned:
         new: Callable[..., Turn] = Turn,
         **call_options: Any,
     ) -> Planned:
-        """Make a turn from the client's settings and the options of the turn, or raise a ConfigurationError.
+        """Make a turn from the client's settings and the options of the turn, or raise a
+        ConfigurationError.
 
         Arguments:
-            request: its tools are for the executor if the options have no tools; otherwise the provider runs them.
-            compactor: the client's compactor, which is called with the messages alone.
+            request: its tools are for the executor if the options have no tools; otherwise the
+            provider runs them. compactor: the client's compactor, which is called with the messages
+            alone.
             new: makes the turn; takes the arguments of `Turn`.
-            call_options: what the client passes to its calls, and when the turn must have ended, on its clock.
+            call_options: what the client passes to its calls, and when the turn must have ended, on
+                its clock.
         """
         own = options.get("policy")
         own = TurnPolicy() if own is None else own
         if not isinstance(own, TurnPolicy):
-            hint = "; that of its calls goes into one, as in TurnPolicy(call=...)" if isinstance(own, Policy) else ""
+            hint = (
+                "; that of its calls goes into one, as in TurnPolicy(call=...)"
+                if isinstance(own, Policy)
+                else ""
+            )
             raise ConfigurationError(f"policy must be a TurnPolicy, not {type(own).__name__}{hint}")
         tools, executor = options.get("tools"), options.get("executor")
         if tools is None and executor is not None:  # the request's tools are for it
@@ -105,7 +117,9 @@ class Planned:
         """Return this turn, to be run without an event loop; refuse tools that need one."""
         for name, tool in self.turn.tools.tools.items():
             if getattr(tool.function, "needs_loop", False):
-                raise ConfigurationError(f"the tool {name!r} belongs to an event loop: use aturn or astream_turn there")
+                raise ConfigurationError(
+                    f"the tool {name!r} belongs to an event loop: use aturn or astream_turn there"
+                )
         return self
 
 
@@ -114,13 +128,19 @@ class _OfTurn:
 
     @property
     def messages(self) -> tuple[dict[str, Any], ...]:
-        """Return the conversation so far, as plain mappings; you can store it, and go on from it, at any moment."""
+        """Return the conversation so far, as plain mappings; you can store it, and go on from it,
+        at any moment.
+        """
         return tuple(map(stored, self._run.messages))
 
 
 class TurnStream(_OfTurn, SyncStream[TurnEvent, TurnResult[V]]):
-    """Iterate over the events of a turn; close it, or leave its `with` block, to end the turn early."""
+    """Iterate over the events of a turn; close it, or leave its `with` block, to end the turn
+    early.
+    """
 
 
 class AsyncTurnStream(_OfTurn, LoopStream[TurnEvent, TurnResult[V]]):
-    """Iterate asynchronously over the events of a turn; use it in an `async with` block to end the turn early."""
+    """Iterate asynchronously over the events of a turn; use it in an `async with` block to end the
+    turn early.
+    """

@@ -28,7 +28,11 @@ from rungwise.fsm.turn.tool_round import result_text
 Events = Iterable[object] | AsyncIterable[object]
 Data = dict[str, Any]
 
-HEADERS: Final = {"content-type": "text/event-stream", "cache-control": "no-cache", "x-accel-buffering": "no"}
+HEADERS: Final = {
+    "content-type": "text/event-stream",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
 ENDS: Final = (Result, TurnResult, bytes)
 UNFINISHED: Final = "the stream ended before its result"
 LONGEST_OUTPUT: Final = 65_536
@@ -36,7 +40,9 @@ LONGEST_OUTPUT: Final = 65_536
 
 
 def data_of(event: object) -> tuple[str, Data]:
-    """Return the name of an event and what is shown of it: of errors only ours, no cause that quotes a wrong answer."""
+    """Return the name of an event and what is shown of it: of errors only ours, no cause that
+    quotes a wrong answer.
+    """
     match event:
         case None:
             return "begin", {}
@@ -46,7 +52,12 @@ def data_of(event: object) -> tuple[str, Data]:
             return "value", {"value": value}
         case Step():
             shown = {"of": "turn" if isinstance(event, TurnStep) else "call", "event": event.event}
-            return "step", {**shown, "rung": event.target, "backend": event.backend, "wait": event.wait}
+            return "step", {
+                **shown,
+                "rung": event.target,
+                "backend": event.backend,
+                "wait": event.wait,
+            }
         case ToolStarted(call):
             return "tool", _call(call)
         case ToolEnded(call, outcome):
@@ -57,14 +68,23 @@ def data_of(event: object) -> tuple[str, Data]:
             output = _parsed(text) if len(text) <= LONGEST_OUTPUT else f"({len(text)} characters)"
             return "tool", {"id": call.id, "output": output, "failed": outcome.fault is not None}
         case Result() | TurnResult():
-            last, calls = (event, event.tool_calls) if isinstance(event, Result) else (event.last, event.handed_off)
+            last, calls = (
+                (event, event.tool_calls)
+                if isinstance(event, Result)
+                else (event.last, event.handed_off)
+            )
             awaiting = event.awaiting if isinstance(event, TurnResult) else ()
             quotes = last is not None and last.journal.last.event in (RAISED, *WRONG.values())
-            own = {name: getattr(event, name) for name in ("outcome", "attempts", "seconds", "cost")}
+            own = {
+                name: getattr(event, name) for name in ("outcome", "attempts", "seconds", "cost")
+            }
             own |= {"cause": None if quotes else event.cause, "usage": asdict(event.usage)}
             return "result", {**own, "calls": [*map(_call, (*calls, *awaiting))]}
     words = str(event) if isinstance(event, RungwiseError) else "the stream broke off"
-    return "error", {"outcome": getattr(getattr(event, "result", event), "outcome", "failed"), "message": words}
+    return "error", {
+        "outcome": getattr(getattr(event, "result", event), "outcome", "failed"),
+        "message": words,
+    }
 
 
 def _call(call: ToolCall) -> Data:
@@ -80,12 +100,15 @@ def _parsed(text: str) -> Any:
 
 def json_of(value: object) -> bytes:
     """Write JSON in UTF-8, which holds no half of a surrogate pair."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).encode(errors="replace")
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).encode(
+        errors="replace"
+    )
 
 
 @define(eq=False)
 class Frames:
-    """Iterate over the body of a response, with its `headers`: by `async for`, or by `for` if the stream is not async.
+    """Iterate over the body of a response, with its `headers`: by `async for`, or by `for` if the
+    stream is not async.
 
     Closing it, or cancelling the task that reads it, ends the call or turn.
     """
@@ -95,12 +118,17 @@ class Frames:
     _events: Events
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self._events, (Iterable, AsyncIterable)) or isinstance(self._events, (str, bytes)):
+        if not isinstance(self._events, (Iterable, AsyncIterable)) or isinstance(
+            self._events, (str, bytes)
+        ):
             kind = type(self._events).__name__
-            raise ConfigurationError(f"events must be a stream, as client.astream(...) returns it, not {kind}")
+            raise ConfigurationError(
+                f"events must be a stream, as client.astream(...) returns it, not {kind}"
+            )
 
     def __iter__(self) -> Iterator[bytes]:
-        if isinstance(self._events, AsyncIterable):  # at once: Django asks whether it can be iterated
+        # at once: Django asks whether it can be iterated
+        if isinstance(self._events, AsyncIterable):
             raise TypeError("this stream is asynchronous; use `async for`")
         return filter(None, self._chunks(self._events))
 
@@ -132,16 +160,21 @@ class Frames:
             await self.aclose()
 
     def _end(self, last: object, error: Exception) -> bytes:
-        """Return the frames of an error, of which the log has the place; after the result there are none."""
+        """Return the frames of an error, of which the log has the place; after the result there are
+        none.
+        """
         if not isinstance(error, RungwiseError) and (where := extract_tb(error.__traceback__)):
             kind, at = type(error).__name__, where[-1]
-            logger.warning("the source of a shown stream raised %s at %s:%s", kind, at.filename, at.lineno)
+            logger.warning(
+                "the source of a shown stream raised %s at %s:%s", kind, at.filename, at.lineno
+            )
         return b"" if isinstance(last, (Result, TurnResult)) else self.encode(error)
 
     def close(self) -> None:
         """End the call or turn."""
         if close := getattr(self._events, "close", None):
-            with suppress(ValueError):  # a generator that another thread is in ends when that leaves it
+            # a generator that another thread is in ends when that leaves it
+            with suppress(ValueError):
                 close()
 
     async def aclose(self) -> None:
@@ -158,7 +191,9 @@ def _asynchronous(events: Events) -> AsyncIterable[object]:
     each, end = iter(events), object()
 
     async def in_threads() -> AsyncIterator[object]:
-        while (event := await anyio.to_thread.run_sync(next, each, end, abandon_on_cancel=True)) is not end:
+        while (
+            event := await anyio.to_thread.run_sync(next, each, end, abandon_on_cancel=True)
+        ) is not end:
             yield event
 
     return in_threads()

@@ -69,7 +69,9 @@ class KeptStream:
         return self._last - len(self._chunks) <= after <= self._last - (self.ended is not None)
 
     async def read(self, after: int) -> AsyncIterator[bytes]:
-        """Yield what follows a chunk; the connection of a reader who is too slow to be sent everything breaks off."""
+        """Yield what follows a chunk; the connection of a reader who is too slow to be sent
+        everything breaks off.
+        """
         while self.has(after):
             if new := self._last - after:
                 after = self._last
@@ -82,11 +84,13 @@ class KeptStream:
 
 @define(eq=False)
 class ResumableStreams:
-    """Keep streams in memory for readers who lose their connection; use it in an `async with` block.
+    """Keep streams in memory for readers who lose their connection; use it in an `async with`
+    block.
 
-    A stream goes on without readers, until it ends or is cancelled. Of each the newest 256 kB are kept, until 5 minutes
-    after its end; of more than 1 000 streams the oldest is forgotten. Ids are random, but who has one may read: the
-    application checks that a stream belongs to the user who asks.
+    A stream goes on without readers, until it ends or is cancelled. Of each the newest 256 kB are
+    kept, until 5 minutes after its end; of more than 1 000 streams the oldest is forgotten. Ids are
+    random, but who has one may read: the application checks that a stream belongs to the user who
+    asks.
 
         async with rungwise.ui.ResumableStreams() as streams:
             id = streams.start(rungwise.ui.sse(client.astream(question)))
@@ -117,9 +121,13 @@ class ResumableStreams:
             ConfigurationError: outside of the `async with` block, or these are no frames.
         """
         if not isinstance(frames, Frames):
-            raise ConfigurationError(f"frames must be those of rungwise.ui.sse(...), not {type(frames).__name__}")
+            raise ConfigurationError(
+                f"frames must be those of rungwise.ui.sse(...), not {type(frames).__name__}"
+            )
         if self._group is None:
-            raise ConfigurationError("ResumableStreams must be entered: async with ResumableStreams() as streams")
+            raise ConfigurationError(
+                "ResumableStreams must be entered: async with ResumableStreams() as streams"
+            )
         self._forget()
         if len(self._kept) >= MOST:
             del self._kept[next(iter(self._kept))]
@@ -129,17 +137,23 @@ class ResumableStreams:
         return id
 
     def read(self, id: str, after: int | str = -1) -> Frames | None:
-        """Return what was written of a stream, and then what follows; None if it is gone, or nothing follows.
+        """Return what was written of a stream, and then what follows; None if it is gone, or
+        nothing follows.
 
         Arguments:
             id: what `start` returned.
-            after: the `Last-Event-ID`, as it came; the whole stream if it is no number, as Vercel's protocol wants it.
+            after: the `Last-Event-ID`, as it came; the whole stream if it is no number, as Vercel's
+                protocol wants it.
         """
         self._forget()
         if isinstance(after, str):
             after = int(after) if after.isdecimal() and len(after) <= LONGEST_ID else -1
         kept = self._kept.get(id)
-        return Frames(kept.frames.headers, _unchanged, kept.read(after)) if kept and kept.has(after) else None
+        return (
+            Frames(kept.frames.headers, _unchanged, kept.read(after))
+            if kept and kept.has(after)
+            else None
+        )
 
     def cancel(self, id: str) -> None:
         """End the call or turn of a stream; its readers get the error."""

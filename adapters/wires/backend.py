@@ -18,7 +18,9 @@ PIECE: Final = 2**16
 
 @frozen
 class HttpRequest:
-    """Hold one HTTP request; `repr` leaves out headers and body, which hold the key and the prompt."""
+    """Hold one HTTP request; `repr` leaves out headers and body, which hold the key and the
+    prompt.
+    """
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -27,7 +29,9 @@ class HttpRequest:
 
 
 class Decoder(Protocol):
-    """Turn the bytes of one streamed response into deltas, and at its end into a `Reply` or a `Failure`."""
+    """Turn the bytes of one streamed response into deltas, and at its end into a `Reply` or a
+    `Failure`.
+    """
 
     @property
     def finished(self) -> bool:
@@ -37,7 +41,9 @@ class Decoder(Protocol):
         """Take bytes cut anywhere and return what they add, inline think tags still in the text."""
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
-        """Return the reply, or why there is none; `failure` says what cut the stream, if anything did."""
+        """Return the reply, or why there is none; `failure` says what cut the stream, if anything
+        did.
+        """
 
 
 class Backend(Link, Protocol):
@@ -51,7 +57,9 @@ class Backend(Link, Protocol):
         """Write the HTTP request of one attempt."""
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        """Read a whole response, of any status. What cannot be read is a `Failure`; this never raises."""
+        """Read a whole response, of any status. What cannot be read is a `Failure`; this never
+        raises.
+        """
 
     def decoder(self, headers: Mapping[str, str]) -> Decoder:
         """Start to read a streamed response of status 200."""

@@ -8,7 +8,9 @@ from rungwise.fsm.errors import ConfigurationError
 
 
 def backend_class(api: str) -> type[HttpBackend]:
-    """Return the class of a protocol's backends, or raise a ConfigurationError that says what is missing."""
+    """Return the class of a protocol's backends, or raise a ConfigurationError that says what is
+    missing.
+    """
     module, _, name = APIS[api].partition(":")
     try:
         kind = getattr(import_module(module), name, None)
@@ -16,9 +18,16 @@ def backend_class(api: str) -> type[HttpBackend]:
         package = (error.name or "rungwise").split(".")[0]
         if package == "rungwise":
             raise
-        raise ConfigurationError(f"{api} needs the package {package}: pip install 'rungwise[{api}]'") from None
-    if not (isinstance(kind, type) and issubclass(kind, HttpBackend) and getattr(kind, "API", None) == api):
         raise ConfigurationError(
-            f"the registry's {api!r} must name a subclass of HttpBackend with API = {api!r}, which {APIS[api]} is not"
+            f"{api} needs the package {package}: pip install 'rungwise[{api}]'"
+        ) from None
+    if not (
+        isinstance(kind, type)
+        and issubclass(kind, HttpBackend)
+        and getattr(kind, "API", None) == api
+    ):
+        raise ConfigurationError(
+            f"the registry's {api!r} must name a subclass of HttpBackend with API = {api!r}, "
+            f"which {APIS[api]} is not"
         )
     return kind

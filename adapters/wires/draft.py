@@ -10,7 +10,15 @@ from attrs import evolve, frozen
 
 from rungwise.adapters.wires.json_text import as_json, digest_of, is_heavy, load, mended
 from rungwise.fsm.call.budget.metering import bytes_of
-from rungwise.fsm.call.conversation.parts import OpaquePart, Part, TextPart, ToolCall, calls_of, reasoning_of, text_of
+from rungwise.fsm.call.conversation.parts import (
+    OpaquePart,
+    Part,
+    TextPart,
+    ToolCall,
+    calls_of,
+    reasoning_of,
+    text_of,
+)
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.failures.classify import classify_response
 from rungwise.fsm.failures.failure import Failure
@@ -22,7 +30,8 @@ LONGEST_WORD: Final = 200
 
 _MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,60}")
 
-_RAW: Final = 2**16  # the most bytes of a body that is kept: its objects take many times as much memory
+# the most bytes of a body that is kept: its objects take many times as much memory
+_RAW: Final = 2**16
 
 
 def malformed(message: str) -> Failure:
@@ -72,7 +81,9 @@ def read_object(body: bytes) -> dict[str, Any] | Failure:
 
 
 def stop_of(raw: object, words: Mapping[str, StopReason]) -> tuple[StopReason | None, str | None]:
-    """Return the finish reason and the provider's word for it; `words` are in lower case and without gRPC's prefix."""
+    """Return the finish reason and the provider's word for it; `words` are in lower case and
+    without gRPC's prefix.
+    """
     if raw is None or raw in ("", "null"):
         return None, None
     if not isinstance(raw, str):
@@ -88,7 +99,8 @@ _CUTS: Final = ("length", "content_filter", "overflow", "error")
 def settled(earlier: object, later: object, words: Mapping[str, StopReason]) -> object:
     """Return the later of two finish reasons of one stream, unless it is a clean end after a cut.
 
-    Some proxies end every stream with a clean reason of their own, after the server's. `words` are as for `stop_of`.
+    Some proxies end every stream with a clean reason of their own, after the server's. `words` are
+    as for `stop_of`.
     """
     is_cut = earlier is not None and stop_of(earlier, words)[0] in _CUTS
     return earlier if is_cut and stop_of(later, words)[0] in ("stop", "tool_calls") else later
@@ -98,17 +110,23 @@ _MOST_COUNTS: Final = 100
 
 
 def grown(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge a usage report with a later one. Counts only grow: tokens that it omits, or sets to zero, were used."""
+    """Merge a usage report with a later one. Counts only grow: tokens that it omits, or sets to
+    zero, were used.
+    """
     if len(earlier) > _MOST_COUNTS:
         return dict(later)
     counted = {
-        name: value for name, value in later.items() if count_of(value) or (value and isinstance(value, dict | list))
+        name: value
+        for name, value in later.items()
+        if count_of(value) or (value and isinstance(value, dict | list))
     }
     return {**later, **earlier, **counted}
 
 
 def at_least(usage: Usage, parts: Sequence[Part]) -> Usage:
-    """Return the tokens of a reply whose end the provider did not count: at least an estimate of what came."""
+    """Return the tokens of a reply whose end the provider did not count: at least an estimate of
+    what came.
+    """
     estimate = estimated(text_of(parts), reasoning_of(parts), calls_of(parts))
     output = max(usage.output_tokens, estimate.output_tokens)
     reasoning = min(output, max(usage.reasoning_tokens, estimate.reasoning_tokens))
@@ -139,29 +157,47 @@ class Draft:
     parts: Sequence[Part]  # the parts, in order, without halves of surrogate pairs
     # The normalised finish reason and the provider's own word for it; see `stop_of`.
     stop: tuple[StopReason | None, str | None]
-    usage: Usage | None = None  # the tokens that the provider counted; None estimates them from the parts
+    # the tokens that the provider counted; None estimates them from the parts
+    usage: Usage | None = None
     model: object = None  # the model that answered, as the provider says
     refusal: str = ""  # the text of a refusal
     is_ordered: bool = True  # whether the parts are in the order in which the model wrote them
-    about: object = None  # what distinguishes this reply from others, for the ids of calls that have none
+    # what distinguishes this reply from others, for the ids of calls that have none
+    about: object = None
     made_up: str = "call_"  # how such ids begin
 
     def reply(
-        self, *, error: Failure | None = None, cut: bool = False, cause: Failure | None = None, raw: object = None
+        self,
+        *,
+        error: Failure | None = None,
+        cut: bool = False,
+        cause: Failure | None = None,
+        raw: object = None,
     ) -> Reply | Failure:
-        """Make the reply, or a failure if an error left nothing of it; `raw` is the body, for diagnosis."""
+        """Make the reply, or a failure if an error left nothing of it; `raw` is the body, for
+        diagnosis.
+        """
         draft = self
         if self.stop[0] == "error" and not error:
-            error = Failure("server_error", status=200, code=self.stop[1], message="the provider gave the reply up")
+            error = Failure(
+                "server_error",
+                status=200,
+                code=self.stop[1],
+                message="the provider gave the reply up",
+            )
             if not (text_of(self.parts) or self.refusal or self.usage):
                 return error
             if not text_of(self.parts):
-                draft = evolve(self, parts=[part for part in self.parts if not isinstance(part, ToolCall)])
+                draft = evolve(
+                    self, parts=[part for part in self.parts if not isinstance(part, ToolCall)]
+                )
         if cut and not error and cause and cause.reason == "malformed":
             error = cause  # what cannot be read is the provider's own doing
         if error and not (draft._has_content or self.refusal or self.usage):
             return error
-        return draft._written(error or (cause if cut else None), interrupted=cut or error is not None, raw=raw)
+        return draft._written(
+            error or (cause if cut else None), interrupted=cut or error is not None, raw=raw
+        )
 
     @property
     def _has_content(self) -> bool:
@@ -175,7 +211,8 @@ class Draft:
         for part in self.parts:
             if isinstance(part, ToolCall):
                 if not part.id.strip() or part.id in taken:
-                    digest = digest or digest_of(self.about)  # once: it may be as long as the calls are many
+                    # once: it may be as long as the calls are many
+                    digest = digest or digest_of(self.about)
                     made_up = digest_of([digest, len(taken), part.name, part.arguments])
                     part = evolve(part, id=f"{self.made_up}{made_up[:24]}")
                 taken.add(part.id)
@@ -185,7 +222,8 @@ class Draft:
     def _written(self, failure: Failure | None, *, interrupted: bool, raw: object) -> Reply:
         parts, usage = self._identified(), self.usage
         text, reasoning, calls = text_of(parts), reasoning_of(parts), calls_of(parts)
-        if usage is not None and not usage.output_tokens and self._has_content:  # nobody writes that with no tokens
+        # nobody writes that with no tokens
+        if usage is not None and not usage.output_tokens and self._has_content:
             usage = at_least(usage, parts)
         return Reply(
             text=text,
@@ -205,18 +243,29 @@ class Draft:
 
 
 def final_text_of(parts: Sequence[Part]) -> str | None:
-    """Return the text after the last tool call, server tools included; None if no text stands before it."""
+    """Return the text after the last tool call, server tools included; None if no text stands
+    before it.
+    """
     start = 0
     for index, part in enumerate(parts):
         if isinstance(part, ToolCall | OpaquePart):
             start = index + 1
-    return text_of(parts[start:]) if any(isinstance(part, TextPart) for part in parts[:start]) else None
+    return (
+        text_of(parts[start:])
+        if any(isinstance(part, TextPart) for part in parts[:start])
+        else None
+    )
 
 
 def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:
     """Estimate the tokens of a reply: a quarter of its bytes."""
-    thought, rest = bytes_of(reasoning), bytes_of(text) + sum(bytes_of(call.arguments) for call in calls)
-    return Usage(output_tokens=-(-(thought + rest) // 4), reasoning_tokens=-(-thought // 4), estimated=True)
+    thought, rest = (
+        bytes_of(reasoning),
+        bytes_of(text) + sum(bytes_of(call.arguments) for call in calls),
+    )
+    return Usage(
+        output_tokens=-(-(thought + rest) // 4), reasoning_tokens=-(-thought // 4), estimated=True
+    )
 
 
 def arguments_of(input: Any) -> str:

@@ -1,4 +1,6 @@
-"""A backend's URL, key and headers, checked before anything is sent, and what converts and checks its fields."""
+"""A backend's URL, key and headers, checked before anything is sent, and what converts and checks
+its fields.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ SECRET_QUERY: Final = re.compile(r"key|token|secret|password|signature|^sig$", r
 LOCAL_HOST: Final = re.compile(r"^[^.:]+$|\.(localhost|local|lan|internal|home\.arpa|test)$")
 HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 PLACEHOLDER: Final = re.compile(
-    r"(sk-)?[.…x*-]*|[<\[{$%].*|(sk-)?(your|insert|enter|put|replace|add|paste)[-_ ].*|(sk-)?change[-_ ]?me"
-    r"|(my[-_ ])?(key|token)|([a-z]+[-_ ])*api[-_ ]?key|placeholder|dummy|empty|none|null|undefined|todo"
+    r"(sk-)?[.…x*-]*|[<\[{$%].*|(sk-)?(your|insert|enter|put|replace|add|paste)[-_ "
+    r"].*|(sk-)?change[-_ ]?me"
+    r"|(my[-_ ])?(key|token)|([a-z]+[-_ ])*api[-_ "
+    r"]?key|placeholder|dummy|empty|none|null|undefined|todo"
     r"|not[-_ ]needed",
     re.IGNORECASE,
 )
@@ -43,21 +47,28 @@ class Endpoint:
     origin: str = ""  # the scheme and the place, which a key belongs to
     root: str = ""  # the URL in its normal form, without query and trailing slash
     query: str = ""  # the query, with its question mark
-    is_local: bool = False  # whether the host is loopback, private, or has a name that no public host has
+    # whether the host is loopback, private, or has a name that no public host has
+    is_local: bool = False
 
 
 def read_url(url: str, path: str) -> Endpoint:
-    """Read a base URL, with or without the path that requests add; one that holds a secret is a ConfigurationError."""
+    """Read a base URL, with or without the path that requests add; one that holds a secret is a
+    ConfigurationError.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         return Endpoint("base_url is not a URL")
     if "@" in parts.netloc or any(SECRET_QUERY.search(name) for name, _ in parse_qsl(parts.query)):
-        raise ConfigurationError("base_url holds a secret: put it into api_key or headers, which are never shown")
+        raise ConfigurationError(
+            "base_url holds a secret: put it into api_key or headers, which are never shown"
+        )
     host = parts.hostname
     if parts.scheme not in DEFAULT_PORTS or not host or not is_header_text(url) or " " in url:
-        return Endpoint("base_url must begin with http:// or https://, then a host, and have no blanks")
+        return Endpoint(
+            "base_url must begin with http:// or https://, then a host, and have no blanks"
+        )
     if port == 0:
         return Endpoint("base_url has the port 0, on which nothing can listen")
     if not _is_sendable(url):
@@ -73,7 +84,8 @@ def read_url(url: str, path: str) -> Endpoint:
 
 def _is_sendable(url: str) -> bool:
     """Try the HTTP client's own parser, and the codec for host names."""
-    from httpx import URL, InvalidURL  # the command line reads its options before it imports what it sends with
+    # the command line reads its options before it imports what it sends with
+    from httpx import URL, InvalidURL
 
     try:
         parsed = URL(url)
@@ -91,7 +103,8 @@ def is_this_machine(host: str) -> bool:
         address = ip_address(name)
     except ValueError:
         try:
-            address = ip_address(socket.inet_aton(name))  # 127.1, 2130706433 and 0x7f000001 are addresses to it
+            # 127.1, 2130706433 and 0x7f000001 are addresses to it
+            address = ip_address(socket.inet_aton(name))
         except (OSError, ValueError):
             return False
     address = getattr(address, "ipv4_mapped", None) or address
@@ -122,7 +135,9 @@ def _is_header_value(value: str) -> bool:
 
 
 def as_secret(key: Any) -> Any:
-    """Make a secret of a string, or of each in a list; the validator refuses anything else, and names the field."""
+    """Make a secret of a string, or of each in a list; the validator refuses anything else, and
+    names the field.
+    """
     if isinstance(key, (list, tuple)):
         return tuple(map(as_secret, key))
     return Secret(key) if isinstance(key, str) else key
@@ -137,7 +152,10 @@ def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None
     """Say that a key is missing or a placeholder, or return None."""
     if not key:
         ways = ["give the key", *[f"set {name}" for name in variables]]
-        return f"api_key is missing: {', '.join(ways)}, or api_key_required=False for a server without keys"
+        return (
+            f"api_key is missing: {', '.join(ways)}, or api_key_required=False for a "
+            f"server without keys"
+        )
     if PLACEHOLDER.fullmatch(key.reveal()):
         return "api_key is a placeholder: give the real key"
     return None
@@ -156,7 +174,9 @@ def check_key(instance: object, attribute: Any, value: Any, where: str = "") -> 
         what = what if where.startswith("api_key") else "a string or None"
         raise ConfigurationError(f"{where} must be {what}, not {type(value).__name__}")
     if value and not _is_header_value(value.reveal()):
-        raise ConfigurationError(f"{where} has blanks around it, or a character that no header can hold")
+        raise ConfigurationError(
+            f"{where} has blanks around it, or a character that no header can hold"
+        )
 
 
 def _check_keys(keys: tuple[Any, ...]) -> None:
@@ -164,10 +184,14 @@ def _check_keys(keys: tuple[Any, ...]) -> None:
         raise ConfigurationError(f"api_key must hold 1 to {MOST_KEYS} keys, not {len(keys)}")
     for place, key in enumerate(keys):
         if key is None or isinstance(key, tuple):
-            raise ConfigurationError(f"api_key[{place}] must be a string, or a function that returns one")
+            raise ConfigurationError(
+                f"api_key[{place}] must be a string, or a function that returns one"
+            )
         check_key(None, None, key, where=f"api_key[{place}]")
         if key in keys[:place]:
-            raise ConfigurationError(f"api_key[{place}] is the same key as api_key[{keys.index(key)}]")
+            raise ConfigurationError(
+                f"api_key[{place}] is the same key as api_key[{keys.index(key)}]"
+            )
 
 
 class KeyFunctionError(Exception):
@@ -189,14 +213,18 @@ def check_returned(key: object) -> None:
         key.close()
         raise ConfigurationError("api_key is an async function, which only async calls can ask")
     if not isinstance(key, str) or not key.strip():
-        raise ConfigurationError(f"the function of api_key must return a key, not {type(key).__name__}")
+        raise ConfigurationError(
+            f"the function of api_key must return a key, not {type(key).__name__}"
+        )
 
 
 def check_headers(headers: object, where: str) -> None:
     """Refuse headers that cannot be sent; the error names the header and never shows its value."""
     if not isinstance(headers, Mapping):
         raise ConfigurationError(f"{where} must be a mapping of strings")
-    fault = next(filter(None, [_header_fault(name, value) for name, value in headers.items()]), None)
+    fault = next(
+        filter(None, [_header_fault(name, value) for name, value in headers.items()]), None
+    )
     if fault is not None:
         raise ConfigurationError(f"{where}{fault}")
 
@@ -218,7 +246,9 @@ def merged(*layers: Mapping[str, str]) -> SecretMap:
 
 
 def variables_of(origin: str) -> tuple[str, ...]:
-    """Return the variables that may hold the key for an origin; none unless it is a provider's, with TLS."""
+    """Return the variables that may hold the key for an origin; none unless it is a provider's,
+    with TLS.
+    """
     places = (place for wire in WIRES.values() for place in wire.keys)
     return next((place.variables for place in places if place.origins.fullmatch(origin)), ())
 
@@ -264,7 +294,9 @@ def check_parameters(instance: Any, attribute: Any, value: Any) -> None:
     for name in CAP_PARAMETERS:
         cap = value.get(name)
         if cap is not None and not is_whole(cap, 1, MOST_TOKENS):
-            raise ConfigurationError(f"parameters[{name!r}] must be a whole number of tokens above 0")
+            raise ConfigurationError(
+                f"parameters[{name!r}] must be a whole number of tokens above 0"
+            )
 
 
 def optional(kind: type) -> Any:

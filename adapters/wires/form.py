@@ -41,18 +41,37 @@ class Form(Shapes, ABC):
     __slots__ = ()
 
     SAYS: ClassVar[frozenset[str]] = frozenset({"detail", "name", "strict"})
-    """Optional members that it can express: a picture's detail, a file's name, a tool's strictness."""
+    """Optional members that it can express: a picture's detail, a file's name, a tool's strictness.
+    """
     MARKS: ClassVar[frozenset[str]] = frozenset()
     """The cache marks that it writes, or that its backend reports by itself; see `losses`."""
 
     refused_keywords: ClassVar[frozenset[str]] = frozenset(
         {
-            *("allOf", "not", "oneOf", "if", "then", "else", "dependentRequired", "dependentSchemas", "default"),
-            *("patternProperties", "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties"),
+            *(
+                "allOf",
+                "not",
+                "oneOf",
+                "if",
+                "then",
+                "else",
+                "dependentRequired",
+                "dependentSchemas",
+                "default",
+            ),
+            *(
+                "patternProperties",
+                "propertyNames",
+                "minProperties",
+                "maxProperties",
+                "unevaluatedProperties",
+            ),
             *("unevaluatedItems", "contains", "minContains", "maxContains", "uniqueItems"),
         }
     )
-    """The keywords of JSON Schema that its servers refuse where a model is held to a schema [OpenAI, strict mode]."""
+    """The keywords of JSON Schema that its servers refuse where a model is held to a schema
+    [OpenAI, strict mode].
+    """
     needs_closed: ClassVar[bool] = False
     """Whether such a schema must list all names of every object, and must not be recursive."""
     has_schema_beside_tools: ClassVar[bool] = True
@@ -67,7 +86,9 @@ class Form(Shapes, ABC):
         if own is not None:
             return own is not False
         format = parameters.get("response_format")
-        return str(format.get("type", "")).startswith("json") if isinstance(format, Mapping) else None
+        return (
+            str(format.get("type", "")).startswith("json") if isinstance(format, Mapping) else None
+        )
 
     def wanted_json(self, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the JSON format that parameters ask for, as a `response_format`."""
@@ -77,10 +98,16 @@ class Form(Shapes, ABC):
         if Form.asks_for_json(self, {"response_format": common}):
             return common
         schema = self._own_format(parameters)
-        return {"type": "json_schema", "schema": schema} if isinstance(schema, Mapping) else {"type": "json_object"}
+        return (
+            {"type": "json_schema", "schema": schema}
+            if isinstance(schema, Mapping)
+            else {"type": "json_object"}
+        )
 
     def _own_format(self, parameters: Mapping[str, Any]) -> Any:
-        """Return what this form's own parameters ask for: a schema, any JSON, or False; None if they do not say."""
+        """Return what this form's own parameters ask for: a schema, any JSON, or False; None if
+        they do not say.
+        """
         return None
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
@@ -100,14 +127,22 @@ class Form(Shapes, ABC):
         """Tell whether a plain message can be sent unchanged."""
 
     def is_common(self, message: PlainMessage) -> bool:
-        """Tell whether a message in this form has no members or types of parts but those that all its servers take."""
+        """Tell whether a message in this form has no members or types of parts but those that all
+        its servers take.
+        """
         return True
 
-    def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
-        """Add results to a user message or a message of results; None if results are messages of their own."""
+    def with_results(
+        self, message: PlainMessage, results: Sequence[ToolResult]
+    ) -> PlainMessage | None:
+        """Add results to a user message or a message of results; None if results are messages of
+        their own.
+        """
         return None
 
-    def results_of(self, calling: PlainMessage | Message, results: Sequence[ToolResult]) -> PlainMessage | Message:
+    def results_of(
+        self, calling: PlainMessage | Message, results: Sequence[ToolResult]
+    ) -> PlainMessage | Message:
         """Return a message of results for the calls of another message."""
         return Message("tool", results)
 
@@ -116,23 +151,32 @@ class Form(Shapes, ABC):
         """Return a message in this form, with this provider's own parts and no other provider's."""
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a plain message without signatures and reasoning that may be another provider's."""
+        """Return a plain message without signatures and reasoning that may be another
+        provider's.
+        """
         return message
 
     def needs_no_arguments(self, tool: str, tools: Iterable[Mapping[str, Any]]) -> bool:
-        """Tell whether a tool is among these definitions, in any form, and requires no arguments."""
+        """Tell whether a tool is among these definitions, in any form, and requires no
+        arguments.
+        """
         for definition in read_tools(tools):
             if isinstance(definition, ToolDefinition) and definition.name == tool:
                 return not definition.parameters.get("required")
         return False
 
-    def offered(self, tools: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any] | None] | None:
-        """Return the schema of each tool by its name, in any form; None if not all names are known."""
+    def offered(
+        self, tools: Iterable[Mapping[str, Any]]
+    ) -> Mapping[str, Mapping[str, Any] | None] | None:
+        """Return the schema of each tool by its name, in any form; None if not all names are
+        known.
+        """
         schemas: dict[str, Mapping[str, Any] | None] = {}
         for tool in read_tools(tools):
             if isinstance(tool, ToolDefinition):
                 schemas[tool.name] = None if tool.parameters is FREE_TEXT else tool.parameters
-            elif isinstance(tool.get("name"), str):  # one that the provider declares and the caller runs
+            elif isinstance(tool.get("name"), str):
+                # one that the provider declares and the caller runs
                 schemas[tool["name"]] = None
             else:
                 return None
@@ -152,7 +196,9 @@ class Form(Shapes, ABC):
         return super().strictly(definition, strict) if "strict" in self.SAYS else definition
 
     def written_tools(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Return the definitions of tools in this form, without tools that another provider runs."""
+        """Return the definitions of tools in this form, without tools that another provider
+        runs.
+        """
         if all(map(self.is_own_tool, tools)):
             return tools
         written: list[Mapping[str, Any]] = []
@@ -161,10 +207,16 @@ class Form(Shapes, ABC):
         return written
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
-        return [self.written_tool(each) for each in read_tools((tool,)) if isinstance(each, ToolDefinition)]
+        return [
+            self.written_tool(each)
+            for each in read_tools((tool,))
+            if isinstance(each, ToolDefinition)
+        ]
 
     def set_tools(self, body: Body, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Put tools into a body; if none are left, remove their parameters too, as servers refuse an empty list."""
+        """Put tools into a body; if none are left, remove their parameters too, as servers refuse
+        an empty list.
+        """
         body["tools"] = self.written_tools(tools)
         if not body["tools"]:
             for name in {"tools", *self.tool_parameters} & body.keys():
@@ -185,19 +237,31 @@ ROLES: Final = ("system", "user", "assistant")
 
 
 class BlockForm(Form):
-    """What Messages and Converse share: a turn is a list of blocks, and tool results are blocks of the user's."""
+    """What Messages and Converse share: a turn is a list of blocks, and tool results are blocks of
+    the user's.
+    """
 
     __slots__ = ()
 
     SAYS = frozenset({"name", "strict"})
 
     refused_keywords = Form.refused_keywords | {
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
+        *(
+            "minimum",
+            "maximum",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "multipleOf",
+            "minLength",
+            "maxLength",
+        ),
         *("minItems", "maxItems", "pattern", "prefixItems"),
     }  # [platform.claude.com, structured outputs: JSON Schema limitations]
     needs_closed = True
 
-    rules = Rules(call_id=re.compile(r"[a-zA-Z0-9_-]{1,64}"), alternates=True, begins_with_user=True)
+    rules = Rules(
+        call_id=re.compile(r"[a-zA-Z0-9_-]{1,64}"), alternates=True, begins_with_user=True
+    )
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         content = message.get("content")
@@ -211,18 +275,26 @@ class BlockForm(Form):
         if message.keys() != MEMBERS or message["role"] not in ROLES:
             return False
         content = message["content"]
-        return isinstance(content, list | tuple) and bool(content) and all(map(self._is_own_block, content))
+        return (
+            isinstance(content, list | tuple)
+            and bool(content)
+            and all(map(self._is_own_block, content))
+        )
 
     def written_tool(self, tool: ToolDefinition) -> Body:
         """Return the definition of a tool in this form."""
         return super().written_tool(evolve(tool, parameters={"type": "object", **tool.parameters}))
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a plain message without parts that another provider may have signed or encrypted."""
+        """Return a plain message without parts that another provider may have signed or
+        encrypted.
+        """
         content = message.get("content")
         if message.get("role") != "assistant" or not isinstance(content, list | tuple):
             return message
-        portable = [block for block in content if isinstance(block, Mapping) and self._is_portable(block)]
+        portable = [
+            block for block in content if isinstance(block, Mapping) and self._is_portable(block)
+        ]
         return message if len(portable) == len(content) else {**message, "content": portable}
 
     @abstractmethod
@@ -238,7 +310,9 @@ class BlockForm(Form):
         """Tell whether a block of an assistant is nothing that only its provider can read."""
 
 
-def among(blocks: Sequence[Any], more: Sequence[Any], is_result: Callable[[Any], bool]) -> list[Any]:
+def among(
+    blocks: Sequence[Any], more: Sequence[Any], is_result: Callable[[Any], bool]
+) -> list[Any]:
     """Insert results after the last result among some blocks, or in front if there is none."""
     end = max((place for place, block in enumerate(blocks, 1) if is_result(block)), default=0)
     return [*blocks[:end], *more, *blocks[end:]]

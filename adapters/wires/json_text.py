@@ -23,12 +23,12 @@ LIGHT: Final = 2**20
 
 _HEAVIEST: Final = 128 * 2**20
 _DENSEST: Final = 16
-# Bytes of memory that CPython 3.11 takes at most for what one of these begins: an object with a member or two, an
-# array, one more value with its place. Measured with orjson 3.13 and with json; a reply full of log probabilities comes
-# to 14 for each of its bytes, `{},` without end to 110.
+# Bytes of memory that CPython 3.11 takes at most for what one of these begins: an object with a
+# member or two, an array, one more value with its place. Measured with orjson 3.13 and with json; a
+# reply full of log probabilities comes to 14 for each of its bytes, `{},` without end to 110.
 _WEIGHTS: Final[tuple[tuple[bytes, int], ...]] = ((b"{", 240), (b"[", 90), (b",", 90))
-# A string, or what is left of one, and whole strings with what is between them; possessive, so that no text makes the
-# search go back.
+# A string, or what is left of one, and whole strings with what is between them; possessive, so that
+# no text makes the search go back.
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
 _WHOLE_STRINGS: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _WINDOW: Final = 2**16
@@ -37,7 +37,9 @@ _MUCH: Final = 2**10
 
 
 def is_heavy(data: bytes) -> bool:
-    """Tell whether JSON would become too many objects: more than 128 MiB, and more than 16 times its bytes."""
+    """Tell whether JSON would become too many objects: more than 128 MiB, and more than 16 times
+    its bytes.
+    """
     if len(data) <= LIGHT:
         return False
     most = max(_HEAVIEST, _DENSEST * len(data))
@@ -45,7 +47,9 @@ def is_heavy(data: bytes) -> bool:
 
 
 def weight_of(data: bytes) -> int:
-    """Return the most bytes of memory that the values of some JSON text without escapes can take up."""
+    """Return the most bytes of memory that the values of some JSON text without escapes can take
+    up.
+    """
     return len(data) + _weight(data)
 
 
@@ -54,7 +58,9 @@ def _weight(data: bytes) -> int:
 
 
 def _weight_outside_strings(data: bytes, most: int) -> int:
-    """Weigh what is outside of strings, a window at a time: a copy in small pieces would outweigh the objects."""
+    """Weigh what is outside of strings, a window at a time: a copy in small pieces would outweigh
+    the objects.
+    """
     weight = place = 0
     while place < len(data) and weight <= most:
         match = _WHOLE_STRINGS.match(data, place, place + _WINDOW)
@@ -70,7 +76,8 @@ def _weight_outside_strings(data: bytes, most: int) -> int:
 def load(data: bytes) -> Any:
     """Return the JSON value in `data`; `NaN`, long integers and broken UTF-8 are accepted.
 
-    Halves of surrogate pairs stay in strings, for `mended`: the other half may be in the next piece of a text.
+    Halves of surrogate pairs stay in strings, for `mended`: the other half may be in the next piece
+    of a text.
     """
     if is_heavy(data):
         raise ValueError("too many values")
@@ -94,7 +101,9 @@ def object_in(data: bytes) -> dict[str, Any]:
 
 
 def object_of(arguments: str) -> dict[str, Any]:
-    """Return the arguments of a tool as an object; anything else, or what is not strict JSON, is wrapped in one."""
+    """Return the arguments of a tool as an object; anything else, or what is not strict JSON, is
+    wrapped in one.
+    """
     if not arguments.strip():
         return {}
     data = arguments.encode("utf-8", "replace")
@@ -110,7 +119,8 @@ def object_of(arguments: str) -> dict[str, Any]:
 def as_json(value: object) -> str:
     """Return `value` as JSON text, or `null` if it has no JSON form.
 
-    A number that JSON lacks is written by its name (`NaN`): a strict reader notices that, which `null` would hide.
+    A number that JSON lacks is written by its name (`NaN`): a strict reader notices that, which
+    `null` would hide.
     """
     try:
         text = orjson.dumps(value, default=_plain)
@@ -133,7 +143,9 @@ def _is_finite(value: Any) -> bool:
 
 
 def _written(value: Any, *, names: bool = False) -> Any:
-    """Return JSON data that orjson can write; with `names`, numbers that JSON lacks are written all the same."""
+    """Return JSON data that orjson can write; with `names`, numbers that JSON lacks are written all
+    the same.
+    """
     if isinstance(value, str):
         return without_halves(value)
     if isinstance(value, Mapping):
@@ -146,7 +158,9 @@ def _written(value: Any, *, names: bool = False) -> Any:
 
 
 def mended(value: Any) -> Any:
-    """Return JSON data with the lone surrogates of its strings repaired: two halves are joined, others replaced."""
+    """Return JSON data with the lone surrogates of its strings repaired: two halves are joined,
+    others replaced.
+    """
     if isinstance(value, str):
         return without_halves(value)
     if isinstance(value, Mapping):
@@ -158,7 +172,9 @@ def mended(value: Any) -> Any:
 
 @define(eq=False)
 class HalfHolder:
-    """Hold half a surrogate pair back until the next piece of its text, which may begin with the other half."""
+    """Hold half a surrogate pair back until the next piece of its text, which may begin with the
+    other half.
+    """
 
     _half: str = field(default="", init=False)
 
@@ -170,7 +186,9 @@ class HalfHolder:
 
 
 class ObjectScanner:
-    """Tell by their brackets whether the pieces of a text, each scanned once, are one whole JSON object."""
+    """Tell by their brackets whether the pieces of a text, each scanned once, are one whole JSON
+    object.
+    """
 
     __slots__ = ("_broken", "_depth", "_inside", "_started")
 
@@ -183,7 +201,8 @@ class ObjectScanner:
     def __init__(self) -> None:
         self._depth = 0
         self._started = self._broken = False
-        self._inside = ""  # of a string: its quotation mark, and a backslash that ended the last piece
+        # of a string: its quotation mark, and a backslash that ended the last piece
+        self._inside = ""
 
     @property
     def is_whole(self) -> bool:
@@ -207,7 +226,9 @@ class ObjectScanner:
                 closely = place + _WINDOW
 
     def _within(self, piece: str, place: int) -> int:
-        """Skip much text at once if that cannot end the object; return how far, or 0 if it could."""
+        """Skip much text at once if that cannot end the object; return how far, or 0 if it
+        could.
+        """
         match = self._WHOLE.match(piece, place, place + _WINDOW)
         assert match is not None
         depths = array("b", self._NO_BRACKETS.sub("", match[0]).encode().translate(self._STEPS))
@@ -259,7 +280,9 @@ def _plain(value: Any) -> Any:
 
 
 class HeldText(StringIO):
-    """Hold a text that the garbage collector does not close before the last reference to it is gone."""
+    """Hold a text that the garbage collector does not close before the last reference to it is
+    gone.
+    """
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""

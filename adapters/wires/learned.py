@@ -1,7 +1,8 @@
 """What this process learned from servers, so that no later call has to learn it again.
 
-A call reads its lessons when it begins (`fsm/call/conversation/link.py`), and the journal of the call says so. They
-can be wrong: a server is upgraded, a proxy switches to another one. So a reply that contradicts a lesson removes it.
+A call reads its lessons when it begins (`fsm/call/conversation/link.py`), and the journal of the
+call says so. They can be wrong: a server is upgraded, a proxy switches to another one. So a reply
+that contradicts a lesson removes it.
 """
 
 from __future__ import annotations
@@ -37,13 +38,22 @@ FORGOABLE: Final = frozenset(
         *("temperature", "top_p", "top_k", "min_p", "top_a", "typical_p", "topP", "topK", "seed"),
         *("frequency_penalty", "presence_penalty", "repetition_penalty", "repeat_penalty"),
         *("frequencyPenalty", "presencePenalty"),
-        *("user", "metadata", "store", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
+        *(
+            "user",
+            "metadata",
+            "store",
+            "safety_identifier",
+            "prompt_cache_key",
+            "prompt_cache_retention",
+        ),
     }
 )
-"""The parameters that later calls may leave out: without them the answer still answers the question.
+"""The parameters that later calls may leave out: without them the answer still answers the
+question.
 
-Those that shape the answer (`response_format`, `tool_choice`, `stop`, ...) are left out only if a server has just
-rejected them, if at all, and so are those of reasoning, of which it may reject one value alone."""
+Those that shape the answer (`response_format`, `tool_choice`, `stop`, ...) are left out only if a
+server has just rejected them, if at all, and so are those of reasoning, of which it may reject one
+value alone."""
 
 
 def _keep(memory: dict[Place, Any], place: Place, value: Any) -> None:
@@ -71,19 +81,25 @@ class Learned:
         return lessons
 
     def learn(self, places: Iterable[Place], lessons: Lessons) -> None:
-        """Remember lessons for a backend's places; parameters that must not be left out by default are ignored."""
+        """Remember lessons for a backend's places; parameters that must not be left out by default
+        are ignored.
+        """
         dropped = lessons.dropped & FORGOABLE
         if dropped >= CAPS:  # then nothing would bound its answers
             dropped -= CAPS
         largest = lessons.largest_output
         largest = None if largest is not None and largest < LEAST_LARGEST else largest
-        self._change(places, add=evolve(lessons, dropped=dropped, largest_output=largest, server=""))
+        self._change(
+            places, add=evolve(lessons, dropped=dropped, largest_output=largest, server="")
+        )
 
     def unlearn(self, places: Iterable[Place], lessons: Lessons) -> None:
         """Forget lessons that a server contradicted."""
         self._change(places, remove=lessons)
 
-    def _change(self, places: Iterable[Place], *, add: Lessons = NO_LESSONS, remove: Lessons = NO_LESSONS) -> None:
+    def _change(
+        self, places: Iterable[Place], *, add: Lessons = NO_LESSONS, remove: Lessons = NO_LESSONS
+    ) -> None:
         if add == remove == NO_LESSONS:
             return
         with self._lock:
@@ -137,17 +153,24 @@ renewed_in_children(Learned._begin_anew).add(LEARNED)
 def learn_from(backend: Backend, send: Send, reply: Reply | Failure) -> None:
     """Remember what a reply reveals about the server.
 
-    That a parameter is not accepted, or reasoning wanted back, is learned once a request repaired that way has brought
-    a reply: a server may name the wrong thing.
+    That a parameter is not accepted, or reasoning wanted back, is learned once a request repaired
+    that way has brought a reply: a server may name the wrong thing.
     """
     if not getattr(backend, "learns", True):
         return
     places = getattr(backend, "places", backend.identities)
     if isinstance(reply, Reply):
-        if reply.failure is None and not reply.interrupted and (send.dropped or send.restore_reasoning):
-            lessons = Lessons(dropped=send.dropped - {"stream"}, restore_reasoning=send.restore_reasoning)
+        if (
+            reply.failure is None
+            and not reply.interrupted
+            and (send.dropped or send.restore_reasoning)
+        ):
+            lessons = Lessons(
+                dropped=send.dropped - {"stream"}, restore_reasoning=send.restore_reasoning
+            )
             LEARNED.learn(places, lessons)
-            if "stream" in send.dropped:  # some accounts may not have a model streamed that others may
+            # some accounts may not have a model streamed that others may
+            if "stream" in send.dropped:
                 LEARNED.learn(backend.identities, Lessons(dropped=frozenset({"stream"})))
     elif reply.reason == "prefill_unsupported" and send.prefill:
         LEARNED.learn(places, Lessons(no_prefill=True))

@@ -12,7 +12,14 @@ from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import parts_of, read_message, read_messages, readable
 from rungwise.adapters.wires.plain.tools import parted
 from rungwise.adapters.wires.registry import WIRES, declared
-from rungwise.fsm.call.conversation.parts import CitationPart, MediaPart, Message, OpaquePart, Part, ToolResult
+from rungwise.fsm.call.conversation.parts import (
+    CitationPart,
+    MediaPart,
+    Message,
+    OpaquePart,
+    Part,
+    ToolResult,
+)
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.values.label import label
@@ -22,15 +29,21 @@ MARKED_CALL: Final = "cache_control of a call"
 MARKED_MESSAGE: Final = "cache_control of a message"
 """The names under which cache marks of parts and tools, of calls, and of messages are counted."""
 
-_OF_MESSAGES: Final = frozenset({"role", "content", "parts", "images", "type", "id", "status", "phase"})
+_OF_MESSAGES: Final = frozenset(
+    {"role", "content", "parts", "images", "type", "id", "status", "phase"}
+)
 _OF_ANSWERS: Final = frozenset({"tool_calls", "function_call", "refusal", "name"})
 _OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
-"""What is read of any message, or belongs to an item of Responses; and what besides of an answer, and of a result."""
+"""What is read of any message, or belongs to an item of Responses; and what besides of an answer,
+and of a result.
+"""
 
 
 @cache
 def _read() -> Mapping[str, frozenset[str]]:
-    """Return which members of each kind of part and tool Rungwise reads, in the form of any protocol."""
+    """Return which members of each kind of part and tool Rungwise reads, in the form of any
+    protocol.
+    """
     kinds = {kind for wire in WIRES.values() for kind in wire.members}
     read = {kind: [wire.members.get(kind, "").split() for wire in WIRES.values()] for kind in kinds}
     untyped = frozenset(name for wire in WIRES.values() for name in wire.untyped_parts)
@@ -56,7 +69,11 @@ def unread_of_message(message: PlainMessage) -> Iterator[str]:
                 unread = _in_block(block, "part" if place == "parts" else "")
                 yield from (each for each in unread if not is_answer or each in (MARK, MARKED_CALL))
             elif isinstance(block, Mapping):
-                inner = [each for each in (block.get("function"), block.get("custom")) if isinstance(each, Mapping)]
+                inner = [
+                    each
+                    for each in (block.get("function"), block.get("custom"))
+                    if isinstance(each, Mapping)
+                ]
                 yield from (MARKED_CALL for each in (block, *inner) if each.get(MARK))
 
 
@@ -69,12 +86,15 @@ def _in_block(block: Any, kind: str = "") -> Iterator[str]:
     read = _read().get(kind, frozenset())
     if kind in declared("calls"):
         yield from (MARKED_CALL,) if block.get(MARK) else ()
-    elif any(name != "type" and _camel(name) in read for name in block):  # any other block is reported as a whole
+    elif any(name != "type" and _camel(name) in read for name in block):
+        # any other block is reported as a whole
         yield from _members(block, kind)
 
 
 def _members(block: Mapping[str, Any], kind: str) -> Iterator[str]:
-    """Yield the members of a part or a tool that no protocol translates, by name, and each cache mark."""
+    """Yield the members of a part or a tool that no protocol translates, by name, and each cache
+    mark.
+    """
     for member, value in block.items():
         name = member if member in _read()[kind] else _camel(member)
         if member == MARK:
@@ -117,13 +137,20 @@ _MOST: Final = 20
 
 
 def in_words(
-    parameters: Mapping[str, Any], unsupported: Mapping[str, str], form: Form, dropped: frozenset[str]
+    parameters: Mapping[str, Any],
+    unsupported: Mapping[str, str],
+    form: Form,
+    dropped: frozenset[str],
 ) -> Mapping[str, Any] | None:
-    """Return the JSON format that is left out, so that the prompt must ask for it; None if there is none."""
+    """Return the JSON format that is left out, so that the prompt must ask for it; None if there is
+    none.
+    """
     if FORMAT_PARAMETER in dropped:
         return form.wanted_json(parameters)
     json_format = parameters.get(FORMAT_PARAMETER)
-    is_json = isinstance(json_format, Mapping) and form.asks_for_json({FORMAT_PARAMETER: json_format})
+    is_json = isinstance(json_format, Mapping) and form.asks_for_json(
+        {FORMAT_PARAMETER: json_format}
+    )
     return json_format if is_json and FORMAT_PARAMETER in unsupported else None
 
 
@@ -136,9 +163,14 @@ def losses(
     provider: str = "",
     is_portable: bool = False,
 ) -> tuple[str, ...]:
-    """Return what is left out, in a short sentence each; `json_format` is the JSON format that the prompt asks for."""
+    """Return what is left out, in a short sentence each; `json_format` is the JSON format that the
+    prompt asks for.
+    """
     if json_format is not None:
-        unsupported = {**unsupported, FORMAT_PARAMETER: f"asked for in words ({unsupported[FORMAT_PARAMETER]})"}
+        unsupported = {
+            **unsupported,
+            FORMAT_PARAMETER: f"asked for in words ({unsupported[FORMAT_PARAMETER]})",
+        }
     foreign: list[PlainMessage | Message] = []
     own: list[PlainMessage] = []
     for one in request.messages:
@@ -150,13 +182,22 @@ def losses(
         return ()  # nearly always
     in_messages, tools = _unread(foreign, form, provider), _unread_of_tools(request.tools, form)
     lost_tools = form.lost_tools(request.tools)
-    marks = sum(map(_is_mark, lost_tools)) + sum((in_messages + tools)[each] for each in _MARKS - form.MARKS)
+    marks = sum(map(_is_mark, lost_tools)) + sum(
+        (in_messages + tools)[each] for each in _MARKS - form.MARKS
+    )
     if is_portable:
         marks += sum([_marks_of(one) - _marks_of(form.unsigned(one)) for one in own])
     return (
         *[f"{name}: {why}" for name, why in unsupported.items()],
-        *[f"the tool {_name_of(tool)}: it has no form here" for tool in lost_tools if not _is_mark(tool)],
-        *[f"the grammar of the tool {name}: it has no form here" for name in _grammars(request.tools, form)],
+        *[
+            f"the tool {_name_of(tool)}: it has no form here"
+            for tool in lost_tools
+            if not _is_mark(tool)
+        ],
+        *[
+            f"the grammar of the tool {name}: it has no form here"
+            for name in _grammars(request.tools, form)
+        ],
         *_described(tools, "of the tools"),
         *_described(in_messages, "in the messages"),
         *([f"cache marks, {marks} x: they have no form here"] if marks else []),
@@ -173,12 +214,16 @@ def _name_of(tool: Mapping[str, Any]) -> object:
 
 
 def _grammars(tools: Iterable[Mapping[str, Any]], form: Form) -> Iterator[object]:
-    """Name the free-text tools whose grammar is lost because they are sent as tools with an object."""
+    """Name the free-text tools whose grammar is lost because they are sent as tools with an
+    object.
+    """
     for tool in tools:
         inner = tool.get("custom", tool) if tool.get("type") == "custom" else {}
         format = inner.get("format") if isinstance(inner, Mapping) else None
         has_grammar = isinstance(format, Mapping) and format.get("type") == "grammar"
-        if has_grammar and not any(written.get("type") == "custom" for written in form.written_tools((tool,))):
+        if has_grammar and not any(
+            written.get("type") == "custom" for written in form.written_tools((tool,))
+        ):
             yield inner.get("name")
 
 
@@ -198,7 +243,8 @@ def _unread_of_tools(tools: Iterable[Mapping[str, Any]], form: Form) -> Counter[
     counted: Counter[str] = Counter()
     for tool in (each for one in tools if not form.is_own_tool(one) for each in parted(one)):
         written = form.written_tools((tool,))
-        if written and not any(each.get("type") == "custom" for each in written):  # these are sent with all members
+        # these are sent with all members
+        if written and not any(each.get("type") == "custom" for each in written):
             counted.update(each for each in _members(tool, "tool") if each not in form.SAYS)
     return counted
 
@@ -214,13 +260,19 @@ def _unread(messages: Iterable[PlainMessage | Message], form: Form, provider: st
             counted.update(MARK for part in each.parts if getattr(part, "cache", None))
     for message in read_messages(messages):
         for part in message.parts:
-            if not (isinstance(part, OpaquePart | CitationPart) and part.provider == provider and provider):
+            if not (
+                isinstance(part, OpaquePart | CitationPart)
+                and part.provider == provider
+                and provider
+            ):
                 counted.update(_lost_of(part, form, is_answer=message.role == "assistant"))
     return counted
 
 
 def _kind_of(part: OpaquePart | CitationPart) -> Iterator[str]:
-    """Yield the type of a part that only its provider can read, unless it is reasoning, or has words for all."""
+    """Yield the type of a part that only its provider can read, unless it is reasoning, or has
+    words for all.
+    """
     if isinstance(part, CitationPart):
         yield "citation"
         return
@@ -237,17 +289,28 @@ def _lost_in_results(message: PlainMessage) -> Iterator[str]:
     for each in (message, *_list_of(message.get("content"))):
         if not isinstance(each, Mapping):
             continue
-        if each.get("role") in ("tool", "function") or str(each.get("type")) in declared("results") or "output" in each:
+        if (
+            each.get("role") in ("tool", "function")
+            or str(each.get("type")) in declared("results")
+            or "output" in each
+        ):
             for part in parts_of(each.get("output", each.get("content"))):
                 yield from _kind_of(part) if isinstance(part, OpaquePart) else ()
 
 
 def fits(message: PlainMessage, form: Form, *, is_portable: bool) -> bool:
-    """Tell whether a message goes out unchanged, or but for its reasoning if it may be another server's."""
+    """Tell whether a message goes out unchanged, or but for its reasoning if it may be another
+    server's.
+    """
     if not form.is_own(message) or not is_portable:
         return form.is_own(message)
     parts = [part for read in read_message(message) for part in read.parts]
-    private = {kind for part in parts if isinstance(part, OpaquePart | CitationPart) for kind in _kind_of(part)}
+    private = {
+        kind
+        for part in parts
+        if isinstance(part, OpaquePart | CitationPart)
+        for kind in _kind_of(part)
+    }
     return form.is_common(message) and private.union(_lost_in_results(message)) <= _MARKS
 
 

@@ -1,6 +1,8 @@
-"""Pair tool calls with their results, and answer calls without one: every provider requires a result.
+"""Pair tool calls with their results, and answer calls without one: every provider requires a
+result.
 
-A tool that the provider ran is not a call here: it is read as a provider's own part, and needs no result.
+A tool that the provider ran is not a call here: it is read as a provider's own part, and needs no
+result.
 """
 
 from __future__ import annotations
@@ -31,9 +33,11 @@ def stand_in(call: ToolCall) -> ToolResult:
 
 @define(eq=False)
 class Results:
-    """Hold the tool results that no call has taken yet, by their ids, each with the place of its message.
+    """Hold the tool results that no call has taken yet, by their ids, each with the place of its
+    message.
 
-    A result without an id is matched by its tool's name and its place: it belongs to the last calls before it.
+    A result without an id is matched by its tool's name and its place: it belongs to the last calls
+    before it.
     """
 
     waiting: dict[tuple[str, str], deque[tuple[int, ToolResult]]]
@@ -56,7 +60,8 @@ class Results:
     def take(self, call: ToolCall, place: int) -> ToolResult | None:
         """Return the first result behind a call; one without an id goes by its place and its name.
 
-        A result after the next call with the same id belongs to that call: some servers restart ids in each reply.
+        A result after the next call with the same id belongs to that call: some servers restart ids
+        in each reply.
         """
         used = self.uses[call.id]
         used.popleft()
@@ -83,7 +88,9 @@ class Results:
 
 @define
 class _Gap:
-    """Hold what is missing after some calls; `is_begun` if the message before it holds results of the same turn."""
+    """Hold what is missing after some calls; `is_begun` if the message before it holds results of
+    the same turn.
+    """
 
     calling: AnyMessage
     calls: tuple[ToolCall, ...]
@@ -92,7 +99,9 @@ class _Gap:
 
 
 def answered(messages: Sequence[AnyMessage], form: Form) -> Sequence[AnyMessage]:
-    """Return a conversation in which each call has a result; if none is missing, it is `messages` itself."""
+    """Return a conversation in which each call has a result; if none is missing, it is `messages`
+    itself.
+    """
     if _all_have_results(messages):
         return messages
     gaps = _gaps([*read_together(messages)])
@@ -104,7 +113,11 @@ def answered(messages: Sequence[AnyMessage], form: Form) -> Sequence[AnyMessage]
         if gap is not None and gap.is_begun:
             whole[-1:] = _among(whole[-1], gap, form)
         elif gap is not None:
-            is_users = message is not None and not isinstance(message, Message) and form.role_of(message) == "user"
+            is_users = (
+                message is not None
+                and not isinstance(message, Message)
+                and form.role_of(message) == "user"
+            )
             joined = form.with_results(message, gap.missing) if is_users else None  # type: ignore[arg-type]
             if joined is None:
                 whole.append(form.results_of(gap.calling, gap.missing))
@@ -123,7 +136,9 @@ def _gaps(rows: Sequence[tuple[list[AnyMessage], tuple[Message, ...]]]) -> dict[
         calls = tuple([call for message in read for call in message.tool_calls])
         missing: list[ToolResult] = []
         for message in read:
-            missing += [stand_in(call) for call in message.tool_calls if results.take(call, count) is None]
+            missing += [
+                stand_in(call) for call in message.tool_calls if results.take(call, count) is None
+            ]
             count += 1
         if missing:
             behind = _results_behind(rows, at)
@@ -150,10 +165,14 @@ def _results_behind(rows: Sequence[tuple[list[AnyMessage], tuple[Message, ...]]]
 
 
 def _among(message: AnyMessage, gap: _Gap, form: Form) -> list[AnyMessage]:
-    """Add the missing results of a turn to the message with its last results, or put them after it."""
+    """Add the missing results of a turn to the message with its last results, or put them after
+    it.
+    """
     if isinstance(message, Message):
         places = {call.id: place for place, call in enumerate(gap.calls)}
-        parts = sorted((*message.tool_results, *gap.missing), key=lambda each: places.get(each.id, -1))
+        parts = sorted(
+            (*message.tool_results, *gap.missing), key=lambda each: places.get(each.id, -1)
+        )
         return [Message("tool", parts)]
     joined = form.with_results(message, gap.missing)
     return [message, form.results_of(gap.calling, gap.missing)] if joined is None else [joined]
@@ -173,5 +192,7 @@ def _all_have_results(messages: Sequence[AnyMessage]) -> bool:
 
 
 def is_own_call(call: ToolCall, provider: str) -> bool:
-    """Tell whether a call came from this very provider, which takes its own ids back whatever they are."""
+    """Tell whether a call came from this very provider, which takes its own ids back whatever they
+    are.
+    """
     return bool(provider) and call.provider == provider

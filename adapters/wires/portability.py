@@ -1,7 +1,8 @@
-"""Make a conversation valid for a protocol, whatever form it has and whichever models answered in it.
+"""Make a conversation valid for a protocol, whatever form it has and whichever models answered in
+it.
 
-No visible text, tool call or result is lost on the way, and portable parts survive the way back. What only a provider
-can read stays with that provider.
+No visible text, tool call or result is lost on the way, and portable parts survive the way back.
+What only a provider can read stays with that provider.
 """
 
 from __future__ import annotations
@@ -35,12 +36,18 @@ BEGINNING: Final = "(the conversation begins with the answer to something that w
 
 
 def written(
-    messages: Sequence[AnyMessage], form: Form, provider: str, *, is_portable: bool, rules: Rules | None = None
+    messages: Sequence[AnyMessage],
+    form: Form,
+    provider: str,
+    *,
+    is_portable: bool,
+    rules: Rules | None = None,
 ) -> list[PlainMessage]:
     """Return a conversation in the form of a protocol.
 
-    Messages in that form are sent unchanged, with a stand-in after each unanswered tool call. Messages in other forms,
-    or that may hold another provider's own parts (`is_portable`), are made portable first.
+    Messages in that form are sent unchanged, with a stand-in after each unanswered tool call.
+    Messages in other forms, or that may hold another provider's own parts (`is_portable`), are made
+    portable first.
     """
     rules = rules or form.rules
     if not is_portable and all(_is_settled(message, form, provider) for message in messages):
@@ -53,7 +60,9 @@ def written(
             origins[id(neutral[-1])] = plains
     plain = _grouped(neutral)
     sound = _mended(plain, rules, provider)
-    if sound == plain and all(isinstance(one, Message) or fits(one, form, is_portable=is_portable) for one in messages):
+    if sound == plain and all(
+        isinstance(one, Message) or fits(one, form, is_portable=is_portable) for one in messages
+    ):
         # Only the signatures were wrong: everything else of the caller's messages is sent.
         kept = [
             _without_foreign(one, provider, rules)
@@ -66,7 +75,9 @@ def written(
 
 
 def _is_settled(message: AnyMessage, form: Form, provider: str) -> bool:
-    """Tell whether a message can be sent unchanged: nothing in it belongs to another protocol or provider."""
+    """Tell whether a message can be sent unchanged: nothing in it belongs to another protocol or
+    provider.
+    """
     if not isinstance(message, Message):
         return form.is_own(message)
     return all(getattr(part, "provider", provider) == provider for part in message.parts)
@@ -79,9 +90,15 @@ def _as_it_is(message: AnyMessage, form: Form, provider: str) -> Sequence[PlainM
 def _read(
     messages: Iterable[AnyMessage], form: Form, *, is_portable: bool
 ) -> Iterator[tuple[Message, list[PlainMessage] | None]]:
-    """Yield messages in neutral parts, each with the equivalent plain messages of this form, if there are any."""
+    """Yield messages in neutral parts, each with the equivalent plain messages of this form, if
+    there are any.
+    """
     for group, read in read_together(messages):
-        plains = [one for one in group if not isinstance(one, Message) and fits(one, form, is_portable=is_portable)]
+        plains = [
+            one
+            for one in group
+            if not isinstance(one, Message) and fits(one, form, is_portable=is_portable)
+        ]
         if len(read) == 1 and len(plains) == len(group):
             yield read[0], [form.unsigned(one) for one in plains] if is_portable else plains
         else:
@@ -125,7 +142,12 @@ def _grouped(messages: Iterable[Message]) -> tuple[Message, ...]:
     for is_tool, row in groupby(messages, lambda message: message.role == "tool"):
         if is_tool:
             results = [result for message in row for result in message.tool_results]
-            grouped.append(Message("tool", [_same(each, name=each.name or names.get(each.id, "")) for each in results]))
+            grouped.append(
+                Message(
+                    "tool",
+                    [_same(each, name=each.name or names.get(each.id, "")) for each in results],
+                )
+            )
             continue
         for message in row:
             names |= {call.id: call.name for call in message.tool_calls}
@@ -136,7 +158,9 @@ def _grouped(messages: Iterable[Message]) -> tuple[Message, ...]:
 def _mended(messages: Sequence[Message], rules: Rules, provider: str) -> tuple[Message, ...]:
     paired = _paired(messages, _Ids(rules, provider))
     joined = _joined([one for one in map(_with_something, paired) if one is not None], rules)
-    first = next((index for index, message in enumerate(joined) if message.role != "system"), len(joined))
+    first = next(
+        (index for index, message in enumerate(joined) if message.role != "system"), len(joined)
+    )
     if first == len(joined) or (rules.begins_with_user and joined[first].role != "user"):
         joined.insert(first, Message.saying("user", BEGINNING if first < len(joined) else NO_TEXT))
     return tuple(joined)
@@ -155,14 +179,18 @@ class _Ids:
         id, turn = call.id, 0
         is_own = self.rules.takes_own_ids and bool(id) and is_own_call(call, self.provider)
         while id in self._taken or not (is_own or self.rules.call_id.fullmatch(id)):
-            digest = sha256(f"{len(self._taken)} {turn} {call.id}".encode("utf-8", "surrogatepass")).hexdigest()
+            digest = sha256(
+                f"{len(self._taken)} {turn} {call.id}".encode("utf-8", "surrogatepass")
+            ).hexdigest()
             id, turn = digest[: self.rules.id_length], turn + 1
         self._taken.add(id)
         return id
 
 
 def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
-    """Put the results of each message's tool calls right after it; results without a call become user messages."""
+    """Put the results of each message's tool calls right after it; results without a call become
+    user messages.
+    """
     results, answers = Results.of(messages), {}
     for place, message in enumerate(messages):
         for call in message.tool_calls:
@@ -171,7 +199,10 @@ def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
     for place, message in enumerate(messages):
         if message.role == "tool":
             for each in results.unmatched_at(place):
-                words = f"The tool{f' {each.name}' if each.name else ''} returned: {each.text or NO_TEXT}"
+                words = (
+                    f"The tool{f' {each.name}' if each.name else ''} returned: "
+                    f"{each.text or NO_TEXT}"
+                )
                 paired.append(Message("user", (TextPart(words), *each.media)))
         elif not message.tool_calls:
             paired.append(message)
@@ -184,19 +215,27 @@ def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
                     results_here.append(_same(result, id=part.id, name=result.name or part.name))
                 parts.append(part)
             same = all(one is other for one, other in zip(parts, message.parts, strict=True))
-            paired += [message if same else Message(message.role, parts), Message("tool", results_here)]
+            paired += [
+                message if same else Message(message.role, parts),
+                Message("tool", results_here),
+            ]
     return paired
 
 
 def _same(value: Any, **changes: Any) -> Any:
     """Return a value with these changes; the value itself if nothing changes."""
-    return value if all(getattr(value, name) == each for name, each in changes.items()) else evolve(value, **changes)
+    return (
+        value
+        if all(getattr(value, name) == each for name, each in changes.items())
+        else evolve(value, **changes)
+    )
 
 
 def _with_something(message: Message) -> Message | None:
     """Return a message without blank texts, or None if nothing remains.
 
-    A blank text right after a provider's own part stays: that part may be its signature, and would sign the next part.
+    A blank text right after a provider's own part stays: that part may be its signature, and would
+    sign the next part.
     """
     if message.role == "tool":
         return message

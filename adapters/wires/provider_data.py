@@ -1,4 +1,6 @@
-"""Keep the provider's own data, and what comes with a reply: citations, sources, log probabilities."""
+"""Keep the provider's own data, and what comes with a reply: citations, sources, log
+probabilities.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _MOST: Final = 2**18  # the most bytes of memory for data besides a reply, which
 
 
 def copy_if_sendable(value: Any) -> Any:
-    """Return a read-only copy, or None if no server would accept the value: too deep, or with `NaN` in it."""
+    """Return a read-only copy, or None if no server would accept the value: too deep, or with `NaN`
+    in it.
+    """
     try:
         return sendable_copy(mended(value), "the provider's own")
     except (ConfigurationError, RecursionError):
@@ -41,7 +45,8 @@ class Aside:
     def take(self, new: Mapping[str, Any], *, grows: frozenset[str] = frozenset()) -> int:
         """Take more data, up to a limit of memory, and return roughly how many bytes it takes up.
 
-        Lists inside of a member grow, and so do the members in `grows`; of anything else the last version counts.
+        Lists inside of a member grow, and so do the members in `grows`; of anything else the last
+        version counts.
         """
         size = size_of(new) if new else 0
         if self.size + size > _MOST:
@@ -77,7 +82,11 @@ _POSITIONS: Final = (
     ("start_block_index", "end_block_index", "blocks"),
 )
 """The members that hold where a passage starts and ends, and what they count."""
-_LOCATIONS: Final = {"documentPage": "pages", "documentChunk": "chunks", "searchResultLocation": "blocks"}
+_LOCATIONS: Final = {
+    "documentPage": "pages",
+    "documentChunk": "chunks",
+    "searchResultLocation": "blocks",
+}
 """What Bedrock's locations count, if not characters."""
 
 
@@ -92,7 +101,12 @@ def citations_of(raw: object, provider: str = "") -> Iterator[CitationPart]:
         spans = (*_POSITIONS, ("start", "end", _LOCATIONS.get(place, "characters")))
         span = next((span for span in spans if span[0] in members), None)
         yield CitationPart(
-            "".join([text_in(each, "cited_text", "text") for each in (members, *list_of(block.get("sourceContent")))]),
+            "".join(
+                [
+                    text_in(each, "cited_text", "text")
+                    for each in (members, *list_of(block.get("sourceContent")))
+                ]
+            ),
             text_in(members, "url", "uri", "source", "file_id", "document_title"),
             text_in(members, "title", "document_title", "filename"),
             span and (span[2], count_of(members[span[0]]), count_of(members.get(span[1]))),
@@ -102,14 +116,27 @@ def citations_of(raw: object, provider: str = "") -> Iterator[CitationPart]:
 
 
 def grounding_of(candidate: Mapping[str, Any], provider: str) -> Iterator[CitationPart]:
-    """Yield what Gemini grounds an answer on: each source, with the passage of the answer that it supports."""
-    grounding, cited = (mapping_of(candidate.get(name)) for name in ("groundingMetadata", "citationMetadata"))
+    """Yield what Gemini grounds an answer on: each source, with the passage of the answer that it
+    supports.
+    """
+    grounding, cited = (
+        mapping_of(candidate.get(name)) for name in ("groundingMetadata", "citationMetadata")
+    )
     chunks = [[*mapping_of(each).values()] for each in list_of(grounding.get("groundingChunks"))]
     supports = [*map(mapping_of, list_of(grounding.get("groundingSupports")))]
-    pairs = ((each.get("segment"), at) for each in supports for at in list_of(each.get("groundingChunkIndices")))
+    pairs = (
+        (each.get("segment"), at)
+        for each in supports
+        for at in list_of(each.get("groundingChunkIndices"))
+    )
     raw = [
-        {**mapping_of(source), **{name: mapping_of(segment).get(name) for name in ("startIndex", "endIndex")}}
+        {
+            **mapping_of(source),
+            **{name: mapping_of(segment).get(name) for name in ("startIndex", "endIndex")},
+        }
         for segment, at in islice(pairs, _MOST_CITATIONS)
         for source in (chunks[at][:1] if type(at) is int and 0 <= at < len(chunks) else ())
     ]
-    yield from citations_of([*raw, *list_of(cited.get("citationSources", cited.get("citations")))], provider)
+    yield from citations_of(
+        [*raw, *list_of(cited.get("citationSources", cited.get("citations")))], provider
+    )

@@ -19,16 +19,22 @@ _WILDCARDS: Final = {".": r"\.", "*": "[a-z0-9-]+", "REGION": r"[a-z]{2,4}(?:-[a
 
 def _origins(place: KeyPlace) -> Pattern:
     hosts = "|".join(place.hosts.split())
-    return Pattern(f"https://(?:{Pattern(r'[.*]|REGION').sub(lambda sign: _WILDCARDS[sign[0]], hosts)})")
+    return Pattern(
+        f"https://(?:{Pattern(r'[.*]|REGION').sub(lambda sign: _WILDCARDS[sign[0]], hosts)})"
+    )
 
 
 @frozen
 class KeyPlace:
     """Say which hosts a key belongs to."""
 
-    hosts: str  # whole names; `*` stands for letters, digits and dashes in one label, REGION for an AWS region
-    variables: tuple[str, ...]  # the environment variables that may hold the key; the first one that is set counts
-    origins: Pattern = field(init=False, default=Factory(_origins, takes_self=True), repr=False, eq=False)
+    # whole names; `*` stands for letters, digits and dashes in one label, REGION for an AWS region
+    hosts: str
+    # the environment variables that may hold the key; the first one that is set counts
+    variables: tuple[str, ...]
+    origins: Pattern = field(
+        init=False, default=Factory(_origins, takes_self=True), repr=False, eq=False
+    )
 
 
 PartReader = Callable[[Mapping[str, Any]], Part | tuple[Part, ...] | None]
@@ -42,18 +48,26 @@ class Wire:
     """Declare a protocol. Names in one string are separated by blanks."""
 
     protocol: str  # its name for people
-    client: str  # the Python expression that points the provider's own client at a server, with `{!r}` for the URL
+    # the Python expression that points the provider's own client at a server, with `{!r}` for the
+    # URL
+    client: str
     client_base: str = ""  # the path of the base URL that this client expects
     client_path: str  # the path of one of its requests
     keys: tuple[KeyPlace, ...] = ()  # where the keys belong of the providers that speak it
-    capabilities: tuple[CapabilityRow, ...] = ()  # rows of the capability table that hold for this protocol alone
-    # The names of what Rungwise reads of each kind of message part and of tools in this form, by kind.
+    # rows of the capability table that hold for this protocol alone
+    capabilities: tuple[CapabilityRow, ...] = ()
+    # The names of what Rungwise reads of each kind of message part and of tools in this form, by
+    # kind.
     members: Mapping[str, str] = field(factory=dict)
-    parts: Mapping[str, PartReader] = field(factory=dict)  # what reads the parts of its messages, by their type
+    # what reads the parts of its messages, by their type
+    parts: Mapping[str, PartReader] = field(factory=dict)
     kinds: str = ""  # the types of its other parts, which no other protocol has a form for
-    sealed: str = ""  # the types of parts, or the members, that are reasoning or a signature for their provider alone
-    untyped_parts: Mapping[str, PartReader] = field(factory=dict)  # `parts` without a type, by their only member
-    # What reads messages with a form of their own, by a member that no others have; "" is for those without a role.
+    # the types of parts, or the members, that are reasoning or a signature for their provider alone
+    sealed: str = ""
+    # `parts` without a type, by their only member
+    untyped_parts: Mapping[str, PartReader] = field(factory=dict)
+    # What reads messages with a form of their own, by a member that no others have; "" is for those
+    # without a role.
     messages: Mapping[str, MessageReader] = field(factory=dict)
     calls: str = ""  # the types of parts that are tool calls
     results: str = ""  # the names of parts that are tool results, and may hold parts themselves
@@ -70,7 +84,9 @@ APIS: Final[Mapping[str, str]] = {
     "ollama": "rungwise.adapters.wires.ollama.backend:Ollama",
     "bedrock": "rungwise.adapters.wires.bedrock.backend:Bedrock",
 }
-"""The module and the class of each protocol's backends; the module's package declares the protocol as `WIRE`."""
+"""The module and the class of each protocol's backends; the module's package declares the protocol
+as `WIRE`.
+"""
 
 
 def folder_of(api: str) -> str:
@@ -97,7 +113,8 @@ def _wire_of(api: str) -> Wire:
     wire = getattr(import_module(package), "WIRE", None) if package else None
     if not isinstance(wire, Wire):
         raise ConfigurationError(
-            f"the registry's {api!r} must be 'package.module:Class', and the package must declare WIRE = Wire(...), "
+            f"the registry's {api!r} must be 'package.module:Class', and the package must declare "
+            f"WIRE = Wire(...), "
             f"which {package or repr(APIS[api])} does not"
         )
     return wire
@@ -108,7 +125,9 @@ WIRES: Final[Mapping[str, Wire]] = _Wires()
 
 
 @cache
-def declared(name: Literal["calls", "results", "definitions", "marks", "references", "sealed"]) -> frozenset[str]:
+def declared(
+    name: Literal["calls", "results", "definitions", "marks", "references", "sealed"],
+) -> frozenset[str]:
     """Return the names that any wire declares in a field."""
     return frozenset(each for wire in WIRES.values() for each in getattr(wire, name).split())
 

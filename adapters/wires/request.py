@@ -16,8 +16,12 @@ RESERVED: Final[Mapping[str, str]] = {
 """Parameters that callers of no protocol can set, and what to do instead."""
 
 
-def refuse_above_one(parameters: Mapping[str, Any], where: str, names: Iterable[str] = ("n", "best_of")) -> None:
-    """Refuse parameters of these names that ask for more than one answer, with a ConfigurationError."""
+def refuse_above_one(
+    parameters: Mapping[str, Any], where: str, names: Iterable[str] = ("n", "best_of")
+) -> None:
+    """Refuse parameters of these names that ask for more than one answer, with a
+    ConfigurationError.
+    """
     for name in names:
         if parameters.get(name) not in (None, 1):
             why = "a call has one answer, and a cap would count for each"
@@ -25,13 +29,17 @@ def refuse_above_one(parameters: Mapping[str, Any], where: str, names: Iterable[
 
 
 def first_cap(send: Send, *layers: Mapping[str, Any]) -> Any:
-    """Return the output cap of the attempt, or else the first one among these parameters; None if there is none."""
+    """Return the output cap of the attempt, or else the first one among these parameters; None if
+    there is none.
+    """
     caps = [layer.get(name) for layer in layers for name in CAP_PARAMETERS]
     return next((cap for cap in (send.max_tokens, *caps) if cap is not None), None)
 
 
 def without_end(turn: PlainMessage, member: str = "content") -> PlainMessage:
-    """Return the turn to be continued without trailing white space, which servers refuse or tokenise differently."""
+    """Return the turn to be continued without trailing white space, which servers refuse or
+    tokenise differently.
+    """
     content = turn.get(member)
     if isinstance(content, str):
         return {**turn, member: content.rstrip()}

@@ -1,7 +1,8 @@
-"""Build the documentation site: `python -m docs.tools.build FOLDER [zensical | mkdocs]`, in the checkout.
+"""Build the documentation site: `python -m docs.tools.build FOLDER [zensical | mkdocs]`, in the
+checkout.
 
-The pages, the pictures of diagrams/ and what is generated are gathered in one folder, and the tool builds that. Its
-warnings are errors, and so is what `docs.tools.check` finds.
+The pages, the pictures of diagrams/ and what is generated are gathered in one folder, and the tool
+builds that. Its warnings are errors, and so is what `docs.tools.check` finds.
 """
 
 import os
@@ -35,10 +36,14 @@ def gather(folder: Path) -> Path:
     shutil.copytree(ROOT / PICTURES, pages / PICTURES)
     (pages / PICTURES / "README.md").rename(pages / PICTURES / "pictures.md")
     for path in (pages / PICTURES).glob("*.md"):
-        path.write_text(UPWARD.sub(rf"]({SOURCES}\1)", path.read_text(encoding="utf-8")), encoding="utf-8")
+        path.write_text(
+            UPWARD.sub(rf"]({SOURCES}\1)", path.read_text(encoding="utf-8")), encoding="utf-8"
+        )
     (pages / COMMANDS).write_text("\n".join(commands()), encoding="utf-8")
     for path in pages.rglob("*.md"):
-        path.write_text(link_names(COMMENT.sub("", path.read_text(encoding="utf-8"))), encoding="utf-8")
+        path.write_text(
+            link_names(COMMENT.sub("", path.read_text(encoding="utf-8"))), encoding="utf-8"
+        )
     shutil.copy(ROOT / "docs/mkdocs.yml", folder)
     return folder / "mkdocs.yml"
 
@@ -46,7 +51,9 @@ def gather(folder: Path) -> Path:
 def commands() -> Iterator[str]:
     """Yield the page of the commands, line by line, from what each says of itself."""
     yield "# Commands\n\nEach command says this of itself with `--help`.\n"
-    context = click.Context(rungwise_command, info_name="rungwise", max_content_width=100, terminal_width=100)
+    context = click.Context(
+        rungwise_command, info_name="rungwise", max_content_width=100, terminal_width=100
+    )
     for name in rungwise_command.list_commands(context):
         command = rungwise_command.get_command(context, name)
         assert command is not None
@@ -62,7 +69,12 @@ def build(target: Path, tool: str) -> list[str]:
     """
     with TemporaryDirectory() as folder:
         config = gather(Path(folder))
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1", "NO_COLOR": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "NO_MKDOCS_2_WARNING": "1",
+            "NO_COLOR": "1",
+        }
         asked = [sys.executable, "-m", tool, *TOOLS[tool], "-f", str(config)]
         subprocess.run(asked, cwd=ROOT, env=environment, check=True)
         built = Path(folder) / "site"
@@ -79,7 +91,12 @@ def main() -> int:
         faults = build(target, tool)
     except subprocess.CalledProcessError as error:
         return int(error.returncode)
-    print(*(f"error: {fault}" for fault in faults), sep="\n", end="\n" if faults else "", file=sys.stderr)
+    print(
+        *(f"error: {fault}" for fault in faults),
+        sep="\n",
+        end="\n" if faults else "",
+        file=sys.stderr,
+    )
     return 1 if faults else 0
 
 

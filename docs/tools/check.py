@@ -1,4 +1,6 @@
-"""What a strict build does not see: images, names that are no links, names that are missing, and what is fetched."""
+"""What a strict build does not see: images, names that are no links, names that are missing, and
+what is fetched.
+"""
 
 import builtins
 import re
@@ -12,18 +14,24 @@ from docs.tools.names import public_names
 
 SOURCES: Final = "https://github.com/rungwise/rungwise/blob/main/"
 DOTTED: Final = re.compile(r"rungwise(\.\w+)+(\(\))?")
-TRACED: Final = re.compile(r"rungwise\.(attempts|backend\.closed|cost|fallbacks|health|outcome|rungs?)")
+TRACED: Final = re.compile(
+    r"rungwise\.(attempts|backend\.closed|cost|fallbacks|health|outcome|rungs?)"
+)
 """Attributes and metrics of traces, which are no names of Python."""
 CLASS: Final = re.compile(r"[A-Z]\w*[a-z]\w*(\.\w+)*(\(\))?")
 REFERENCE: Final = "reference/"
 FETCHED: Final = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 NOT_FETCHED: Final = {"canonical", "next", "preconnect", "prev"}
 ERRORS: Final = {"IllegalEvent", "TableError"}
-"""Public errors that a module may raise without importing them, which mkdocstrings does not link then."""
+"""Public errors that a module may raise without importing them, which mkdocstrings does not link
+then.
+"""
 
 
 class Page(HTMLParser):
-    """Gather the anchors of a page, its links, what it fetches, and the names in code that are no links."""
+    """Gather the anchors of a page, its links, what it fetches, and the names in code that are no
+    links.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -65,7 +73,10 @@ def faults_of(site: Path, checkout: Path) -> Iterator[str]:
         site: the folder of the site.
         checkout: what links to our sources must lead to.
     """
-    pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
+    pages = {
+        path.resolve(): Page(path.read_text(encoding="utf-8"))
+        for path in sorted(site.rglob("*.html"))
+    }
     for path in pages:
         name = path.relative_to(site.resolve()).as_posix()
         if name == "404.html":  # its links begin at the root of the host

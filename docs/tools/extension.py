@@ -1,7 +1,7 @@
 """A griffe extension: docstrings as the site needs them.
 
-It links the public names in backticks, and gives each of several arguments that share a line a line of its own, which
-griffe-fieldz then finds.
+It links the public names in backticks, and gives each of several arguments that share a line a line
+of its own, which griffe-fieldz then finds.
 """
 
 import re
@@ -18,10 +18,14 @@ class Docstrings(Extension):
     """Rewrite each docstring before it is parsed."""
 
     def on_instance(self, *, obj: Object, **kwargs: Any) -> None:
-        """Rewrite the docstring of an object as soon as it was read, before griffe-fieldz parses it."""
+        """Rewrite the docstring of an object as soon as it was read, before griffe-fieldz parses
+        it.
+        """
         if obj.docstring is not None:
             home = obj.path if obj.path in MODULES else ""
-            obj.docstring.value = link_names(split_shared(obj.docstring.value), home, indented_code=obj.is_module)
+            obj.docstring.value = link_names(
+                split_shared(obj.docstring.value), home, indented_code=obj.is_module
+            )
 
 
 def split_shared(docstring: str) -> str:

@@ -37,10 +37,17 @@ def link_names(text: str, home: str = "", *, indented_code: bool = True) -> str:
         home: a public module, whose names link even where they are no class names.
         indented_code: whether four blanks begin a block of code; in a list they do not.
     """
-    fenced = [each for each in FENCED.finditer(text) if indented_code or each[0].lstrip().startswith("```")]
+    fenced = [
+        each
+        for each in FENCED.finditer(text)
+        if indented_code or each[0].lstrip().startswith("```")
+    ]
     begin, parts = 0, []
     for block in fenced:
-        parts += [CODE.sub(lambda found: _linked(found, home), text[begin : block.start()]), block[0]]
+        parts += [
+            CODE.sub(lambda found: _linked(found, home), text[begin : block.start()]),
+            block[0],
+        ]
         begin = block.end()
     return "".join(parts) + CODE.sub(lambda found: _linked(found, home), text[begin:])
 
@@ -51,7 +58,9 @@ def _linked(found: re.Match[str], home: str) -> str:
 
 
 def target_of(name: str, home: str = "") -> str | None:
-    """Return the identifier that a name stands under on the site, or None if it is no public one."""
+    """Return the identifier that a name stands under on the site, or None if it is no public
+    one.
+    """
     first, _, rest = name.partition(".")
     if first == "rungwise":
         return _target(name)

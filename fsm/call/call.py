@@ -6,10 +6,10 @@
         send = call.receive(reply)
     call.result
 
-The call never sleeps, sends, reads a clock or draws a random number: the driver passes the time and the jitter in.
-Each round observes what came back (`run/observe.py`), fires the event with its facts (`run/facts.py`,
-`run/context.py`), records the step (`run/recording.py`), and proposes the next send (`run/sending.py`) or settles
-the call (`run/outcome.py`).
+The call never sleeps, sends, reads a clock or draws a random number: the driver passes the time and
+the jitter in. Each round observes what came back (`run/observe.py`), fires the event with its facts
+(`run/facts.py`, `run/context.py`), records the step (`run/recording.py`), and proposes the next
+send (`run/sending.py`) or settles the call (`run/outcome.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
 from rungwise.fsm.call.conversation.link import Lessons, Link
-from rungwise.fsm.call.conversation.observation import ANSWERS, Finding, Judged, Observation, Verdict
+from rungwise.fsm.call.conversation.observation import (
+    ANSWERS,
+    Finding,
+    Judged,
+    Observation,
+    Verdict,
+)
 from rungwise.fsm.call.conversation.reading import TextWatch
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
@@ -47,28 +53,51 @@ class Call:
     Arguments:
         request: what the caller asks.
         policy: how the call may recover, and its budget; None for `rungwise.Policy()`.
-        chain: the backends in order; the core needs their names and capabilities only. None for a single one.
-        turn: what the call cannot see of the turn around it, if there is one.
+        chain: the backends in order; the core needs their names and capabilities only. None for a
+        single one. turn: what the call cannot see of the turn around it, if there is one.
         jitter: returns a number from 0 to 1 for each wait; the default returns 0.
         observer: called with each step as it happens; what it raises is logged and goes no further.
         contents: whether the journal may hold texts and tool calls.
         has_compactor: whether the driver can shorten messages that do not fit.
         is_streaming: whether the driver passes deltas to `hear` and hands on what `drain` returns.
-        estimate: counts the input tokens of messages or tools if the request does not; None counts by length.
-        prompts: the tokens of each prompt from a recorded journal, for a replay; None counts them.
-        within: a budget shared with other calls, beside the call's own; the driver must then call `sending`.
-        deadline: when the call must have ended, on the driver's clock, beside the seconds of its budget.
-        lessons: what was remembered of each backend, for a replay; None asks each backend for its `lessons` once, now.
-        returns: what the answer must be: a type that pydantic can read, or a JSON schema.
-        verdict: one function or several that judge each reply; the driver calls them, see `judging`.
+        estimate: counts the input tokens of messages or tools if the request does not; None counts
+        by length. prompts: the tokens of each prompt from a recorded journal, for a replay; None
+        counts them.
+        within: a budget shared with other calls, beside the call's own; the driver must then call
+        `sending`. deadline: when the call must have ended, on the driver's clock, beside the
+        seconds of its budget. lessons: what was remembered of each backend, for a replay; None asks
+        each backend for its `lessons` once, now. returns: what the answer must be: a type that
+        pydantic can read, or a JSON schema.
+        verdict: one function or several that judge each reply; the driver calls them, see
+            `judging`.
 
     Raises:
-        ConfigurationError: no backend of the chain is usable, or a budget names money and a backend has no prices.
+        ConfigurationError: no backend of the chain is usable, or a budget names money and a backend
+            has no prices.
     """
 
     __slots__ = (
-        *("__weakref__", "_context", "_counter", "_delivery", "_facts", "_jitter", "_outcome", "_reader", "_recorder"),
-        *("_sender", "is_streaming", "journal", "policy", "position", "request", "spending", "turn"),
+        *(
+            "__weakref__",
+            "_context",
+            "_counter",
+            "_delivery",
+            "_facts",
+            "_jitter",
+            "_outcome",
+            "_reader",
+            "_recorder",
+        ),
+        *(
+            "_sender",
+            "is_streaming",
+            "journal",
+            "policy",
+            "position",
+            "request",
+            "spending",
+            "turn",
+        ),
     )
 
     def __init__(
@@ -103,20 +132,36 @@ class Call:
             lessons=lessons,
             judge=Judge.of(request, turn, returns, verdict),
         )
-        self.request, self.policy, self.turn, self.is_streaming = request, context.policy, context.turn, is_streaming
-        self.journal, self.position, self.spending = context.journal, context.position, context.spending
+        self.request, self.policy, self.turn, self.is_streaming = (
+            request,
+            context.policy,
+            context.turn,
+            is_streaming,
+        )
+        self.journal, self.position, self.spending = (
+            context.journal,
+            context.position,
+            context.spending,
+        )
         self._jitter = jitter
         self._delivery = Delivery(is_streaming, self.turn.gathered)
         self._recorder = Recorder(context, self._delivery, observer and observer_of(observer, self))
-        self._counter = TokenCounter(context, estimate_tokens if estimate is None else estimate, prompts)
+        self._counter = TokenCounter(
+            context, estimate_tokens if estimate is None else estimate, prompts
+        )
         self._facts = FactFinder(context)
         self._outcome = Outcome(context, self._recorder)
         self._sender = Sender(context, self._counter, self._recorder, self._outcome)
         self._reader = ReplyReader(context, self._counter, self._delivery)
 
     def __repr__(self) -> str:
-        position = getattr(self, "position", None)  # a debugger may show a call that is not yet built
-        return f"Call(state={position.state!r}, attempts={position.attempts})" if position else "Call()"
+        # a debugger may show a call that is not yet built
+        position = getattr(self, "position", None)
+        return (
+            f"Call(state={position.state!r}, attempts={position.attempts})"
+            if position
+            else "Call()"
+        )
 
     @property
     def link(self) -> Link:
@@ -181,10 +226,11 @@ class Call:
         return self._sender.propose(0.0)
 
     def reserve(self, wake: Callable[[], None], now: float | None = None) -> bool:
-        """Reserve what the proposed send may use of a shared budget. Return whether it may go out now.
+        """Reserve what the proposed send may use of a shared budget. Return whether it may go out
+        now.
 
-        Otherwise other calls hold what it needs, and it waits for them in turn: call `sending` when `wake` is called,
-        or when the time is up.
+        Otherwise other calls hold what it needs, and it waits for them in turn: call `sending` when
+        `wake` is called, or when the time is up.
 
         Arguments:
             wake: called, in any thread, when there is nothing to wait for any more.
@@ -195,10 +241,12 @@ class Call:
 
     @property
     def arrivals(self) -> tuple[tuple[int, int], ...]:
-        """Return where the proposed send may go, each a backend and one of its keys, by index: the current one first.
+        """Return where the proposed send may go, each a backend and one of its keys, by index: the
+        current one first.
 
-        Whoever remembers their health chooses one, leaves each backend before it with `found_open`, and says `arrive`
-        there. It is empty where the call has used its key there before: its own retries ask nobody.
+        Whoever remembers their health chooses one, leaves each backend before it with `found_open`,
+        and says `arrive` there. It is empty where the call has used its key there before: its own
+        retries ask nobody.
         """
         return self._sender.arrivals
 
@@ -211,7 +259,8 @@ class Call:
         return self._sender.needs()
 
     def found_open(self, why: str, now: float | None = None) -> Send | None:
-        """Leave the current backend, which is not to be asked now, and return what another is sent; None at the end.
+        """Leave the current backend, which is not to be asked now, and return what another is sent;
+        None at the end.
 
         Arguments:
             why: the reason, for the journal.
@@ -228,15 +277,18 @@ class Call:
 
         Arguments:
             keys: the indices of the keys that may be used, the first of them now.
-            is_probe: whether it was not asked for a while: if the attempt fails, the call leaves it at once.
+            is_probe: whether it was not asked for a while: if the attempt fails, the call leaves it
+                at once.
         """
         self._sender.arrive(keys, is_probe=is_probe)
 
     def sending(self, now: float | None = None, waited: float = 0.0) -> Send | None:
-        """Note that the wait is over, and return what goes out now; None if it can no longer be afforded.
+        """Note that the wait is over, and return what goes out now; None if it can no longer be
+        afforded.
 
-        A driver that does not call this is taken to have sent at once. Under a shared budget it must, and send what
-        this returns, which may have a smaller cap. What other calls hold meanwhile cannot be afforded; see `reserve`.
+        A driver that does not call this is taken to have sent at once. Under a shared budget it
+        must, and send what this returns, which may have a smaller cap. What other calls hold
+        meanwhile cannot be afforded; see `reserve`.
 
         Arguments:
             now: the time.
@@ -246,7 +298,8 @@ class Call:
         return self._sender.send_out(waited)
 
     def clocks(self, *, streams: bool = True) -> Clocks:
-        """Return the clocks of the attempt in flight, for a driver that keeps them; only in streams silence counts.
+        """Return the clocks of the attempt in flight, for a driver that keeps them; only in streams
+        silence counts.
 
         Raises:
             IllegalEvent: nothing is in flight.
@@ -259,7 +312,9 @@ class Call:
         Raises:
             IllegalEvent: nothing is in flight.
         """
-        return TextWatch(self._sender.ensure_sent().reading, self._context.transcript.answer.gathered)
+        return TextWatch(
+            self._sender.ensure_sent().reading, self._context.transcript.answer.gathered
+        )
 
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
         """Take a piece of the reply in flight and return what the consumer may be shown.
@@ -269,7 +324,9 @@ class Call:
             ConfigurationError: this is neither text nor reasoning.
         """
         check_delta(delta)
-        return self._delivery.feed(delta, self._sender.ensure_sent().reading, self._context.transcript.answer.gathered)
+        return self._delivery.feed(
+            delta, self._sender.ensure_sent().reading, self._context.transcript.answer.gathered
+        )
 
     def drain(self) -> list[StreamEvent]:
         """Return what a consumer of the stream must be given now, and forget it."""
@@ -278,8 +335,8 @@ class Call:
     def judging(self, reply: Reply | Failure) -> Judged | None:
         """Read what came back, and return what verdicts must judge; None for nothing.
 
-        A driver calls this before `receive`, calls the verdicts, and passes on what they found. Without verdicts of the
-        caller's it need not: schemas and tool calls are checked anyway.
+        A driver calls this before `receive`, calls the verdicts, and passes on what they found.
+        Without verdicts of the caller's it need not: schemas and tool calls are checked anyway.
 
         Raises:
             IllegalEvent: nothing is in flight.
@@ -288,7 +345,9 @@ class Call:
         gathered = self._context.transcript.answer.gathered
         return self._context.judge.judged(self._reader.read(reply, self._sender), gathered)
 
-    def receive(self, reply: Reply | Failure, now: float | None = None, finding: Finding | None = None) -> Send | None:
+    def receive(
+        self, reply: Reply | Failure, now: float | None = None, finding: Finding | None = None
+    ) -> Send | None:
         """Take what came back and return the next thing to send; None when the call has ended.
 
         Arguments:
@@ -298,8 +357,8 @@ class Call:
 
         Raises:
             IllegalEvent: nothing is in flight.
-            ConfigurationError: this is neither a reply nor a failure, or a fact of your own is no bool or raises; the
-                call is as it was.
+            ConfigurationError: this is neither a reply nor a failure, or a fact of your own is no
+                bool or raises; the call is as it was.
         """
         observation = self._reader.read(reply, self._sender)
         proposal, gathered = self._sender.in_flight, self._context.transcript.answer.gathered
@@ -310,10 +369,14 @@ class Call:
         own_facts = own_facts_of(self.position.table, observation, gathered)
         self._reader.last = None
         self._gather(observation)
-        return self._advance(observation, self._facts.find(observation, self._outcome.last, proposal) + own_facts)
+        return self._advance(
+            observation, self._facts.find(observation, self._outcome.last, proposal) + own_facts
+        )
 
     def observed(self, observation: Observation, facts: tuple[str, ...], now: float) -> Send | None:
-        """Take a recorded observation with the facts that held, as a replay does. Return the next thing to send."""
+        """Take a recorded observation with the facts that held, as a replay does. Return the next
+        thing to send.
+        """
         if observation.event != "cancelled":
             self._sender.ensure_sent()
         self.spending.pass_time(now)
@@ -321,16 +384,22 @@ class Call:
         return self._advance(observation, facts)
 
     def settled_facts(self, observation: Observation, *, adds_text: bool) -> Mapping[str, bool]:
-        """Count what came back, and whether it added text; return the facts that follow from the policy and the counts.
+        """Count what came back, and whether it added text; return the facts that follow from the
+        policy and the counts.
 
-        A replay under another policy needs these; it passes the same observation to `observed` next.
+        A replay under another policy needs these; it passes the same observation to `observed`
+        next.
         """
-        return self._facts.settled(observation, self._outcome.last, self._sender.ensure_sent(), adds_text=adds_text)
+        return self._facts.settled(
+            observation, self._outcome.last, self._sender.ensure_sent(), adds_text=adds_text
+        )
 
     def compacted(self, messages: Sequence[Any], now: float | None = None) -> Send | None:
-        """Take the messages as the compactor has shortened them and return the send that was waiting for it.
+        """Take the messages as the compactor has shortened them and return the send that was
+        waiting for it.
 
-        If the rest of the budget does not cover it, the call asks another backend, or ends and returns None.
+        If the rest of the budget does not cover it, the call asks another backend, or ends and
+        returns None.
 
         Arguments:
             now: the time; without it, the compactor took none.
@@ -346,11 +415,13 @@ class Call:
         return self._sender.compacted()
 
     def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
-        """End the call; what was delivered stays in the result. A call that has ended is left as it is.
+        """End the call; what was delivered stays in the result. A call that has ended is left as it
+        is.
 
         Arguments:
             now: the time; without it, none has passed.
-            partial: what had arrived of the reply in flight: its tokens are counted, and its text is kept.
+            partial: what had arrived of the reply in flight: its tokens are counted, and its text
+                is kept.
         """
         if not self.is_over:
             if self.spending.began is None:
@@ -361,7 +432,9 @@ class Call:
                 proposal=self._sender.in_flight or self._sender.proposed,
                 is_sent=self._sender.in_flight is not None,
                 counter=self._counter,
-                delivered=self._delivery.delivered if partial is None or self.is_streaming else None,
+                delivered=self._delivery.delivered
+                if partial is None or self.is_streaming
+                else None,
             )
             self._gather(observation)
             self._advance(observation, ())
@@ -377,7 +450,9 @@ class Call:
         context, position, evidence = self._context, self.position, observation.evidence
         if "overran" in facts and self._sender.in_flight is not None:
             self.spending.overran = self._sender.in_flight.send.max_tokens
-        self.spending.pay(evidence.usage, charge_of(evidence, self._sender.in_flight), context.chain.link.prices)
+        self.spending.pay(
+            evidence.usage, charge_of(evidence, self._sender.in_flight), context.chain.link.prices
+        )
         self._outcome.note(observation)
         row = position.fire(evidence.event, facts)
         if context.retries is not None:
@@ -387,7 +462,9 @@ class Call:
             self._outcome.end(row, facts, observation=observation)
             return None
         rung = position.rung
-        wait = position.wait(rung, context.policy, evidence.event, observation.failure, self._jitter)
+        wait = position.wait(
+            rung, context.policy, evidence.event, observation.failure, self._jitter
+        )
         self._recorder.record(row, observation=observation, facts=facts, wait=wait)
         if evidence.event in ANSWERS:
             context.transcript.discard()

@@ -22,9 +22,9 @@ BY_CHAIN = {"fallbacks": "backend", "rotations": "key"}
 class Limits(Mapping[str, "int | None"]):
     """Limit how often each rung may be taken, by its counter: `Limits(retries=1, nudges=0)`.
 
-    Other counters keep the limits that their rungs declare. None means as many `fallbacks` as the chain has, and as
-    many `rotations` as a backend has other keys. Rungs of your own are limited in the same way; the policy checks that
-    its table has the counter.
+    Other counters keep the limits that their rungs declare. None means as many `fallbacks` as the
+    chain has, and as many `rotations` as a backend has other keys. Rungs of your own are limited in
+    the same way; the policy checks that its table has the counter.
 
     Raises:
         ConfigurationError: a limit is no whole number from 0 to 1000.
@@ -36,11 +36,14 @@ class Limits(Mapping[str, "int | None"]):
 
     def __init__(self, /, *values: int, **limits: int | None) -> None:
         if values:
-            raise ConfigurationError(f"Limits takes its limits by name, as in Limits(retries={short(values[0])})")
+            raise ConfigurationError(
+                f"Limits takes its limits by name, as in Limits(retries={short(values[0])})"
+            )
         for name, limit in limits.items():
             if not is_whole(limit, 0, LARGEST_LIMIT) and not (name in BY_CHAIN and limit is None):
                 raise ConfigurationError(
-                    f"Limits.{name} must be a whole number from 0 to {LARGEST_LIMIT}, not {short(limit)}"
+                    f"Limits.{name} must be a whole number from 0 to {LARGEST_LIMIT}, not "
+                    f"{short(limit)}"
                 )
         object.__setattr__(self, "_limits", FrozenMap({**CALL.limits, **limits}))
         object.__setattr__(self, "_bounded", {})
@@ -74,7 +77,9 @@ class Limits(Mapping[str, "int | None"]):
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(Limits, **self._limits), ()
 
-    def bounded(self, table_limits: Mapping[str, int | None], backends: int, keys: int = 1) -> Mapping[str, int]:
+    def bounded(
+        self, table_limits: Mapping[str, int | None], backends: int, keys: int = 1
+    ) -> Mapping[str, int]:
         """Return the limit of each counter of a table, in their order, as far as the chain allows.
 
         Arguments:
@@ -87,8 +92,11 @@ class Limits(Mapping[str, "int | None"]):
             limits = {name: self._limits.get(name, limit) for name, limit in table_limits.items()}
             most = {"fallbacks": backends - 1, "rotations": keys - 1}
             bounded = {
-                name: most.get(name, backends - 1) if limit is None else min(limit, most.get(name, limit))
+                name: most.get(name, backends - 1)
+                if limit is None
+                else min(limit, most.get(name, limit))
                 for name, limit in limits.items()
             }
-            self._bounded[key] = table_limits, FrozenMap(bounded)  # with what the id is of, so that it stays so
+            # with what the id is of, so that it stays so
+            self._bounded[key] = table_limits, FrozenMap(bounded)
         return self._bounded[key][1]

@@ -1,4 +1,6 @@
-"""What a call may do and spend: `Policy` and its parts, validated when built, loadable from TOML."""
+"""What a call may do and spend: `Policy` and its parts, validated when built, loadable from
+TOML.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +41,14 @@ LARGEST_SUM = 1e12
 """The largest sum of money."""
 
 DEFAULT_SECONDS = 900.0
-"""A quarter of an hour: one attempt at its longest (600 s, the official SDKs' own limit), and half as much again."""
+"""A quarter of an hour: one attempt at its longest (600 s, the official SDKs' own limit), and half
+as much again.
+"""
 
 OF_CHAINS = ("prices", "chain", "health")
-"""The tables of a file about whom a policy runs against. They are no part of it; the commands read them."""
+"""The tables of a file about whom a policy runs against. They are no part of it; the commands read
+them.
+"""
 
 AfterRefusal = Literal["fall_back", "end"]
 
@@ -56,17 +62,23 @@ class Budget:
     """Limit what the whole call may spend. A budget is never refilled, not even by a fallback.
 
     Arguments:
-        attempts: requests; at most 1000 in a policy, which a person can check, and more in a `SharedBudget`.
-        seconds: from the beginning of the call to its end, waits included; None sets no limit.
-        output_tokens: output tokens of all attempts together; None sets no limit. Eight of them, or a ninth, are
+        attempts: requests; at most 1000 in a policy, which a person can check, and more in a
+        `SharedBudget`. seconds: from the beginning of the call to its end, waits included; None
+        sets no limit. output_tokens: output tokens of all attempts together; None sets no limit.
+        Eight of them, or a ninth, are
             reserved from every cap, for servers that count the end of a turn on top of it.
-        money: in the currency of the backends' prices; None sets no limit, anything else needs prices.
+        money: in the currency of the backends' prices; None sets no limit, anything else needs
+            prices.
     """
 
     attempts: int = field(default=24, validator=whole(1, MOST_ATTEMPTS))
-    seconds: float | None = field(default=DEFAULT_SECONDS, validator=optional(number(above_zero=True)))
+    seconds: float | None = field(
+        default=DEFAULT_SECONDS, validator=optional(number(above_zero=True))
+    )
     output_tokens: int | None = field(default=None, validator=optional(whole(1, 10**12)))
-    money: float | None = field(default=None, validator=optional(number(above_zero=True, highest=LARGEST_SUM)))
+    money: float | None = field(
+        default=None, validator=optional(number(above_zero=True, highest=LARGEST_SUM))
+    )
 
 
 @explains_arguments
@@ -74,14 +86,15 @@ class Budget:
 class Waits:
     """Set how long the rungs wait, in seconds.
 
-    The n-th wait is min(base * 2**(n - 1), cap), plus a uniform jitter of up to `jitter` times that. A call waits as
-    long as the service asks. If that is longer than `longest_asked`, it moves to the next backend at once.
+    The n-th wait is min(base * 2**(n - 1), cap), plus a uniform jitter of up to `jitter` times
+    that. A call waits as long as the service asks. If that is longer than `longest_asked`, it moves
+    to the next backend at once.
 
     Arguments:
         retry_base, retry_cap: for the waits before the same request is sent again after a failure.
         overload_cap: replaces `retry_cap` if the provider says that it is overloaded.
-        reask_base, reask_cap: for the waits after a reply without an answer, without a usable shape, or that broke off.
-        jitter: the largest random share added to a wait, from 0.
+        reask_base, reask_cap: for the waits after a reply without an answer, without a usable
+        shape, or that broke off. jitter: the largest random share added to a wait, from 0.
         longest_asked: the longest wait that a service may ask for.
     """
 
@@ -107,19 +120,22 @@ FIRST_TOKEN = DefaultSeconds(60.0)
 class Timeouts:
     """Limit one attempt, in seconds; None is no limit.
 
-    Only content resets the clocks of silence: text, reasoning, tool arguments; not comments, pings or empty deltas.
-    If a reply is not streamed, only `connect` and `total` apply.
+    Only content resets the clocks of silence: text, reasoning, tool arguments; not comments, pings
+    or empty deltas. If a reply is not streamed, only `connect` and `total` apply.
 
     Arguments:
         connect: until the connection is open, including names, addresses and TLS.
-        first_token: from the start of the attempt to the first content; a backend can set its own. The default alone
-            gives way, once the head of a response has come, to what is known of a model that thinks in silence.
+        first_token: from the start of the attempt to the first content; a backend can set its own.
+            The default alone gives way, once the head of a response has come, to what is known of a
+            model that thinks in silence.
         stall: between two pieces of content; a backend can set its own.
         total: the whole attempt.
     """
 
     connect: float = field(default=10.0, validator=number(above_zero=True))
-    first_token: float | None = field(default=FIRST_TOKEN, validator=optional(number(above_zero=True)))
+    first_token: float | None = field(
+        default=FIRST_TOKEN, validator=optional(number(above_zero=True))
+    )
     stall: float | None = field(default=25.0, validator=optional(number(above_zero=True)))
     total: float | None = field(default=600.0, validator=optional(number(above_zero=True)))
 
@@ -129,8 +145,9 @@ class Timeouts:
 class Reserve:
     """Reserve a part of the budget for each usable backend that is still to come.
 
-    The reserve covers one attempt: its time, and its output tokens and money if the budget counts them, but at most
-    `share` of the budget. Together the reserves leave each backend at least an even part.
+    The reserve covers one attempt: its time, and its output tokens and money if the budget counts
+    them, but at most `share` of the budget. Together the reserves leave each backend at least an
+    even part.
 
     Arguments:
         share: the share of the budget, from 0 to 1; 0 reserves nothing.
@@ -173,10 +190,13 @@ def _switch_after(value: Any) -> Mapping[str, int]:
         raise ConfigurationError("Policy.switch_after must map a reason to a number of failures")
     for reason, count in value.items():
         if reason not in SWITCH_REASONS:
-            raise ConfigurationError(f"Policy.switch_after: {_unknown('reason', reason, SWITCH_REASONS)}")
+            raise ConfigurationError(
+                f"Policy.switch_after: {_unknown('reason', reason, SWITCH_REASONS)}"
+            )
         if not is_whole(count, 1, LARGEST_LIMIT):
             raise ConfigurationError(
-                f"Policy.switch_after.{reason} must be a whole number of 1 or more, up to {LARGEST_LIMIT} for never, "
+                f"Policy.switch_after.{reason} must be a whole number of 1 or more, up to "
+                f"{LARGEST_LIMIT} for never, "
                 f"not {short(count)}"
             )
     untimed = {UNTIMED_LIMIT: value["rate_limit"]} if "rate_limit" in value else {}
@@ -190,12 +210,13 @@ class Policy:
 
     Arguments:
         limits, budget, waits, timeouts, reserve, hints: see their classes.
-        switch_after: the number of failures, by reason, after which a call moves to the next backend, if there is one,
-            even if it could try more here. Besides reasons, `empty` counts replies without an answer, `broken_stream`
-            streams that broke off without new text since the last new text, and `rate_limit_without_wait` the rate
-            limits that name no wait (as often as `rate_limit` if you set that alone). The defaults, which stay for what
-            you do not name: 1 for `unreachable`, `timeout` and `silence`; 2 for `overloaded` and these three; never for
-            the rest. `overloaded = 1000` switches one off.
+        switch_after: the number of failures, by reason, after which a call moves to the next
+            backend, if there is one, even if it could try more here. Besides reasons, `empty`
+            counts replies without an answer, `broken_stream` streams that broke off without new
+            text since the last new text, and `rate_limit_without_wait` the rate limits that name no
+            wait (as often as `rate_limit` if you set that alone). The defaults, which stay for what
+            you do not name: 1 for `unreachable`, `timeout` and `silence`; 2 for `overloaded` and
+            these three; never for the rest. `overloaded = 1000` switches one off.
         after_refusal: `fall_back` asks the next backend what one has refused; `end` does not.
         base_cap: output tokens from which caps are raised if the caller set no cap.
         largest_cap: output tokens that no raised cap exceeds; a larger cap of the caller stays.
@@ -205,8 +226,8 @@ class Policy:
         table: the machine; derive your own with `rungwise.CALL.without(...)` and its like.
 
     Raises:
-        ConfigurationError: a field is not of its form; the message names it and says what would be right.
-        TableError: the table cannot be proved.
+        ConfigurationError: a field is not of its form; the message names it and says what would be
+        right. TableError: the table cannot be proved.
     """
 
     parts: ClassVar[Mapping[str, type[Any]]] = {
@@ -229,7 +250,9 @@ class Policy:
             "after_refusal": "end",
         }
     }
-    """The shipped presets, as differences from the defaults; in TOML, `preset` names one to start from."""
+    """The shipped presets, as differences from the defaults; in TOML, `preset` names one to start
+    from.
+    """
 
     limits: Limits = field(factory=Limits, validator=instance(Limits))
     budget: Budget = field(factory=Budget, validator=instance(Budget))
@@ -238,7 +261,9 @@ class Policy:
     reserve: Reserve = field(factory=Reserve, validator=instance(Reserve))
     hints: Hints = field(factory=Hints, validator=instance(Hints))
     switch_after: Mapping[str, int] = field(factory=dict, converter=_switch_after, hash=False)
-    after_refusal: AfterRefusal = field(default="fall_back", validator=one_of(get_args(AfterRefusal)))
+    after_refusal: AfterRefusal = field(
+        default="fall_back", validator=one_of(get_args(AfterRefusal))
+    )
     base_cap: int = field(default=4096, validator=whole(1, 10**9))
     largest_cap: int = field(default=32_768, validator=whole(1, 10**9))
     handful: int = field(default=16, validator=whole(0, 10**9))
@@ -251,17 +276,24 @@ class Policy:
     def __attrs_post_init__(self) -> None:
         if self.budget.attempts > LARGEST_LIMIT:
             expected = f"a whole number from 1 to {LARGEST_LIMIT}, not {self.budget.attempts}"
-            raise ConfigurationError(f"Budget.attempts of a policy must be {expected}; only a SharedBudget takes more")
+            raise ConfigurationError(
+                f"Budget.attempts of a policy must be {expected}; only a SharedBudget takes more"
+            )
         if self.table is not CALL:  # which the test suite proves
-            from rungwise.fsm.call.rules import check_call_table  # the checker is for tables of your own
+            # the checker is for tables of your own
+            from rungwise.fsm.call.rules import check_call_table
 
             check_call_table(self.table)
-            own = {name: limit for name, limit in self.table.limits.items() if name not in self.limits}
+            own = {
+                name: limit for name, limit in self.table.limits.items() if name not in self.limits
+            }
             if own:
                 object.__setattr__(self, "limits", Limits(**{**own, **self.limits}))
         hints = self.table.hints
         if hints.keys() - self.hints.rungs.keys():
-            object.__setattr__(self, "hints", attrs.evolve(self.hints, rungs={**hints, **self.hints.rungs}))
+            object.__setattr__(
+                self, "hints", attrs.evolve(self.hints, rungs={**hints, **self.hints.rungs})
+            )
         for name in self.limits:
             if name not in self.table.counters and name not in CALL.limits:
                 raise ConfigurationError(f"Limits: {_unknown('limit', name, self.table.counters)}")
@@ -271,7 +303,8 @@ class Policy:
 
     @classmethod
     def interactive(cls, **changed: Any) -> Policy:
-        """Return a policy for people who wait at a screen: it leaves silent backends early, and a refusal is final.
+        """Return a policy for people who wait at a screen: it leaves silent backends early, and a
+        refusal is final.
 
         Arguments:
             changed: fields that differ from the preset.
@@ -285,14 +318,17 @@ class Policy:
     def from_toml(cls, text: str, *, source: str = "policy", table: Table | None = None) -> Policy:
         """Read a policy from TOML. Every key is optional and has the name of its field.
 
-        The tables `[prices]`, `[health]` and `[[chain.NAME]]`, which the commands read, are skipped.
+        The tables `[prices]`, `[health]` and `[[chain.NAME]]`, which the commands read, are
+        skipped.
 
         Arguments:
             source: the name of the text in errors.
-            table: the machine, whose own rungs can be limited like the others; None for `rungwise.CALL`.
+            table: the machine, whose own rungs can be limited like the others; None for
+                `rungwise.CALL`.
 
         Raises:
-            ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
+            ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named
+                in the message.
         """
         return from_toml(cls, text, source, **({} if table is None else {"table": table}))
 
@@ -301,7 +337,8 @@ class Policy:
         """Read a policy from a TOML file.
 
         Arguments:
-            table: the machine, whose own rungs can be limited like the others; None for `rungwise.CALL`.
+            table: the machine, whose own rungs can be limited like the others; None for
+                `rungwise.CALL`.
 
         Raises:
             ConfigurationError: the file cannot be read, or `from_toml` refuses it.
@@ -323,7 +360,9 @@ def _unknown(what: str, name: object, names: Any) -> str:
 
 
 def from_toml(kind: type[T], text: str, source: str, **extra: Any) -> T:
-    """Build a policy from TOML, and from the `extra` that it cannot hold; a ConfigurationError names the `source`."""
+    """Build a policy from TOML, and from the `extra` that it cannot hold; a ConfigurationError
+    names the `source`.
+    """
     try:
         values = {name: each for name, each in read_toml(text).items() if name not in OF_CHAINS}
         return from_mapping(kind, values, OF_CHAINS, **extra)
@@ -331,7 +370,9 @@ def from_toml(kind: type[T], text: str, source: str, **extra: Any) -> T:
         raise ConfigurationError(f"{source}: {error}") from None
 
 
-def from_mapping(kind: type[T], values: Mapping[str, Any], others: Iterable[str] = (), **extra: Any) -> T:
+def from_mapping(
+    kind: type[T], values: Mapping[str, Any], others: Iterable[str] = (), **extra: Any
+) -> T:
     """Build a policy or one of its parts from plain values, or raise a ConfigurationError.
 
     Arguments:
@@ -339,7 +380,9 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], others: Iterable[str]
         extra: values that TOML cannot hold: the table of a policy.
     """
     if not isinstance(values, Mapping):
-        raise ConfigurationError(f"{kind.__name__} must be a table of keys, not {type(values).__name__}")
+        raise ConfigurationError(
+            f"{kind.__name__} must be a table of keys, not {type(values).__name__}"
+        )
     if issubclass(kind, Limits):
         return kind(**values)
     values = _with_preset(kind, values)
@@ -350,7 +393,9 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], others: Iterable[str]
             raise ConfigurationError(f"{kind.__name__}: {_unknown('key', name, [*names, *others])}")
         part = getattr(kind, "parts", {}).get(name)
         if part is not None and not isinstance(value, Mapping):
-            raise ConfigurationError(f"{kind.__name__}.{name} must be a table of keys, as in [{name}]")
+            raise ConfigurationError(
+                f"{kind.__name__}.{name} must be a table of keys, as in [{name}]"
+            )
         built[name] = from_mapping(part, value) if part is not None else value
     return kind(**built)
 
@@ -362,7 +407,10 @@ def _with_preset(kind: type[Any], values: Mapping[str, Any]) -> Mapping[str, Any
     preset = values["preset"]
     if not isinstance(preset, str) or preset not in presets:
         raise ConfigurationError(f"{kind.__name__}: {_unknown('preset', preset, presets)}")
-    merged = {**presets[preset], **{name: value for name, value in values.items() if name != "preset"}}
+    merged = {
+        **presets[preset],
+        **{name: value for name, value in values.items() if name != "preset"},
+    }
     for name, value in presets[preset].items():
         if isinstance(value, Mapping) and isinstance(merged[name], Mapping):
             merged[name] = {**value, **merged[name]}

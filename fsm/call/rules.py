@@ -1,4 +1,6 @@
-"""The rules for tables that run model calls, besides the proof that every path ends: honest endings."""
+"""The rules for tables that run model calls, besides the proof that every path ends: honest
+endings.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,27 @@ NEEDS = {
 """The fact that the guard of every row to a rung must check, and why."""
 
 PAYS = {"fallback": "fallbacks", "prefill": "prefills", "correct": "corrections"}
-"""The one counter that may pay for these rungs, because the certificate counts what is sent by it."""
+"""The one counter that may pay for these rungs, because the certificate counts what is sent by it.
+"""
 
 LENGTHENS = ("continuations", "compactions", "fallbacks")
-"""The counters by which the certificate bounds gathered text: a reply that adds text takes a unit of one."""
+"""The counters by which the certificate bounds gathered text: a reply that adds text takes a unit
+of one.
+"""
 
-FORGETS = {"prefills": ("continuation", "fallback", "reask", "nudge", "correct"), "corrections": ("fallback",)}
-"""The rungs that drop the seeded reasoning, or the corrected replies, so that their counters may be refilled there."""
+FORGETS = {
+    "prefills": ("continuation", "fallback", "reask", "nudge", "correct"),
+    "corrections": ("fallback",),
+}
+"""The rungs that drop the seeded reasoning, or the corrected replies, so that their counters may be
+refilled there.
+"""
 
 
 def check_call_table(table: Table) -> None:
-    """Refuse a table that model calls cannot run on with a TableError: by `check_table`, and the rules of a call."""
+    """Refuse a table that model calls cannot run on with a TableError: by `check_table`, and the
+    rules of a call.
+    """
     check_table(table)
     faults = "".join(f"\n- {fault}" for fault in faults_of(table))
     if faults:
@@ -57,11 +69,17 @@ def faults_of(table: Table) -> Iterator[str]:
             yield f"no call ever fires the event {event!r}{close_to(event, CALL.events)}"
     for fact in table.facts:
         if fact.of is None and not fact.is_derived and fact.name not in CALL.found_facts:
-            yield f"nobody finds the fact {fact.name!r}: give it a function of the reply, as in Fact(..., of=function)"
+            yield (
+                f"nobody finds the fact {fact.name!r}: give it a function of the reply, as "
+                f"in Fact(..., of=function)"
+            )
     for outcome in table.outcomes:
         if outcome not in CALL.outcomes:
             yield f"no call ends as {outcome!r}{close_to(outcome, CALL.outcomes)}"
-    needed = {rung: ["sent", "cancelled", *(UNSENT if rung != "fallback" else ("ran_out",))] for rung in table.rungs}
+    needed = {
+        rung: ["sent", "cancelled", *(UNSENT if rung != "fallback" else ("ran_out",))]
+        for rung in table.rungs
+    }
     needed[table.hub] = [event for event in CALL.events if event not in ("sent", *UNSENT)]
     for state, events in needed.items():
         for event in events:
@@ -83,17 +101,25 @@ def _faults_of_row(table: Table, row: Row) -> Iterator[str]:
     if row.target == "partial" and row.event != "truncated" and not finds(table, row, "has_text"):
         yield f"{row}: its guard must find 'has_text', or the text may be empty"
     if row.target == "salvaged" and row.effect not in KEEPERS.values():
-        yield f"{row}: needs an effect that says what stands as the answer: {', '.join(KEEPERS.values())}"
+        yield (
+            f"{row}: needs an effect that says what stands as the answer: "
+            f"{', '.join(KEEPERS.values())}"
+        )
     elif row.target == "salvaged":
         fact = next(fact for fact, effect in KEEPERS.items() if effect == row.effect)
         if not finds(table, row, fact):
             yield f"{row}: its guard must find {fact!r}, or nothing stands as the answer"
     elif row.effect in KEEPERS.values():
-        yield f"{row}: {row.effect} says what stands as the answer, and only a salvaged call has such"
+        yield (
+            f"{row}: {row.effect} says what stands as the answer, and only a salvaged call has such"
+        )
     always = {**OWN, RAISED: "failed", "sent": table.hub}.get(row.event)
     if row.event == "ran_out" and row.target == "fallback":
         if not finds(table, row, "reserve_left"):
-            yield f"{row}: its guard must find 'reserve_left', or nothing may be left for another backend"
+            yield (
+                f"{row}: its guard must find 'reserve_left', or nothing may be left for "
+                f"another backend"
+            )
         return
     if always is not None and (row.guard is not None or row.target != always):
         yield f"{row}: {row.event} always leads to {always}"
@@ -118,19 +144,32 @@ def _debts_of_row(table: Table, proof: RowProof) -> Iterator[str]:
     if proof.takes is None:  # which was refused already
         return
     if pays is not None and proof.takes != pays:
-        yield f"{row}: must take one of {pays!r}, not of {proof.takes!r}, or the certificate takes it for another rung"
+        yield (
+            f"{row}: must take one of {pays!r}, not of {proof.takes!r}, or the certificate "
+            f"takes it for another rung"
+        )
     if proof.takes == "fallbacks" and row.target != "fallback":
-        yield f"{row}: takes one of 'fallbacks', which counts the backends that were left: only a row to fallback does"
+        yield (
+            f"{row}: takes one of 'fallbacks', which counts the backends that were left: "
+            f"only a row to fallback does"
+        )
     for name in proof.refills:
         if name in LENGTHENS:
-            yield f"{row}: refills {name!r}, and what was gathered or left behind at its expense stays"
+            yield (
+                f"{row}: refills {name!r}, and what was gathered or left behind at its "
+                f"expense stays"
+            )
         if row.target not in FORGETS.get(name, (row.target,)):
-            yield f"{row}: refills {name!r}, which only a row to {', '.join(FORGETS[name])} may: elsewhere they stay"
+            yield (
+                f"{row}: refills {name!r}, which only a row to {', '.join(FORGETS[name])} "
+                f"may: elsewhere they stay"
+            )
     if row.event not in KEEPS_TEXT - ANSWERS or proof.takes in LENGTHENS:
         return  # an answer that leads to a rung is discarded
     if not any(finds(table, row, fact, held=False) for fact in ("added_text", "has_text")):
         yield (
-            f"{row}: the text of {row.event} is kept and makes every later request longer, so the row must take one of "
+            f"{row}: the text of {row.event} is kept and makes every later request longer, so the "
+            f"row must take one of "
             f"{', '.join(LENGTHENS)}, lead to an end, or have a guard that finds no 'added_text'"
         )
 
@@ -141,4 +180,7 @@ def _faults_of_ladder(rows: tuple[Row, ...]) -> Iterator[str]:
         keeps_text = keeps_text or (row.guard == "has_text" and row.target == "partial")
         is_last = row.event == RAISED or row.event == row.target == "refused"
         if row.target in ERRORS and not is_last and not keeps_text:
-            yield f"{row}: has_text -> partial must stand before it, or text that was gathered becomes an error"
+            yield (
+                f"{row}: has_text -> partial must stand before it, or text that was "
+                f"gathered becomes an error"
+            )

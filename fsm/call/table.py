@@ -1,13 +1,15 @@
-"""The table of a model call, declared: its events, its facts, its rungs, and the ladder of each event.
+"""The table of a model call, declared: its events, its facts, its rungs, and the ladder of each
+event.
 
-A ladder lists rungs and endings in the order in which they are tried; the first that may be taken is. A rung stands
-here once: its counter and limit, what its guard needs, what it refills, how it waits, what it changes in the request.
+A ladder lists rungs and endings in the order in which they are tried; the first that may be taken
+is. A rung stands here once: its counter and limit, what its guard needs, what it refills, how it
+waits, what it changes in the request.
 
-Before every last resort that leads to `exhausted` or `failed` stands `KEEP_TEXT`: text that was gathered is never
-turned into an error.
+Before every last resort that leads to `exhausted` or `failed` stands `KEEP_TEXT`: text that was
+gathered is never turned into an error.
 
-Warning: the order of a ladder is the behaviour. Moving a line changes what a call does, what it may cost, the diagrams
-and the certificate.
+Warning: the order of a ladder is the behaviour. Moving a line changes what a call does, what it may
+cost, the diagrams and the certificate.
 """
 
 from __future__ import annotations
@@ -18,7 +20,16 @@ from rungwise.fsm.machine.declare import Ending, Event, Fact, Rung
 from rungwise.fsm.machine.table import ship
 
 AWAIT = "await"
-OUTCOMES = ("done", "salvaged", "partial", "refused", "exhausted", "failed", "cancelled", "over_budget")
+OUTCOMES = (
+    "done",
+    "salvaged",
+    "partial",
+    "refused",
+    "exhausted",
+    "failed",
+    "cancelled",
+    "over_budget",
+)
 
 EVENTS = (
     Event("answered", "the answer came"),
@@ -47,17 +58,23 @@ EVENTS = (
 )
 """What can come back, and what the caller and the budget can do, each with its sentence."""
 
-KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "fell_silent", "overflowed"})
+KEEPS_TEXT = frozenset(
+    {"answered", "called_tools", "truncated", "paused", "interrupted", "fell_silent", "overflowed"}
+)
 """The events whose reply is a part of the answer. The text of any other is discarded."""
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
 """The failures that may pass: before it asks again, a call waits as long as the service says."""
 
 UNSENT = ("ran_out", "found_open")
-"""The events that come in a rung, before it sends; where the second would, `fallback` passes over the backend."""
+"""The events that come in a rung, before it sends; where the second would, `fallback` passes over
+the backend.
+"""
 
 IGNORES_WAIT = frozenset({"fallback", "compact", "resend", "rotate"})
-"""The rungs that ignore a `Retry-After`: they turn to another backend or key, or send something else or unread."""
+"""The rungs that ignore a `Retry-After`: they turn to another backend or key, or send something
+else or unread.
+"""
 
 
 def keeps_asked_wait(event: str, rung: str) -> bool:
@@ -73,7 +90,10 @@ FACTS = (
     Fact("follows_tool_result", says="a tool result is among the last messages"),
     Fact("thinks_inline", says="the reasoning came in inline tags"),
     Fact("repeats_itself", says="the text gathered runs in circles"),
-    Fact("same_empty_again", says="the policy takes identical empty replies for final, and this is one"),
+    Fact(
+        "same_empty_again",
+        says="the policy takes identical empty replies for final, and this is one",
+    ),
     Fact("wait_fits", says="no wait was asked for, or one that the policy and the deadline allow"),
     Fact("switch_asked", says="the policy leaves the backend after so many replies of this kind"),
     Fact("refusal_ends", says="the policy takes a refusal for the last word"),
@@ -81,14 +101,30 @@ FACTS = (
     Fact("repair_known", says="the provider named one thing that was not yet repaired"),
     Fact("has_compactor", says="the caller gave a compactor"),
     Fact("has_next_backend", says="a usable backend follows in the chain", lasts="fallbacks"),
-    Fact("connection_was_stale", says="the server had closed the reused connection before the request came"),
-    Fact("other_key_free", says="the key is at fault, and another one of the backend was not tried"),
-    Fact("asks_for_little", says="the caller wants a handful of tokens, so that a cut reply is what was asked for"),
-    Fact("same_wrong_again", says="the reply is wrong in the same words as the one before"),
-    Fact("throttled", says="all calls of the client together have made as many retries as they may"),
-    Fact("overran", says="the reply is longer than its cap, so that no budget can rest on the next one's"),
     Fact(
-        "should_leave", says="staying with this backend is pointless", any_holds="switch_asked", any_lacks="wait_fits"
+        "connection_was_stale",
+        says="the server had closed the reused connection before the request came",
+    ),
+    Fact(
+        "other_key_free", says="the key is at fault, and another one of the backend was not tried"
+    ),
+    Fact(
+        "asks_for_little",
+        says="the caller wants a handful of tokens, so that a cut reply is what was asked for",
+    ),
+    Fact("same_wrong_again", says="the reply is wrong in the same words as the one before"),
+    Fact(
+        "throttled", says="all calls of the client together have made as many retries as they may"
+    ),
+    Fact(
+        "overran",
+        says="the reply is longer than its cap, so that no budget can rest on the next one's",
+    ),
+    Fact(
+        "should_leave",
+        says="staying with this backend is pointless",
+        any_holds="switch_asked",
+        any_lacks="wait_fits",
     ),
 )
 
@@ -98,7 +134,8 @@ RETRY = Rung(
     holds="wait_fits",
     lacks=("added_text", "throttled"),
     wait="retry",
-    says="the same request may be sent again; never after text that is kept, or while all calls retry too much",
+    says="the same request may be sent again; never after text that is kept, or while all calls "
+    "retry too much",
     does="sending the same again",
 )
 RESEND = Rung(
@@ -191,7 +228,17 @@ FALL_BACK = Rung(
     limit=None,
     holds="has_next_backend",
     refills=(
-        *("retries", "resends", "rotations", "reasks", "nudges", "prefills", "enlargements", "corrections", "repairs"),
+        *(
+            "retries",
+            "resends",
+            "rotations",
+            "reasks",
+            "nudges",
+            "prefills",
+            "enlargements",
+            "corrections",
+            "repairs",
+        ),
     ),
     change=changes.fall_back,
     verb="fall_back",
@@ -204,21 +251,32 @@ RUNGS = tuple(each for each in list(globals().values()) if isinstance(each, Rung
 RESUME = CONTINUE.when(
     "may_resume",
     holds=("added_text", "wait_fits"),
-    says="a cut stream may be gone on from: it brought text that is kept, and no wait is in the way",
+    says="a cut stream may be gone on from: it brought text that is kept, and no wait is in the "
+    "way",
 )
 SWITCH = FALL_BACK.when(
-    "must_switch", holds="should_leave", says="staying with this backend is vain and another can be asked"
+    "must_switch",
+    holds="should_leave",
+    says="staying with this backend is vain and another can be asked",
 )
 LEAVE = FALL_BACK.when(
-    "must_leave", holds="switch_asked", says="the policy leaves the backend after so many empty replies"
+    "must_leave",
+    holds="switch_asked",
+    says="the policy leaves the backend after so many empty replies",
 )
 ASK_ANOTHER = FALL_BACK.when(
-    "may_ask_another", lacks="refusal_ends", says="another model may be asked what this one has refused"
+    "may_ask_another",
+    lacks="refusal_ends",
+    says="another model may be asked what this one has refused",
 )
 GIVE_UP = FALL_BACK.when(
-    "is_stuck", holds="same_wrong_again", says="the model repeats a wrong reply, and another one may be asked"
+    "is_stuck",
+    holds="same_wrong_again",
+    says="the model repeats a wrong reply, and another one may be asked",
 )
-YIELD = FALL_BACK.when("must_yield", holds="reserve_left", says="what is left is kept for the next backend")
+YIELD = FALL_BACK.when(
+    "must_yield", holds="reserve_left", says="what is left is kept for the next backend"
+)
 
 DONE, PARTIAL, EXHAUSTED = Ending("done"), Ending("partial"), Ending("exhausted")
 REFUSED, FAILED, OVER_BUDGET = Ending("refused"), Ending("failed"), Ending("over_budget")
@@ -243,9 +301,28 @@ CALL = ship(
             "answered_wrongly": (GIVE_UP, CORRECT, FALL_BACK, KEEP_TEXT, EXHAUSTED),
             "called_wrongly": (GIVE_UP, CORRECT, FALL_BACK, KEEP_TEXT, EXHAUSTED),
             "verdict_raised": (FAILED,),
-            "came_empty": (KEEP_DELIVERED, KEEP_PRIOR, LEAVE, NUDGE, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+            "came_empty": (
+                KEEP_DELIVERED,
+                KEEP_PRIOR,
+                LEAVE,
+                NUDGE,
+                REASK,
+                FALL_BACK,
+                KEEP_TEXT,
+                EXHAUSTED,
+            ),
             "only_reasoned": (
-                *(KEEP_DELIVERED, KEEP_PRIOR, LEAVE, NUDGE, PREFILL, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+                *(
+                    KEEP_DELIVERED,
+                    KEEP_PRIOR,
+                    LEAVE,
+                    NUDGE,
+                    PREFILL,
+                    REASK,
+                    FALL_BACK,
+                    KEEP_TEXT,
+                    EXHAUSTED,
+                ),
             ),
             "truncated": (CONTINUE, PARTIAL),
             "paused": (CONTINUE, FALL_BACK, KEEP_TEXT, EXHAUSTED),

@@ -1,4 +1,6 @@
-"""The certificate: the result of a check and its worst cases, with the forms that they can be written in."""
+"""The certificate: the result of a check and its worst cases, with the forms that they can be
+written in.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from rungwise.fsm.diagram.page.templates import render_text
 from rungwise.fsm.machine.table import Row
 
 NEVER_ALL = "waits come as close to the budget of seconds as you like, and never reach it"
-"""A note on waits that a budget of seconds ends: a wait that ends together with the budget is not made."""
+"""A note on waits that a budget of seconds ends: a wait that ends together with the budget is not
+made.
+"""
 
 
 @frozen
@@ -29,12 +33,15 @@ class WorstCase:
 
     name: str
     value: Number | None  # the most that can be spent; None if it is unbounded or unknown
-    ladder: Number | None  # that without any budget; None if it is unbounded, unknown or too hard to find
+    # that without any budget; None if it is unbounded, unknown or too hard to find
+    ladder: Number | None
     ended_by: str  # what ends the worst path: `ladder`, or the field of the budget
     enacted: Enacted  # the costliest path that was found, as a real call took it
     note: str  # what is counted and what is not
-    within: tuple[Number, ...] = field(default=(), repr=False)  # in 1 attempt, in 2, ...; empty if unknown; in units
-    is_certain: bool = True  # whether nothing that the value rests on is estimated; otherwise it is never exact
+    # in 1 attempt, in 2, ...; empty if unknown; in units
+    within: tuple[Number, ...] = field(default=(), repr=False)
+    # whether nothing that the value rests on is estimated; otherwise it is never exact
+    is_certain: bool = True
 
     @property
     def attained(self) -> Number | None:
@@ -43,9 +50,16 @@ class WorstCase:
 
     @property
     def is_exact(self) -> bool:
-        """Tell whether the path attains the value, up to rounding; otherwise the value is an upper bound."""
+        """Tell whether the path attains the value, up to rounding; otherwise the value is an upper
+        bound.
+        """
         value, attained = self.value, self.attained
-        return self.is_certain and value is not None and attained is not None and math.isclose(value, attained)
+        return (
+            self.is_certain
+            and value is not None
+            and attained is not None
+            and math.isclose(value, attained)
+        )
 
     @property
     def rungs(self) -> tuple[str, ...]:
@@ -60,7 +74,10 @@ class WorstCase:
     def to_json(self) -> dict[str, Any]:
         """Return the worst case as plain values."""
         return {
-            **{name: getattr(self, name) for name in ("name", "value", "ladder", "ended_by", "path")},
+            **{
+                name: getattr(self, name)
+                for name in ("name", "value", "ladder", "ended_by", "path")
+            },
             "events": [step.event for step in self.enacted.steps],
             "guards": [step.guard for step in self.enacted.steps],
             "attained": self.attained,
@@ -81,7 +98,9 @@ BUDGETS = {
 
 
 def unknown(budget: Budget, name: str, why: str, beyond: float = 0.0) -> WorstCase:
-    """Return a worst case that at most one field of the budget bounds, which may be exceeded by `beyond`."""
+    """Return a worst case that at most one field of the budget bounds, which may be exceeded by
+    `beyond`.
+    """
     most = getattr(budget, BUDGETS[name])
     value, ended_by = (most + beyond, f"budget.{BUDGETS[name]}") if most else (most, "nothing")
     return WorstCase(name, value, None, ended_by, Enacted(), why, is_certain=name != "money")
@@ -94,7 +113,9 @@ def number_text(value: int | float) -> str:
 
 def backends_text(count: int) -> str:
     """Write a number of backends."""
-    return {1: "one backend", 2: "two backends", 3: "three backends"}.get(count, f"{count} backends")
+    return {1: "one backend", 2: "two backends", 3: "three backends"}.get(
+        count, f"{count} backends"
+    )
 
 
 def counted(number: float, what: str) -> str:
@@ -107,7 +128,11 @@ def duration(seconds: float) -> str:
     plain = f"{number_text(seconds)} s"
     if seconds < 120:
         return plain
-    return f"{plain} ({seconds / 3600:.3g} h)" if seconds >= 7200 else f"{plain} ({seconds / 60:.3g} min)"
+    return (
+        f"{plain} ({seconds / 3600:.3g} h)"
+        if seconds >= 7200
+        else f"{plain} ({seconds / 60:.3g} min)"
+    )
 
 
 def stated(worst: WorstCase, what: str = "it") -> str:
@@ -138,7 +163,11 @@ def amount(worst: WorstCase) -> str:
 
 def figure(worst: WorstCase) -> str:
     """Write a worst case with its unit, and mark an upper bound."""
-    return amount(worst) if worst.value is None or is_attained(worst) else f"no more than {amount(worst)}"
+    return (
+        amount(worst)
+        if worst.value is None or is_attained(worst)
+        else f"no more than {amount(worst)}"
+    )
 
 
 def is_attained(worst: WorstCase) -> bool:
@@ -148,13 +177,18 @@ def is_attained(worst: WorstCase) -> bool:
 
 
 def path_end(worst: WorstCase) -> str:
-    """Say what ends a worst path, and how far the longest path that was played gets if the figure is an upper bound."""
+    """Say what ends a worst path, and how far the longest path that was played gets if the figure
+    is an upper bound.
+    """
     ends = f"{'the ladder' if worst.ended_by == 'ladder' else worst.ended_by} ends it"
     if is_attained(worst):
         return ends
     if worst.attained is None:
         return f"{ends}; an upper bound"
-    return f"{ends}; an upper bound, the longest path played: {amount(evolve(worst, value=worst.attained))}"
+    return (
+        f"{ends}; an upper bound, the longest path played: "
+        f"{amount(evolve(worst, value=worst.attained))}"
+    )
 
 
 def compressed(names: Sequence[str]) -> str:
@@ -199,10 +233,12 @@ class Certificate:
         rows: the argument for each row.
         overlaps: the pairs of rows of one event whose guards can hold at once; their order decides.
         worst: the worst cases; empty if a required property fails.
-        kept: what is reserved for the last of several backends, whatever the others do: attempts, and seconds if the
-            budget has seconds; None if nothing is reserved, or if a failure may end the call before that backend.
+        kept: what is reserved for the last of several backends, whatever the others do: attempts,
+            and seconds if the budget has seconds; None if nothing is reserved, or if a failure may
+            end the call before that backend.
         call: for a turn, the certificate of each of its calls, on which its worst cases rest.
-        tools: for a turn, the bounds of its tools: calls of one reply, seconds of a tool, tokens of the results.
+        tools: for a turn, the bounds of its tools: calls of one reply, seconds of a tool, tokens of
+            the results.
     """
 
     table: str
@@ -223,9 +259,18 @@ class Certificate:
     tools: Mapping[str, float] | None = field(default=None, hash=False)
 
     def __repr__(self) -> str:
-        most = (f"{each.name} {'?' if each.value is None else number_text(each.value)}" for each in self.worst)
-        found = f"at most {', '.join(most)}" if self.ok else f"{', '.join(each.name for each in self.failed)}: no"
-        return f"<Certificate of a {self.table} over {counted(len(self.chain), 'backend')}: {found}>"
+        most = (
+            f"{each.name} {'?' if each.value is None else number_text(each.value)}"
+            for each in self.worst
+        )
+        found = (
+            f"at most {', '.join(most)}"
+            if self.ok
+            else f"{', '.join(each.name for each in self.failed)}: no"
+        )
+        return (
+            f"<Certificate of a {self.table} over {counted(len(self.chain), 'backend')}: {found}>"
+        )
 
     @property
     def ok(self) -> bool:
@@ -244,7 +289,11 @@ class Certificate:
     def to_json(self) -> dict[str, Any]:
         """Return the certificate as plain values."""
         nested = attrs.filters.exclude("properties", "rows", "overlaps", "worst", "call", "tools")
-        of_turn = {} if self.call is None else {"tools": dict(self.tools or {}), "call": self.call.to_json()}
+        of_turn = (
+            {}
+            if self.call is None
+            else {"tools": dict(self.tools or {}), "call": self.call.to_json()}
+        )
         return {
             "table": self.table,
             "ok": self.ok,
@@ -271,7 +320,8 @@ class Certificate:
         if self.call is not None and not self.call.ok:
             failed.append("its calls are not proved")
         others = [proof.why for proof in self.rows if not proof.is_argued]
-        winners: dict[tuple[str, str], dict[str, None]] = {}  # the guards that lose against a guard of an event
+        # the guards that lose against a guard of an event
+        winners: dict[tuple[str, str], dict[str, None]] = {}
         for first, second in self.overlaps:
             winners.setdefault((first.event, str(first.guard)), {})[str(second.guard)] = None
         text = render_text(
@@ -294,11 +344,17 @@ class Certificate:
 
 
 def _arguments(rows: Sequence[RowProof]) -> list[tuple[str, RowProof, dict[str, None]]]:
-    """Group the rows to rungs by their argument, each group with its events; refused rows come first."""
+    """Group the rows to rungs by their argument, each group with its events; refused rows come
+    first.
+    """
     arguments: dict[tuple[str, str], tuple[str, RowProof, dict[str, None]]] = {}
     for proof in rows:
         if proof.is_argued:
-            title = f"[{proof.row.guard}] -> {proof.row.target}" if proof.row.guard else f"-> {proof.row.target}"
+            title = (
+                f"[{proof.row.guard}] -> {proof.row.target}"
+                if proof.row.guard
+                else f"-> {proof.row.target}"
+            )
             _, _, events = arguments.setdefault((title, proof.argument), (title, proof, {}))
             events[proof.row.event] = None
     return sorted(arguments.values(), key=lambda each: each[1].verdict == "proved")
@@ -307,7 +363,10 @@ def _arguments(rows: Sequence[RowProof]) -> list[tuple[str, RowProof, dict[str, 
 def by_fallbacks(worst: Mapping[int, Sequence[WorstCase]]) -> str:
     """Write the worst cases of chains with 0, 1, 2, ... fallbacks as a table in Markdown."""
     lines = [
-        [cases[0].name, *("not known" if each.value is None else f"{each.value:,.10g}" for each in cases)]
+        [
+            cases[0].name,
+            *("not known" if each.value is None else f"{each.value:,.10g}" for each in cases),
+        ]
         for cases in zip(*worst.values(), strict=True)
     ]
     table = markdown_table(["fallbacks", *map(str, worst)], lines)

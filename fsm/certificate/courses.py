@@ -1,4 +1,5 @@
-"""Play what a call does about a trouble to the real core: one that passes, and one that comes back from every attempt.
+"""Play what a call does about a trouble to the real core: one that passes, and one that comes back
+from every attempt.
 
 Waits are random, so each trouble is played twice: with the shortest waits and with the longest.
 """
@@ -27,7 +28,8 @@ from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
 
 MOST_PLAYED = 200  # attempts of one call, even if the budget allows more
-MORE = f"more than the {MOST_PLAYED} attempts that are played"  # how a call ends that is not played to its end
+# how a call ends that is not played to its end
+MORE = f"more than the {MOST_PLAYED} attempts that are played"
 MOST_RUNS = 16  # different rungs in a row that a path lists
 MOST_WAITS = 5  # waits of one rung that a path lists
 PROMPT = 20  # input tokens that a reply reports, if those of the request are unknown
@@ -42,7 +44,9 @@ class Scene:
 
     def takes(self, number: int, backend: int) -> bool:
         """Tell whether the attempt of this number, at this backend, fails."""
-        return {"the first backend": backend == 0, "the first attempt": number == 1}.get(self.fails, True)
+        return {"the first backend": backend == 0, "the first attempt": number == 1}.get(
+            self.fails, True
+        )
 
     def __str__(self) -> str:
         """Name the scene for a reader."""
@@ -63,7 +67,9 @@ class PlayedTrouble:
 
 @frozen
 class Course:
-    """Hold what a call does about a trouble with the shortest random waits, and with the longest."""
+    """Hold what a call does about a trouble with the shortest random waits, and with the
+    longest.
+    """
 
     least: PlayedTrouble
     most: PlayedTrouble
@@ -71,15 +77,25 @@ class Course:
     @property
     def outcomes(self) -> tuple[str, ...]:
         """List how the calls end; empty if they are not played to their ends."""
-        return tuple(dict.fromkeys(each.outcome for each in (self.least, self.most) if each.outcome is not None))
+        return tuple(
+            dict.fromkeys(
+                each.outcome for each in (self.least, self.most) if each.outcome is not None
+            )
+        )
 
     @property
     def path(self) -> str:
         """Write the rungs with the shortest waits: `retry x3 (2, 4, 8 s), fallback`."""
         if len(self.least.rungs) == 1:
             return "not asked again"
-        runs = [(name, [wait for _, wait in run]) for name, run in groupby(self.least.rungs[1:], lambda each: each[0])]
-        parts = [f"{name}{f' x{len(waits)}' if len(waits) > 1 else ''}{_waits(waits)}" for name, waits in runs]
+        runs = [
+            (name, [wait for _, wait in run])
+            for name, run in groupby(self.least.rungs[1:], lambda each: each[0])
+        ]
+        parts = [
+            f"{name}{f' x{len(waits)}' if len(waits) > 1 else ''}{_waits(waits)}"
+            for name, waits in runs
+        ]
         return ", ".join(parts[:MOST_RUNS] + (["..."] if len(runs) > MOST_RUNS else []))
 
     @property
@@ -90,7 +106,9 @@ class Course:
         text = f"{attempts[0]} to " * (len(attempts) > 1) + counted(attempts[-1], "attempt")
         if seconds != [0.0]:
             text += f", {' to '.join(map(number_text, seconds))} s"
-        least, most = (([name for name, _ in each.rungs], each.outcome) for each in (self.least, self.most))
+        least, most = (
+            ([name for name, _ in each.rungs], each.outcome) for each in (self.least, self.most)
+        )
         return text if least == most else f"{text}; the path is that with the shortest waits"
 
     def __str__(self) -> str:
@@ -109,7 +127,9 @@ def _waits(waits: Sequence[float]) -> str:
 
 @frozen
 class TroubleChange:
-    """Hold what a call does about troubles in a scene before and now; None if the table lacks their events."""
+    """Hold what a call does about troubles in a scene before and now; None if the table lacks their
+    events.
+    """
 
     names: tuple[str, ...]
     scene: Scene
@@ -138,7 +158,9 @@ def trouble_changes(
     max_tokens: int | None = None,
     input_tokens: int | None = None,
 ) -> tuple[TroubleChange, ...]:
-    """Play every trouble under two policies in each scene, and group the troubles with the same courses."""
+    """Play every trouble under two policies in each scene, and group the troubles with the same
+    courses.
+    """
     before, after = _playable(old, prices), _playable(new, prices)
     play = partial(course_of, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
     groups: dict[TroubleChange, list[str]] = {}
@@ -157,7 +179,9 @@ def _playable(policy: Policy, prices: Prices | None) -> Policy:
     table = policy.table
     if not table.own_facts:
         return policy
-    facts = [evolve(fact, of=_Holds(fact.name)) if fact.of is not None else fact for fact in table.facts]
+    facts = [
+        evolve(fact, of=_Holds(fact.name)) if fact.of is not None else fact for fact in table.facts
+    ]
     return evolve(policy, table=evolve(table, facts=tuple(facts)))
 
 
@@ -185,7 +209,10 @@ def course_of(
     draws = (0.0, 1.0) if policy.waits.jitter else (0.0,)
     try:
         links = links_of([prices] * scene.backends)
-        calls = [Call(request, policy, links, jitter=partial(float, draw), observer=silent) for draw in draws]
+        calls = [
+            Call(request, policy, links, jitter=partial(float, draw), observer=silent)
+            for draw in draws
+        ]
         played = [_play(call, trouble, scene) for call in calls]
     except (IllegalEvent, ConfigurationError):  # a user's table may lack this event
         return None
@@ -219,14 +246,21 @@ def _play(call: Call, trouble: Trouble, scene: Scene) -> PlayedTrouble:
 
 
 def reported(reply: Reply, cap: int | None, prompt: int | None) -> Reply:
-    """Add the usage that a provider reports: the prompt, and the words, or the whole cap if the reply fills it."""
+    """Add the usage that a provider reports: the prompt, and the words, or the whole cap if the
+    reply fills it.
+    """
     if reply.interrupted:
         return reply  # usage comes last
     output = least_tokens(*texts_of(reply))
-    return evolve(reply, usage=Usage(prompt or PROMPT, (cap or output) if reply.stop_reason == "length" else output))
+    return evolve(
+        reply,
+        usage=Usage(prompt or PROMPT, (cap or output) if reply.stop_reason == "length" else output),
+    )
 
 
-def _comes_back(call: Call, trouble: Trouble, number: int, now: float) -> tuple[float, Reply | Failure]:
+def _comes_back(
+    call: Call, trouble: Trouble, number: int, now: float
+) -> tuple[float, Reply | Failure]:
     """Return when something comes back, and what, as a driver would."""
     came = trouble.comes(number)
     came = came.failure if isinstance(came, Response) else came
@@ -238,5 +272,8 @@ def _comes_back(call: Call, trouble: Trouble, number: int, now: float) -> tuple[
         ends = now + clocks.first_token
         if ends <= latest and (clocks.ends_by is None or ends <= clocks.ends_by):
             return ends, came
-    ends_at = [*([] if total is None else [now + total]), *([] if clocks.ends_by is None else [clocks.ends_by])]
+    ends_at = [
+        *([] if total is None else [now + total]),
+        *([] if clocks.ends_by is None else [clocks.ends_by]),
+    ]
     return min(ends_at, default=now), Failure("timeout")

@@ -1,7 +1,9 @@
-"""Play a path of the search to a real call and see what it spends, so that every worst case has happened once.
+"""Play a path of the search to a real call and see what it spends, so that every worst case has
+happened once.
 
-The search knows rows and counters. What brings the facts of a row about is up to the call. So each move becomes a reply
-or a failure as a provider might send it, at its dearest, and the certificate shows the path that the call took.
+The search knows rows and counters. What brings the facts of a row about is up to the call. So each
+move becomes a reply or a failure as a provider might send it, at its dearest, and the certificate
+shows the path that the call took.
 """
 
 from __future__ import annotations
@@ -56,17 +58,23 @@ AFTER_A_TOOL: tuple[Mapping[str, Any], ...] = (
     {
         "role": "assistant",
         "content": None,
-        "tool_calls": [{"id": "1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}],
+        "tool_calls": [
+            {"id": "1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+        ],
     },
     {"role": "tool", "tool_call_id": "1", "content": "found"},
 )
 LONGEST_TEXT = 400_000
-"""Bytes of text that one path gathers at most; longer paths get shorter parts than their caps allow."""
+"""Bytes of text that one path gathers at most; longer paths get shorter parts than their caps
+allow.
+"""
 
 ANSWER = Reply("An answer.", stop_reason="stop")
 
 JUST_BEFORE = 2.0**-32
-"""The part of the seconds by which a wait ends before the budget: one that ends together with it is not made."""
+"""The part of the seconds by which a wait ends before the budget: one that ends together with it is
+not made.
+"""
 
 SHORTEST_TEXT = 12
 """Bytes of a part that stitching keeps: it could take a shorter one for a restart."""
@@ -94,9 +102,12 @@ def enact(
     max_tokens: int | None,
     input_tokens: int | None,
 ) -> Enacted:
-    """Play a path to a call in every way that might be dearest, with so many keys a backend; return the dearest."""
+    """Play a path to a call in every way that might be dearest, with so many keys a backend; return
+    the dearest.
+    """
     longest = LONGEST_TEXT // (len(moves) + 1) if name == "money" else SHORTEST_TEXT
-    if None in prices and policy.budget.money is not None:  # without prices, nothing counts against it
+    # without prices, nothing counts against it
+    if None in prices and policy.budget.money is not None:
         policy = evolve(policy, budget=evolve(policy.budget, money=None))
     links = links_of(prices, keys)
     lasts, asking = name == "seconds", (True,) if policy.budget.seconds is None else (True, False)
@@ -106,7 +117,16 @@ def enact(
         request = Request(messages, max_tokens=max_tokens, input_tokens=input_tokens)
         call = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True, observer=silent)
         fills = name == "waiting seconds"
-        play = Play(policy, prices, request.input_tokens or 0, reason, longest, lasts=lasts, asks=asks, fills=fills)
+        play = Play(
+            policy,
+            prices,
+            request.input_tokens or 0,
+            reason,
+            longest,
+            lasts=lasts,
+            asks=asks,
+            fills=fills,
+        )
         play.run(call, moves, ANSWER)
         ways.append(evolve(_enacted(call, moves), attempts=tuple(play.attempts), messages=messages))
     return max(ways, key=lambda each: each.spent[name])
@@ -114,7 +134,10 @@ def enact(
 
 def links_of(prices: Sequence[Prices | None], keys: int = 1) -> list[PlainLink]:
     """Return backends with these prices, and so many keys each."""
-    return [PlainLink(f"backend {number}", prices=price, keys=keys) for number, price in enumerate(prices, 1)]
+    return [
+        PlainLink(f"backend {number}", prices=price, keys=keys)
+        for number, price in enumerate(prices, 1)
+    ]
 
 
 @define
@@ -143,12 +166,15 @@ class Play:
             self.number += 1
             ends = self.ends(call)
             ends_by = call.clocks().ends_by
-            if move.via is not None and ends_by is not None:  # too late for another attempt at this backend
+            # too late for another attempt at this backend
+            if move.via is not None and ends_by is not None:
                 ends = max(ends, ends_by)
             came = self.reply_for(move.via or move, call, sent, is_detour=move.via is not None)
             send = self.receive(call, sent, came, ends, is_late=move.via is not None)
             state = call.position.state
-            later = next((index for index, other in enumerate(todo) if other.row.target == state), None)
+            later = next(
+                (index for index, other in enumerate(todo) if other.row.target == state), None
+            )
             if state != move.row.target and later is not None:
                 del todo[later]  # the call took a later move first
                 todo.appendleft(move)
@@ -164,7 +190,9 @@ class Play:
         """Give the call a reply at a moment, and record it."""
         closing = CLOSING if self.lasts else 0.0
         seconds = ends - closing - (self.began + call.spending.elapsed)
-        self.attempts.append(EnactedAttempt(sent.backend, sent.wait, seconds, closing, is_late, came))
+        self.attempts.append(
+            EnactedAttempt(sent.backend, sent.wait, seconds, closing, is_late, came)
+        )
         return call.receive(came, ends)
 
     def ends(self, call: Call) -> float:
@@ -200,10 +228,16 @@ class Play:
         """Return as much text as the cap allows, with no part twice."""
         size = max(min(BYTES_A_TOKEN * (send.max_tokens or 0), self.longest), SHORTEST_TEXT)
         unit = f"part {self.number} word "
-        return "".join(f"{unit}{count} " for count in range(size // len(unit) + 1))[: size - 1] + "."
+        return (
+            "".join(f"{unit}{count} " for count in range(size // len(unit) + 1))[: size - 1] + "."
+        )
 
-    def reply_for(self, move: Move, call: Call, send: Send, *, is_detour: bool = False) -> Reply | Failure:
-        """Return what causes the event and the facts of a move; it requests a wait only if an attempt follows."""
+    def reply_for(
+        self, move: Move, call: Call, send: Send, *, is_detour: bool = False
+    ) -> Reply | Failure:
+        """Return what causes the event and the facts of a move; it requests a wait only if an
+        attempt follows.
+        """
         event, facts, usage = move.row.event, move.facts, self.usage(send)
         requested = None if is_detour else self.requested_wait(move, call)
         if facts.get("connection_was_stale"):
@@ -222,9 +256,16 @@ class Play:
         text = self.text(send)
         if event == "interrupted":
             visible = text if facts.get("added_text", True) else ""
-            return Reply(visible, usage=usage, interrupted=True, failure=Failure("connection", asked_wait=requested))
+            return Reply(
+                visible,
+                usage=usage,
+                interrupted=True,
+                failure=Failure("connection", asked_wait=requested),
+            )
         if event in ("tools_truncated", "json_truncated"):
-            return Reply(tool_calls=(ToolCall("1", "look_up", "{"),), usage=usage, stop_reason="length")
+            return Reply(
+                tool_calls=(ToolCall("1", "look_up", "{"),), usage=usage, stop_reason="length"
+            )
         if event in WRONG.values():  # different each time; nobody needs to judge what is no object
             calls = (ToolCall(f"call_{self.number}", "look_up", json.dumps([text])),)
             return Reply(tool_calls=calls, usage=usage, stop_reason="stop")
@@ -243,11 +284,16 @@ class Play:
         if rung is None or rung.name != "retry":
             return False
         number = call.position.spent_of(rung.counter) + 1
-        other, own = (longest_wait(self.policy.waits, rung, number, each) for each in ("failed_transiently", event))
+        other, own = (
+            longest_wait(self.policy.waits, rung, number, each)
+            for each in ("failed_transiently", event)
+        )
         return other >= own
 
     def requested_wait(self, move: Move, call: Call) -> float | None:
-        """Return the requested wait that makes a move dearest: the longest that the policy allows, or none."""
+        """Return the requested wait that makes a move dearest: the longest that the policy allows,
+        or none.
+        """
         waits, row = self.policy.waits, move.row
         if not self.asks or not keeps_asked_wait(row.event, row.target):
             return None
@@ -259,14 +305,21 @@ class Play:
             return waits.longest_asked if waits.longest_asked > own else None
         ends_by, least, remaining = call.clocks().ends_by, 0.0, math.inf
         if ends_by is not None:
-            least, remaining = JUST_BEFORE * (ends_by - self.began), ends_by - (self.began + call.spending.elapsed)
+            least, remaining = (
+                JUST_BEFORE * (ends_by - self.began),
+                ends_by - (self.began + call.spending.elapsed),
+            )
         requested = min(waits.longest_asked, remaining - least)
         return requested if requested > least and (requested > own or own >= remaining) else None
 
     def is_filled(self, call: Call, send: Send) -> bool:
         """Tell whether no time remains for another wait."""
         limit = call.spending.limit
-        return self.fills and limit is not None and call.spending.elapsed + send.wait >= limit * (1 - 2 * JUST_BEFORE)
+        return (
+            self.fills
+            and limit is not None
+            and call.spending.elapsed + send.wait >= limit * (1 - 2 * JUST_BEFORE)
+        )
 
 
 _FAILURES: Mapping[str, Reason] = {
@@ -275,7 +328,11 @@ _FAILURES: Mapping[str, Reason] = {
     "failed_permanently": "auth",
     "refused": "content_policy",
 }
-_STOPS: Mapping[str, StopReason] = {"truncated": "length", "paused": "paused", "overflowed": "overflow"}
+_STOPS: Mapping[str, StopReason] = {
+    "truncated": "length",
+    "paused": "paused",
+    "overflowed": "overflow",
+}
 
 
 def waited(journal: Record) -> float:
@@ -294,5 +351,9 @@ def _enacted(call: Call, moves: Sequence[Move]) -> Enacted:
         "output tokens": call.spending.usage.output_tokens,
         "money": as_money(call.spending.cost or 0),
     }
-    led = tuple(step for step, after in pairwise(path) if step.event != "sent" and after.event in ("sent", "ran_out"))
+    led = tuple(
+        step
+        for step, after in pairwise(path)
+        if step.event != "sent" and after.event in ("sent", "ran_out")
+    )
     return Enacted(led, tuple(rungs), spent, tuple(moves))

@@ -1,7 +1,7 @@
 """What may go wrong with a call.
 
-Each trouble is one real response, with its status, headers and body, and is read as the wires read it; a test plays the
-same ones over HTTP.
+Each trouble is one real response, with its status, headers and body, and is read as the wires read
+it; a test plays the same ones over HTTP.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ LONGEST_ASKED = 86_400.0
 
 
 class ConnectError(Exception):
-    """Stand for the exception of an HTTP client whose connection was refused, so that nothing was sent."""
+    """Stand for the exception of an HTTP client whose connection was refused, so that nothing was
+    sent.
+    """
 
 
 @frozen
@@ -71,33 +73,54 @@ def marked(fact: str) -> str:
 def troubles_of(old: Policy, new: Policy) -> Iterator[Trouble]:
     """Yield what may go wrong; requested waits lie on either side of what each policy allows."""
     yield _responds("429", 429)
-    waits = {SOON, *(min(policy.waits.longest_asked, LONGEST_ASKED) for policy in (old, new))} - {0.0}
+    waits = {SOON, *(min(policy.waits.longest_asked, LONGEST_ASKED) for policy in (old, new))} - {
+        0.0
+    }
     for seconds in sorted({*waits, max(waits) + 1}):
-        yield _responds(f"429 with a Retry-After of {seconds:,.10g} s", 429, headers={"retry-after": repr(seconds)})
+        yield _responds(
+            f"429 with a Retry-After of {seconds:,.10g} s",
+            429,
+            headers={"retry-after": repr(seconds)},
+        )
     for status in (500, 503, 529):
         yield _responds(str(status), status)
     refused, broken = Failure("unreachable", exception=ConnectError()), Failure("connection")
     cut = partial(Reply, interrupted=True, failure=broken)
     yield Trouble("a refused connection", lambda number: refused)
-    yield Trouble("an attempt that runs into its timeout", lambda number: Failure("timeout"), "all its time")
+    yield Trouble(
+        "an attempt that runs into its timeout", lambda number: Failure("timeout"), "all its time"
+    )
     yield Trouble("silence before any text", lambda number: Failure("silence"), "silence")
     yield Trouble("a stream that breaks off before any text", lambda number: cut(""))
     yield Trouble("a stream that breaks off after some text", lambda number: cut(_text(number)))
     yield Trouble("an empty reply", partial(reply_of, "came_empty"))
-    yield Trouble("an empty reply to a tool result", partial(reply_of, "came_empty"), messages=AFTER_A_TOOL)
+    yield Trouble(
+        "an empty reply to a tool result", partial(reply_of, "came_empty"), messages=AFTER_A_TOOL
+    )
     for name, event in NAMES.items():
         yield Trouble(name, partial(reply_of, event))
-    yield _responds("200 with a page instead of a reply", 200, "<html>", headers={"content-type": "text/html"})
+    yield _responds(
+        "200 with a page instead of a reply", 200, "<html>", headers={"content-type": "text/html"}
+    )
     yield _responds("401", 401, code="invalid_api_key")
     yield Trouble("400 that names a different parameter each time", _rejected)
-    yield _responds("a prompt that is too long, without a compactor", 400, code="context_length_exceeded")
+    yield _responds(
+        "a prompt that is too long, without a compactor", 400, code="context_length_exceeded"
+    )
     yield from _where_facts_hold((old.table, new.table))
 
 
 def _responds(
-    name: str, status: int, body: str = "", *, code: str | None = None, headers: Mapping[str, str] | None = None
+    name: str,
+    status: int,
+    body: str = "",
+    *,
+    code: str | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Trouble:
-    """Return the trouble of a response, in the form of chat completions unless it has a body of its own."""
+    """Return the trouble of a response, in the form of chat completions unless it has a body of its
+    own.
+    """
     error = {"error": {"message": name, "type": "error", "param": None, "code": code}}
     response = Response(status, body or json.dumps(error), headers or {})
     return Trouble(name, lambda number: response)

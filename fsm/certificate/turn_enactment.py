@@ -1,7 +1,8 @@
-"""Play a turn at its dearest to a real `Turn` and see what it spends, so that every worst case has happened once.
+"""Play a turn at its dearest to a real `Turn` and see what it spends, so that every worst case has
+happened once.
 
-Each call takes the dearest path of one call and ends with as many tool calls as a reply may have. Every tool works, so
-the turn continues as often as it can.
+Each call takes the dearest path of one call and ends with as many tool calls as a reply may have.
+Every tool works, so the turn continues as often as it can.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.recording import silent
-from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PASSING, Enacted, Play, links_of, waited
+from rungwise.fsm.certificate.enactment import (
+    AFTER_A_TOOL,
+    PASSING,
+    Enacted,
+    Play,
+    links_of,
+    waited,
+)
 from rungwise.fsm.checker.moves import Move
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
@@ -28,7 +36,9 @@ from rungwise.fsm.turn.turn import Turn
 MOST_RUNS = 20_000
 """Tool runs of one turn at most; if more are possible, each reply calls one tool."""
 
-WORKS = Tool(lambda number: number, name="work", parameters={"type": "object", "properties": {"number": {}}})
+WORKS = Tool(
+    lambda number: number, name="work", parameters={"type": "object", "properties": {"number": {}}}
+)
 
 
 def enact_turn(
@@ -49,7 +59,10 @@ def enact_turn(
     ways = [*product([moves], PASSING, (True, False) if is_timed else (True,))] if moves else []
     if not moves or name == "seconds":  # a call that takes all of its time may get no answer
         ways.append(((), PASSING[0], True))
-    enacted = [_TurnPlay(policy, prices, keys, request, path, reason, name, asks).run() for path, reason, asks in ways]
+    enacted = [
+        _TurnPlay(policy, prices, keys, request, path, reason, name, asks).run()
+        for path, reason, asks in ways
+    ]
     return max(enacted, key=lambda each: each.spent[name])
 
 
@@ -72,11 +85,15 @@ class _TurnPlay:
     def __attrs_post_init__(self) -> None:
         calls, tokens = self.policy.of_calls, self.request.input_tokens or 0
         lasts, fills = self.name == "seconds", self.name == "waiting seconds"
-        self.play = Play(calls, self.prices, tokens, self.passing, lasts=lasts, asks=self.asks, fills=fills)
+        self.play = Play(
+            calls, self.prices, tokens, self.passing, lasts=lasts, asks=self.asks, fills=fills
+        )
 
     def run(self) -> Enacted:
         links = links_of(self.prices, self.keys)
-        turn = Turn(self.request, self.policy, links, tools=[WORKS], jitter=lambda: 1.0, observer=silent)
+        turn = Turn(
+            self.request, self.policy, links, tools=[WORKS], jitter=lambda: 1.0, observer=silent
+        )
         action = turn.begin(self.now)
         while action is not None:
             match action:
@@ -97,8 +114,11 @@ class _TurnPlay:
         count = most if most * (self.policy.auto_continues + 1) <= MOST_RUNS else 1
         self.number += count
         numbers = range(self.number - count, self.number)
-        calls = [ToolCall(f"call_{number}", "work", f'{{"number": {number}}}') for number in numbers]
-        return Reply(tool_calls=tuple(calls), stop_reason="stop")  # any other reason would be a cut at the cap
+        calls = [
+            ToolCall(f"call_{number}", "work", f'{{"number": {number}}}') for number in numbers
+        ]
+        # any other reason would be a cut at the cap
+        return Reply(tool_calls=tuple(calls), stop_reason="stop")
 
     def outcomes(self, action: RunTools) -> list[ToolOutcome]:
         """Run tools one after the other, each as long as it may if time is what counts."""
@@ -126,6 +146,8 @@ class _TurnPlay:
             "output tokens": result.usage.output_tokens,
             "money": result.cost or 0.0,
         }
-        led = tuple(step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent")
+        led = tuple(
+            step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent"
+        )
         rungs = tuple(step.source for step in path if step.event == "sent")
         return Enacted(led, rungs, spent, attempts=tuple(self.play.attempts), messages=AFTER_A_TOOL)

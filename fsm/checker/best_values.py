@@ -1,7 +1,7 @@
 """Lists of the best values by number of attempts, and what may be spent before them.
 
-Entry `j` of a list is the largest weight that `j` further attempts can have. A list of one entry holds for any number
-of attempts.
+Entry `j` of a list is the largest weight that `j` further attempts can have. A list of one entry
+holds for any number of attempts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ NEVER = float("-inf")
 
 @frozen
 class Units:
-    """Hold what spending units adds: single weights in this order, then `count` units of one weight."""
+    """Hold what spending units adds: single weights in this order, then `count` units of one
+    weight.
+    """
 
     leaves: tuple[tuple[str, int], ...]  # the counters of the units, with how many each
     prefix: tuple[Number, ...]
@@ -85,15 +87,20 @@ def _spend(values: Values, chain: Units) -> Values:
     for gain in chain.prefix:
         shifted = after_send(shifted, gain)
         best = better(best, shifted)
-    # Measured against a line that rises by the weight, spending a unit changes nothing: the best is the largest of the
-    # last values, one more than there are units.
+    # Measured against a line that rises by the weight, spending a unit changes nothing: the best is
+    # the largest of the last values, one more than there are units.
     level = [value - index * chain.weight for index, value in enumerate(shifted)]
-    most = [value + index * chain.weight for index, value in enumerate(_sliding_max(level, chain.count + 1))]
+    most = [
+        value + index * chain.weight
+        for index, value in enumerate(_sliding_max(level, chain.count + 1))
+    ]
     return better(best, most) if chain.prefix else most
 
 
 def _sliding_max(values: Values, size: int) -> Values:
-    """Return the largest of each value and the `size` - 1 before it (van Herk 1992, Gil and Werman 1993)."""
+    """Return the largest of each value and the `size` - 1 before it (van Herk 1992, Gil and Werman
+    1993).
+    """
     forward: Values = []
     backward: Values = []
     for start in range(0, len(values), size):

@@ -1,7 +1,8 @@
 """What an event can lead to: every way through its rows, with the facts and counters that it needs.
 
-A guard asks questions: does this fact hold, is a unit of this counter left? A body runs once for each way to answer its
-questions, in the order in which it asks them, so that one list covers all limits at once.
+A guard asks questions: does this fact hold, is a unit of this counter left? A body runs once for
+each way to answer its questions, in the order in which it asks them, so that one list covers all
+limits at once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def ways(body: Callable[[Ask], T]) -> Iterator[tuple[dict[str, bool], T]]:
         preset = todo.pop()
         answers: dict[str, bool] = {}
 
-        def ask(name: str, preset: tuple[bool, ...] = preset, answers: dict[str, bool] = answers) -> bool:
+        def ask(
+            name: str, preset: tuple[bool, ...] = preset, answers: dict[str, bool] = answers
+        ) -> bool:
             if name not in answers:
                 answers[name] = preset[len(answers)] if len(answers) < len(preset) else True
             return answers[name]
@@ -39,7 +42,9 @@ def ways(body: Callable[[Ask], T]) -> Iterator[tuple[dict[str, bool], T]]:
 
 
 def holds(table: Table, guard: Guard, ask: Ask) -> bool:
-    """Tell whether a guard holds: the facts that must, those that must not, and then the counter."""
+    """Tell whether a guard holds: the facts that must, those that must not, and then the
+    counter.
+    """
     if not all(is_fact(table, name, ask) for name in guard.holds):
         return False
     if any(is_fact(table, name, ask) for name in guard.lacks):
@@ -65,7 +70,11 @@ def first_row(table: Table, rows: Iterable[Row], ask: Ask) -> Row | None:
 def changes(table: Table, row: Row, ask: Ask) -> tuple[str | None, tuple[str, ...]]:
     """Return the counter of which a row takes a unit, and those that it refills."""
     effect = table.effect(row.effect)
-    refills = effect.refills if effect.refills_on is None or is_fact(table, effect.refills_on, ask) else ()
+    refills = (
+        effect.refills
+        if effect.refills_on is None or is_fact(table, effect.refills_on, ask)
+        else ()
+    )
     return effect.spends, refills
 
 
@@ -100,19 +109,29 @@ def branches(table: Table, event: str, source: str) -> tuple[Branch, ...]:
 
 
 def dead_rows(table: Table) -> tuple[Row, ...]:
-    """List the rows that are never taken, because the rows before them always win, whatever the limits."""
-    alive = {branch.row for event, source in table.ladders for branch in branches(table, event, source)}
+    """List the rows that are never taken, because the rows before them always win, whatever the
+    limits.
+    """
+    alive = {
+        branch.row for event, source in table.ladders for branch in branches(table, event, source)
+    }
     return tuple(row for row in table.rows if row not in alive)
 
 
 def overlaps(table: Table) -> tuple[tuple[Row, Row], ...]:
-    """List the pairs of guarded rows of one event that can hold at once, so that their order decides."""
+    """List the pairs of guarded rows of one event that can hold at once, so that their order
+    decides.
+    """
     guarded = [[row for row in rows if row.guard] for rows in table.ladders.values()]
-    return tuple(pair for rows in guarded for pair in combinations(rows, 2) if _hold_together(table, *pair))
+    return tuple(
+        pair for rows in guarded for pair in combinations(rows, 2) if _hold_together(table, *pair)
+    )
 
 
 def finds(table: Table, row: Row, fact: str, *, held: bool = True) -> bool:
-    """Tell whether the guard of a row holds only if a fact holds; with `held=False`, only if it does not."""
+    """Tell whether the guard of a row holds only if a fact holds; with `held=False`, only if it
+    does not.
+    """
     guard = table.guard(row.guard)
     found = ways(lambda ask: holds(table, guard, ask))
     return all(answers.get(fact, not held) is held for answers, is_held in found if is_held)
@@ -120,4 +139,6 @@ def finds(table: Table, row: Row, fact: str, *, held: bool = True) -> bool:
 
 def _hold_together(table: Table, first: Row, second: Row) -> bool:
     one, other = table.guard(first.guard), table.guard(second.guard)
-    return any(both for _, both in ways(lambda ask: holds(table, one, ask) and holds(table, other, ask)))
+    return any(
+        both for _, both in ways(lambda ask: holds(table, one, ask) and holds(table, other, ask))
+    )

@@ -16,13 +16,19 @@ from rungwise.fsm.machine.table import Table, is_shipped
 
 
 def check_table(table: Table) -> None:
-    """Refuse a table that cannot be proved, with a TableError that shows the shortest path to a fault.
+    """Refuse a table that cannot be proved, with a TableError that shows the shortest path to a
+    fault.
 
-    One that passed is not checked again. Shipped tables are walked over by the tests, with all limits of 0s and 1s.
+    One that passed is not checked again. Shipped tables are walked over by the tests, with all
+    limits of 0s and 1s.
     """
-    if table.own_facts:  # how they are found makes no difference to what is proved of any combination of them
+    # how they are found makes no difference to what is proved of any combination of them
+    if table.own_facts:
         facts = tuple(evolve(fact, of=None) for fact in table.facts)
-        rungs = tuple(evolve(rung, holds=rung.guard.holds, lacks=rung.guard.lacks) for rung in table.declared_rungs)
+        rungs = tuple(
+            evolve(rung, holds=rung.guard.holds, lacks=rung.guard.lacks)
+            for rung in table.declared_rungs
+        )
         table = evolve(table, facts=facts, declared_rungs=rungs)
     _check(table)
 
@@ -32,8 +38,12 @@ def _check(table: Table) -> None:
     wrong = list(problems(table))
     path: tuple[PathStep, ...] = ()
     if not wrong:
-        wrong = [f"{proof.row}: {proof.why}" for proof in prove(table) if proof.verdict == "refused"]
-        wrong = wrong or [f"{row}: is never taken: the rows before it always win" for row in dead_rows(table)]
+        wrong = [
+            f"{proof.row}: {proof.why}" for proof in prove(table) if proof.verdict == "refused"
+        ]
+        wrong = wrong or [
+            f"{row}: is never taken: the rows before it always win" for row in dead_rows(table)
+        ]
         if wrong or not is_shipped(table):
             walked = walk(table, dict.fromkeys(table.counters, 1), repeats=False)
             failed = [each for each in walked.properties if not each.holds]

@@ -20,12 +20,15 @@ class PathStep:
     target: str | None  # None if the step is the fault and leads nowhere
     guard: str | None
     facts: tuple[str, ...]  # those that hold
-    changed: Mapping[str, tuple[Any, Any]]  # the counters that changed, each with its values before and after
+    # the counters that changed, each with its values before and after
+    changed: Mapping[str, tuple[Any, Any]]
 
     def __str__(self) -> str:
         guard = f" [{self.guard}]" if self.guard else ""
         facts = f" with {', '.join(self.facts)}" if self.facts else ""
-        changes = "".join(f"; {name} {before} -> {after}" for name, (before, after) in self.changed.items())
+        changes = "".join(
+            f"; {name} {before} -> {after}" for name, (before, after) in self.changed.items()
+        )
         return f"{self.source} --{self.event}{guard}--> {self.target or '?'}{facts}{changes}"
 
     def to_json(self) -> dict[str, Any]:

@@ -1,17 +1,18 @@
 """The exact heaviest path through a table, tracking only a few of its counters.
 
-Each attempt has a weight that depends on its rung and on some counters. Counters that change the weight of other
-attempts, or whose moves refill something, are *tracked*: a state is their values. All others are *leaves*. A leaf can
-be spent at any time, so it is spent as late as possible: just before a move that refills it, or at the end. If a move
-would make a leaf lighter without refilling it, the leaf is tracked as well; if its units are alike, only whether it was
-spent, since all of them are best spent in one place. A move through a rung that sends nothing takes a unit of two
+Each attempt has a weight that depends on its rung and on some counters. Counters that change the
+weight of other attempts, or whose moves refill something, are *tracked*: a state is their values.
+All others are *leaves*. A leaf can be spent at any time, so it is spent as late as possible: just
+before a move that refills it, or at the end. If a move would make a leaf lighter without refilling
+it, the leaf is tracked as well; if its units are alike, only whether it was spent, since all of
+them are best spent in one place. A move through a rung that sends nothing takes a unit of two
 counters for one attempt; if both have weight, both are tracked.
 
-What remains is dynamic programming (Bellman 1957) over the tracked states, the most spent first; the value of a state
-is a list by number of attempts (`fsm/checker/best_values.py`).
+What remains is dynamic programming (Bellman 1957) over the tracked states, the most spent first;
+the value of a state is a list by number of attempts (`fsm/checker/best_values.py`).
 
-The path is then played to a call (`fsm/certificate/enactment.py`); a weight that the call does not reach is an upper
-bound, and is marked as one.
+The path is then played to a call (`fsm/certificate/enactment.py`); a weight that the call does not
+reach is an upper bound, and is marked as one.
 """
 
 from __future__ import annotations
@@ -24,18 +25,31 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.fsm.checker.best_values import Number, Units, Values, after_send, after_spending, better, leaving, merged
+from rungwise.fsm.checker.best_values import (
+    Number,
+    Units,
+    Values,
+    after_send,
+    after_spending,
+    better,
+    leaving,
+    merged,
+)
 from rungwise.fsm.checker.moves import Move, without_idle_units
 
 State = tuple[int, ...]
 Weight = Callable[[Any], Number]
-"""Weighs an attempt, given an object with its rung, the kind of the move there ("" for the first), and the counters."""
+"""Weighs an attempt, given an object with its rung, the kind of the move there ("" for the first),
+and the counters.
+"""
 
 Way = tuple[str, str]
 """A rung, and the kind of the move that led there."""
 
 MOST_WORK = 2_000_000
-"""The most list entries, counting a hundred for each state; more would take longer than a person waits."""
+"""The most list entries, counting a hundred for each state; more would take longer than a person
+waits.
+"""
 
 
 @frozen
@@ -53,7 +67,9 @@ class TooLarge(Exception):
 
 @frozen
 class _Option:
-    """Hold one way on from a state: spend these chains, make the move if there is one, and continue in `after`."""
+    """Hold one way on from a state: spend these chains, make the move if there is one, and continue
+    in `after`.
+    """
 
     values: Values
     chains: list[Units]
@@ -88,9 +104,10 @@ def longest(
 ) -> Longest:
     """Find the heaviest path of at most `attempts` attempts; without that limit, only its weight.
 
-    Each unit left of `kept` reserves an attempt for the moves that take it, unless a move leads back to the first rung.
-    The first attempt may be that of one of the `openings`, which leave the first rung with nothing sent. A move that
-    takes a unit of `passed` may take more of them for its one attempt; both need a limit of attempts.
+    Each unit left of `kept` reserves an attempt for the moves that take it, unless a move leads
+    back to the first rung. The first attempt may be that of one of the `openings`, which leave the
+    first rung with nothing sent. A move that takes a unit of `passed` may take more of them for its
+    one attempt; both need a limit of attempts.
     """
     search = _Search(moves, start, limits, ranks, weight, attempts, kept, openings, passed)
     search.solve()
@@ -117,26 +134,43 @@ class _Search:
         self.weight, self.openings, self.passed = weight, openings, passed
         self.nothing: Values = [0] * (attempts or 1)
         # No counter can be taken from more often than there are attempts after the first.
-        self.limits = {name: min(limit, attempts - 1) if attempts else limit for name, limit in limits.items()}
+        self.limits = {
+            name: min(limit, attempts - 1) if attempts else limit for name, limit in limits.items()
+        }
         self.moves = [move for move in moves if all(self.limits[name] > 0 for name in _taken(move))]
         self.whole = dict(limits)
-        self.reads = {way: self.read_by(way) for way in {(start, ""), *map(_way, [*self.moves, *openings])}}
+        self.reads = {
+            way: self.read_by(way) for way in {(start, ""), *map(_way, [*self.moves, *openings])}
+        }
         if passed is not None and attempts:  # but it can be used up at once
             is_read = any(passed in names for names in self.reads.values())
-            self.whole[passed] = self.limits[passed] = limits[passed] if is_read else min(limits[passed], attempts)
+            self.whole[passed] = self.limits[passed] = (
+                limits[passed] if is_read else min(limits[passed], attempts)
+            )
         self.order = [[name for name in group if self.limits[name] > 0] for group in ranks]
         self.moves = without_idle_units(self.moves, set().union(*self.reads.values()))
-        self.takers = {name: [move for move in self.moves if move.takes == name] for name in self.limits}
-        self.read_for = {
-            name: set().union(*(self.reads[_way(move)] for move in moves)) for name, moves in self.takers.items()
+        self.takers = {
+            name: [move for move in self.moves if move.takes == name] for name in self.limits
         }
-        is_kept = bool(kept and self.limits.get(kept)) and all(move.row.target != start for move in moves)
+        self.read_for = {
+            name: set().union(*(self.reads[_way(move)] for move in moves))
+            for name, moves in self.takers.items()
+        }
+        is_kept = bool(kept and self.limits.get(kept)) and all(
+            move.row.target != start for move in moves
+        )
         self.kept = kept if is_kept else None
-        branching = self.reads[start, ""] | {name for move in self.moves for name in self.structural(move)}
-        branching |= {name for name in (self.kept, passed) if name is not None and self.limits[name] > 0}
+        branching = self.reads[start, ""] | {
+            name for move in self.moves for name in self.structural(move)
+        }
+        branching |= {
+            name for name in (self.kept, passed) if name is not None and self.limits[name] > 0
+        }
         self.track(branching, set())
         perishable = {leaf for leaf in self.leaves if self.is_perishable(leaf)}
-        self.track(branching | perishable, {leaf for leaf in perishable if leaf not in self.read_for[leaf]})
+        self.track(
+            branching | perishable, {leaf for leaf in perishable if leaf not in self.read_for[leaf]}
+        )
         self.best: dict[State, Values] = {}
 
     # what is tracked
@@ -149,7 +183,9 @@ class _Search:
 
     def structural(self, move: Move) -> set[str]:
         """Name the counters that a move makes worth tracking."""
-        return self.reads[_way(move)] - {move.takes} | (_taken(move) if move.refills or move.also else set())
+        return self.reads[_way(move)] - {move.takes} | (
+            _taken(move) if move.refills or move.also else set()
+        )
 
     def track(self, names: set[str], lumps: set[str]) -> None:
         """Track these counters; for the lumps among them, track only whether anything was spent."""
@@ -160,7 +196,9 @@ class _Search:
         self.place = {name: index for index, name in enumerate(self.tracked)}
         self.sizes = {name: 1 if name in lumps else self.limits[name] for name in self.tracked}
         branching = [move for move in self.moves if move.takes in names - lumps]
-        self.branching = [move for move in branching if not any(self.outdoes(other, move) for other in branching)]
+        self.branching = [
+            move for move in branching if not any(self.outdoes(other, move) for other in branching)
+        ]
         self.found: dict[tuple[str, frozenset[Way], State], Units] = {}
         states = prod(size + 1 for size in self.sizes.values())
         if states * (len(self.nothing) + 100) > MOST_WORK:
@@ -170,13 +208,23 @@ class _Search:
         """Tell whether a move is like another but refills more leaves, which is never a loss."""
         same = one.takes == other.takes and one.also == other.also and _way(one) == _way(other)
         tracked = set(self.tracked)
-        return same and one.refills & tracked == other.refills & tracked and one.refills > other.refills
+        return (
+            same
+            and one.refills & tracked == other.refills & tracked
+            and one.refills > other.refills
+        )
 
     def states(self) -> list[State]:
         """List the states so that every move leads to an earlier one."""
-        groups = [[self.place[name] for name in group if name in self.place] for group in self.order]
+        groups = [
+            [self.place[name] for name in group if name in self.place] for group in self.order
+        ]
         found = product(*(range(size + 1) for size in self.sizes.values()))
-        return sorted(found, key=lambda state: [sum([state[at] for at in group]) for group in groups], reverse=True)
+        return sorted(
+            found,
+            key=lambda state: [sum([state[at] for at in group]) for group in groups],
+            reverse=True,
+        )
 
     def is_perishable(self, leaf: str) -> bool:
         """Tell whether some move makes a leaf's units lighter without refilling it."""
@@ -187,7 +235,10 @@ class _Search:
             after = self.after(state, _taken(move), move.refills)
             if after is not None:
                 soon, late = self.chain(leaf, state), self.chain(leaf, after)
-                if any(late.unit(index) < soon.unit(index) for index in range(len(soon.prefix + late.prefix) + 1)):
+                if any(
+                    late.unit(index) < soon.unit(index)
+                    for index in range(len(soon.prefix + late.prefix) + 1)
+                ):
                     return True
         return False
 
@@ -200,7 +251,9 @@ class _Search:
 
     def firsts(self, start: Way) -> Iterator[_Option]:
         """List the first attempts: that of the first rung, and those of the openings."""
-        openings = ((move, after) for move in self.openings for after in self.afters(move, self.zero))
+        openings = (
+            (move, after) for move in self.openings for after in self.afters(move, self.zero)
+        )
         for move, after in (None, self.zero), *openings:
             first = self.weigh(start if move is None else _way(move), self.spent(after))
             yield _Option([value + first for value in self.best[after]], [], move, after)
@@ -216,26 +269,42 @@ class _Search:
         for lump in self.lumps:
             after = self.after(state, {lump}, frozenset())
             if after is not None:
-                yield _Option(leaving(kept, self.best[after]), merged([self.chain(lump, state)]), None, after)
-        for move, after in ((each, after) for each in self.branching for after in self.afters(each, state)):
+                yield _Option(
+                    leaving(kept, self.best[after]), merged([self.chain(lump, state)]), None, after
+                )
+        for move, after in (
+            (each, after) for each in self.branching for after in self.afters(each, state)
+        ):
             if self.is_open(move, state):
                 values = after_send(self.best[after], self.weigh(_way(move), self.spent(after)))
-                chains = merged(self.chain(leaf, state) for leaf in self.leaves if leaf in move.refills)
+                chains = merged(
+                    self.chain(leaf, state) for leaf in self.leaves if leaf in move.refills
+                )
                 if kept and move.takes == self.kept:
-                    yield _Option(values, [], move, after)  # of what is kept, so that nothing else goes before it
+                    # of what is kept, so that nothing else goes before it
+                    yield _Option(values, [], move, after)
                 elif kept:
                     values = leaving(kept + 1, values)
                 yield _Option(leaving(kept, values), chains, move, after)
 
     def chain(self, leaf: str, state: State) -> Units:
-        """Return what the units of a leaf add, in order, each in the heaviest rung that takes it."""
+        """Return what the units of a leaf add, in order, each in the heaviest rung that takes
+        it.
+        """
         reads = self.read_for[leaf]
         ways = frozenset(_way(move) for move in self.takers[leaf] if self.is_open(move, state))
-        key = leaf, ways, tuple(count for name, count in zip(self.tracked, state, strict=True) if name in reads)
+        key = (
+            leaf,
+            ways,
+            tuple(count for name, count in zip(self.tracked, state, strict=True) if name in reads),
+        )
         if key not in self.found:
             limit, spent = self.limits[leaf], self.spent(state)
             units = range(1, limit + 1) if leaf in reads else range(1)
-            weights = [max((self.weigh(way, {**spent, leaf: unit}) for way in ways), default=0) for unit in units]
+            weights = [
+                max((self.weigh(way, {**spent, leaf: unit}) for way in ways), default=0)
+                for unit in units
+            ]
             while len(weights) > 1 and weights[-2] == weights[-1]:
                 weights.pop()
             prefix = tuple(weights[:-1])
@@ -250,7 +319,10 @@ class _Search:
         path: list[Move] = []
         state, attempts = first.after, len(self.nothing) - 1
         while state is not None:
-            best = max(self.options(state), key=lambda option: after_spending(option.values, option.chains)[attempts])
+            best = max(
+                self.options(state),
+                key=lambda option: after_spending(option.values, option.chains)[attempts],
+            )
             path += [self.heaviest(name, state, unit) for name, unit in _units(best, attempts)]
             path += [best.move] if best.move else []
             attempts = len(self.nothing) - 1 - len(path)
@@ -264,18 +336,26 @@ class _Search:
         return max(takers, key=lambda move: (self.weigh(_way(move), spent), move.is_free))
 
     def is_open(self, move: Move, state: State) -> bool:
-        """Tell whether everything that a move needs to be spent is spent, as far as the state shows."""
-        return all(state[self.place[name]] == self.whole[name] for name in move.spent if name in self.place)
+        """Tell whether everything that a move needs to be spent is spent, as far as the state
+        shows.
+        """
+        return all(
+            state[self.place[name]] == self.whole[name] for name in move.spent if name in self.place
+        )
 
     def afters(self, move: Move, state: State) -> Iterator[State]:
         """List the states after a move: several if it may pass over units."""
         after = self.after(state, _taken(move), move.refills)
         while after is not None:
             yield after
-            after = self.after(after, {move.takes}, frozenset()) if move.takes == self.passed else None
+            after = (
+                self.after(after, {move.takes}, frozenset()) if move.takes == self.passed else None
+            )
 
     def after(self, state: State, takes: Iterable[str], refills: frozenset[str]) -> State | None:
-        after = [0 if name in refills else count for name, count in zip(self.tracked, state, strict=True)]
+        after = [
+            0 if name in refills else count for name, count in zip(self.tracked, state, strict=True)
+        ]
         for name in takes:
             index = self.place[name]
             if state[index] == self.sizes[name]:
@@ -308,6 +388,8 @@ def _units(option: _Option, attempts: int) -> list[tuple[str, int]]:
     for chain, before in zip(reversed(option.chains), reversed(stages[:-1]), strict=True):
         most = range(min(attempts, chain.size) + 1)
         spent = max(most, key=lambda count: before[attempts - count] + chain.gain(count))
-        units += [(name, unit) for name, size in chain.leaves for unit in range(1, size + 1)][:spent]
+        units += [(name, unit) for name, size in chain.leaves for unit in range(1, size + 1)][
+            :spent
+        ]
         attempts -= spent
     return units

@@ -1,4 +1,6 @@
-"""The moves of a table: what each step to a rung takes and refills, and whether it needs anything else."""
+"""The moves of a table: what each step to a rung takes and refills, and whether it needs anything
+else.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,18 @@ class Move:
 
     @property
     def key(self) -> tuple[str, str, str | None, frozenset[str], str]:
-        """Return all that a worst case reads of a move: two with the same key weigh the same and lead to the same."""
+        """Return all that a worst case reads of a move: two with the same key weigh the same and
+        lead to the same.
+        """
         return self.row.target, self.takes, self.also, self.refills, self.kind
 
 
 def moves_of(
     table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str] = lambda branch: ""
 ) -> tuple[Move, ...]:
-    """List the moves that differ in kind, target, taken or refilled counters, each in its freest form."""
+    """List the moves that differ in kind, target, taken or refilled counters, each in its freest
+    form.
+    """
     found: list[Move] = []
     for event, source in table.ladders:
         found += _moves_from(table, limits, event, source, kind)
@@ -41,9 +47,13 @@ def moves_of(
 
 
 def detours_of(
-    table: Table, limits: Mapping[str, int], moves: Iterable[Move], kind: Callable[[Branch], str] = lambda branch: ""
+    table: Table,
+    limits: Mapping[str, int],
+    moves: Iterable[Move],
+    kind: Callable[[Branch], str] = lambda branch: "",
 ) -> tuple[Move, ...]:
-    """List the moves through a rung that sends nothing, because the run turns to another rung there.
+    """List the moves through a rung that sends nothing, because the run turns to another rung
+    there.
 
     They spend the counters of both rungs for one attempt. A rung that turns to itself is left out.
     """
@@ -57,18 +67,26 @@ def detours_of(
                 if then.row.target != rung:
                     also = None if first.takes in then.refills else first.takes
                     refills = then.refills | first.refills
-                    found.append(evolve(then, refills=refills, spent=first.spent, via=first, also=also))
+                    found.append(
+                        evolve(then, refills=refills, spent=first.spent, via=first, also=also)
+                    )
     return _freest(found)
 
 
 def openings_of(table: Table, limits: Mapping[str, int]) -> list[Move]:
     """List the moves from the start to a rung, with nothing sent."""
     events = [event for event, source in table.ladders if source == table.start]
-    return [move for event in events for move in _moves_from(table, limits, event, table.start, lambda branch: "")]
+    return [
+        move
+        for event in events
+        for move in _moves_from(table, limits, event, table.start, lambda branch: "")
+    ]
 
 
 def without_idle_units(moves: Iterable[Move], weighs: Container[str]) -> list[Move]:
-    """Let no move take a second unit that has no weight anywhere: to save that one is never a loss."""
+    """Let no move take a second unit that has no weight anywhere: to save that one is never a
+    loss.
+    """
     found: dict[object, Move] = {}
     for move in moves:
         lighter = move if move.also in weighs else evolve(move, also=None)
@@ -87,7 +105,11 @@ def _moves_from(
         if not all(limits[name] for name in branch.left):
             continue
         refills = frozenset(name for name in branch.refills if limits[name] > 0)
-        is_free = source == table.hub and branch.left <= {takes} and not any(limits[name] for name in branch.spent)
+        is_free = (
+            source == table.hub
+            and branch.left <= {takes}
+            and not any(limits[name] for name in branch.spent)
+        )
         gone = branch.spent.intersection(lasts.values())
         gone |= {lasts[fact] for fact, held in branch.facts.items() if fact in lasts and not held}
         spent = frozenset(name for name in gone if limits.get(name))

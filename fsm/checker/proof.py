@@ -1,13 +1,13 @@
 """Why every run ends, row by row and for all limits at once.
 
-The variant of a table is how much is left of its counters, by rank, and last whether something waits to be sent. A row
-that leads to a rung takes one unit of a counter that its guard has checked, and refills only counters that rank
-below; a row that leads to the hub comes from a rung and changes no counter. So every step lowers the variant in the
-lexicographic order, which is well-founded, and no counter ever exceeds its limit. (Floyd 1967; several counters as in
-Dershowitz and Manna 1979.)
+The variant of a table is how much is left of its counters, by rank, and last whether something
+waits to be sent. A row that leads to a rung takes one unit of a counter that its guard has checked,
+and refills only counters that rank below; a row that leads to the hub comes from a rung and changes
+no counter. So every step lowers the variant in the lexicographic order, which is well-founded, and
+no counter ever exceeds its limit. (Floyd 1967; several counters as in Dershowitz and Manna 1979.)
 
-Of a cyclic machine, which never ends, only the second half is proved: a row takes a unit only where its guard has found
-one left.
+Of a cyclic machine, which never ends, only the second half is proved: a row takes a unit only where
+its guard has found one left.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class RowProof:
 
     @property
     def is_argued(self) -> bool:
-        """Tell whether the row takes a unit or is refused; any other ends the run or sends something."""
+        """Tell whether the row takes a unit or is refused; any other ends the run or sends
+        something.
+        """
         return self.takes is not None or self.verdict == "refused"
 
     @property
@@ -65,23 +67,36 @@ def prove_row(table: Table, row: Row) -> RowProof:
         return refused(f"{row.guard!r} never holds")
     if table.kind == "ending" and (row.effect == COUNT_ATTEMPT.name) != (row.target == table.hub):
         is_sent = row.target == table.hub
-        return refused("counts no attempt" if is_sent else "changes the count of attempts, which only a send does")
+        return refused(
+            "counts no attempt"
+            if is_sent
+            else "changes the count of attempts, which only a send does"
+        )
     if table.kind == "cyclic" and takes is None:
         return RowProof(row, None, refills, "proved", "takes nothing")
     if row.target in table.outcomes:
         if touched:
-            return refused(f"changes {_list(touched)}, and a row that ends the {table.name} has nothing to pay for")
+            return refused(
+                f"changes {_list(touched)}, and a row that ends the {table.name} has nothing to "
+                f"pay for"
+            )
         return RowProof(row, None, (), "proved", f"the {table.name} ends")
     if row.target == table.hub and table.kind == "ending":
         if row.source not in table.rungs:
-            return refused(f"leads to {table.hub!r} from {row.source!r}, which is no rung, so nothing falls")
+            return refused(
+                f"leads to {table.hub!r} from {row.source!r}, which is no rung, so nothing falls"
+            )
         if touched:
             return refused(f"changes {_list(touched)}, and a send changes no counter")
-        return RowProof(row, None, (), "proved", "what waited to be sent is sent; no counter changes")
+        return RowProof(
+            row, None, (), "proved", "what waited to be sent is sent; no counter changes"
+        )
     if takes is None:
         return refused("takes nothing, and a row to a rung takes one unit of exactly one counter")
     if guard.counter != takes:
-        return refused(f"takes one of {takes!r}, but its guard did not find {takes} < limits.{takes}")
+        return refused(
+            f"takes one of {takes!r}, but its guard did not find {takes} < limits.{takes}"
+        )
     above = [name for name in refills if ranks[name] <= ranks[takes]]
     if above and table.kind == "ending":
         return refused(f"refills {_list(above)}, which does not rank below {takes!r}")

@@ -1,7 +1,7 @@
 """What must be true of a machine: predicates on each firing of an event, and on a whole walk.
 
-A predicate named `always_` looks at one observed firing, and so serves anyone who watches a machine. Those named
-`sometimes_` and `eventually_` look at all that a walk has visited.
+A predicate named `always_` looks at one observed firing, and so serves anyone who watches a
+machine. Those named `sometimes_` and `eventually_` look at all that a walk has visited.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def fired(run: Run, event: str, facts: tuple[str, ...] = (), first: Row | None =
     except BrokenMachine:
         row = run.row
     after = run.state, tuple(run.spent)
-    return Firing(run.table, run.limits, before, event, facts, row, after, run.attempts - attempts, first)
+    return Firing(
+        run.table, run.limits, before, event, facts, row, after, run.attempts - attempts, first
+    )
 
 
 Predicate = Callable[[Firing], str | None]
@@ -108,38 +110,54 @@ def always_refused(firing: Firing) -> str | None:
 def _unmoved(firing: Firing) -> str | None:
     if firing.row is not None:
         return f"{firing.event!r} is taken"
-    return None if firing.after == firing.before else f"{firing.event!r} is refused, but changes the run"
+    return (
+        None
+        if firing.after == firing.before
+        else f"{firing.event!r} is refused, but changes the run"
+    )
 
 
 def always_counting(firing: Firing) -> str | None:
-    """Demand that a row takes and refills what its effect declares and nothing else, and that each send is counted."""
+    """Demand that a row takes and refills what its effect declares and nothing else, and that each
+    send is counted.
+    """
     if firing.row is None:
         return None
     takes, refills = changes(firing.table, firing.row, firing.ask)
     counters = zip(firing.table.counters, firing.before[1], strict=True)
     spent = tuple(0 if name in refills else count + (name == takes) for name, count in counters)
-    is_right = firing.after[1] == spent and firing.sends == (firing.row.effect == COUNT_ATTEMPT.name)
+    is_right = firing.after[1] == spent and firing.sends == (
+        firing.row.effect == COUNT_ATTEMPT.name
+    )
     return None if is_right else f"{firing.row} does more, or less, than count"
 
 
 def always_bounded(firing: Firing) -> str | None:
     """Demand that every counter stays within its limit."""
-    for name, count, limit in zip(firing.table.counters, firing.after[1], firing.limits, strict=True):
+    for name, count, limit in zip(
+        firing.table.counters, firing.after[1], firing.limits, strict=True
+    ):
         if not 0 <= count <= limit:
             return f"{name} is {count!r}, its limit {limit}"
     return None
 
 
 def always_falling(firing: Firing) -> str | None:
-    """Demand that what is left, by rank, is less after every step, unless the machine need not end."""
+    """Demand that what is left, by rank, is less after every step, unless the machine need not
+    end.
+    """
     if firing.row is None or firing.table.kind == "cyclic":
         return None
-    before, now = (variant(firing.table, firing.limits, each) for each in (firing.before, firing.after))
+    before, now = (
+        variant(firing.table, firing.limits, each) for each in (firing.before, firing.after)
+    )
     return None if now < before else f"it goes from {before} to {now}"
 
 
 def variant(table: Table, limits: tuple[int, ...], configuration: Configuration) -> tuple[int, ...]:
-    """Return what is left, by rank, then whether something waits to be sent; the end is lower than any."""
+    """Return what is left, by rank, then whether something waits to be sent; the end is lower than
+    any.
+    """
     state, spent = configuration
     if state in table.outcomes:
         return (0,)
@@ -167,7 +185,9 @@ def broken_by(firing: Firing) -> dict[str, str]:
 
 @frozen
 class Walked:
-    """Hold the configurations that were reached, the steps between them, and the rows that were taken."""
+    """Hold the configurations that were reached, the steps between them, and the rows that were
+    taken.
+    """
 
     table: Table
     limits: dict[str, int]  # of each counter
@@ -178,7 +198,9 @@ class Walked:
 
 @frozen
 class Verdict:
-    """Hold the finding for a property: what is wrong or was checked, and the configuration that shows it."""
+    """Hold the finding for a property: what is wrong or was checked, and the configuration that
+    shows it.
+    """
 
     holds: bool
     detail: str
@@ -211,14 +233,18 @@ def eventually_over(walked: Walked) -> Verdict:
     cycle = first_cycle(walked.edges)
     if cycle:
         states = " -> ".join(walked.order[index][0] for index in cycle)
-        return Verdict(False, f"from the end of the path it goes round for ever: {states}", cycle[0])
+        return Verdict(
+            False, f"from the end of the path it goes round for ever: {states}", cycle[0]
+        )
     return Verdict(True, f"{sum(map(len, walked.edges))} steps, and no cycle")
 
 
 def eventually_able(walked: Walked, goal: str) -> Verdict:
     """Demand that the goal can be reached from every configuration that does not end the run."""
     outcomes = walked.table.outcomes
-    able = able_to_reach(walked.edges, [index for index, (state, _) in enumerate(walked.order) if state == goal])
+    able = able_to_reach(
+        walked.edges, [index for index, (state, _) in enumerate(walked.order) if state == goal]
+    )
     going = [index for index, (state, _) in enumerate(walked.order) if state not in outcomes]
     lost = next((index for index in going if index not in able), None)
     if lost is not None:
@@ -228,7 +254,11 @@ def eventually_able(walked: Walked, goal: str) -> Verdict:
 
 
 def _off(walked: Walked) -> set[Row]:
-    return {proof.row for proof in prove(walked.table) if proof.takes and walked.limits[proof.takes] == 0}
+    return {
+        proof.row
+        for proof in prove(walked.table)
+        if proof.takes and walked.limits[proof.takes] == 0
+    }
 
 
 # a graph of numbered nodes: what can reach what, and where the cycles are
@@ -247,7 +277,9 @@ def able_to_reach(edges: Sequence[Collection[int]], goals: Iterable[int]) -> set
 
 
 def first_cycle(edges: Sequence[Collection[int]]) -> list[int]:
-    """Return a shortest cycle through the lowest node that is on any, that node first and last; empty if none is."""
+    """Return a shortest cycle through the lowest node that is on any, that node first and last;
+    empty if none is.
+    """
     # What leads nowhere is taken away until nothing or a cycle is left (Kahn 1962).
     sources, ahead = _sources(edges), [len(targets) for targets in edges]
     todo = [node for node, count in enumerate(ahead) if count == 0]
@@ -257,9 +289,13 @@ def first_cycle(edges: Sequence[Collection[int]]) -> list[int]:
             if ahead[source] == 0:
                 todo.append(source)
     left = [
-        {target for target in targets if ahead[target]} if ahead[node] else set() for node, targets in enumerate(edges)
+        {target for target in targets if ahead[target]} if ahead[node] else set()
+        for node, targets in enumerate(edges)
     ]
-    return next((found for node in range(len(edges)) if left[node] and (found := _round_trip(left, node))), [])
+    return next(
+        (found for node in range(len(edges)) if left[node] and (found := _round_trip(left, node))),
+        [],
+    )
 
 
 def _round_trip(edges: Sequence[Collection[int]], start: int) -> list[int]:

@@ -1,7 +1,9 @@
-"""The exhaustive walk: it puts the shipped machine into every configuration, fires every event, and checks the result.
+"""The exhaustive walk: it puts the shipped machine into every configuration, fires every event, and
+checks the result.
 
-A configuration is a state with the values of all counters; an outcome is one. The walk goes breadth first, so the first
-path to a fault is a shortest one. It fires each event with every combination of facts that makes a difference.
+A configuration is a state with the values of all counters; an outcome is one. The walk goes breadth
+first, so the first path to a fault is a shortest one. It fires each event with every combination of
+facts that makes a difference.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ PROGRESS_EVERY = 1000
 
 @frozen
 class Walk:
-    """Hold the configurations of a walk, nearest first, the indices of the next ones, and the verdicts."""
+    """Hold the configurations of a walk, nearest first, the indices of the next ones, and the
+    verdicts.
+    """
 
     configurations: tuple[Configuration, ...] = field(repr=False)
     edges: tuple[tuple[int, ...], ...] = field(repr=False)
@@ -73,10 +77,12 @@ def walk(
     """Visit every configuration of a machine.
 
     Arguments:
-        goal: the state that must stay reachable; by default the first outcome, or the start of a cyclic machine.
-        progress: called with the number of configurations seen, every thousand of them.
-        repeats: whether an event is fired again where only counters differ that its rows neither read nor
-            take from. It does the same then, unless the machine does other things than its table declares.
+        goal: the state that must stay reachable; by default the first outcome, or the start of a
+        cyclic machine. progress: called with the number of configurations seen, every thousand of
+        them.
+        repeats: whether an event is fired again where only counters differ that its rows neither
+            read nor take from. It does the same then, unless the machine does other things than its
+            table declares.
     """
     walker = _Walker(table, {name: limits[name] for name in table.counters}, repeats=repeats)
     walker.run(progress)
@@ -88,15 +94,25 @@ def walk(
     walker.judge(ENDS, eventually_over(walked))
     walker.judge(goal_name, eventually_able(walked, goal))
     details = walker.details()
-    names = PROPERTIES if table.kind == "ending" else [name for name in PROPERTIES if name not in OF_ENDINGS]
-    found = [walker.faults.get(name) or Property(name, True, details[name]) for name in (*names, goal_name)]
-    return Walk(tuple(walked.order), tuple(tuple(sorted(each)) for each in walked.edges), tuple(found))
+    names = (
+        PROPERTIES
+        if table.kind == "ending"
+        else [name for name in PROPERTIES if name not in OF_ENDINGS]
+    )
+    found = [
+        walker.faults.get(name) or Property(name, True, details[name])
+        for name in (*names, goal_name)
+    ]
+    return Walk(
+        tuple(walked.order), tuple(tuple(sorted(each)) for each in walked.edges), tuple(found)
+    )
 
 
 class _Walker:
     def __init__(self, table: Table, limits: dict[str, int], *, repeats: bool) -> None:
         self.table, self.limits, self.repeats = table, tuple(limits.values()), repeats
-        self.known: dict[object, dict[Change, Firing]] = {}  # by event, state and the counters that matter to the rows
+        # by event, state and the counters that matter to the rows
+        self.known: dict[object, dict[Change, Firing]] = {}
         self.counters = {key: _counters(table, rows) for key, rows in table.ladders.items()}
         self.zero = (0,) * len(limits)
         self.real = Run.at_start(table, limits)
@@ -112,7 +128,8 @@ class _Walker:
 
     def run(self, progress: Callable[[int], None] | None) -> None:
         events = {
-            state: [event for event, source in self.table.ladders if source == state] for state in self.table.states
+            state: [event for event, source in self.table.ladders if source == state]
+            for state in self.table.states
         }
         met: set[str] = set()
         self.add((self.table.start, self.zero), None)
@@ -137,7 +154,9 @@ class _Walker:
         return index
 
     def fire(self, index: int, event: str, left: dict[str, bool]) -> None:
-        """Fire an event in a configuration with every combination of facts, or take what is known to come of it."""
+        """Fire an event in a configuration with every combination of facts, or take what is known
+        to come of it.
+        """
         state, spent = self.walked.order[index]
         key = event, state, tuple([spent[place] for place in self.counters[event, state]])
         if self.repeats or key not in self.known:
@@ -151,11 +170,17 @@ class _Walker:
             return
         for (target, takes, refills), known in self.known[key].items():
             counters = zip(self.table.counters, spent, strict=True)
-            after = tuple([0 if name in refills else count + (name == takes) for name, count in counters])
+            after = tuple(
+                [0 if name in refills else count + (name == takes) for name, count in counters]
+            )
             self.arrive(index, known, (target, after))
 
-    def look(self, index: int, event: str, facts: tuple[str, ...], first: Row | None = None) -> Firing | None:
-        """Fire an event in a configuration, check the result against each property, and return where it leads."""
+    def look(
+        self, index: int, event: str, facts: tuple[str, ...], first: Row | None = None
+    ) -> Firing | None:
+        """Fire an event in a configuration, check the result against each property, and return
+        where it leads.
+        """
         before, real = self.walked.order[index], self.real
         real.state, real.spent = before[0], list(before[1])
         self.check_guards(index, event, facts)
@@ -184,7 +209,8 @@ class _Walker:
             real.state, real.spent = before[0], list(before[1])
 
     def arrive(self, index: int, firing: Firing, after: Configuration) -> None:
-        # With which counters a run ended makes no difference to anything, so an outcome is one configuration.
+        # With which counters a run ended makes no difference to anything, so an outcome is one
+        # configuration.
         state, spent = after
         end = (state, self.zero) if state in self.table.outcomes else (state, spent)
         target = self.index.get(end)
@@ -207,7 +233,9 @@ class _Walker:
         for (event, state), rows in self.table.ladders.items():
             tried = [row for row, _ in rows_tried(self.real.machine, event, state)]
             if tried != list(rows):
-                detail = f"for {event!r} in {state!r} the machine tries {'; '.join(map(str, tried))}"
+                detail = (
+                    f"for {event!r} in {state!r} the machine tries {'; '.join(map(str, tried))}"
+                )
                 self.faults[ORDERED] = Property(ORDERED, False, detail)
 
     def details(self) -> dict[str, str]:
@@ -217,7 +245,8 @@ class _Walker:
         return self.verdicts | {
             TOTAL: f"a row fired each time, in {self.fired} firings",
             ORDERED: "the machine took the first row whose guard holds",
-            ABSORB: f"{sum(state in outcomes for state, _ in order)} outcomes refused each of {events} events",
+            ABSORB: f"{sum(state in outcomes for state, _ in order)} outcomes refused each of "
+            f"{events} events",
             ILLEGAL: f"each state refused all others of {events} events",
             PURE: "looked at before and after every firing",
             COUNTS: "no effect touched anything else; each send counted one attempt",
@@ -227,7 +256,9 @@ class _Walker:
 
     def fault(self, name: str, detail: str, index: int, firing: Firing) -> None:
         if name not in self.faults:
-            self.faults[name] = Property(name, False, detail, (*self.path(index), self.step(firing)))
+            self.faults[name] = Property(
+                name, False, detail, (*self.path(index), self.step(firing))
+            )
 
     def path(self, index: int) -> tuple[PathStep, ...]:
         steps: list[PathStep] = []
@@ -242,17 +273,27 @@ class _Walker:
         pairs = zip(self.table.counters, firing.before[1], firing.after[1], strict=True)
         changed = {name: (before, value) for name, before, value in pairs if before != value}
         target = firing.after[0] if row else None
-        return PathStep(firing.event, firing.before[0], target, row.guard if row else None, firing.facts, changed)
+        return PathStep(
+            firing.event,
+            firing.before[0],
+            target,
+            row.guard if row else None,
+            firing.facts,
+            changed,
+        )
 
 
 def _counters(table: Table, rows: tuple[Row, ...]) -> set[int]:
     """Return the places of the counters that some rows read or take from."""
-    names = {table.guard(row.guard).counter for row in rows} | {table.effect(row.effect).spends for row in rows}
+    names = {table.guard(row.guard).counter for row in rows} | {
+        table.effect(row.effect).spends for row in rows
+    }
     return {table.places[name] for name in names if name is not None}
 
 
 class Combinations:
-    """Find the combinations of facts that an event must be fired with; they are cached by the counters that are left.
+    """Find the combinations of facts that an event must be fired with; they are cached by the
+    counters that are left.
 
     If both answers for a fact lead to the same result in every respect, one of them is enough.
     """
@@ -260,14 +301,20 @@ class Combinations:
     def __init__(self, table: Table, rows: tuple[Row, ...]) -> None:
         self._table, self._rows = table, rows
         guards = [table.guard(row.guard) for row in rows]
-        self._counters = tuple(dict.fromkeys(guard.counter for guard in guards if guard.counter is not None))
+        self._counters = tuple(
+            dict.fromkeys(guard.counter for guard in guards if guard.counter is not None)
+        )
         self._found: dict[tuple[bool, ...], list[tuple[tuple[str, ...], Row | None]]] = {}
 
     def at(self, left: dict[str, bool]) -> list[tuple[tuple[str, ...], Row | None]]:
-        """Return the facts to set, one tuple for each combination, with the first row whose guard then holds."""
+        """Return the facts to set, one tuple for each combination, with the first row whose guard
+        then holds.
+        """
 
         def body(ask: Ask) -> Result:
-            row = first_row(self._table, self._rows, lambda name: left[name] if name in left else ask(name))
+            row = first_row(
+                self._table, self._rows, lambda name: left[name] if name in left else ask(name)
+            )
             return (row, *(changes(self._table, row, ask) if row else (None, ())))
 
         key = tuple([left[name] for name in self._counters])
@@ -278,9 +325,14 @@ class Combinations:
 
 
 def _apart(leaves: list[Leaf], depth: int) -> list[tuple[tuple[str, ...], Result]]:
-    """Return the facts that hold in each way and its result, without the questions that make no difference."""
+    """Return the facts that hold in each way and its result, without the questions that make no
+    difference.
+    """
     facts, result = leaves[0]
     if len(facts) == depth:
         return [((), result)]
-    no, yes = (_apart([leaf for leaf in leaves if leaf[0][depth][1] is held], depth + 1) for held in (False, True))
+    no, yes = (
+        _apart([leaf for leaf in leaves if leaf[0][depth][1] is held], depth + 1)
+        for held in (False, True)
+    )
     return no if yes == no else [*no, *(((facts[depth][0], *held), result) for held, result in yes)]

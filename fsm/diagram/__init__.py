@@ -1,4 +1,6 @@
-"""Pictures of a machine, drawn from the machine that runs: as Mermaid, SVG, DOT and Markdown, in two views."""
+"""Pictures of a machine, drawn from the machine that runs: as Mermaid, SVG, DOT and Markdown, in
+two views.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,17 @@ from rungwise.fsm.diagram.svg.ladder import draw_ladder_view
 from rungwise.fsm.errors import ConfigurationError, TableError
 from rungwise.fsm.machine.table import Table
 
-__all__ = ["FORMATS", "VIEWS", "Format", "Marks", "Settings", "View", "draw", "render", "render_error"]
+__all__ = [
+    "FORMATS",
+    "VIEWS",
+    "Format",
+    "Marks",
+    "Settings",
+    "View",
+    "draw",
+    "render",
+    "render_error",
+]
 
 Format = Literal["mermaid", "svg", "dot", "rows"]
 View = Literal["hub", "ladder"]
@@ -31,7 +43,11 @@ _RENDERERS: dict[str, tuple[Callable[[Picture], str], ...]] = {
 
 
 def render(
-    table: Table, format: Format, view: View = "hub", marks: Marks | None = None, settings: Settings | None = None
+    table: Table,
+    format: Format,
+    view: View = "hub",
+    marks: Marks | None = None,
+    settings: Settings | None = None,
 ) -> str:
     """Draw a table as text in one of the formats; the same table always gives the same text."""
     return draw(picture_of(table, marks, settings), format, view)
@@ -41,7 +57,9 @@ def draw(picture: Picture, format: Format, view: View = "hub") -> str:
     """Write a picture as text in one of the formats."""
     if format not in FORMATS or view not in VIEWS:
         choices = f"formats: {', '.join(FORMATS)}; views: {', '.join(VIEWS)}"
-        raise ConfigurationError(f"there is no picture of format {format!r} and view {view!r}; {choices}")
+        raise ConfigurationError(
+            f"there is no picture of format {format!r} and view {view!r}; {choices}"
+        )
     return _RENDERERS[format][VIEWS.index(view)](picture)
 
 

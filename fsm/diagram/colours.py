@@ -1,6 +1,7 @@
 """The colours of pictures and pages, light and dark.
 
-For colour-blind readers, the kinds of states differ in lightness as well as in hue, and in their shapes.
+For colour-blind readers, the kinds of states differ in lightness as well as in hue, and in their
+shapes.
 """
 
 from __future__ import annotations

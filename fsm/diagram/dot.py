@@ -7,7 +7,16 @@ from itertools import pairwise
 from operator import itemgetter
 
 from rungwise.fsm.diagram.colours import LIGHT
-from rungwise.fsm.diagram.model import Arc, Decision, Line, Node, Picture, columns, struck_html, wrapped
+from rungwise.fsm.diagram.model import (
+    Arc,
+    Decision,
+    Line,
+    Node,
+    Picture,
+    columns,
+    struck_html,
+    wrapped,
+)
 from rungwise.fsm.journal.digest import END_SIGNS
 
 PAGE, INK, FAINT, LINE, MARK = itemgetter("page", "ink", "faint", "line", "mark")(LIGHT)
@@ -28,12 +37,17 @@ def hub_view(picture: Picture) -> str:
     body = [_node(node) for node in picture.nodes]
     for node in picture.nodes:
         if node.start:
-            body += ['start_ [shape=point, width=0.12, label=""]', f"start_ -> {_quoted(node.name)}"]
+            body += [
+                'start_ [shape=point, width=0.12, label=""]',
+                f"start_ -> {_quoted(node.name)}",
+            ]
     body.extend(_edge(picture, arc) for arc in picture.arcs)
     for note in picture.notes:
         name = _quoted(f"note {note.name}")
         off = f', tooltip="off: {_text(note.line.off)}"' if note.line.off is not None else ""
-        body.append(f"{name} [shape=plaintext, label=<{_line(note.line)}<br/>{escape(note.where)}>{off}]")
+        body.append(
+            f"{name} [shape=plaintext, label=<{_line(note.line)}<br/>{escape(note.where)}>{off}]"
+        )
         if picture.node(note.target).kind != "rung":  # this puts it on the side of the outcomes
             body.append(f"{_quoted(picture.hub)} -> {name} [style=invis]")
         body.append(f"{name} -> {_quoted(note.target)} [style=dotted, arrowhead=none]")
@@ -54,12 +68,19 @@ def ladder_view(picture: Picture) -> str:
 
 
 def _node(node: Node) -> str:
-    shape, fill, border = SHAPES[node.kind], LIGHT[node.kind], f'color="{LIGHT[node.kind + "_edge"]}"'
+    shape, fill, border = (
+        SHAPES[node.kind],
+        LIGHT[node.kind],
+        f'color="{LIGHT[node.kind + "_edge"]}"',
+    )
     if node.is_struck:
         shape, fill, border = shape.replace("filled", "filled,dashed"), PAGE, f'color="{LINE}"'
     if node.visited or node.change == "added":
         border = f'color="{MARK}", penwidth=3'
-    label = f'<font color="{FAINT if node.is_struck else INK}">{_name(node)}{_detail(node, "<br/>")}</font>'
+    label = (
+        f'<font color="{FAINT if node.is_struck else INK}">{_name(node)}'
+        f"{_detail(node, '<br/>')}</font>"
+    )
     tooltip = f', tooltip="{_text(node.says)}"' if node.says else ""
     return f'{_quoted(node.name)} [{shape}, fillcolor="{fill}", {border}, label=<{label}>{tooltip}]'
 
@@ -78,7 +99,8 @@ def _edge(picture: Picture, arc: Arc) -> str:
     style = [f"label=<{label}>", f'tooltip="{_text("; ".join(line.says for line in arc.lines))}"']
     if arc.target == picture.hub or arc.is_struck:
         style += ["style=dotted" if arc.is_struck else "style=dashed", "penwidth=0.8"]
-    if picture.arc(arc.target, picture.hub):  # the arc back already ranks the two: rungs to the left of the hub
+    # the arc back already ranks the two: rungs to the left of the hub
+    if picture.arc(arc.target, picture.hub):
         style.append("constraint=false")
     if arc.steps or arc.change == "added":
         style += [f'color="{MARK}"', "penwidth=3"]
@@ -86,7 +108,10 @@ def _edge(picture: Picture, arc: Arc) -> str:
 
 
 def _line(line: Line) -> str:
-    return f"{line.sign_html}{_numbers(line.steps)}{struck_html(escape(line.text), line.is_struck)}{line.turned_html}"
+    return (
+        f"{line.sign_html}{_numbers(line.steps)}"
+        f"{struck_html(escape(line.text), line.is_struck)}{line.turned_html}"
+    )
 
 
 def _card(picture: Picture, decision: Decision) -> str:
@@ -94,7 +119,9 @@ def _card(picture: Picture, decision: Decision) -> str:
     head = f"<b>{escape(decision.event)}</b>{where}"
     lines = [f'<tr><td colspan="5" align="left" balign="left">{head}</td></tr>']
     lines.extend(_card_line(picture, decision, line, rank) for rank, line in decision.ranked)
-    return f'<table border="1" cellborder="0" cellspacing="2" color="{LINE}">{"".join(lines)}</table>'
+    return (
+        f'<table border="1" cellborder="0" cellspacing="2" color="{LINE}">{"".join(lines)}</table>'
+    )
 
 
 def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | None) -> str:
@@ -111,7 +138,8 @@ def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | Non
     # A table cell has no shape, so a sign tells the kinds of outcome apart.
     target = (f"{END_SIGNS[node.kind]} " if node.kind in END_SIGNS else "") + _name(node)
     effect = struck_html(escape(line.row.effect), line.is_struck) if line.row.effect else " "
-    says = f' href="#" title="{_text(line.says)}"' if line.off is not None else ""  # only a link shows its title
+    # only a link shows its title
+    says = f' href="#" title="{_text(line.says)}"' if line.off is not None else ""
     cells = [
         f'<td align="left">{line.sign_html}{rank if rank is not None else ""}</td>',
         f'<td align="left"{says}>{guard}</td>',
@@ -139,4 +167,8 @@ def _document(picture: Picture, title: str, body: list[str]) -> str:
     title = "<br/>".join(escape(words) for words in (title, picture.caption, picture.key) if words)
     head = [f"label=<{title}>", "labelloc=t", "fontname=monospace", "fontsize=13"]
     head += [f"node [{FONT}]", f'edge [{FONT}, color="{LINE}"]']
-    return f"digraph {_quoted(picture.name)} {{\n" + "".join(f"  {line};\n" for line in [*head, *body]) + "}\n"
+    return (
+        f"digraph {_quoted(picture.name)} {{\n"
+        + "".join(f"  {line};\n" for line in [*head, *body])
+        + "}\n"
+    )

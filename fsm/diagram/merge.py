@@ -16,15 +16,23 @@ Meaning = tuple[str | None, str, str | None]
 
 
 def change_of(old: Picture, new: Picture) -> Picture:
-    """Merge two pictures of machines with one hub, in which everything that only one of them has is marked."""
+    """Merge two pictures of machines with one hub, in which everything that only one of them has is
+    marked.
+    """
     if old.hub != new.hub:
-        raise ConfigurationError(f"a picture around {old.hub!r} cannot be compared with one around {new.hub!r}")
+        raise ConfigurationError(
+            f"a picture around {old.hub!r} cannot be compared with one around {new.hub!r}"
+        )
     before, after = _lines_by_row(old), _lines_by_row(new)
     removed = before.keys() - after.keys()
-    lines = {row: _line(before.get(row), after.get(row)) for row in merged(list(before), list(after))}
+    lines = {
+        row: _line(before.get(row), after.get(row)) for row in merged(list(before), list(after))
+    }
     captions = dict.fromkeys(filter(None, (old.caption, new.caption)))
     arcs = _groups(old.arcs, new.arcs, lines, removed, lambda arc: (arc.source, arc.target))
-    notes = _groups(old.notes, new.notes, lines, removed, lambda note: (note.event, note.guard, note.target))
+    notes = _groups(
+        old.notes, new.notes, lines, removed, lambda note: (note.event, note.guard, note.target)
+    )
     return Picture(
         name=new.name,
         hub=new.hub,
@@ -77,12 +85,20 @@ def _nodes(old: Picture, new: Picture) -> Iterator[Node]:
 
 
 def _groups(
-    old: Iterable[Any], new: Iterable[Any], lines: Mapping[Row, Line], removed: Set[Row], key: Callable[[Any], Any]
+    old: Iterable[Any],
+    new: Iterable[Any],
+    lines: Mapping[Row, Line],
+    removed: Set[Row],
+    key: Callable[[Any], Any],
 ) -> Iterator[tuple[Any, tuple[Line, ...]]]:
     """Yield each arc or note of either picture with its lines, if it has any."""
     before, after = ({key(group): group for group in groups} for groups in (old, new))
     for name in merged(list(before), list(after)):
-        was = [line.row for line in before[name].lines if line.row in removed] if name in before else []
+        was = (
+            [line.row for line in before[name].lines if line.row in removed]
+            if name in before
+            else []
+        )
         now = [line.row for line in after[name].lines] if name in after else []
         rows = [row for row in lines if row in {*was, *now}]
         if rows:
@@ -90,7 +106,9 @@ def _groups(
 
 
 def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterator[Decision]:
-    """Yield the decision lists of both; an old list without a partner keeps only its removed lines."""
+    """Yield the decision lists of both; an old list without a partner keeps only its removed
+    lines.
+    """
     partners = _partners(old, new)
     keys = {id(was): key for key, was in partners.items()}
     by_key = {id(each): each for each in (*old.decisions, *new.decisions)}
@@ -108,11 +126,17 @@ def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterato
 
 
 def _partners(old: Picture, new: Picture) -> dict[int, Decision]:
-    """Return, by the id of each new list, the old one of the same event that shares most sources with it."""
+    """Return, by the id of each new list, the old one of the same event that shares most sources
+    with it.
+    """
     partners: dict[int, Decision] = {}
     unmatched = list(old.decisions)
     for decision in new.decisions:
-        alike = [each for each in unmatched if each.event == decision.event and {*each.sources} & {*decision.sources}]
+        alike = [
+            each
+            for each in unmatched
+            if each.event == decision.event and {*each.sources} & {*decision.sources}
+        ]
         if alike:
             best = max(alike, key=lambda each: len({*each.sources} & {*decision.sources}))
             unmatched = [each for each in unmatched if each is not best]

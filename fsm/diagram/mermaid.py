@@ -1,4 +1,6 @@
-"""Both views as Mermaid flowcharts, which GitHub and most documentation tools render by themselves."""
+"""Both views as Mermaid flowcharts, which GitHub and most documentation tools render by
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,36 @@ from operator import itemgetter
 from attrs import frozen
 
 from rungwise.fsm.diagram.colours import LIGHT, MARK
-from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Node, Note, Picture, columns, struck_html, wrapped
+from rungwise.fsm.diagram.model import (
+    Arc,
+    Decision,
+    Kind,
+    Line,
+    Node,
+    Note,
+    Picture,
+    columns,
+    struck_html,
+    wrapped,
+)
 
 # Keywords of Mermaid; a state with such a name gets another id, but keeps its label.
 RESERVED = {
-    "call", "class", "classDef", "click", "default", "direction", "end", "flowchart", "graph", "href", "interpolate",
-    "linkStyle", "style", "subgraph",
-}  # fmt: skip
+    "call",
+    "class",
+    "classDef",
+    "click",
+    "default",
+    "direction",
+    "end",
+    "flowchart",
+    "graph",
+    "href",
+    "interpolate",
+    "linkStyle",
+    "style",
+    "subgraph",
+}
 SHAPES: dict[Kind, tuple[str, str]] = {
     "rung": ("(", ")"),
     "hub": ("([", "])"),
@@ -30,7 +55,8 @@ COLUMNS = 3
 PAGE, PANEL, INK, FAINT, LINE = itemgetter("page", "panel", "ink", "faint", "line")(LIGHT)
 
 SETTINGS = (
-    '%%{init: {"flowchart": {"nodeSpacing": 14, "rankSpacing": 26, "padding": 6, "wrappingWidth": 600},'
+    '%%{init: {"flowchart": {"nodeSpacing": 14, "rankSpacing": 26, "padding": 6, "wrappingWidth": '
+    "600},"
     ' "themeVariables": {"fontSize": "13px"}}}%%'
 )
 
@@ -42,14 +68,16 @@ class Edge:
     text: str
     hit: bool = False  # thick: a path took it, or it is new
     struck: bool = False  # dotted: no path ever takes it
-    reversed: bool = False  # its arrow stands at its beginning, which keeps the layout going from left to right
+    # its arrow stands at its beginning, which keeps the layout going from left to right
+    reversed: bool = False
 
 
 def hub_view(picture: Picture) -> str:
     """Write one arc for each pair of states, whose label has a line for each row.
 
-    The label of an arc from the hub is a node of its own, because Mermaid lets long edge labels overlap. Mermaid ranks
-    states by their edges, in the order of the text, so every edge is written from left to right.
+    The label of an arc from the hub is a node of its own, because Mermaid lets long edge labels
+    overlap. Mermaid ranks states by their edges, in the order of the text, so every edge is written
+    from left to right.
     """
     nodes = sorted(picture.nodes, key=lambda node: (node.kind != "rung", node.kind != "hub"))
     body = [_state(node) for node in nodes]
@@ -66,7 +94,10 @@ def hub_view(picture: Picture) -> str:
                 edges += _arc(picture, arc)
         for note in picture.notes:
             if note.target == node.name:
-                body.append(f'  note_{_id(note.name)}["{_line(note.line)}<br>{_escaped(note.where)}"]:::note')
+                body.append(
+                    f'  note_{_id(note.name)}["{_line(note.line)}<br>{_escaped(note.where)}'
+                    f'"]:::note'
+                )
                 edges += _note_edges(picture, note, node)
     if picture.key:
         body.append(_key(picture))
@@ -75,7 +106,9 @@ def hub_view(picture: Picture) -> str:
 
 
 def ladder_view(picture: Picture) -> str:
-    """Write a chain for each event: each link is a guard and its target, and leads to the next one."""
+    """Write a chain for each event: each link is a guard and its target, and leads to the next
+    one.
+    """
     body: list[str] = []
     edges: list[Edge] = []
     for column in columns(picture.decisions, COLUMNS, lambda decision: len(decision.lines) + 1.5):
@@ -102,7 +135,8 @@ def _arc(picture: Picture, arc: Arc) -> Iterator[Edge]:
     source, target, panel = _id(arc.source), _id(arc.target), _panel_id(arc)
     hit, struck = bool(arc.steps) or arc.change == "added", arc.is_struck
     if arc.target == picture.hub != arc.source:
-        arrow = "-.->" if picture.arc(arc.target, arc.source) else "-..->"  # as long as an edge through a panel
+        # as long as an edge through a panel
+        arrow = "-.->" if picture.arc(arc.target, arc.source) else "-..->"
         yield Edge(f'{source} {arrow}|"{_lines(arc)}"| {target}', hit, struck)
     elif arc.source == picture.hub and picture.node(arc.target).kind == "rung":
         yield Edge(f"{target} <--> {panel}", hit, struck, reversed=True)
@@ -142,10 +176,14 @@ def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
     for place, line in enumerate(decision.lines, start=1):
         node = picture.node(line.row.target)
         guard = " ".join(filter(None, ["else" if place > 1 else "", line.row.guard]))
-        says = f"{guard} → {line.row.target}".strip() + (f" / {line.row.effect}" if line.row.effect else "")
+        says = f"{guard} → {line.row.target}".strip() + (
+            f" / {line.row.effect}" if line.row.effect else ""
+        )
         says = line.sign_html + struck_html(_escaped(says), line.is_struck) + line.turned_html
         says += "".join(f"<br>{words}" for words in (_detail(node), _why(line)) if words)
-        says += _numbers("<br>taken at ", line.steps, "") + _numbers("<br>false at ", line.tried, "")
+        says += _numbers("<br>taken at ", line.steps, "") + _numbers(
+            "<br>false at ", line.tried, ""
+        )
         is_marked = bool(line.steps) or line.change == "added"
         look = _class(node.kind, is_struck=line.is_struck, is_marked=is_marked)
         links[f"{name}_{place}"] = _node(f"{name}_{place}", says, node.kind, look)
@@ -162,7 +200,9 @@ def _state(node: Node) -> str:
     detail = f"<br>{_detail(node)}" if node.pieces else ""
     sign = node.label.removesuffix(node.name)
     says = f"<b>{sign}{struck_html(_escaped(node.name), node.is_struck)}</b>{detail}"
-    look = _class(node.kind, is_struck=node.is_struck, is_marked=node.visited or node.change == "added")
+    look = _class(
+        node.kind, is_struck=node.is_struck, is_marked=node.visited or node.change == "added"
+    )
     return _node(_id(node.name), says, node.kind, look)
 
 
@@ -181,7 +221,13 @@ def _detail(node: Node) -> str:
 
 def _escaped(says: str) -> str:
     """Escape a text for Mermaid and for HTML."""
-    for sign, code in (("#", "#35;"), ("&", "#amp;"), ("<", "#lt;"), (">", "#gt;"), ('"', "#quot;")):
+    for sign, code in (
+        ("#", "#35;"),
+        ("&", "#amp;"),
+        ("<", "#lt;"),
+        (">", "#gt;"),
+        ('"', "#quot;"),
+    ):
         says = says.replace(sign, code)
     return says
 
@@ -195,12 +241,22 @@ def _numbers(before: str, steps: tuple[int, ...], after: str = ": ") -> str:
     return f"{before}{', '.join(map(str, steps))}{after}" if steps else ""
 
 
-def _document(title: str, picture: Picture, direction: str, body: list[str], edges: list[Edge]) -> str:
+def _document(
+    title: str, picture: Picture, direction: str, body: list[str], edges: list[Edge]
+) -> str:
     title = json.dumps(" · ".join(filter(None, [title, picture.caption])), ensure_ascii=False)
     used = {line.rpartition(":::")[2] for line in body}
     classes = [f"  classDef {name} {paint}" for name, paint in _classes() if name in used]
     statements = [f"  {edge.text}" for edge in edges]
-    lines = ["---", f"title: {title}", "---", SETTINGS, f"flowchart {direction}", *body, *statements]
+    lines = [
+        "---",
+        f"title: {title}",
+        "---",
+        SETTINGS,
+        f"flowchart {direction}",
+        *body,
+        *statements,
+    ]
     return "\n".join([*lines, *_link_styles(edges), *classes]) + "\n"
 
 
@@ -208,15 +264,23 @@ def _link_styles(edges: list[Edge]) -> Iterator[str]:
     """Mermaid styles an edge by its number."""
     painted: dict[str, list[int]] = {}
     for number, edge in enumerate(edges):
-        look = [f"stroke:{MARK}", "stroke-width:3px"] if edge.hit else ["stroke-dasharray:2 5"] * edge.struck
+        look = (
+            [f"stroke:{MARK}", "stroke-width:3px"]
+            if edge.hit
+            else ["stroke-dasharray:2 5"] * edge.struck
+        )
         style = ",".join([*["marker-end:none"] * edge.reversed, *look])
         if style:
             painted.setdefault(style, []).append(number)
-    yield from (f"  linkStyle {','.join(map(str, numbers))} {style}" for style, numbers in painted.items())
+    yield from (
+        f"  linkStyle {','.join(map(str, numbers))} {style}" for style, numbers in painted.items()
+    )
 
 
 def _classes() -> Iterator[tuple[str, str]]:
-    """Yield the classes of nodes, with explicit text colours; on a dark page Mermaid would use light ones."""
+    """Yield the classes of nodes, with explicit text colours; on a dark page Mermaid would use
+    light ones.
+    """
     for kind in SHAPES:
         paint = f"fill:{LIGHT[kind]},color:{INK}"
         yield kind, f"{paint},stroke:{LIGHT[f'{kind}_edge']}"

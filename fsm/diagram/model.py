@@ -13,12 +13,16 @@ from rungwise.fsm.checker.counterexample import PathStep
 from rungwise.fsm.machine.table import Row, Table
 
 Kind = Literal["rung", "hub", "answer", "lesser", "error", "outcome"]
-"""The kind of a state; `outcome` is an end of which the table does not say whether it is an answer or an error."""
+"""The kind of a state; `outcome` is an end of which the table does not say whether it is an answer
+or an error.
+"""
 
 ENDS: Final[tuple[Kind, ...]] = ("answer", "lesser", "error", "outcome")
 Change = Literal["added", "removed"]
 SIGNS: Final[Mapping[Change, str]] = {"added": "+", "removed": "−"}
-"""The sign of a row or state that only one of two tables has, for readers who cannot rely on colours."""
+"""The sign of a row or state that only one of two tables has, for readers who cannot rely on
+colours.
+"""
 
 CHANGE_KEY: Final = "+ new · − gone · struck: off, or what held before · was N.: the old rank"
 
@@ -30,7 +34,8 @@ Piece = tuple[str, bool]
 class Marks:
     """Hold a path, to be shown on a picture."""
 
-    taken: Mapping[Row, tuple[int, ...]] = field(factory=dict, hash=False)  # the steps that took each row
+    # the steps that took each row
+    taken: Mapping[Row, tuple[int, ...]] = field(factory=dict, hash=False)
 
     @classmethod
     def along(cls, path: Iterable[Row | None]) -> Marks:
@@ -45,16 +50,20 @@ class Marks:
     def of_path(cls, table: Table, steps: Iterable[PathStep]) -> Marks:
         """Number the steps of a path from the checker, such as that of a `TableError`."""
         rows = {(row.event, row.source, row.guard, row.target): row for row in table.rows}
-        return cls.along(rows.get((step.event, step.source, step.guard, step.target or "")) for step in steps)
+        return cls.along(
+            rows.get((step.event, step.source, step.guard, step.target or "")) for step in steps
+        )
 
 
 @frozen(kw_only=True)
 class Settings:
     """Hold the limits, waits and switched-off rows of a policy, to be shown on a picture."""
 
-    details: Mapping[str, str] = field(factory=dict, hash=False)  # the limit and the waits of each rung: `×3 · 2→60 s`
+    # the limit and the waits of each rung: `×3 · 2→60 s`
+    details: Mapping[str, str] = field(factory=dict, hash=False)
     says: Mapping[str, str] = field(factory=dict, hash=False)  # the same in words, for tooltips
-    off: Mapping[Row, str] = field(factory=dict, hash=False)  # the rows that can never be taken, each with the reason
+    # the rows that can never be taken, each with the reason
+    off: Mapping[Row, str] = field(factory=dict, hash=False)
     hides_off: bool = False  # otherwise they are greyed
     caption: str = ""  # what holds for the whole machine, such as the budget
 
@@ -69,7 +78,8 @@ class Line:
     off: str | None = None  # why it can never be taken
     change: Change | None = None  # `added` or `removed`: only one of two tables has it
     was: int | None = None  # its rank in the old decision list, if the order has changed
-    turned: Literal["off", "on"] | None = None  # whether a change of policy switches it, in both tables
+    # whether a change of policy switches it, in both tables
+    turned: Literal["off", "on"] | None = None
 
     @property
     def text(self) -> str:
@@ -98,7 +108,9 @@ class Line:
 
     @property
     def difference(self) -> str | None:
-        """Name what a change does to the row: `added`, `removed`, `off`, `on` or `moved`; None if nothing."""
+        """Name what a change does to the row: `added`, `removed`, `off`, `on` or `moved`; None if
+        nothing.
+        """
         return self.change or self.turned or ("moved" if self.was is not None else None)
 
     @property
@@ -110,7 +122,11 @@ class Line:
     def says(self) -> str:
         """Describe the row in full, for a tooltip."""
         why = {"added": "new", "removed": "no longer there"}[self.change] if self.change else ""
-        off = f"{'now ' if self.turned == 'off' else ''}off: {self.off}" if self.off is not None else ""
+        off = (
+            f"{'now ' if self.turned == 'off' else ''}off: {self.off}"
+            if self.off is not None
+            else ""
+        )
         on = "now on" if self.turned == "on" else ""
         was = f"its rank was {self.was}" if self.was is not None else ""
         return "\n".join(filter(None, [str(self.row), why, off, on, was]))
@@ -142,7 +158,9 @@ class Node:
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """Split the detail into pieces; after a change, the old words are struck and the new ones follow an arrow."""
+        """Split the detail into pieces; after a change, the old words are struck and the new ones
+        follow an arrow.
+        """
         if self.was is None or self.was == self.detail:
             return ((self.detail, False),) if self.detail else ()
         old, new = self.was.split(" · "), self.detail.split(" · ")
@@ -189,7 +207,9 @@ class Arc(_Lines):
 
 @frozen(kw_only=True)
 class Note(_Lines):
-    """Describe in words an event that does the same in nearly every state, instead of drawing an arc from each."""
+    """Describe in words an event that does the same in nearly every state, instead of drawing an
+    arc from each.
+    """
 
     event: str
     guard: str | None
@@ -207,7 +227,9 @@ class Note(_Lines):
         first, turns = self.lines[0], {line.turned for line in self.lines}
         off = first.off if self.is_struck else None
         turned = turns.pop() if len(turns) == 1 else None
-        return evolve(first, steps=self.steps, tried=(), off=off, change=self.change, was=None, turned=turned)
+        return evolve(
+            first, steps=self.steps, tried=(), off=off, change=self.change, was=None, turned=turned
+        )
 
 
 @frozen
@@ -222,9 +244,13 @@ class Decision:
 
     @property
     def ranked(self) -> tuple[tuple[int | None, Line], ...]:
-        """Number the lines from 1 in the order in which they are tried; a removed line has no number."""
+        """Number the lines from 1 in the order in which they are tried; a removed line has no
+        number.
+        """
         numbers = count(1)
-        return tuple((None if line.change == "removed" else next(numbers), line) for line in self.lines)
+        return tuple(
+            (None if line.change == "removed" else next(numbers), line) for line in self.lines
+        )
 
     def guard(self, line: Line) -> str:
         """Return the guard of a line, or `otherwise` or `always` for a line without one."""
@@ -290,7 +316,9 @@ class Picture:
 
     def arc(self, source: str, target: str) -> Arc | None:
         """Return the arc between two states; None if there is none."""
-        return next((arc for arc in self.arcs if (arc.source, arc.target) == (source, target)), None)
+        return next(
+            (arc for arc in self.arcs if (arc.source, arc.target) == (source, target)), None
+        )
 
 
 def _counted(number: int, what: str) -> str:
@@ -307,7 +335,9 @@ def wrapped(words: str, room: int) -> list[str]:
     return wrap(words, room, break_long_words=False, break_on_hyphens=False)
 
 
-def columns(decisions: tuple[Decision, ...], count: int, height: Callable[[Decision], float]) -> list[list[Decision]]:
+def columns(
+    decisions: tuple[Decision, ...], count: int, height: Callable[[Decision], float]
+) -> list[list[Decision]]:
     """Distribute decision lists over columns of about equal height, in their order."""
     total = sum(height(decision) for decision in decisions)
     broken: list[list[Decision]] = [[] for _ in range(count)]

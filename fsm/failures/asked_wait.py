@@ -1,7 +1,9 @@
-"""How long a response asks us to wait: what the first usable one of its places says, as `_waits` lists them.
+"""How long a response asks us to wait: what the first usable one of its places says, as `_waits`
+lists them.
 
-There is no clock here: a point in time counts from the response's own `Date`. The drivers add one where it is missing:
-the time of arrival by their own clock, less the seconds by which that clock may be ahead.
+There is no clock here: a point in time counts from the response's own `Date`. The drivers add one
+where it is missing: the time of arrival by their own clock, less the seconds by which that clock
+may be ahead.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ _LONGEST_TEXT = 10_000  # characters of a message
 _LONGEST_WAIT = 100  # characters of a wait, in any notation
 _LONGEST_HEADER = 500  # characters of a header that is read
 
-_UNITS = (("ms", 0.001), ("mil", 0.001), ("m", 60.0), ("s", 1.0), ("h", 3600.0), ("d", 86400.0))  # by first letters
+# by first letters
+_UNITS = (("ms", 0.001), ("mil", 0.001), ("m", 60.0), ("s", 1.0), ("h", 3600.0), ("d", 86400.0))
 
 _FINER = Pattern(r"\.\d{7}", re.ASCII)  # than microseconds
 _NUMBER = Pattern(r"\d+(?:\.\d+)?", re.ASCII)
 _PART = Pattern(
     r"(\d{1,20}(?:\.\d{1,20})?)\s{0,3}"
-    r"(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])(?:\s{0,3},|\s{1,3}and\b)?\s{0,3}",
+    r"(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])(?:\s{0,"
+    r"3},|\s{1,3}and\b)?\s{0,3}",
     re.ASCII | re.IGNORECASE,
 )
 _DURATION = Pattern(f"(?:{_PART.text}){{1,8}}", _PART.flags)
@@ -39,17 +43,26 @@ _BUCKETS = (
     (Pattern(r"x-ratelimit-remaining(.*)"), r"x-ratelimit-reset\1"),
     (Pattern(r"anthropic-ratelimit-(.+)-remaining"), r"anthropic-ratelimit-\1-reset"),
 )
-_WORDING = Pattern(rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?<!-)({_DURATION.text})", _PART.flags)
+_WORDING = Pattern(
+    rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?<!-)({_DURATION.text})",
+    _PART.flags,
+)
 
 
 def plain_headers(headers: object) -> dict[str, str]:
     """Return the headers under lower-case names, without values that are no text."""
     pairs = headers.items() if isinstance(headers, Mapping) else ()
-    return {name.lower(): value.strip() for name, value in pairs if isinstance(name, str) and isinstance(value, str)}
+    return {
+        name.lower(): value.strip()
+        for name, value in pairs
+        if isinstance(name, str) and isinstance(value, str)
+    }
 
 
 def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> float | None:
-    """Return the seconds that a response asks us to wait, never rounded down; None if none are usable. Never raises."""
+    """Return the seconds that a response asks us to wait, never rounded down; None if none are
+    usable. Never raises.
+    """
     names = {name: _once(value) for name, value in plain_headers(headers).items()}
     return next((wait for wait in _waits(names, body, message) if wait is not None), None)
 
@@ -62,7 +75,9 @@ def has_date(headers: Mapping[str, str]) -> bool:
 
 @lru_cache(maxsize=16)
 def _is_moment(text: str) -> bool:
-    """Tell whether this is a date. All replies of one second have the same, so the result is cached."""
+    """Tell whether this is a date. All replies of one second have the same, so the result is
+    cached.
+    """
     return _now({"date": text}) is not None
 
 
@@ -99,7 +114,10 @@ def _duration(text: str) -> float | None:
     if len(text) > _LONGEST_WAIT or not _DURATION.fullmatch(text):
         return None
     parts = [(float(number), name.lower()) for number, name in _PART.findall(text)]
-    return sum(number * next(unit for start, unit in _UNITS if name.startswith(start)) for number, name in parts)
+    return sum(
+        number * next(unit for start, unit in _UNITS if name.startswith(start))
+        for number, name in parts
+    )
 
 
 def _moment(text: str, finer: timedelta = timedelta()) -> datetime | None:
@@ -131,7 +149,9 @@ def _until(moment: datetime | None, headers: Mapping[str, str]) -> float | None:
 
 
 def _wait(value: object, headers: Mapping[str, str]) -> float | None:
-    """Read a wait in any notation: seconds, a duration, a date, seconds or milliseconds since 1970."""
+    """Read a wait in any notation: seconds, a duration, a date, seconds or milliseconds since
+    1970.
+    """
     seconds = _number(value)
     if seconds is not None and seconds >= _ABSURD:
         seconds = _until(_since_1970(seconds), headers)
@@ -142,13 +162,17 @@ def _wait(value: object, headers: Mapping[str, str]) -> float | None:
 
 def _since_1970(number: float) -> datetime | None:
     try:
-        return _EPOCH + timedelta(microseconds=ceil(number * (1e3 if number >= EPOCH_MILLISECONDS else 1e6)))
+        return _EPOCH + timedelta(
+            microseconds=ceil(number * (1e3 if number >= EPOCH_MILLISECONDS else 1e6))
+        )
     except ArithmeticError:
         return None
 
 
 def _objects(body: object) -> Iterator[Mapping[str, object]]:
-    """Yield the objects of a body that describe the whole error: itself, `error` and `error.metadata`."""
+    """Yield the objects of a body that describe the whole error: itself, `error` and
+    `error.metadata`.
+    """
     value = body[0] if isinstance(body, list) and body else body
     for inner in ("error", "metadata", ""):
         if not isinstance(value, Mapping):
@@ -163,7 +187,9 @@ def _as_text(value: object) -> object:
 
 
 def _waits(headers: Mapping[str, str], body: object, message: str) -> Iterator[float | None]:
-    """Yield what each place of a response says, in the order in which they count; None for nothing usable."""
+    """Yield what each place of a response says, in the order in which they count; None for nothing
+    usable.
+    """
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
         yield _usable(_number(headers.get(name), 0.001))
     yield _wait(headers.get("retry-after"), headers)
@@ -175,16 +201,26 @@ def _waits(headers: Mapping[str, str], body: object, message: str) -> Iterator[f
     lists = [details for place in places if isinstance(details := place.get("details"), list)]
     details = [detail for each in lists for detail in each if isinstance(detail, Mapping)]
     yield _longest(_wait(detail.get("retryDelay"), headers) for detail in details)
-    for place in places:  # an aggregator quotes headers in the metadata of its error; they count from the outer `Date`
+    # an aggregator quotes headers in the metadata of its error; they count from the outer `Date`
+    for place in places:
         quoted = place.get("headers")
         if isinstance(quoted, Mapping):
             own = plain_headers({name: _as_text(value) for name, value in quoted.items()})
             yield asked_wait({"date": headers.get("date", ""), **own}, None)
-    texts = [message, body, *(place.get(name) for place in places for name in ("message", "error", "detail"))]
+    texts = [
+        message,
+        body,
+        *(place.get(name) for place in places for name in ("message", "error", "detail")),
+    ]
     wordings = (_WORDING.search(text[:_LONGEST_TEXT]) for text in texts if isinstance(text, str))
     wording = next(filter(None, wordings), None)
     yield None if wording is None else _usable(_duration(wording[1]))
-    for remaining, reset in _BUCKETS:  # the longest reset of the empty buckets, as a request needs all of them
+    # the longest reset of the empty buckets, as a request needs all of them
+    for remaining, reset in _BUCKETS:
         buckets = ((remaining.fullmatch(name), value) for name, value in headers.items())
-        resets = (headers.get(bucket.expand(reset)) for bucket, value in buckets if bucket and _number(value) == 0)
+        resets = (
+            headers.get(bucket.expand(reset))
+            for bucket, value in buckets
+            if bucket and _number(value) == 0
+        )
         yield _longest(_wait(value, headers) for value in resets)

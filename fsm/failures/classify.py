@@ -1,8 +1,10 @@
-"""Classify a response that is a failure, or an exception: by its class's name, so that no HTTP client is imported.
+"""Classify a response that is a failure, or an exception: by its class's name, so that no HTTP
+client is imported.
 
-`ErrorBody` reads the body, the first of the `RULES` that fits names the reason, and `STATUSES` decides for the rest. A
-structured code counts on any status; numbers and prose only on the statuses of their rule. Providers quote prompts in
-their prose, so no wording leads to a compaction, a refusal or a repair against a code that names another reason.
+`ErrorBody` reads the body, the first of the `RULES` that fits names the reason, and `STATUSES`
+decides for the rest. A structured code counts on any status; numbers and prose only on the statuses
+of their rule. Providers quote prompts in their prose, so no wording leads to a compaction, a
+refusal or a repair against a code that names another reason.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.failures.asked_wait import asked_wait, plain_headers
 from rungwise.fsm.failures.body import ErrorBody, decoded_body
 from rungwise.fsm.failures.failure import Failure, Reason
-from rungwise.fsm.failures.rules import BY_CODE_FIRST, REFINED_BY_PROSE, RULES, STATUS_CLASSES, STATUSES, Rule
+from rungwise.fsm.failures.rules import (
+    BY_CODE_FIRST,
+    REFINED_BY_PROSE,
+    RULES,
+    STATUS_CLASSES,
+    STATUSES,
+    Rule,
+)
 from rungwise.fsm.text.contents import without_halves
 
 
@@ -48,11 +57,15 @@ def _reason_of(error: ErrorBody, status: int | None, *, is_object: bool) -> Reas
     rules = [rule for rule in RULES if details.get(rule.reason, "") is not None]
     by_name = next((rule for rule in rules if rule.is_named(error, effective)), None)
     for rule in rules:
-        if rule is by_name or (rule.is_worded(error, effective) and not _contradicts(rule, by_name)):
+        if rule is by_name or (
+            rule.is_worded(error, effective) and not _contradicts(rule, by_name)
+        ):
             return rule.reason
     if effective is not None:
         return STATUSES.get(effective) or STATUS_CLASSES.get(effective // 100, "unknown")
-    return "unknown" if status is None or (is_object and (error.words or error.prose)) else "malformed"
+    return (
+        "unknown" if status is None or (is_object and (error.words or error.prose)) else "malformed"
+    )
 
 
 def _contradicts(rule: Rule, by_name: Rule | None) -> bool:
@@ -64,7 +77,8 @@ def _contradicts(rule: Rule, by_name: Rule | None) -> bool:
     return rule.reason not in REFINED_BY_PROSE.get(by_name.reason, frozenset())
 
 
-# The classes of httpx, httpx2, httpcore and the standard library; None marks files, which are no network.
+# The classes of httpx, httpx2, httpcore and the standard library; None marks files, which are no
+# network.
 _NAMES: Final[dict[Reason | None, str]] = {
     "timeout": "TimeoutException ConnectTimeout ReadTimeout WriteTimeout PoolTimeout TimeoutError",
     "certificate": "SSLCertVerificationError",
@@ -78,12 +92,24 @@ _NAMES: Final[dict[Reason | None, str]] = {
 }
 _TRANSPORT: Final = {name: reason for reason, names in _NAMES.items() for name in names.split()}
 
-# The real cause of a failed connection. A header that cannot be sent is nearly always a key with a line break.
-_UNDERLYING: Final[dict[str, Reason]] = {"certificate.verify.failed": "certificate", "illegal header value": "auth"}
+# The real cause of a failed connection. A header that cannot be sent is nearly always a key with a
+# line break.
+_UNDERLYING: Final[dict[str, Reason]] = {
+    "certificate.verify.failed": "certificate",
+    "illegal header value": "auth",
+}
 
 # These are bugs of ours or of the caller, even if a failure of the network was handled before them.
 _NEVER_WRAPPERS: Final = (
-    *(RungwiseError, ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError),
+    *(
+        RungwiseError,
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        ImportError,
+        LookupError,
+        NameError,
+    ),
     *(NotImplementedError, RecursionError, OSError, TypeError, ValueError),
 )
 _DEPTH: Final = 5
@@ -93,7 +119,8 @@ def classify_exception(exception: BaseException) -> Failure:
     """Classify what a transport raised, by its causes too, to a depth of 5.
 
     Raises:
-        BaseException: `exception` itself, if it is a local bug or no error (a cancellation, an interrupt).
+        BaseException: `exception` itself, if it is a local bug or no error (a cancellation, an
+            interrupt).
     """
     reason = _transport_reason(exception) if isinstance(exception, Exception) else None
     if reason is None:
@@ -114,7 +141,9 @@ def _transport_reason(exception: BaseException) -> Reason | None:
     if "certificate" in reasons:
         return "certificate"
     text = "\n".join(map(str, links))
-    underlying = (why for wording, why in _UNDERLYING.items() if re.search(wording, text, re.IGNORECASE))
+    underlying = (
+        why for wording, why in _UNDERLYING.items() if re.search(wording, text, re.IGNORECASE)
+    )
     return next(underlying, reason)
 
 

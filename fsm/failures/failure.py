@@ -10,15 +10,37 @@ from rungwise.fsm.values.checks import LARGEST, is_number, is_whole, must, must_
 from rungwise.fsm.values.label import label
 
 Reason = Literal[
-    "auth", "billing", "rate_limit", "overloaded", "server_error", "timeout", "connection", "unreachable",
-    "certificate", "context_overflow", "payload_too_large", "output_cap", "prefill_unsupported",
-    "parameter_unsupported", "reasoning_signature", "reasoning_missing", "failed_generation", "model_not_found",
-    "content_policy", "format", "malformed", "silence", "crashed", "unknown",
-]  # fmt: skip
+    "auth",
+    "billing",
+    "rate_limit",
+    "overloaded",
+    "server_error",
+    "timeout",
+    "connection",
+    "unreachable",
+    "certificate",
+    "context_overflow",
+    "payload_too_large",
+    "output_cap",
+    "prefill_unsupported",
+    "parameter_unsupported",
+    "reasoning_signature",
+    "reasoning_missing",
+    "failed_generation",
+    "model_not_found",
+    "content_policy",
+    "format",
+    "malformed",
+    "silence",
+    "crashed",
+    "unknown",
+]
 """Why a request failed."""
 
 _MUST_BE_SECONDS = must(
-    "a number of seconds, 0 or more, or None", or_none(lambda value: is_number(value, 0, LARGEST)), names_class=True
+    "a number of seconds, 0 or more, or None",
+    or_none(lambda value: is_number(value, 0, LARGEST)),
+    names_class=True,
 )
 _MUST_BE_TOKENS = must("a whole number of tokens, or None", or_none(is_whole), names_class=True)
 
@@ -26,7 +48,14 @@ _UNHEARD: Final = ("timeout", "silence", "connection", "crashed")
 """The reasons for which nobody heard what came of a request."""
 
 NEVER_SENT: Final = frozenset(
-    {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL", "KeyFunctionError"}
+    {
+        "ConnectError",
+        "ConnectTimeout",
+        "PoolTimeout",
+        "UnsupportedProtocol",
+        "InvalidURL",
+        "KeyFunctionError",
+    }
 )
 """The exceptions that come before anything was sent."""
 
@@ -38,15 +67,16 @@ class Failure:
     Arguments:
         reason: the class of the failure.
         status: the HTTP status, or None.
-        code: the provider's structured error code, as a `label`: short, printable, on one line; never in `repr`, as it
-            may repeat a prompt or a key.
-        message: the provider's message, verbatim; never in `repr` or a log, because providers quote prompts and keys.
-        asked_wait: seconds that the service asks to wait, finite and above 0.
+        code: the provider's structured error code, as a `label`: short, printable, on one line;
+            never in `repr`, as it may repeat a prompt or a key.
+        message: the provider's message, verbatim; never in `repr` or a log, because providers quote
+        prompts and keys. asked_wait: seconds that the service asks to wait, finite and above 0.
         should_retry: the service's own word (`x-should-retry`), or None.
         parameter: the request parameter that the provider named, for `parameter_unsupported`.
         available_tokens: output tokens that the provider said are available, for `output_cap`.
         largest_output: the same, if it is the most that the model ever writes, whatever the prompt.
-        is_stale: whether a reused connection broke before a byte of an answer came: the server had closed it, so the
+        is_stale: whether a reused connection broke before a byte of an answer came: the server had
+        closed it, so the
             request is sent again at once.
         found: what came in place of a reply, for `malformed`; in our words, never the provider's.
         exception: what was raised, if anything.
@@ -74,10 +104,13 @@ class Failure:
     def may_be_billed(self) -> bool:
         """Whether the provider may have worked on the request, although no usable answer came."""
         if self.reason == "malformed":
-            return True  # an error has a shape and a status; what has neither may have been an answer
+            # an error has a shape and a status; what has neither may have been an answer
+            return True
         if self.status is not None or self.reason not in _UNHEARD or self.is_stale:
             return False
-        return self.exception is None or not any(kind.__name__ in NEVER_SENT for kind in type(self.exception).__mro__)
+        return self.exception is None or not any(
+            kind.__name__ in NEVER_SENT for kind in type(self.exception).__mro__
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out the exception: those of HTTP clients cannot be pickled."""
@@ -96,7 +129,13 @@ _REASONS: Final[dict[str, tuple[Reason, ...]]] = {
     "failed_permanently": ("auth", "billing", "certificate", "model_not_found", "format"),
     "overflowed": ("context_overflow", "payload_too_large"),
     "rejected_fixably": (
-        *("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature", "reasoning_missing"),
+        *(
+            "output_cap",
+            "prefill_unsupported",
+            "parameter_unsupported",
+            "reasoning_signature",
+            "reasoning_missing",
+        ),
     ),
     "refused": ("content_policy",),
     "malformed": ("malformed",),
@@ -107,7 +146,9 @@ _EVENT_IF_RETRYABLE: Final = {True: "failed_transiently", False: "failed_permane
 
 
 def event_of_failure(failure: Failure) -> str:
-    """Return the machine's event for a failure; the service's own word decides between transient and permanent."""
+    """Return the machine's event for a failure; the service's own word decides between transient
+    and permanent.
+    """
     event = _EVENTS[failure.reason]
     if failure.should_retry is None or event not in _EVENT_IF_RETRYABLE.values():
         return event

@@ -1,1 +1,3 @@
-"""The health of backends, as what many calls remember of each: the third table, and what follows from it."""
+"""The health of backends, as what many calls remember of each: the third table, and what follows
+from it.
+"""

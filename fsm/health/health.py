@@ -1,13 +1,15 @@
 """What is remembered of each backend, what an attempt shows of it, and which backend a call asks.
 
-Everything here is pure: whoever holds what is remembered (`adapters/stores/`) passes the time and the random number in,
-and makes each change in one step, so that no two calls send a probe.
+Everything here is pure: whoever holds what is remembered (`adapters/stores/`) passes the time and
+the random number in, and makes each change in one step, so that no two calls send a probe.
 
-* A backend opens at once on a rejected key, a spent quota or a rate limit, and after `failures` in a row of any other
-  kind. It stays open for what the provider asked, else for `first` seconds, twice as long each time it opens again,
-  `longest` at most. A later failure never moves the end earlier.
+* A backend opens at once on a rejected key, a spent quota or a rate limit, and after `failures` in
+  a row of any other kind. It stays open for what the provider asked, else for `first` seconds,
+  twice as long each time it opens again, `longest` at most. A later failure never moves the end
+  earlier.
 * When its time has come, one call probes it. All others pass it over until that attempt has ended.
-* If all backends that a call can reach are open, it asks the one whose time ends first. That is no probe.
+* If all backends that a call can reach are open, it asks the one whose time ends first. That is no
+  probe.
 """
 
 from __future__ import annotations
@@ -34,10 +36,15 @@ _BY_REASON: Final[dict[Reason, str]] = {
     "auth": "rejected_key",
     "billing": "rejected_key",
     "rate_limit": "limited",
-    **dict.fromkeys(("overloaded", "server_error", "timeout", "connection", "unreachable", "certificate"), "failed"),
+    **dict.fromkeys(
+        ("overloaded", "server_error", "timeout", "connection", "unreachable", "certificate"),
+        "failed",
+    ),
     "silence": "fell_silent",
 }
-"""What a failure shows of its backend. Any other speaks of the request, which another backend may reject, too."""
+"""What a failure shows of its backend. Any other speaks of the request, which another backend may
+reject, too.
+"""
 
 _BY_EVENT: Final = {
     **dict.fromkeys(("cancelled", "refused", "malformed", "overflowed", "rejected_fixably"), None),
@@ -53,10 +60,11 @@ class Health:
     """Say when calls stop asking a backend that fails, and for how long.
 
     Arguments:
-        failures: after how many failures in a row; a rejected key, a spent quota and a rate limit count at once.
-        first: seconds that a backend is not asked if it did not say how long; twice as long each time in a row.
-        longest: the most seconds of that kind.
-        jitter: the largest share by which such a time is shortened, so that not all clients come back at once.
+        failures: after how many failures in a row; a rejected key, a spent quota and a rate limit
+        count at once. first: seconds that a backend is not asked if it did not say how long; twice
+        as long each time in a row. longest: the most seconds of that kind.
+        jitter: the largest share by which such a time is shortened, so that not all clients come
+            back at once.
 
     Raises:
         ConfigurationError: a value is not of its form, or `first` is more than `longest`.
@@ -71,7 +79,9 @@ class Health:
 
     def __attrs_post_init__(self) -> None:
         if self.first > self.longest:
-            raise ConfigurationError(f"Health.first must be at most longest ({self.longest:g} s), not {self.first:g} s")
+            raise ConfigurationError(
+                f"Health.first must be at most longest ({self.longest:g} s), not {self.first:g} s"
+            )
 
     @property
     def limits(self) -> dict[str, int]:
@@ -124,11 +134,11 @@ class BackendHealth:
     """Hold what is remembered of one backend with one key.
 
     Arguments:
-        state: `closed`, `open` (as in circuit breakers: not asked) or `half_open` (one call may try it).
-        spent: what is spent of the counters of the machine: failures in a row, and probes that are out.
-        opened: how many times in a row it has opened.
-        since: when it came into its state, in seconds on the clock of the store; what was sent before is out of date.
-        until: when it is asked again, likewise.
+        state: `closed`, `open` (as in circuit breakers: not asked) or `half_open` (one call may try
+        it). spent: what is spent of the counters of the machine: failures in a row, and probes that
+        are out. opened: how many times in a row it has opened.
+        since: when it came into its state, in seconds on the clock of the store; what was sent
+        before is out of date. until: when it is asked again, likewise.
         tried_until: when a probe that nobody has reported is lost, likewise.
         why: what opened it.
     """
@@ -142,8 +152,8 @@ class BackendHealth:
     why: str = ""
 
     def at(self, now: float, rules: Health) -> BackendHealth:
-        """Return what is remembered at a moment: an open backend whose time has come may be tried, as may one again
-        whose probe is lost.
+        """Return what is remembered at a moment: an open backend whose time has come may be tried,
+        as may one again whose probe is lost.
         """
         if self.state == OPEN and now >= self.until:
             return self._fired("came_due", now, rules)
@@ -160,13 +170,20 @@ class BackendHealth:
         return tried if tried.spent == self.spent else evolve(tried, tried_until=now + lease)
 
     def after(
-        self, symptom: Symptom, now: float, rules: Health, *, sent_at: float, was_probe: bool, draw: float
+        self,
+        symptom: Symptom,
+        now: float,
+        rules: Health,
+        *,
+        sent_at: float,
+        was_probe: bool,
+        draw: float,
     ) -> BackendHealth:
         """Return what is remembered after an attempt.
 
         Arguments:
-            sent_at: when it was sent; what it shows of the backend before its present state is out of date, but for a
-                wait that the provider asked for and a rejected key.
+            sent_at: when it was sent; what it shows of the backend before its present state is out
+                of date, but for a wait that the provider asked for and a rejected key.
             was_probe: whether it was the probe.
             draw: a random number from 0 to 1.
         """
@@ -184,21 +201,36 @@ class BackendHealth:
 
     def _fired(self, event: str, now: float, rules: Health) -> BackendHealth:
         run = Run.at_start(HEALTH, rules.limits)
-        run.state, run.spent = self.state, [min(pair) for pair in zip(self.spent, run.limits, strict=True)]
+        run.state, run.spent = (
+            self.state,
+            [min(pair) for pair in zip(self.spent, run.limits, strict=True)],
+        )
         run.fire(event)
         since = self.since if run.state == self.state else now
         return evolve(self, state=run.state, spent=tuple(run.spent), since=since)
 
-    def _timed(self, before: BackendHealth, symptom: Symptom, now: float, rules: Health, draw: float) -> BackendHealth:
+    def _timed(
+        self, before: BackendHealth, symptom: Symptom, now: float, rules: Health, draw: float
+    ) -> BackendHealth:
         """Set until when it is open, if it is, after it was fired from what was known before."""
         if self.state != OPEN:
-            return evolve(self, opened=0, until=0.0, tried_until=0.0, why="") if self.state != before.state else self
+            return (
+                evolve(self, opened=0, until=0.0, tried_until=0.0, why="")
+                if self.state != before.state
+                else self
+            )
         if before.state == OPEN:
             seconds, opened = symptom.asked_wait or 0.0, self.opened
         else:
             opened = self.opened + 1
-            seconds = rules.seconds(opened, draw) if symptom.asked_wait is None else symptom.asked_wait
-        counts = before.state == CLOSED and symptom.event in ("failed", "fell_silent") and rules.failures > 1
+            seconds = (
+                rules.seconds(opened, draw) if symptom.asked_wait is None else symptom.asked_wait
+            )
+        counts = (
+            before.state == CLOSED
+            and symptom.event in ("failed", "fell_silent")
+            and rules.failures > 1
+        )
         why = f"{symptom.why}, {rules.failures} in a row" if counts else symptom.why
         return evolve(self, opened=opened, until=max(self.until, now + seconds), why=why)
 
@@ -209,11 +241,14 @@ class Choice:
 
     place: int
     is_probe: bool = False  # whether it is tried for the first time since it opened
-    changed: tuple[tuple[int, BackendHealth], ...] = ()  # what is remembered from now on of those that have come due
+    # what is remembered from now on of those that have come due
+    changed: tuple[tuple[int, BackendHealth], ...] = ()
 
 
 def choose(known: Sequence[BackendHealth], now: float, rules: Health, lease: float) -> Choice:
-    """Choose the first backend that may be asked, in the order of the chain; if all are open, the first to come due."""
+    """Choose the first backend that may be asked, in the order of the chain; if all are open, the
+    first to come due.
+    """
     due: list[tuple[int, BackendHealth]] = []
     for place, health in enumerate(known):
         if health.state == CLOSED:

@@ -1,9 +1,11 @@
-"""How many requests and tokens a backend may receive a minute, and how many requests at once, shared by many calls.
+"""How many requests and tokens a backend may receive a minute, and how many requests at once,
+shared by many calls.
 
-The generic cell rate algorithm (ITU-T I.371): of a rate is kept one number, the moment at which what was let through
-would have come if it had come evenly. A minute's worth may come early, as from the bucket of tokens that providers say
-they use. What does not fit yet is let through all the same, for a moment to come, so that callers are served in turn.
-A request that is out holds a lease; those that wait for one stand in a queue.
+The generic cell rate algorithm (ITU-T I.371): of a rate is kept one number, the moment at which
+what was let through would have come if it had come evenly. A minute's worth may come early, as from
+the bucket of tokens that providers say they use. What does not fit yet is let through all the same,
+for a moment to come, so that callers are served in turn. A request that is out holds a lease; those
+that wait for one stand in a queue.
 
 Everything here is pure, and the store in Redis does the same in a script.
 """
@@ -18,8 +20,10 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import explains_arguments, whole
 
 # All but the last in seconds.
-MINUTE: Final = 60.0  # in which a quota of so many a minute may be used up, and in which it is full again
-POLL: Final = 0.05  # after which somebody asks again who is among the first to wait for a request to end
+# in which a quota of so many a minute may be used up, and in which it is full again
+MINUTE: Final = 60.0
+# after which somebody asks again who is among the first to wait for a request to end
+POLL: Final = 0.05
 FORGOTTEN: Final = 2.0  # after that, when somebody has left the queue who has not asked again
 TINY: Final = 1e-6  # which are no wait: sums of times of day are that exact
 MOST: Final = 10**12
@@ -32,21 +36,27 @@ class Quota:
 
     Arguments:
         requests_per_minute: how many requests.
-        tokens_per_minute: how many tokens: of the prompts, and of the replies as long as their caps allow; what a reply
-            has left of its cap is given back.
+        tokens_per_minute: how many tokens: of the prompts, and of the replies as long as their caps
+            allow; what a reply has left of its cap is given back.
         concurrent: how many requests at once.
 
     Raises:
         ConfigurationError: a value is no whole number above 0, or all are None.
     """
 
-    requests_per_minute: int | None = field(default=None, validator=validators.optional(whole(1, MOST)))
-    tokens_per_minute: int | None = field(default=None, validator=validators.optional(whole(1, MOST)))
+    requests_per_minute: int | None = field(
+        default=None, validator=validators.optional(whole(1, MOST))
+    )
+    tokens_per_minute: int | None = field(
+        default=None, validator=validators.optional(whole(1, MOST))
+    )
     concurrent: int | None = field(default=None, validator=validators.optional(whole(1, MOST)))
 
     def __attrs_post_init__(self) -> None:
         if not any(astuple(self)):
-            raise ConfigurationError("Quota needs requests_per_minute, tokens_per_minute or concurrent")
+            raise ConfigurationError(
+                "Quota needs requests_per_minute, tokens_per_minute or concurrent"
+            )
 
     def shared_by(self, processes: int) -> Quota:
         """Return what each of several processes may use that do not know of each other."""
@@ -78,21 +88,32 @@ class Settlement:
 
 @define
 class QuotaMeter:
-    """Hold what is used of the quota of one backend with one key; all times are those of one clock."""
+    """Hold what is used of the quota of one backend with one key; all times are those of one
+    clock.
+    """
 
-    requests: float = 0.0  # when those that were let through would have come if they had come evenly
+    # when those that were let through would have come if they had come evenly
+    requests: float = 0.0
     tokens: float = 0.0  # likewise
-    leases: dict[str, float] = Factory(dict)  # the attempts that are let through, each with when it is lost
-    queue: dict[str, float] = Factory(dict)  # those that wait for another to end, in turn, each with when it has left
+    # the attempts that are let through, each with when it is lost
+    leases: dict[str, float] = Factory(dict)
+    # those that wait for another to end, in turn, each with when it has left
+    queue: dict[str, float] = Factory(dict)
 
     def take(self, quota: Quota, claim: Claim, now: float) -> tuple[float, bool]:
-        """Let an attempt through if it can wait; return the seconds, and whether it goes out or asks again then."""
+        """Let an attempt through if it can wait; return the seconds, and whether it goes out or
+        asks again then.
+        """
         self.leases = {attempt: until for attempt, until in self.leases.items() if until > now}
         self.queue = {attempt: until for attempt, until in self.queue.items() if until > now}
         if claim.attempt in self.leases:
             return 0.0, True
         if quota.concurrent is not None:
-            place = list(self.queue).index(claim.attempt) if claim.attempt in self.queue else len(self.queue)
+            place = (
+                list(self.queue).index(claim.attempt)
+                if claim.attempt in self.queue
+                else len(self.queue)
+            )
             wait = POLL * (1 + place // (2 * quota.concurrent))  # those far behind ask seldom
             self.queue[claim.attempt] = now + wait + FORGOTTEN  # which keeps its place
             if place >= quota.concurrent - len(self.leases):
@@ -109,7 +130,9 @@ class QuotaMeter:
         return wait, True
 
     def settle(self, quota: Quota, paid: Settlement, now: float) -> None:
-        """Count what an attempt has used, and believe the provider where it says that less is left."""
+        """Count what an attempt has used, and believe the provider where it says that less is
+        left.
+        """
         self.queue.pop(paid.attempt, None)
         was_counted = self.leases.pop(paid.attempt, None) is not None
         if was_counted and quota.tokens_per_minute is not None:
@@ -117,9 +140,13 @@ class QuotaMeter:
         if was_counted and not paid.was_sent and quota.requests_per_minute is not None:
             self.requests -= MINUTE / quota.requests_per_minute
         if paid.requests_left is not None and quota.requests_per_minute is not None:
-            self.requests = max(self.requests, now + MINUTE * (1 - paid.requests_left / quota.requests_per_minute))
+            self.requests = max(
+                self.requests, now + MINUTE * (1 - paid.requests_left / quota.requests_per_minute)
+            )
         if paid.tokens_left is not None and quota.tokens_per_minute is not None:
-            self.tokens = max(self.tokens, now + MINUTE * (1 - paid.tokens_left / quota.tokens_per_minute))
+            self.tokens = max(
+                self.tokens, now + MINUTE * (1 - paid.tokens_left / quota.tokens_per_minute)
+            )
         if paid.asked_wait is not None:
             one = 0.0 if quota.requests_per_minute is None else MINUTE / quota.requests_per_minute
             self.requests = max(self.requests, now + paid.asked_wait + MINUTE - one)

@@ -1,10 +1,13 @@
-"""The table of the health of one backend with one key: whether calls ask it, pass it over, or try it once.
+"""The table of the health of one backend with one key: whether calls ask it, pass it over, or try
+it once.
 
-As in circuit breakers, *open* means that the backend is not asked. A closed one opens after failures; its time comes
-due; then one real call probes it, and how that attempt ends closes it or opens it for longer. The machine never ends.
+As in circuit breakers, *open* means that the backend is not asked. A closed one opens after
+failures; its time comes due; then one real call probes it, and how that attempt ends closes it or
+opens it for longer. The machine never ends.
 
-What came of an attempt is evidence, whatever became of its call: an attempt that a fallback rescued has failed. So has
-a retry of the same call. What says something of the request alone is no evidence (`fsm/health/health.py`).
+What came of an attempt is evidence, whatever became of its call: an attempt that a fallback rescued
+has failed. So has a retry of the same call. What says something of the request alone is no evidence
+(`fsm/health/health.py`).
 
 Warning: the order of the rows is the behaviour.
 """
@@ -41,7 +44,11 @@ def _rows() -> tuple[Row, ...]:
     return (
         *(Row("answered", state, None, CLOSED, FORGET.name) for state in STATES),
         *(Row(event, CLOSED, BEAR.name, CLOSED, COUNT_FAILURE.name) for event in failures),
-        *(Row(event, state, None, OPEN) for event in (*failures, "limited", "rejected_key") for state in STATES),
+        *(
+            Row(event, state, None, OPEN)
+            for event in (*failures, "limited", "rejected_key")
+            for state in STATES
+        ),
         Row("came_due", OPEN, None, HALF_OPEN),
         Row("probed", HALF_OPEN, PROBE.name, HALF_OPEN, SEND_PROBE.name),
         Row("probed", HALF_OPEN, None, HALF_OPEN),

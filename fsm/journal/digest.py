@@ -1,4 +1,6 @@
-"""The summary of a run, as pages, terminals and notebooks show it: how it ended, what it took, and its attempts."""
+"""The summary of a run, as pages, terminals and notebooks show it: how it ended, what it took, and
+its attempts.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,18 @@ END_SIGNS: Final = {"answer": "✓", "lesser": "◐", "error": "✕"}
 _UNITS: Final = ((0.1, 1.0, "s"), (1e-4, 1e3, "ms"), (0.0, 1e6, "µs"))
 _LAST_ROUNDED: Final = 100
 _LEAST_COST: Final = 1e-4
-_ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINALS: Final = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+)
 
 
 def seconds_text(seconds: float) -> str:
@@ -89,7 +102,9 @@ class Spent:
     @property
     def text(self) -> str:
         """Write what it took on one line."""
-        tokens = tokens_text(self.usage).replace(" in,", f" token{'' if self.usage.input_tokens == 1 else 's'} in,")
+        tokens = tokens_text(self.usage).replace(
+            " in,", f" token{'' if self.usage.input_tokens == 1 else 's'} in,"
+        )
         parts = [
             counted(self.calls, "call") if self.calls is not None else "",
             counted(self.attempts, "attempt"),
@@ -121,7 +136,9 @@ class AttemptLine:
             waited = f"wait {seconds_text(attempt.wait)}"
         led = () if attempt.led is None or attempt.led.event != "found_open" else (attempt.led,)
         passed_over = (*led, *attempt.skipped)
-        skipped = [f"skipped {step.backend}{f': {step.note}' if step.note else ''}" for step in passed_over]
+        skipped = [
+            f"skipped {step.backend}{f': {step.note}' if step.note else ''}" for step in passed_over
+        ]
         parts = [
             ("rung", plain(attempt.rung)),
             ("name", self.name),
@@ -148,7 +165,9 @@ class AttemptLine:
         """Return its tokens and its cost, if known."""
         usage = self.attempt.usage
         tokens = tokens_text(usage) if usage.total_tokens else ""
-        return " · ".join(filter(None, [tokens, f"cost {money_in(self.cost, usage)}" if self.cost else ""]))
+        return " · ".join(
+            filter(None, [tokens, f"cost {money_in(self.cost, usage)}" if self.cost else ""])
+        )
 
     @property
     def text(self) -> str:
@@ -214,7 +233,9 @@ def digest_of(
     lines: Sequence[AttemptLine] = (),
     says: str = "",
 ) -> Digest:
-    """Sum up the run of any table; by default its last event is the cause, and its lines are read from the path."""
+    """Sum up the run of any table; by default its last event is the cause, and its lines are read
+    from the path.
+    """
     table, outcome, last = path.table, path.record.outcome, path.steps[-1]
     attempts = attempts_of(path)
     ending = ending_of(path, attempts)
@@ -222,7 +243,12 @@ def digest_of(
         name=table.name,
         outcome=outcome,
         kind=table.kind_of_end(outcome) if outcome else "rung",
-        cause=cause or ("" if outcome is None or outcome in table.answers else table.says(last.event, at_last=True)),
+        cause=cause
+        or (
+            ""
+            if outcome is None or outcome in table.answers
+            else table.says(last.event, at_last=True)
+        ),
         spent=spent,
         most=most or {},
         lines=tuple(lines) or tuple(plain_lines(path, attempts)),
@@ -241,7 +267,11 @@ def plain_lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[Att
 
 def end_of(attempt: RecordedAttempt, table: Table) -> str | None:
     """Return the outcome that an attempt led to, if any."""
-    return attempt.back.target if attempt.back is not None and attempt.back.target in table.outcomes else None
+    return (
+        attempt.back.target
+        if attempt.back is not None and attempt.back.target in table.outcomes
+        else None
+    )
 
 
 def money_in(cost: float, usage: Usage, is_least: bool = False) -> str:

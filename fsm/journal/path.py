@@ -1,4 +1,5 @@
-"""The path of a recorded run through its table, and its attempts: what led to each, and what came back.
+"""The path of a recorded run through its table, and its attempts: what led to each, and what came
+back.
 
 The record may come from anybody and contain anything. Every summary of a run reads its attempts.
 """
@@ -32,40 +33,53 @@ class Path:
 
 
 def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> Path:
-    """Read a record and find the rows that its steps took, or raise a ConfigurationError that says what is wrong."""
+    """Read a record and find the rows that its steps took, or raise a ConfigurationError that says
+    what is wrong.
+    """
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise ConfigurationError(f"journal: no JSON ({error})") from None
     name = document.get("table", table.name) if isinstance(document, dict) else table.name
     if name != table.name:
-        raise ConfigurationError(f"journal: it is of the table {short(name)}, not of {table.name!r}")
+        raise ConfigurationError(
+            f"journal: it is of the table {short(name)}, not of {table.name!r}"
+        )
     try:
         record = kind.from_json(text)
     except ConfigurationError:
         raise
     except Exception as error:  # a hostile document may break the reading code in other ways
-        raise ConfigurationError(f"journal: not of the form of one ({type(error).__name__}: {error})") from None
+        raise ConfigurationError(
+            f"journal: not of the form of one ({type(error).__name__}: {error})"
+        ) from None
     return path_of(record, table)
 
 
 def path_of(record: Record, table: Table) -> Path:
-    """Find the rows that the steps of a record took, or refuse a step that is none or does not follow."""
+    """Find the rows that the steps of a record took, or refuse a step that is none or does not
+    follow.
+    """
     if record.counters != table.counters:
         raise ConfigurationError(
-            f"journal: its counters are not those of the table {table.name!r}; if it ran on a table of your own, give "
+            f"journal: its counters are not those of the table {table.name!r}; if it ran on a "
+            f"table of your own, give "
             "the policy with that table"
         )
     steps = record.steps
     if not steps:
         raise ConfigurationError("journal: it holds no steps, so there is no path to show")
-    rows_by_step = {(row.event, row.source, row.guard, row.target, row.effect): row for row in table.rows}
+    rows_by_step = {
+        (row.event, row.source, row.guard, row.target, row.effect): row for row in table.rows
+    }
     rows: list[Row | None] = []
     is_resumed = table.resumes is not None and steps[0].source == table.resumes
     state, now = steps[0].source if is_resumed else table.start, 0.0
     for step in steps:
         if step.source != state:
-            raise fault(step, f"it begins in {short(step.source)}, but the {table.name} was in {state!r}")
+            raise fault(
+                step, f"it begins in {short(step.source)}, but the {table.name} was in {state!r}"
+            )
         if step.at < now:
             raise fault(step, f"it was taken at {step.at:g} s, before the step that it follows")
         row = rows_by_step.get((step.event, step.source, step.guard, step.target, step.effect))
@@ -101,7 +115,8 @@ class RecordedAttempt:
     back: Step | None = None
     led: Step | None = None  # the step that led to its rung; None for the first attempt
     skipped: tuple[Step, ...] = ()
-    steps: tuple[int, int]  # the numbers of its first and last step, up to the one that leads to the next attempt
+    # the numbers of its first and last step, up to the one that leads to the next attempt
+    steps: tuple[int, int]
 
     @property
     def rung(self) -> str:
@@ -142,7 +157,11 @@ class RecordedAttempt:
 def attempts_of(path: Path) -> tuple[RecordedAttempt, ...]:
     """Return the attempts of a run, in order; steps before the first attempt belong to it."""
     steps, start, attempts = path.steps, 0, list[RecordedAttempt]()
-    places = [place for place, step in enumerate(steps) if step.event == SENT and path.rows[place] is not None]
+    places = [
+        place
+        for place, step in enumerate(steps)
+        if step.event == SENT and path.rows[place] is not None
+    ]
     for number, (place, bound) in enumerate(pairwise([*places, len(steps)]), start=1):
         before, after = steps[start:place], steps[place + 1 : bound]
         rows = [step for step in before if step.event != SKIPPED]
@@ -162,7 +181,9 @@ def attempts_of(path: Path) -> tuple[RecordedAttempt, ...]:
 def ending_of(path: Path, attempts: Sequence[RecordedAttempt]) -> Step | None:
     """Return the last step if it came back with no attempt, such as a cancellation in a rung."""
     last = path.steps[-1]
-    is_apart = not attempts or (attempts[-1].back is not None and attempts[-1].back.number < last.number)
+    is_apart = not attempts or (
+        attempts[-1].back is not None and attempts[-1].back.number < last.number
+    )
     return last if is_apart and last.event != SKIPPED else None
 
 
@@ -176,10 +197,16 @@ def word_of(step: Step) -> str:
 
 
 def words_of(step: Step) -> str:
-    """Return what came back in a few words: `429 rate limit`, `interrupted (connection)`, `wrong: wingspan_cm`."""
+    """Return what came back in a few words: `429 rate limit`, `interrupted (connection)`, `wrong:
+    wingspan_cm`.
+    """
     if step.event in WRONG:
         reasons = (step.content or {}).get("reasons")
-        told = f"wrong: {'; '.join(map(str, reasons))}" if isinstance(reasons, list) and reasons else step.note
+        told = (
+            f"wrong: {'; '.join(map(str, reasons))}"
+            if isinstance(reasons, list) and reasons
+            else step.note
+        )
         return str(label(told or "wrong", LONGEST_REASONS))
     word = word_of(step)
     reason = (step.reason or "").replace("_", " ")

@@ -1,6 +1,7 @@
 """The append-only record of one run through a table. Traces, replay and pictures read it.
 
-A journal that is read may come from anybody and contain anything, so the form of each value is checked.
+A journal that is read may come from anybody and contain anything, so the form of each value is
+checked.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from attrs import define, field, frozen
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.table import Row
-from rungwise.fsm.values.checks import LARGEST, Check, is_flag, is_number, is_text, is_whole, or_none
+from rungwise.fsm.values.checks import (
+    LARGEST,
+    Check,
+    is_flag,
+    is_number,
+    is_text,
+    is_whole,
+    or_none,
+)
 from rungwise.fsm.values.files import check_size
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label, note, short
@@ -34,8 +43,12 @@ def _is_object(value: Any) -> bool:
 
 
 def list_of(check: Check, length: int | None = None) -> Check:
-    """Return a check for lists whose items pass a check; `length` None allows any number of items."""
-    return lambda value: isinstance(value, list) and length in (None, len(value)) and all(map(check, value))
+    """Return a check for lists whose items pass a check; `length` None allows any number of
+    items.
+    """
+    return lambda value: (
+        isinstance(value, list) and length in (None, len(value)) and all(map(check, value))
+    )
 
 
 def or_null(form: Form) -> Form:
@@ -54,7 +67,14 @@ OBJECT: Final[Form] = (_is_object, "an object")
 OBJECTS: Final[Form] = (list_of(_is_object), "a list of objects")
 
 _OF_TYPES: Final[Forms] = {
-    **{"str": TEXT, "bool": FLAG, "int": COUNT, "float": AMOUNT, "tuple[str, ...]": NAMES, "Mapping[str, Any]": OBJECT},
+    **{
+        "str": TEXT,
+        "bool": FLAG,
+        "int": COUNT,
+        "float": AMOUNT,
+        "tuple[str, ...]": NAMES,
+        "Mapping[str, Any]": OBJECT,
+    },
     "Mapping[str, int]": (
         lambda value: _is_object(value) and all(map(_is_count, value.values())),
         "a count for each name",
@@ -64,7 +84,10 @@ _OF_TYPES: Final[Forms] = {
 
 def forms_of(kind: type[Any], **others: Form) -> Forms:
     """Derive the forms of an object from the field types of its class."""
-    return {each.name: others.get(each.name) or _form_of_type(str(each.type)) for each in attrs.fields(kind)}
+    return {
+        each.name: others.get(each.name) or _form_of_type(str(each.type))
+        for each in attrs.fields(kind)
+    }
 
 
 def _form_of_type(name: str) -> Form:
@@ -72,8 +95,12 @@ def _form_of_type(name: str) -> Form:
     return _OF_TYPES[plain] if plain == name else or_null(_OF_TYPES[plain])
 
 
-def check_object(document: Mapping[str, Any], forms: Forms, needed: Iterable[str], where: str = "") -> None:
-    """Refuse an object with a missing, malformed or unknown field; the journal itself, of no place, may have others."""
+def check_object(
+    document: Mapping[str, Any], forms: Forms, needed: Iterable[str], where: str = ""
+) -> None:
+    """Refuse an object with a missing, malformed or unknown field; the journal itself, of no place,
+    may have others.
+    """
     place = f"{where}: " if where else ""
     unknown = [name for name in document if name not in forms] if where else []
     if unknown:
@@ -96,17 +123,18 @@ class Step:
     Arguments:
         number: counted from 1.
         at: seconds since the run began, by the driver's clock.
-        event, source, guard, effect, target: the row that was taken; the event `skipped`, which is no row, marks a
-            backend that was skipped.
+        event, source, guard, effect, target: the row that was taken; the event `skipped`, which is
+            no row, marks a backend that was skipped.
         backend: the name of the backend that the step is about.
         wait: seconds to wait in the rung that was entered.
         cap: the output cap that was sent, in tokens.
         input_tokens: the tokens counted in the prompt, for a budget of money.
-        first_token: the seconds from the request to the first content of its stream; a replay does not compare it.
-        usage: what the reply cost.
+        first_token: the seconds from the request to the first content of its stream; a replay does
+        not compare it. usage: what the reply cost.
         stop_raw: the provider's own finish reason; every text of a step is shortened to one line.
-        status, reason, code: the failure, as far as the provider described it. Of a finish reason or code that is no
-            short identifier, or repeats a secret or a part of the prompt, only the length is recorded.
+        status, reason, code: the failure, as far as the provider described it. Of a finish reason
+            or code that is no short identifier, or repeats a secret or a part of the prompt, only
+            the length is recorded.
         asked_wait: the seconds of a `Retry-After`.
         draw: the random number that placed the jitter.
         facts: the facts that held when the event fired.
@@ -143,7 +171,11 @@ class Step:
 
     def __str__(self) -> str:
         guard = f" [{self.guard}]" if self.guard else ""
-        details = [str(value) for value in (self.status, self.reason, self.stop_raw, self.note) if value is not None]
+        details = [
+            str(value)
+            for value in (self.status, self.reason, self.stop_raw, self.note)
+            if value is not None
+        ]
         wait = f" after {self.wait:.1f} s" if self.wait else ""
         about = ", ".join(filter(None, [self.backend, *details]))
         return f"{self.event}{guard} -> {self.target}{wait}" + (f" ({about})" if about else "")
@@ -153,16 +185,21 @@ class Step:
         plain = {
             attribute.name: getattr(self, attribute.name)
             for attribute in attrs.fields(Step)
-            if attribute.default is attrs.NOTHING or getattr(self, attribute.name) != attribute.default
+            if attribute.default is attrs.NOTHING
+            or getattr(self, attribute.name) != attribute.default
         }
         if "usage" in plain:
-            plain["usage"] = {key: value for key, value in attrs.asdict(self.usage).items() if value}
+            plain["usage"] = {
+                key: value for key, value in attrs.asdict(self.usage).items() if value
+            }
         return plain
 
 
 @frozen
 class Evidence:
-    """Hold what a journal records of a reply or failure; `repair` names the one thing that the rung must fix."""
+    """Hold what a journal records of a reply or failure; `repair` names the one thing that the rung
+    must fix.
+    """
 
     event: str
     usage: Usage = NO_USAGE
@@ -176,7 +213,9 @@ class Evidence:
 
 @frozen(eq=False)
 class RecordedStep:
-    """Hold a step as a call records it: as `Step`, but with `spent` in the order of the journal's counters."""
+    """Hold a step as a call records it: as `Step`, but with `spent` in the order of the journal's
+    counters.
+    """
 
     row: Row
     at: float
@@ -196,7 +235,17 @@ class RecordedStep:
 
 _OF_ROW = ("event", "source", "guard", "effect", "target")
 OF_EVIDENCE = ("usage", "stop_raw", "status", "reason", "code", "asked_wait")
-_AS_RECORDED = ("at", "backend", "wait", "cap", "input_tokens", "first_token", "draw", "facts", "attempts")
+_AS_RECORDED = (
+    "at",
+    "backend",
+    "wait",
+    "cap",
+    "input_tokens",
+    "first_token",
+    "draw",
+    "facts",
+    "attempts",
+)
 
 
 @define(eq=False, kw_only=True, repr=False)
@@ -220,13 +269,18 @@ class Record:
     contents: bool = False
     outcome: str | None = None  # how the run ended
     setting: Any = None  # what else a replay needs
-    started: float | None = field(default=None, init=False)  # in seconds since 1970, if the driver said it
-    first_token: float | None = field(default=None, init=False)  # seconds to the content of the next reply
+    # in seconds since 1970, if the driver said it
+    started: float | None = field(default=None, init=False)
+    # seconds to the content of the next reply
+    first_token: float | None = field(default=None, init=False)
     _rows: list[RecordedStep | Step] = field(factory=list, repr=False, init=False)
 
     def __repr__(self) -> str:
         end = f", {self.outcome}" if self.outcome else ""
-        return f"<{type(self).__name__} of a {self.table}, {self.size} step{'' if self.size == 1 else 's'}{end}>"
+        return (
+            f"<{type(self).__name__} of a {self.table}, {self.size} "
+            f"step{'' if self.size == 1 else 's'}{end}>"
+        )
 
     def record(self, recorded: RecordedStep) -> None:
         """Append a step; it becomes a `Step` when somebody reads it."""
@@ -327,7 +381,9 @@ class Record:
         return None
 
     @classmethod
-    def _read_steps(cls, documents: list[dict[str, Any]], counters: tuple[str, ...]) -> Iterator[Step]:
+    def _read_steps(
+        cls, documents: list[dict[str, Any]], counters: tuple[str, ...]
+    ) -> Iterator[Step]:
         for number, document in enumerate(documents, start=1):
             where = f"step {number}"
             check_object(document, _STEP, _NEEDED, where)
@@ -339,9 +395,14 @@ class Record:
                 raise ConfigurationError(f"{where}: 'spent' must have the counters of the journal")
             content = frozen_copy(document.get("content"), f"{where}: 'content'")
             for name, (check, form) in cls.content_forms.items():
-                if content and name in content and not check(content[name]):  # the message never quotes contents
+                # the message never quotes contents
+                if content and name in content and not check(content[name]):
                     raise ConfigurationError(f"{where}: {name!r} of its content must be {form}")
-            parsed = {"usage": Usage(**usage), "facts": tuple(document.get("facts", ())), "content": content}
+            parsed = {
+                "usage": Usage(**usage),
+                "facts": tuple(document.get("facts", ())),
+                "content": content,
+            }
             yield cls.step_type(**{**document, **parsed})
 
 
@@ -351,7 +412,9 @@ _USAGE = forms_of(Usage)
 
 
 def json_of(document: Any, *, is_indented: bool = False) -> str:
-    """Write what journals hold as JSON; a lone surrogate, which it cannot hold, becomes a question mark."""
+    """Write what journals hold as JSON; a lone surrogate, which it cannot hold, becomes a question
+    mark.
+    """
     import orjson  # only written and read journals need it
 
     option = orjson.OPT_INDENT_2 if is_indented else 0

@@ -38,29 +38,42 @@ def build_table(
     Arguments:
         start: the first state, from which something is sent; it may be a rung.
         rungs: in the order in which they are shown.
-        ladders: for each event at the hub, what is tried, in order; the last entry has no condition.
+        ladders: for each event at the hub, what is tried, in order; the last entry has no
+            condition.
         facts: the facts that the ladders look at, besides those of the rungs themselves.
         everywhere: events that end the machine in any state, each with its outcome.
-        unsent: the ladders of events that come in a rung, before it sends; none leads back to the same rung.
-        never_in: for some of these events, the one rung in which they do not come.
+        unsent: the ladders of events that come in a rung, before it sends; none leads back to the
+        same rung. never_in: for some of these events, the one rung in which they do not come.
 
     Raises:
-        TableError: a value is not of its form, a name is declared twice and otherwise, or counters refill each other.
+        TableError: a value is not of its form, a name is declared twice and otherwise, or counters
+            refill each other.
     """
     unsent, never_in = unsent or {}, never_in or {}
     _check(rungs, facts, events, ladders, unsent)
     rungs = joined((), rungs)
     states = tuple(dict.fromkeys([start, *(rung.name for rung in rungs)]))
     replies = [row for event, ladder in ladders.items() for row in _rows(event, hub, ladder)]
-    ends = [Row(event, state, None, end) for event, end in (everywhere or {}).items() for state in (hub, *states)]
-    places = [(event, state) for event in unsent for state in states if state != never_in.get(event)]
+    ends = [
+        Row(event, state, None, end)
+        for event, end in (everywhere or {}).items()
+        for state in (hub, *states)
+    ]
+    places = [
+        (event, state) for event in unsent for state in states if state != never_in.get(event)
+    ]
     stops = [row for event, state in places for row in _rows(event, state, unsent[event])]
     steps = [step for ladder in (*ladders.values(), *unsent.values()) for step in ladder]
     entries = [Entry.of(step) for step in steps if not isinstance(step, Ending)]
     endings = [Effect(step.effect) for step in steps if isinstance(step, Ending) and step.effect]
     return Table(
         name=name,
-        rows=(*(Row(SENT, state, None, hub, COUNT_ATTEMPT.name) for state in states), *replies, *ends, *stops),
+        rows=(
+            *(Row(SENT, state, None, hub, COUNT_ATTEMPT.name) for state in states),
+            *replies,
+            *ends,
+            *stops,
+        ),
         start=start,
         hub=hub,
         outcomes=tuple(outcomes),
@@ -75,7 +88,13 @@ def build_table(
     )
 
 
-def _check(rungs: object, facts: object, events: object, ladders: object, unsent: Mapping[str, Sequence[Step]]) -> None:
+def _check(
+    rungs: object,
+    facts: object,
+    events: object,
+    ladders: object,
+    unsent: Mapping[str, Sequence[Step]],
+) -> None:
     _check_kinds("rungs", rungs, Rung)
     _check_kinds("facts", facts, Fact)
     _check_kinds("events", events, Event)
@@ -90,7 +109,9 @@ def _check_kinds(what: str, values: object, kinds: Any) -> None:
         raise TableError(f"{what} must be a list, not {type(values).__name__}")
     for each in values:
         if not isinstance(each, kinds):
-            names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+            names = " or ".join(
+                kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,))
+            )
             raise TableError(f"{what} must hold {names}, not {each!r}")
 
 

@@ -1,7 +1,8 @@
-"""What a machine is declared from: events, facts, rungs and endings; and what a row needs of them, guards and effects.
+"""What a machine is declared from: events, facts, rungs and endings; and what a row needs of them,
+guards and effects.
 
-All of it is data: the machine that runs is compiled from it (`fsm/machine/run.py`), and the proof, the walk and the
-pictures read it.
+All of it is data: the machine that runs is compiled from it (`fsm/machine/run.py`), and the proof,
+the walk and the pictures read it.
 """
 
 from __future__ import annotations
@@ -41,13 +42,17 @@ def _only_names(instance: object, attribute: attrs.Attribute[Any], value: tuple[
         _name(instance, attribute, each)
 
 
-def _names_or_facts(instance: object, attribute: attrs.Attribute[Any], value: tuple[Any, ...]) -> None:
+def _names_or_facts(
+    instance: object, attribute: attrs.Attribute[Any], value: tuple[Any, ...]
+) -> None:
     _only_names(instance, attribute, _names_of(value))
 
 
 def _function(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
     if value is not None and not callable(value):
-        raise TableError(f"{where(instance, attribute)} must be a function, not {type(value).__name__}")
+        raise TableError(
+            f"{where(instance, attribute)} must be a function, not {type(value).__name__}"
+        )
 
 
 @frozen
@@ -72,10 +77,10 @@ class Fact:
     Arguments:
         name: how guards and journals name it.
         says: what it means.
-        of: a function of the reply that returns whether the fact holds, for a fact of your own; None where whoever
-            runs the machine finds it.
-        any_holds, any_lacks: for a fact that follows from others: it holds where one of the first holds, or one of the
-            second does not.
+        of: a function of the reply that returns whether the fact holds, for a fact of your own;
+            None where whoever runs the machine finds it.
+        any_holds, any_lacks: for a fact that follows from others: it holds where one of the first
+            holds, or one of the second does not.
         lasts: the counter of which a unit is left as long as the fact holds.
 
     Raises:
@@ -144,22 +149,24 @@ def _plural(unit: str) -> str:
 
 @frozen(kw_only=True)
 class Rung:
-    """Declare a state in which something is sent: its counter and limit, its guard, its wait, and what it says.
+    """Declare a state in which something is sent: its counter and limit, its guard, its wait, and
+    what it says.
 
     Arguments:
         name: the name of the state.
-        limit: how often it may be taken, where a policy says nothing else; None where only its owner can tell.
-        holds: the facts that its guard needs, by name, or as facts of your own.
+        limit: how often it may be taken, where a policy says nothing else; None where only its
+        owner can tell. holds: the facts that its guard needs, by name, or as facts of your own.
         lacks: the facts that must not hold.
         refills: the counters that it sets back to 0.
         refills_on: the fact on which it does so; None for always.
         wait: the series of waits that it keeps, `retry` or `reask`; None sends at once.
-        hint: the text that it adds to the request, for a rung of your own; a policy's hints may say another.
-        change: what it changes in the request, given what the request is made of and what led to the rung.
-        says: what its guard means.
+        hint: the text that it adds to the request, for a rung of your own; a policy's hints may say
+        another. change: what it changes in the request, given what the request is made of and what
+        led to the rung. says: what its guard means.
         does: what it does, in words that follow what happened.
         verb: what its guard is called by, behind `may_`; the name of the rung where left out.
-        unit: what its effect is called by, behind `spend_`, and its counter in the plural; the name where left out.
+        unit: what its effect is called by, behind `spend_`, and its counter in the plural; the name
+            where left out.
 
     Raises:
         TableError: a value is not of its form.
@@ -176,14 +183,21 @@ class Rung:
     change: Callable[[Any, Any], None] | None = field(default=None, validator=_function, hash=False)
     says: str = field(default="", validator=_sentence)
     does: str = field(default="", validator=_sentence)
-    verb: str = field(default=attrs.Factory(lambda self: self.name, takes_self=True), validator=_name)
-    unit: str = field(default=attrs.Factory(lambda self: self.name, takes_self=True), validator=_name)
+    verb: str = field(
+        default=attrs.Factory(lambda self: self.name, takes_self=True), validator=_name
+    )
+    unit: str = field(
+        default=attrs.Factory(lambda self: self.name, takes_self=True), validator=_name
+    )
 
     def __attrs_post_init__(self) -> None:
         if self.hint is not None and not self.hint.strip():
             raise TableError(f"Rung({self.name!r}).hint must be a text that is not blank")
         if self.wait not in (None, "retry", "reask"):
-            raise TableError(f"Rung({self.name!r}).wait must be 'retry' or 'reask', or left out, not {self.wait!r}")
+            raise TableError(
+                f"Rung({self.name!r}).wait must be 'retry' or 'reask', or left out, not "
+                f"{self.wait!r}"
+            )
 
     @cached_property
     def counter(self) -> str:
@@ -199,15 +213,23 @@ class Rung:
     def guard(self) -> Guard:
         """Return what must hold for it to be taken."""
         holds, lacks = _names_of(self.holds), _names_of(self.lacks)
-        return Guard(f"may_{self.verb}", counter=self.counter, holds=holds, lacks=lacks, says=self.says)
+        return Guard(
+            f"may_{self.verb}", counter=self.counter, holds=holds, lacks=lacks, says=self.says
+        )
 
     @property
     def effect(self) -> Effect:
         """Return what it counts."""
-        return Effect(f"spend_{self.unit}", spends=self.counter, refills=self.refills, refills_on=self.refills_on)
+        return Effect(
+            f"spend_{self.unit}",
+            spends=self.counter,
+            refills=self.refills,
+            refills_on=self.refills_on,
+        )
 
     def when(self, guard: str, *, holds: Any = (), lacks: Any = (), says: str = "") -> Entry:
-        """Return this rung under more conditions, with a guard of another name, for the ladder of some event.
+        """Return this rung under more conditions, with a guard of another name, for the ladder of
+        some event.
 
         Arguments:
             guard: the name of the guard.
@@ -217,7 +239,11 @@ class Rung:
         plain, more, fewer = self.guard, _names(holds), _names(lacks)
         wanted, unwanted = (*_names_of(more), *plain.holds), (*_names_of(fewer), *plain.lacks)
         facts = (*self.facts, *_facts_among((*more, *fewer)))
-        return Entry(self, Guard(guard, counter=plain.counter, holds=wanted, lacks=unwanted, says=says), facts)
+        return Entry(
+            self,
+            Guard(guard, counter=plain.counter, holds=wanted, lacks=unwanted, says=says),
+            facts,
+        )
 
 
 def _names_of(facts: Iterable[Any]) -> tuple[str, ...]:
@@ -230,7 +256,8 @@ def _facts_among(facts: Iterable[Any]) -> tuple[Fact, ...]:
 
 @frozen
 class Entry:
-    """Hold a rung as it stands in a ladder, with facts that it needs only there; `rungwise.Rung.when` makes one.
+    """Hold a rung as it stands in a ladder, with facts that it needs only there;
+    `rungwise.Rung.when` makes one.
 
     Arguments:
         rung: the rung.
@@ -253,12 +280,16 @@ class Ending:
     """Declare an outcome in a ladder."""
 
     outcome: str = field(validator=_name, kw_only=False)  # the name of the state
-    holds: str | None = field(default=None, validator=_optional_name)  # the fact that it needs; None: the last resort
-    effect: str | None = field(default=None, validator=_optional_name)  # what the row does besides; it counts nothing
+    # the fact that it needs; None: the last resort
+    holds: str | None = field(default=None, validator=_optional_name)
+    # what the row does besides; it counts nothing
+    effect: str | None = field(default=None, validator=_optional_name)
 
 
 def ranks_of(rungs: Iterable[Rung]) -> tuple[tuple[str, ...], ...]:
-    """Rank the counters of some rungs: each that refills others by itself, above all that it refills; then the rest."""
+    """Rank the counters of some rungs: each that refills others by itself, above all that it
+    refills; then the rest.
+    """
     refills: dict[str, set[str]] = {}
     for rung in rungs:
         refills.setdefault(rung.counter, set()).update(rung.refills)
@@ -269,16 +300,23 @@ def ranks_of(rungs: Iterable[Rung]) -> tuple[tuple[str, ...], ...]:
         lowest = next((name for name in todo if not refills[name] & set(todo)), None)
         if lowest is None:
             circle = " and ".join(map(repr, todo))
-            raise TableError(f"no counter can rank above what it refills where {circle} refill each other")
+            raise TableError(
+                f"no counter can rank above what it refills where {circle} refill each other"
+            )
         above.append(lowest)
         todo.remove(lowest)
     return (*((name,) for name in reversed(above)), *((tuple(plain),) if plain else ()))
 
 
 def joined(known: Iterable[Any], new: Iterable[Any]) -> tuple[Any, ...]:
-    """Return what is declared with more of its kind, each once; a TableError if a name is declared otherwise."""
+    """Return what is declared with more of its kind, each once; a TableError if a name is declared
+    otherwise.
+    """
     found = {each.name: each for each in known}
     for each in new:
         if found.setdefault(each.name, each) != each:
-            raise TableError(f"the {type(each).__name__.lower()} {each.name!r} is declared already, and otherwise")
+            raise TableError(
+                f"the {type(each).__name__.lower()} {each.name!r} is declared already, and "
+                f"otherwise"
+            )
     return tuple(found.values())

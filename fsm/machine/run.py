@@ -1,7 +1,9 @@
-"""The `transitions` machine of a table, and one run of it: its state, its counters, and the one way to fire an event.
+"""The `transitions` machine of a table, and one run of it: its state, its counters, and the one way
+to fire an event.
 
-The library fires the rows. Guards become conditions and effects become `before` callbacks. One machine serves every run
-on its table, in any number of threads: it has no models of its own, and each event is triggered with the run.
+The library fires the rows. Guards become conditions and effects become `before` callbacks. One
+machine serves every run on its table, in any number of threads: it has no models of its own, and
+each event is triggered with the run.
 """
 
 from __future__ import annotations
@@ -53,10 +55,13 @@ class FactBits:
 
 @frozen
 class TakeRow:
-    """Take a row: note it on the run, for its journal, and count what its effect spends and refills."""
+    """Take a row: note it on the run, for its journal, and count what its effect spends and
+    refills.
+    """
 
     row: Row
-    count: Callable[[Any], None] | None = None  # changes the counters of a run, if the row has an effect on them
+    # changes the counters of a run, if the row has an effect on them
+    count: Callable[[Any], None] | None = None
 
     def __call__(self, run: Any) -> None:
         """Note the row and count."""
@@ -100,10 +105,15 @@ def fact_bits_of(table: Table) -> FactBits:
 
 
 def rows_tried(machine: Machine, event: str, state: str) -> Iterator[tuple[Row, list[Any]]]:
-    """Yield the rows that a machine tries for an event in a state, in order, each with its compiled conditions."""
+    """Yield the rows that a machine tries for an event in a state, in order, each with its compiled
+    conditions.
+    """
     if event in machine.events:
         transitions: list[Any] = machine.events[event].transitions.get(state, [])
-        yield from ((each.before[-1].row, [condition.func for condition in each.conditions]) for each in transitions)
+        yield from (
+            (each.before[-1].row, [condition.func for condition in each.conditions])
+            for each in transitions
+        )
 
 
 def _conditions(table: Table, row: Row) -> list[Condition]:
@@ -123,7 +133,10 @@ def _count(table: Table, row: Row) -> Callable[[Any], None] | None:
     effect, bits = table.effect(row.effect), fact_bits_of(table)
     if effect.spends is None and not effect.refills:
         return None
-    spends, refills = table.places.get(effect.spends or ""), [table.places[name] for name in effect.refills]
+    spends, refills = (
+        table.places.get(effect.spends or ""),
+        [table.places[name] for name in effect.refills],
+    )
     refills_on = bits.bits([effect.refills_on] if effect.refills_on else [])
 
     def count(run: Any) -> None:
@@ -142,7 +155,9 @@ def _count_attempt(run: Any) -> None:
 
 @define(eq=False)
 class Run:
-    """Be the model of one run, and check each of its steps: the proof is about the rows, not about the machine."""
+    """Be the model of one run, and check each of its steps: the proof is about the rows, not about
+    the machine.
+    """
 
     table: Table = field(repr=False)
     limits: tuple[int, ...]  # in the order of `table.counters`
@@ -181,14 +196,17 @@ class Run:
         """Fire an event with the facts that hold, by name, and return the row that was taken.
 
         Raises:
-            IllegalEvent: the state does not take the event, or no guard holds. The run is unchanged.
-            BrokenMachine: the step left the limits, or, in a machine that must end, did not lower the variant.
+            IllegalEvent: the state does not take the event, or no guard holds. The run is
+            unchanged. BrokenMachine: the step left the limits, or, in a machine that must end, did
+            not lower the variant.
         """
         spent_before, facts_before = self.spent.copy(), self.facts
         if self.is_guarded(event):
             self.facts = self._fact_bits.mask(facts)
         try:
-            is_taken = event in self.machine.events and self.machine.events[event].trigger(self, self)
+            is_taken = event in self.machine.events and self.machine.events[event].trigger(
+                self, self
+            )
         except MachineError:
             is_taken = False
         if not is_taken:
@@ -200,11 +218,15 @@ class Run:
         return self.row
 
     def would_take(self, event: str, facts: Iterable[str]) -> Row | None:
-        """Return the row that an event would take at the hub if these facts held. The run is unchanged."""
+        """Return the row that an event would take at the hub if these facts held. The run is
+        unchanged.
+        """
         facts_before, self.facts = self.facts, self._fact_bits.mask(facts)
         try:
             tried = rows_tried(self.machine, event, self.table.hub)
-            return next((row for row, conditions in tried if all(holds(self) for holds in conditions)), None)
+            return next(
+                (row for row, conditions in tried if all(holds(self) for holds in conditions)), None
+            )
         finally:
             self.facts = facts_before
 
@@ -220,10 +242,13 @@ class Run:
             raise BrokenMachine(f"{row}: a counter is {count}, and its limit is {limit}")
 
     def _has_less_left(self, before: list[int]) -> bool:
-        """Tell whether the variant fell: more is spent of the highest-ranking counters that changed."""
+        """Tell whether the variant fell: more is spent of the highest-ranking counters that
+        changed.
+        """
         spent = self.spent
         if all(map(ge, spent, before)):
-            return spent != before  # nothing was refilled, as in most steps, so the ranks do not matter
+            # nothing was refilled, as in most steps, so the ranks do not matter
+            return spent != before
         for group in self.table.ranked_places:
             more = 0
             for place in group:

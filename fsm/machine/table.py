@@ -1,11 +1,13 @@
 """Tables: every transition of a machine. Nothing outside the table decides.
 
-* A row is `(event, source, guard, target, effect)`. For one event and source the rows are tried from the top, and the
-  first whose guard holds is taken. A row without a guard is the last resort and comes last.
-* The hub is the state in which something is in flight; replies arrive only there. Every other state that is not an
-  outcome is a rung: something is about to be sent.
-* Every row that leads to a rung takes one unit from a counter that its own guard has checked, and refills only counters
-  that rank below it. This is why every run ends; the checker refuses a table that breaks this rule.
+* A row is `(event, source, guard, target, effect)`. For one event and source the rows are tried
+  from the top, and the first whose guard holds is taken. A row without a guard is the last resort
+  and comes last.
+* The hub is the state in which something is in flight; replies arrive only there. Every other state
+  that is not an outcome is a rung: something is about to be sent.
+* Every row that leads to a rung takes one unit from a counter that its own guard has checked, and
+  refills only counters that rank below it. This is why every run ends; the checker refuses a table
+  that breaks this rule.
 
 Warning: the order of the rows is the behaviour.
 """
@@ -76,16 +78,17 @@ class Table:
         start: the first state.
         hub: the state in which something is in flight.
         outcomes: the final states.
-        answers, lesser: the outcomes that are an answer, and those that are less than a whole one. If either is given,
-            the other outcomes are errors.
-        ranks: the variant: groups of counters, the most significant first; each step must lower what is left of them
-            in this lexicographic order.
+        answers, lesser: the outcomes that are an answer, and those that are less than a whole one.
+            If either is given, the other outcomes are errors.
+        ranks: the variant: groups of counters, the most significant first; each step must lower
+            what is left of them in this lexicographic order.
         declared_rungs: the declarations of the rungs, with the limits of the counters.
         facts: the facts that guards may look at.
         guards, effects: the declarations that rows name; a fact is a guard under its own name.
         declared_events: what can come back, each with its sentence.
         resumes: the rung in which a run begins that goes on from an earlier one, if any may.
-        kind: `ending` if every run must end; `cyclic` for a machine that never ends and so has no outcomes.
+        kind: `ending` if every run must end; `cyclic` for a machine that never ends and so has no
+            outcomes.
     """
 
     name: str
@@ -121,7 +124,9 @@ class Table:
     @cached_property
     def rungs(self) -> tuple[str, ...]:
         """List the states in which something is sent."""
-        names = dict.fromkeys([self.start, *(row.source for row in self.rows), *(row.target for row in self.rows)])
+        names = dict.fromkeys(
+            [self.start, *(row.source for row in self.rows), *(row.target for row in self.rows)]
+        )
         return tuple(name for name in names if name != self.hub and name not in self.outcomes)
 
     @cached_property
@@ -166,7 +171,11 @@ class Table:
     @cached_property
     def hints(self) -> Mapping[str, str]:
         """Return the declared hints by rung: what each adds to a request."""
-        return {each.name: each.hint for each in self.declared_rungs if each.hint and each.name in self.rungs}
+        return {
+            each.name: each.hint
+            for each in self.declared_rungs
+            if each.hint and each.name in self.rungs
+        }
 
     @cached_property
     def found_facts(self) -> tuple[str, ...]:
@@ -186,7 +195,11 @@ class Table:
     @cached_property
     def own_facts(self) -> tuple[Fact, ...]:
         """List the facts that have a function of their own and that some row looks at."""
-        guards = [self.guards_by_name[row.guard] for row in self.rows if row.guard and row.guard in self.guards_by_name]
+        guards = [
+            self.guards_by_name[row.guard]
+            for row in self.rows
+            if row.guard and row.guard in self.guards_by_name
+        ]
         seen = {name for guard in guards for name in (*guard.holds, *guard.lacks)}
         seen |= {effect.refills_on for effect in self.effects if effect.refills_on}
         seen |= {name for others in self.follows_from.values() for name in others}
@@ -203,7 +216,9 @@ class Table:
     @cached_property
     def guards_by_name(self) -> Mapping[str, Guard]:
         """Return what a row may name as its guard."""
-        of_facts = {fact.name: Guard(fact.name, holds=fact.name, says=fact.says) for fact in self.facts}
+        of_facts = {
+            fact.name: Guard(fact.name, holds=fact.name, says=fact.says) for fact in self.facts
+        }
         return {**of_facts, **{guard.name: guard for guard in self.guards}}
 
     @cached_property
@@ -224,18 +239,24 @@ class Table:
         return NOTHING if name is None else self.effects_by_name[name]
 
     def rung(self, name: str) -> Rung | None:
-        """Return the declaration of a rung; None for the first state and for states that are no rungs."""
+        """Return the declaration of a rung; None for the first state and for states that are no
+        rungs.
+        """
         return self._rungs.get(name)
 
     def says(self, event: str, *, at_last: bool = False) -> str:
-        """Return the sentence of an event, with its ending if the machine stops there; its name if it has none."""
+        """Return the sentence of an event, with its ending if the machine stops there; its name if
+        it has none.
+        """
         declared = next((each for each in self.declared_events if each.name == event), None)
         if declared is None or not declared.says:
             return event
         return declared.says + (declared.at_last if at_last else "")
 
     def kind_of_end(self, outcome: str) -> Literal["answer", "lesser", "error", "outcome"]:
-        """Return whether an outcome is an answer, a lesser answer or an error; `outcome` if the table does not say."""
+        """Return whether an outcome is an answer, a lesser answer or an error; `outcome` if the
+        table does not say.
+        """
         if outcome in self.answers:
             return "answer"
         if outcome in self.lesser:
@@ -251,46 +272,67 @@ class Table:
         for rung in rungs:
             if rung not in self.rungs or rung == self.start:
                 names = ", ".join(self.rungs[1:])
-                raise TableError(f"{rung!r} is no rung that can be taken out of {self.name!r}; there are: {names}")
-        return evolve(self, rows=[row for row in self.rows if row.source not in rungs and row.target not in rungs])
+                raise TableError(
+                    f"{rung!r} is no rung that can be taken out of {self.name!r}; there are: "
+                    f"{names}"
+                )
+        return evolve(
+            self,
+            rows=[row for row in self.rows if row.source not in rungs and row.target not in rungs],
+        )
 
     def with_rung(self, rung: Rung | Entry, /, **before: str | None) -> Table:
         """Return this table with a rung added to the ladders of some events.
 
-        The rung sends the same request again with its hint as a user turn at the end, unless it has a `change`.
+        The rung sends the same request again with its hint as a user turn at the end, unless it has
+        a `change`.
 
         Arguments:
             rung: the declaration, or what its `when` returns.
-            before: for each event, the guard before which the rung is tried; None for the last resort.
+            before: for each event, the guard before which the rung is tried; None for the last
+                resort.
 
         Raises:
             TableError: there is no such event or guard.
         """
         if not isinstance(rung, (Rung, Entry)):
-            raise TableError(f"with_rung takes a Rung, or what its `when` returns, not {type(rung).__name__}")
+            raise TableError(
+                f"with_rung takes a Rung, or what its `when` returns, not {type(rung).__name__}"
+            )
         entry = Entry.of(rung)
         name = entry.rung.name
         if not before:
-            raise TableError(f"with_rung needs an event in whose ladder {name!r} is tried, as in came_empty=None")
+            raise TableError(
+                f"with_rung needs an event in whose ladder {name!r} is tried, as in came_empty=None"
+            )
         table = self
         for event, place in before.items():
             rows = self.ladder(event, self.hub)
             if not rows:
                 events = dict.fromkeys(row.event for row in self.rows if row.source == self.hub)
-                raise TableError(f"no event {event!r} comes in {self.hub!r}{close_to(event, events)}")
+                raise TableError(
+                    f"no event {event!r} comes in {self.hub!r}{close_to(event, events)}"
+                )
             front = next((row for row in rows if row.guard == place), None)
             if front is None:
                 guards = ", ".join(str(row.guard) for row in rows)
-                raise TableError(f"the ladder of {event!r} has no guard {place!r}; it has: {guards}")
+                raise TableError(
+                    f"the ladder of {event!r} has no guard {place!r}; it has: {guards}"
+                )
             row = Row(event, self.hub, entry.guard.name, name, entry.rung.effect.name)
-            table = table.with_rows(row, before=front, declare=(entry.rung, entry.guard, *entry.facts))
+            table = table.with_rows(
+                row, before=front, declare=(entry.rung, entry.guard, *entry.facts)
+            )
         return table
 
-    def with_rows(self, *rows: Row, before: Row | None = None, declare: Iterable[Any] = ()) -> Table:
-        """Return this table with more rows, before a given row or before the last resort of their own event.
+    def with_rows(
+        self, *rows: Row, before: Row | None = None, declare: Iterable[Any] = ()
+    ) -> Table:
+        """Return this table with more rows, before a given row or before the last resort of their
+        own event.
 
-        The rows that every rung has are added for a new rung. A target that is nearly the name of a known state is
-        refused as misspelt.
+        The rows that every rung has are added for a new rung. A target that is nearly the name of a
+        known state is refused as misspelt.
 
         Arguments:
             rows: the new rows.
@@ -313,10 +355,19 @@ class Table:
         declare = tuple(declare)
         declared = {each.name for each in declare if isinstance(each, Rung)}
         for row in rows:
-            hint = close_to(row.target, self.states, cutoff=SLIP) if row.target in targets - declared else ""
+            hint = (
+                close_to(row.target, self.states, cutoff=SLIP)
+                if row.target in targets - declared
+                else ""
+            )
             if hint:
                 raise TableError(f"{row}: unknown state {row.target!r}{hint}")
-        added = [evolve(row, source=rung) for rung in sorted(targets) for row in self.rows if row.source == self.start]
+        added = [
+            evolve(row, source=rung)
+            for rung in sorted(targets)
+            for row in self.rows
+            if row.source == self.start
+        ]
         return evolve(self.declaring(*declare), rows=(*old, *added))
 
     def reordered(self, event: str, order: Iterable[str | None]) -> Table:
@@ -331,15 +382,24 @@ class Table:
         if not ladders:
             raise TableError(f"no row takes the event {event!r}{close_to(event, self.events)}")
         if isinstance(order, str) or not isinstance(order, Iterable):
-            raise TableError(f"the order of {event!r} must be a list of its guards, not {type(order).__name__}")
+            raise TableError(
+                f"the order of {event!r} must be a list of its guards, not {type(order).__name__}"
+            )
         wanted = list(order)
         if not all(guard is None or isinstance(guard, str) for guard in wanted):
-            raise TableError(f"the order of {event!r} must name guards, with None for the last resort")
+            raise TableError(
+                f"the order of {event!r} must name guards, with None for the last resort"
+            )
         own = list(dict.fromkeys(row.guard for rows in ladders.values() for row in rows))
         if set(wanted) != set(own) or len(wanted) != len(own):
             raise TableError(f"the guards of {event!r} are {own}; name each of them once")
-        new = {source: iter(sorted(rows, key=lambda row: wanted.index(row.guard))) for source, rows in ladders.items()}
-        return evolve(self, rows=[next(new[row.source]) if row.event == event else row for row in self.rows])
+        new = {
+            source: iter(sorted(rows, key=lambda row: wanted.index(row.guard)))
+            for source, rows in ladders.items()
+        }
+        return evolve(
+            self, rows=[next(new[row.source]) if row.event == event else row for row in self.rows]
+        )
 
     def declaring(self, *declared: Rung | Fact | Guard | Effect) -> Table:
         """Return this table with more rungs, facts, guards and effects, each declared once.
@@ -350,22 +410,32 @@ class Table:
         kinds: dict[type[Any], list[Any]] = {Rung: [], Fact: [], Guard: [], Effect: []}
         for each in declared:
             if type(each) not in kinds:
-                raise TableError(f"a table declares rungs, facts, guards and effects, not {type(each).__name__}")
+                raise TableError(
+                    f"a table declares rungs, facts, guards and effects, not {type(each).__name__}"
+                )
             kinds[type(each)].append(each)
             if isinstance(each, Rung):
                 kinds[Fact] += each.facts
                 kinds[Guard].append(each.guard)
                 kinds[Effect].append(each.effect)
         # Names that no row uses, because their rung was removed, may be declared anew.
-        used = {name for row in self.rows for name in (row.source, row.target, row.guard, row.effect)}
+        used = {
+            name for row in self.rows for name in (row.source, row.target, row.guard, row.effect)
+        }
         again = {each.name for each in (*kinds[Rung], *kinds[Guard], *kinds[Effect])} - used
         rungs, guards, effects = (
             joined([each for each in old if each.name not in again], kinds[kind])
-            for old, kind in ((self.declared_rungs, Rung), (self.guards, Guard), (self.effects, Effect))
+            for old, kind in (
+                (self.declared_rungs, Rung),
+                (self.guards, Guard),
+                (self.effects, Effect),
+            )
         )
         facts = joined(self.facts, kinds[Fact])
         ranks = self.ranks if rungs == self.declared_rungs else ranks_of(rungs)
-        return evolve(self, declared_rungs=rungs, facts=facts, guards=guards, effects=effects, ranks=ranks)
+        return evolve(
+            self, declared_rungs=rungs, facts=facts, guards=guards, effects=effects, ranks=ranks
+        )
 
 
 ALWAYS = Guard("always")
@@ -391,8 +461,14 @@ def is_shipped(table: Table) -> bool:
 
 
 def _place(rows: list[Row], new: Row) -> int:
-    """Return the index for a row: before the unguarded row of its event and source, else after their rows."""
-    same = [index for index, row in enumerate(rows) if (row.event, row.source) == (new.event, new.source)]
+    """Return the index for a row: before the unguarded row of its event and source, else after
+    their rows.
+    """
+    same = [
+        index
+        for index, row in enumerate(rows)
+        if (row.event, row.source) == (new.event, new.source)
+    ]
     if not same:
         return len(rows)
     last = same[-1]

@@ -17,7 +17,9 @@ from rungwise.fsm.odds.walk import Clock, Followed, NoClock, walk
 from rungwise.fsm.values.label import note
 
 LEFT_OUT: Final = 1e-6
-"""The most probability that is left out, that of configurations too light to follow, unless they are too many."""
+"""The most probability that is left out, that of configurations too light to follow, unless they
+are too many.
+"""
 
 LEFT_OUT_OF_QUANTILES: Final = 1e-5
 """The same for the distributions of time and money."""
@@ -33,7 +35,8 @@ TermsOf = Callable[[int, Any], tuple[Histogram, ...]]
 
 @frozen
 class Spread:
-    """Hold the mean of a quantity, its quantiles by name, how far the grid may have moved those, and its curve.
+    """Hold the mean of a quantity, its quantiles by name, how far the grid may have moved those,
+    and its curve.
 
     The curve is at most 200 points, each with the share of the calls up to it.
     """
@@ -50,8 +53,8 @@ class CommonOdds:
 
     Arguments:
         outcomes: the probability of each; together 1 but for `left_out`.
-        attempts, seconds, money: their distributions; money is None unless every backend has prices.
-        tokens: of all attempts, on average.
+        attempts, seconds, money: their distributions; money is None unless every backend has
+        prices. tokens: of all attempts, on average.
         over_seconds, over_money: the share that would exceed that budget; None if there is none.
         configurations: how many were followed.
         left_out: the probability of the paths that were not.
@@ -70,7 +73,9 @@ class CommonOdds:
 
 @frozen
 class Passage:
-    """Hold the share of all calls that go from an attempt to the next, or to an outcome, which has no backend."""
+    """Hold the share of all calls that go from an attempt to the next, or to an outcome, which has
+    no backend.
+    """
 
     attempt: int
     rung: str
@@ -82,7 +87,8 @@ class Passage:
 
 @frozen(kw_only=True)
 class Odds(CommonOdds):
-    """Hold what calls will probably come to: besides what turns have as well, what is known of each attempt.
+    """Hold what calls will probably come to: besides what turns have as well, what is known of each
+    attempt.
 
     Arguments:
         waited: the seconds of all waits, on average.
@@ -108,9 +114,17 @@ class Ended(NamedTuple):
 
 
 def followed(
-    policy: Policy, rates: Rates, most: float, beyond: float, points: int = POINTS, *, resumes: bool | None = None
+    policy: Policy,
+    rates: Rates,
+    most: float,
+    beyond: float,
+    points: int = POINTS,
+    *,
+    resumes: bool | None = None,
 ) -> tuple[Odds, Ended]:
-    """Follow calls that leave out so much at most, and beyond a grid of so many points; return also how they ended."""
+    """Follow calls that leave out so much at most, and beyond a grid of so many points; return also
+    how they ended.
+    """
     chain = Configurations(policy, rates, resumes=resumes)
     walked = heavy = walk(NoClock(chain), most)
     if most < beyond:
@@ -124,7 +138,10 @@ def followed(
         clock = Clock(chain, limit)
         walked = heavy = walk(clock, most)
         total: Any = sum(walked.ended_at.values())
-        time, seconds = Distribution(clock.step, total.cumsum().tolist(), ended=walked.ended_at), clock.mean(total)
+        time, seconds = (
+            Distribution(clock.step, total.cumsum().tolist(), ended=walked.ended_at),
+            clock.mean(total),
+        )
     shares = [sum(each) for each in zip(*walked.ended_after.values(), strict=True)]
     ended_after = Distribution(1, [*accumulate(shares)], ended=walked.ended_after)
     terms = ended_after.quantile(NEARLY_ALL) or len(walked.layers)
@@ -135,7 +152,12 @@ def followed(
             of: Any = prices[backend]
             return _times(rate.input_tokens, of.input), _times(rate.output_tokens, of.output)
 
-        spent = summed(chain, [[flow._replace(wait=NO_WAIT) for flow in flows] for flows in heavy.layers], costs, **how)
+        spent = summed(
+            chain,
+            [[flow._replace(wait=NO_WAIT) for flow in flows] for flows in heavy.layers],
+            costs,
+            **how,
+        )
         money = spread(spent, mean_of(chain, walked, costs), terms * spent.step)
         over_money = spent.over(policy.budget.money, heavy.left_out)
     ended: dict[str, float] = defaultdict(float)
@@ -144,33 +166,50 @@ def followed(
     rows, reached, flows = _traced(chain, walked.layers)
     found = Odds(
         outcomes={name: ended[name] for name in policy.table.outcomes},
-        attempts=spread(ended_after, sum(number * share for number, share in enumerate(shares)), 0.0),
+        attempts=spread(
+            ended_after, sum(number * share for number, share in enumerate(shares)), 0.0
+        ),
         seconds=spread(time, seconds, terms * time.step),
-        tokens=mean_of(chain, walked, lambda backend, rate: (rate.input_tokens, rate.output_tokens)),
+        tokens=mean_of(
+            chain, walked, lambda backend, rate: (rate.input_tokens, rate.output_tokens)
+        ),
         money=money,
         waited=walked.waited,
-        rows={str(policy.table.rows[place]): times for place, times in sorted(rows.items(), key=lambda row: -row[1])},
+        rows={
+            str(policy.table.rows[place]): times
+            for place, times in sorted(rows.items(), key=lambda row: -row[1])
+        },
         reached={each.name: reached[place] for place, each in enumerate(rates.backend)},
         over_seconds=over_seconds,
         over_money=over_money,
         configurations=len(walked.asked),
         left_out=walked.left_out,
-        dependence=tuple([f"{note(each.name)}: {each.dependence or UNTESTED}" for each in rates.backend]),
+        dependence=tuple(
+            [f"{note(each.name)}: {each.dependence or UNTESTED}" for each in rates.backend]
+        ),
         flows=flows,
     )
     return found, Ended(ended_after, time, spent)
 
 
-def _traced(chain: Configurations, layers: Layers) -> tuple[dict[int, float], dict[int, float], tuple[Passage, ...]]:
-    """Return how often each row is taken, the share of the calls that ask each backend, and their passages."""
+def _traced(
+    chain: Configurations, layers: Layers
+) -> tuple[dict[int, float], dict[int, float], tuple[Passage, ...]]:
+    """Return how often each row is taken, the share of the calls that ask each backend, and their
+    passages.
+    """
     rows, reached = defaultdict[int, float](float), defaultdict[int, float](float)
     passages = defaultdict[tuple[int, str, str, str, str | None], float](float)
     names: dict[int | None, str] = dict(enumerate(each.name for each in chain.rates.backend))
-    here, reached[0] = {chain.start: {chain.table.start: 1.0}}, 1.0  # the calls by the rungs through which they came
+    # the calls by the rungs through which they came
+    here, reached[0] = {chain.start: {chain.table.start: 1.0}}, 1.0
     for attempt, flows in enumerate(layers, 1):
         then = defaultdict[int, dict[str, float]](lambda: defaultdict(float))
         for flow in flows:
-            moved, backend = flow.share * sum(here[flow.source].values()), chain.known[flow.source].backend
+            moved, backend = (
+                flow.share * sum(here[flow.source].values()),
+                chain.known[flow.source].backend,
+            )
             to, to_backend = chain.table.rows[flow.rows[-1]].target, None
             for row in flow.rows:
                 rows[row] += moved
@@ -179,7 +218,9 @@ def _traced(chain: Configurations, layers: Layers) -> tuple[dict[int, float], di
                 then[flow.target][to] += moved
                 reached[to_backend] += moved if to_backend != backend else 0.0
             for rung, mass in here[flow.source].items():
-                passages[attempt, rung, names[backend], to, names.get(to_backend)] += mass * flow.share
+                passages[attempt, rung, names[backend], to, names.get(to_backend)] += (
+                    mass * flow.share
+                )
         here = then
     return rows, reached, tuple([Passage(*passage, share) for passage, share in passages.items()])
 
@@ -188,15 +229,22 @@ def summed(chain: Any, layers: Layers, terms_of: TermsOf, **how: Any) -> Distrib
     """Return the distribution of a sum over all attempts."""
     events, longest = chain.events.items(), max(flow.wait[1] for flows in layers for flow in flows)
     found = {key: [(rate.share, terms_of(key[0], rate)) for rate in rates] for key, rates in events}
-    terms = [histogram for each in found.values() for _, histograms in each for histogram in histograms]
+    terms = [
+        histogram for each in found.values() for _, histograms in each for histogram in histograms
+    ]
     largest = max([longest, *(value for histogram in terms for value, _ in histogram)])
-    return distribution_of(layers, chain.start, lambda number: found[chain.known[number][:2]], largest, **how)
+    return distribution_of(
+        layers, chain.start, lambda number: found[chain.known[number][:2]], largest, **how
+    )
 
 
 def mean_of(chain: Any, walked: Followed, terms_of: TermsOf) -> float:
     """Return the mean of a sum over all attempts, without a grid."""
     events, total = chain.events.items(), 0.0
-    means = {key: [rate.share * sum(map(mean, terms_of(key[0], rate))) for rate in rates] for key, rates in events}
+    means = {
+        key: [rate.share * sum(map(mean, terms_of(key[0], rate))) for rate in rates]
+        for key, rates in events
+    }
     for (key, places), mass in walked.came.items():
         share = sum([chain.events[key][place].share for place in places])
         total += mass * sum([means[key][place] for place in places]) / (share or 1.0)
@@ -213,4 +261,9 @@ def _times(tokens: Histogram, price: float) -> Histogram:
 
 def spread(found: Distribution, average: float, error: float) -> Spread:
     """Return a mean, and the quantiles of a distribution."""
-    return Spread(average, {name: found.quantile(share) for name, share in QUANTILES.items()}, error, found.curve)
+    return Spread(
+        average,
+        {name: found.quantile(share) for name, share in QUANTILES.items()},
+        error,
+        found.curve,
+    )

@@ -2,17 +2,19 @@
 
 Theory: what the grid's error is
 
-Time is a sum of durations and waits, and money one of what prompts and replies cost. Each term is rounded to the
-nearest point of a grid with a step h, so it moves by h/2 at most, and a sum of n attempts with two terms each by n h.
-`error` is that of the attempts that all but one call in ten thousand need. Means need no grid.
+Time is a sum of durations and waits, and money one of what prompts and replies cost. Each term is
+rounded to the nearest point of a grid with a step h, so it moves by h/2 at most, and a sum of n
+attempts with two terms each by n h. `error` is that of the attempts that all but one call in ten
+thousand need. Means need no grid.
 
-The distribution of a sum is the convolution of those of its terms; their Fourier transforms are multiplied. So each
-configuration holds the transform of what its calls have spent, each way multiplies by that of what it adds, and one
-inverse at the end gives the distribution. A transform of N points wraps: a sum beyond the range N h counts as that sum
-less N h. So the mass at the point k is damped by r^k with r^N = 1e-8, which the inverse takes back; what wraps is then
-1e-8 of itself (Abate and Whitt 1992). The range R is Chernoff's: the same walk with exp(s x) for some real s gives
-E exp(s X), and at most exp(-s R) times that of the calls lies beyond R. The least R is taken that leaves no more than
-`beyond` there.
+The distribution of a sum is the convolution of those of its terms; their Fourier transforms are
+multiplied. So each configuration holds the transform of what its calls have spent, each way
+multiplies by that of what it adds, and one inverse at the end gives the distribution. A transform
+of N points wraps: a sum beyond the range N h counts as that sum less N h. So the mass at the point
+k is damped by r^k with r^N = 1e-8, which the inverse takes back; what wraps is then 1e-8 of itself
+(Abate and Whitt 1992). The range R is Chernoff's: the same walk with exp(s x) for some real s gives
+E exp(s X), and at most exp(-s R) times that of the calls lies beyond R. The least R is taken that
+leaves no more than `beyond` there.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from rungwise.fsm.odds.rates import NOTHING, Histogram
 
 POINTS: Final = 2048
 WRAPS: Final = 1e-8
-SLACK: Final = 1e-5  # shares closer than this count as equal: so much was left out, or lies beyond the grid
+# shares closer than this count as equal: so much was left out, or lies beyond the grid
+SLACK: Final = 1e-5
 LEVELS: Final = tuple([1 - 10 ** (-place / 50) for place in range(200)])
 """The shares at which a curve has points: fifty for each nine, up to all calls but 1 in 10 000."""
 
@@ -39,7 +42,9 @@ SLOPES: Final = tuple([2.0 ** (power / 2 - 6) for power in range(24)])
 
 
 class Flow(NamedTuple):
-    """Hold what passes from one attempt to the next: a way out of a configuration, with the wait that follows."""
+    """Hold what passes from one attempt to the next: a way out of a configuration, with the wait
+    that follows.
+    """
 
     source: int
     target: Any  # a configuration, by its number, or an end
@@ -51,7 +56,9 @@ class Flow(NamedTuple):
 
 Layers = Sequence[Sequence[Flow]]
 Terms = Callable[[int], Sequence[tuple[float, Sequence[Histogram]]]]
-"""Returns for a configuration the share of each event, and the histograms of the terms that it adds."""
+"""Returns for a configuration the share of each event, and the histograms of the terms that it
+adds.
+"""
 
 
 class Distribution(NamedTuple):
@@ -60,10 +67,13 @@ class Distribution(NamedTuple):
     step: float
     up_to: Sequence[float]
     tails: Sequence[tuple[float, float]] = ((0.0, 0.0),)  # slopes s, each with E exp(s X)
-    ended: Mapping[Any, Sequence[float]] = MappingProxyType({})  # the mass at each point, by the end of the call
+    # the mass at each point, by the end of the call
+    ended: Mapping[Any, Sequence[float]] = MappingProxyType({})
 
     def quantile(self, share: float) -> float | None:
-        """Return the least point that so many calls do not exceed; None if it lies beyond the grid."""
+        """Return the least point that so many calls do not exceed; None if it lies beyond the
+        grid.
+        """
         place = bisect_left(self.up_to, share - SLACK)
         return place * self.step if place < len(self.up_to) else None
 
@@ -75,14 +85,25 @@ class Distribution(NamedTuple):
 
     def histogram(self, end: Any) -> Histogram:
         """Return the values of the calls that ended so."""
-        return tuple([(at * self.step, mass) for at, mass in enumerate(self.ended.get(end, ())) if mass > 0]) or NOTHING
+        return (
+            tuple(
+                [
+                    (at * self.step, mass)
+                    for at, mass in enumerate(self.ended.get(end, ()))
+                    if mass > 0
+                ]
+            )
+            or NOTHING
+        )
 
     def most_from(self, value: float) -> float:
         """Return a share that those from this value on do not exceed."""
         return min(bound * exp(-slope * value) for slope, bound in self.tails)
 
     def over(self, limit: float | None, left_out: float) -> float | None:
-        """Return the share beyond a limit by more than rounding, without what was left out; None without a limit."""
+        """Return the share beyond a limit by more than rounding, without what was left out; None
+        without a limit.
+        """
         if limit is None or not self.step:
             return None if limit is None else 0.0
         place = min(ceil(limit / self.step + 0.5), len(self.up_to))
@@ -110,7 +131,9 @@ def masses_of(histogram: Histogram, step: float, points: int = POINTS) -> Any:
 
 
 def uniform(least: float, most: float, step: float, points: int = POINTS) -> Any:
-    """Return the mass at each point of what is as likely anywhere between two values; their mean may be one."""
+    """Return the mass at each point of what is as likely anywhere between two values; their mean
+    may be one.
+    """
     if least == most:
         return masses_of(((least, 1),), step, points)
     np = numpy()
@@ -118,9 +141,17 @@ def uniform(least: float, most: float, step: float, points: int = POINTS) -> Any
 
 
 def distribution_of(
-    layers: Layers, start: int, terms: Terms, most: float, *, beyond: float, points: int, is_whole: bool = False
+    layers: Layers,
+    start: int,
+    terms: Terms,
+    most: float,
+    *,
+    beyond: float,
+    points: int,
+    is_whole: bool = False,
 ) -> Distribution:
-    """Return the distribution of a sum whose largest term is given, on a grid as fine as its range allows.
+    """Return the distribution of a sum whose largest term is given, on a grid as fine as its range
+    allows.
 
     So much may lie `beyond` it. The step for a sum of whole numbers is whole.
 
@@ -153,11 +184,15 @@ def distribution_of(
         return np.fft.rfft(uniform(least, most, step, points) * damping)
 
     transforms = _sum_of(layers, start, terms, damped, damped_wait)
-    ended = {end: np.clip(np.fft.irfft(of, points) / damping, 0.0, 1.0) for end, of in transforms.items()}
+    ended = {
+        end: np.clip(np.fft.irfft(of, points) / damping, 0.0, 1.0) for end, of in transforms.items()
+    }
     return Distribution(step, np.cumsum(sum(ended.values())).tolist(), tails, ended)
 
 
-def _sum_of(layers: Layers, start: int, terms: Terms, transform: Any, transform_of_wait: Any) -> dict[Any, Any]:
+def _sum_of(
+    layers: Layers, start: int, terms: Terms, transform: Any, transform_of_wait: Any
+) -> dict[Any, Any]:
     """Follow the transforms of a sum along all flows, and return that of each end."""
     added: dict[object, Any] = {}
     ended, now = dict[Any, Any](), {start: 1.0}

@@ -1,16 +1,19 @@
-"""What calls or turns under a policy will probably come to, against rates: those of turns, with calls as their parts.
+"""What calls or turns under a policy will probably come to, against rates: those of turns, with
+calls as their parts.
 
 Theory
 
-Each call of a turn begins anew, against the same backends. So how it ends and what it takes depend on what came before
-by one thing only: whether it resumes a cut text. The turn is a chain whose steps are whole calls, rounds of tools and
-compactions; as each way on takes a unit of a counter, it ends. Whether another call is made does not depend on what it
-will take, so the mean of a sum is that of one call, times the calls on average (Wald 1944): exact, without a grid.
+Each call of a turn begins anew, against the same backends. So how it ends and what it takes depend
+on what came before by one thing only: whether it resumes a cut text. The turn is a chain whose
+steps are whole calls, rounds of tools and compactions; as each way on takes a unit of a counter, it
+ends. Whether another call is made does not depend on what it will take, so the mean of a sum is
+that of one call, times the calls on average (Wald 1944): exact, without a grid.
 
-How a call ends and how long it took belong together, as one that fell back was slow. So each step adds the distribution
-of a call given how it ended. Tools and compactions are no more than the calls, so the error is a step of the calls'
-grid for each attempt, and one and a half of the turn's for each call. Text beside tool calls counts as shown if the
-rates of `called_tools` name `has_text`.
+How a call ends and how long it took belong together, as one that fell back was slow. So each step
+adds the distribution of a call given how it ended. Tools and compactions are no more than the
+calls, so the error is a step of the calls' grid for each attempt, and one and a half of the turn's
+for each call. Text beside tool calls counts as shown if the rates of `called_tools` name
+`has_text`.
 """
 
 from __future__ import annotations
@@ -77,7 +80,9 @@ class TurnConfiguration(NamedTuple):
 
 
 class Came(NamedTuple):
-    """Hold how a call ended, or what tools or a compactor brought, and what that adds to each sum: its mean as well."""
+    """Hold how a call ended, or what tools or a compactor brought, and what that adds to each sum:
+    its mean as well.
+    """
 
     share: float
     event: str
@@ -87,7 +92,8 @@ class Came(NamedTuple):
 
 
 class TurnConfigurations:
-    """Number the configurations of a turn, and follow what comes of each, as `Configurations` do for a call.
+    """Number the configurations of a turn, and follow what comes of each, as `Configurations` do
+    for a call.
 
     The calls leave out so much at most.
     """
@@ -98,7 +104,9 @@ class TurnConfigurations:
         self.known: list[TurnConfiguration] = []
         self.events: dict[tuple[bool, str], list[Came]] = {}
         self.call = cache(
-            lambda resumes: followed(policy.of_calls, rates, most, LEFT_OUT, POINTS // 2, resumes=resumes)
+            lambda resumes: followed(
+                policy.of_calls, rates, most, LEFT_OUT, POINTS // 2, resumes=resumes
+            )
         )
         self._number = cache(self._add)
         self.start = self._number(TurnConfiguration(False, TURN.start, (0,) * len(TURN.counters)))
@@ -110,24 +118,53 @@ class TurnConfigurations:
         for place, came in enumerate(events):
             joined.setdefault(self._lead(here, came.event, came.of), []).append(place)
         for target, places in joined.items():
-            yield Way(sum([events[at].share for at in places]), tuple(places), 0, target, "", NO_WAIT, None, 0)
+            yield Way(
+                sum([events[at].share for at in places]),
+                tuple(places),
+                0,
+                target,
+                "",
+                NO_WAIT,
+                None,
+                0,
+            )
 
     def _came(self, resumes: bool, state: str) -> Iterator[Came]:
         if state in CALLS:
             odds, ended = self.call(resumes)
-            rows, named = self.policy.of_calls.table.rows, [name for name in AMOUNTS if getattr(ended, name)]
-            means = {"calls": 1, "tokens": odds.tokens, **{name: getattr(odds, name).mean for name in named}}
+            rows, named = (
+                self.policy.of_calls.table.rows,
+                [name for name in AMOUNTS if getattr(ended, name)],
+            )
+            means = {
+                "calls": 1,
+                "tokens": odds.tokens,
+                **{name: getattr(odds, name).mean for name in named},
+            }
             for end, masses in ended.attempts.ended.items():
-                adds = {"calls": ONCE, **{name: getattr(ended, name).histogram(end) for name in named}}
-                yield Came(sum(masses), event_after(end.outcome, rows[end.row].event), end, adds, means)
+                adds = {
+                    "calls": ONCE,
+                    **{name: getattr(ended, name).histogram(end) for name in named},
+                }
+                yield Came(
+                    sum(masses), event_after(end.outcome, rows[end.row].event), end, adds, means
+                )
             return
         rates = self.rates.of("compactions" if state == "compact" else "rounds of tools")
         if not rates:
             example = "[[turn]] with event = 'tools_ran', facts = ['tool_worked'] and share = 1.0"
-            raise ConfigurationError(f"the model calls tools, and no rates say what they bring: add a {example}")
+            raise ConfigurationError(
+                f"the model calls tools, and no rates say what they bring: add a {example}"
+            )
         for rate in rates:
             adds = {"seconds": rate.seconds, "rounds": ONCE if state == "use_tools" else NOTHING}
-            yield Came(rate.share, rate.event, rate, adds, {name: mean(each) for name, each in adds.items()})
+            yield Came(
+                rate.share,
+                rate.event,
+                rate,
+                adds,
+                {name: mean(each) for name, each in adds.items()},
+            )
 
     def _lead(self, here: TurnConfiguration, event: str, of: End | TurnRate) -> int | End:
         run = Run.at_start(TURN, self.policy.limits)
@@ -135,13 +172,23 @@ class TurnConfigurations:
         has_text, facts = False, dict.fromkeys(of.facts if isinstance(of, TurnRate) else (), True)
         if isinstance(of, End):
             has_text, is_summary = of.has_text, run.spent_of("summaries") > 0
-            facts = {"is_hopeless": of.is_hopeless, "has_compactor": self.has_compactor, "is_summary": is_summary}
+            facts = {
+                "is_hopeless": of.is_hopeless,
+                "has_compactor": self.has_compactor,
+                "is_summary": is_summary,
+            }
             facts["has_no_text"] = is_summary and not (here.was_shown or has_text)
         to = run.fire(event, facts_of(run, facts)).target
         if to in OUTCOMES:
             return End(to)
-        resumes = has_text if event in ("truncated", "overflowed") else here.resumes and event == "compacted"
-        return self._number(TurnConfiguration(resumes, to, tuple(run.spent), here.was_shown or has_text))
+        resumes = (
+            has_text
+            if event in ("truncated", "overflowed")
+            else here.resumes and event == "compacted"
+        )
+        return self._number(
+            TurnConfiguration(resumes, to, tuple(run.spent), here.was_shown or has_text)
+        )
 
     def _add(self, found: TurnConfiguration) -> int:
         self.known.append(found)
@@ -149,29 +196,37 @@ class TurnConfigurations:
 
 
 @overload
-def odds(policy: Policy, rates: Rates | str | PathLike[str], *, left_out: float = LEFT_OUT) -> Odds: ...
+def odds(
+    policy: Policy, rates: Rates | str | PathLike[str], *, left_out: float = LEFT_OUT
+) -> Odds: ...
 @overload
-def odds(policy: TurnPolicy, rates: Rates | str | PathLike[str], *, left_out: float = LEFT_OUT) -> TurnOdds: ...
+def odds(
+    policy: TurnPolicy, rates: Rates | str | PathLike[str], *, left_out: float = LEFT_OUT
+) -> TurnOdds: ...
 def odds(
     policy: Policy | TurnPolicy, rates: Rates | str | PathLike[str], *, left_out: float = LEFT_OUT
 ) -> Odds | TurnOdds:
-    """Compute what calls or turns under a policy will probably come to: exactly, but for a rest that is stated.
+    """Compute what calls or turns under a policy will probably come to: exactly, but for a rest
+    that is stated.
 
     Arguments:
         policy: of a call or a turn.
-        rates: of each backend, in the order of the chain, and of tools; or the file that holds them.
-        left_out: the most probability that is left out of a call; more is faster. A turn has its own.
+        rates: of each backend, in the order of the chain, and of tools; or the file that holds
+        them. left_out: the most probability that is left out of a call; more is faster. A turn has
+        its own.
 
     Raises:
-        ConfigurationError: the rates do not fit the table of the policy, or do not say what tools bring that are
-            called; or numpy is missing.
+        ConfigurationError: the rates do not fit the table of the policy, or do not say what tools
+            bring that are called; or numpy is missing.
     """
     if isinstance(rates, (str, PathLike)):
         rates = Rates.load(rates)
     if not isinstance(policy, (Policy, TurnPolicy)) or not isinstance(rates, Rates):
         raise ConfigurationError("odds takes a policy and Rates; see Policy.load and Rates.load")
     if not is_number(left_out, LEAST_LEFT_OUT, MOST_LEFT_OUT):
-        raise ConfigurationError(f"left_out must be from {LEAST_LEFT_OUT} to {MOST_LEFT_OUT}, not {short(left_out)}")
+        raise ConfigurationError(
+            f"left_out must be from {LEAST_LEFT_OUT} to {MOST_LEFT_OUT}, not {short(left_out)}"
+        )
     if isinstance(policy, TurnPolicy):
         return _odds_of_turn(policy, rates)
     return followed(policy, rates, left_out, LEFT_OUT_OF_QUANTILES)[0]
@@ -181,7 +236,10 @@ def _odds_of_turn(policy: TurnPolicy, rates: Rates) -> TurnOdds:
     chain = TurnConfigurations(policy, rates, LEFT_OUT / 2 / (policy.auto_continues + 2))
     walked = walk(NoClock(chain), LEFT_OUT / 2)
     ended = {end.outcome: sum(masses) for end, masses in walked.ended_after.items()}
-    left_out, calls = max(0.0, 1.0 - sum(ended.values())), [chain.call(key[0]) for key in chain.events]
+    left_out, calls = (
+        max(0.0, 1.0 - sum(ended.values())),
+        [chain.call(key[0]) for key in chain.events],
+    )
 
     def average(name: str) -> float:
         return mean_of(chain, walked, lambda _, came: (((came.means.get(name, 0.0), 1),),))
@@ -190,9 +248,17 @@ def _odds_of_turn(policy: TurnPolicy, rates: Rates) -> TurnOdds:
         of, is_whole = lambda _, came: (came.adds.get(name, NOTHING),), name in WHOLE
         return summed(chain, walked.layers, of, beyond=LEFT_OUT, points=POINTS, is_whole=is_whole)
 
-    sums = {name: total(name) for name in ("calls", "rounds", *AMOUNTS) if name != "money" or calls[0][0].money}
+    sums = {
+        name: total(name)
+        for name in ("calls", "rounds", *AMOUNTS)
+        if name != "money" or calls[0][0].money
+    }
     most = {name: sums[name].quantile(NEARLY_ALL) or len(sums[name].up_to) for name in WHOLE}
-    limits = {"attempts": policy.budget.attempts + 0.5, "seconds": policy.budget.seconds, "money": policy.budget.money}
+    limits = {
+        "attempts": policy.budget.attempts + 0.5,
+        "seconds": policy.budget.seconds,
+        "money": policy.budget.money,
+    }
     spreads: dict[str, Any] = dict.fromkeys(["money", *(f"over_{name}" for name in limits)])
     for name, found in sums.items():
         step = 0.0 if name in WHOLE else max(getattr(each, name).step for _, each in calls)

@@ -1,7 +1,9 @@
-"""The odds drawn: how calls flow from attempt to attempt, and how many calls need at most so much time and money.
+"""The odds drawn: how calls flow from attempt to attempt, and how many calls need at most so much
+time and money.
 
-A flow is as high as its share of the calls. Most calls end at the first attempt, and everything else would be too thin
-to see beside them, so what ends there at once is drawn lower than its scale, and the picture says so.
+A flow is as high as its share of the calls. Most calls end at the first attempt, and everything
+else would be too thin to see beside them, so what ends there at once is drawn lower than its scale,
+and the picture says so.
 """
 
 from __future__ import annotations
@@ -23,10 +25,14 @@ from rungwise.fsm.values.label import label
 
 MOST_ATTEMPTS = 6
 THIN = 0.001
-"""Rungs that fewer calls take are joined, or fewer than one in fifty of the calls that are asked again."""
+"""Rungs that fewer calls take are joined, or fewer than one in fifty of the calls that are asked
+again.
+"""
 TOP, GAP, LABEL, PITCH = 66, 14, 28, 168
 AGAIN, WHOLE, CUT, MOST_AT_ONCE = 220, 400, 120, 0.5
-"""The height of all flows but what ends at once, of all if they are to scale, and of what ends at once if it is not."""
+"""The height of all flows but what ends at once, of all if they are to scale, and of what ends at
+once if it is not.
+"""
 ENDS, NINE, HIGH = log10(2000), 96, 170
 """A curve ends at all but 1 in 2000 calls, and is as wide for each nine; its height."""
 
@@ -45,13 +51,17 @@ class FlowNode:
 
     def total(self, of: str) -> float:
         """Add up the shares or the heights of its bands."""
-        found: float = max(sum(getattr(band, of) for band in bands) for bands in (self.into, self.out))
+        found: float = max(
+            sum(getattr(band, of) for band in bands) for bands in (self.into, self.out)
+        )
         return found
 
 
 @define(eq=False)
 class FlowBand:
-    """Hold the calls that go from one node to another, and where the band between them leaves and arrives."""
+    """Hold the calls that go from one node to another, and where the band between them leaves and
+    arrives.
+    """
 
     source: FlowNode
     target: FlowNode
@@ -61,8 +71,12 @@ class FlowBand:
     arrives: float = 0.0
 
 
-def pictures_of(found: Odds | TurnOdds, old: Odds | TurnOdds | None = None) -> Iterator[tuple[float, float, str]]:
-    """Yield the width, the height and the SVG of each picture: of the flows, the seconds and the money."""
+def pictures_of(
+    found: Odds | TurnOdds, old: Odds | TurnOdds | None = None
+) -> Iterator[tuple[float, float, str]]:
+    """Yield the width, the height and the SVG of each picture: of the flows, the seconds and the
+    money.
+    """
     for each, when in [(old, " before"), (found, " now")] if old else [(found, "")]:
         if isinstance(each, Odds):
             yield flows_drawn(each.flows, f"How calls go{when}")
@@ -70,11 +84,15 @@ def pictures_of(found: Odds | TurnOdds, old: Odds | TurnOdds | None = None) -> I
     what = "call" if isinstance(found, Odds) else "turn"
     yield curves_drawn(f"Seconds of a {what}", seconds_text, [each.seconds for each in both])
     if found.money is not None:
-        yield curves_drawn(f"Cost of a {what}", money_text, [each.money for each in both if each.money is not None])
+        yield curves_drawn(
+            f"Cost of a {what}", money_text, [each.money for each in both if each.money is not None]
+        )
 
 
 def nodes_of(flows: Sequence[Passage]) -> list[FlowNode]:
-    """Return the nodes with their bands, the largest first; thin rungs of an attempt are joined, and late attempts."""
+    """Return the nodes with their bands, the largest first; thin rungs of an attempt are joined,
+    and late attempts.
+    """
     asked: dict[object, float] = defaultdict(float)
     for each in flows:
         asked[each.attempt, each.rung, each.backend] += each.share
@@ -93,10 +111,15 @@ def nodes_of(flows: Sequence[Passage]) -> list[FlowNode]:
             place = last, "later attempts", ""
         elif asked[place] < thin:
             place = attempt, "other rungs", ""
-        return nodes.setdefault(place, FlowNode(*place, CALL.kind_of_end(name) if backend is None else "rung"))
+        return nodes.setdefault(
+            place, FlowNode(*place, CALL.kind_of_end(name) if backend is None else "rung")
+        )
 
     for each in flows:
-        ends = node(each.attempt, each.rung, each.backend), node(each.attempt + 1, each.target, each.to_backend)
+        ends = (
+            node(each.attempt, each.rung, each.backend),
+            node(each.attempt + 1, each.target, each.to_backend),
+        )
         bands.setdefault(ends, FlowBand(*ends)).share += each.share
     for band in bands.values():
         if band.source is not band.target:  # as among late attempts
@@ -106,7 +129,8 @@ def nodes_of(flows: Sequence[Passage]) -> list[FlowNode]:
 
 
 def lay_out(nodes: Sequence[FlowNode]) -> float:
-    """Place the nodes and bands, and return how low they reach: what most calls end with is above all attempts.
+    """Place the nodes and bands, and return how low they reach: what most calls end with is above
+    all attempts.
 
     A band turns in the gap after its attempt and then goes straight on, so that it crosses no node.
     """
@@ -147,16 +171,31 @@ def flows_drawn(flows: Sequence[Passage], title: str) -> tuple[float, float, str
     return w, h, document(w, h, title, [render("flows", **values, label=label, ordinal=ordinal)])
 
 
-def curves_drawn(title: str, written: Callable[[float], str], spreads: Sequence[Spread]) -> tuple[float, float, str]:
-    """Draw what share of the calls needs at most so much; a second distribution is the one before."""
-    reaches = [bisect_left([share for _, share in spread.curve], 1 - 10**-ENDS) + 1 for spread in spreads]
+def curves_drawn(
+    title: str, written: Callable[[float], str], spreads: Sequence[Spread]
+) -> tuple[float, float, str]:
+    """Draw what share of the calls needs at most so much; a second distribution is the one
+    before.
+    """
+    reaches = [
+        bisect_left([share for _, share in spread.curve], 1 - 10**-ENDS) + 1 for spread in spreads
+    ]
     curves = [spread.curve[:reach] for spread, reach in zip(spreads, reaches, strict=True)]
     most = max([value for curve in curves for value, _ in curve]) or 1.0
     least = 10 ** floor(log10(most / 4))
     step = next(least * times for times in (1, 2, 5, 10) if least * times * 4 >= most)
     w, h = 90 + NINE * ENDS, HIGH + TOP + 36 + 16 * len(spreads)
-    values = {"title": title, "curves": curves, "most": most, "step": step, "high": HIGH, "spreads": spreads}
-    marks = render("curves", **values, quantiles=[*QUANTILES.values()], across=_across, written=written)
+    values = {
+        "title": title,
+        "curves": curves,
+        "most": most,
+        "step": step,
+        "high": HIGH,
+        "spreads": spreads,
+    }
+    marks = render(
+        "curves", **values, quantiles=[*QUANTILES.values()], across=_across, written=written
+    )
     return w, h, document(w, h, title, [marks])
 
 

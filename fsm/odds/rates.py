@@ -1,9 +1,11 @@
-"""Rates: how often each event comes from each backend, how long it takes, and how many tokens it uses.
+"""Rates: how often each event comes from each backend, how long it takes, and how many tokens it
+uses.
 
-The file is TOML, as in `example.toml`. A person can write it, and `rungwise rates` counts it from journals. A histogram
-is a list of values, each with its weight; a number alone is that value each time. An attempt is `fresh`, `after_wait`
-or `after_continuation`; a position without rates has those of `fresh`. For turns, `[[turn]]` tables say which share of
-the rounds of tools, or of the compactions, brings what.
+The file is TOML, as in `example.toml`. A person can write it, and `rungwise rates` counts it from
+journals. A histogram is a list of values, each with its weight; a number alone is that value each
+time. An attempt is `fresh`, `after_wait` or `after_continuation`; a position without rates has
+those of `fresh`. For turns, `[[turn]]` tables say which share of the rounds of tools, or of the
+compactions, brings what.
 """
 
 from __future__ import annotations
@@ -41,16 +43,23 @@ from rungwise.fsm.values.files import read_toml, text_of_file, toml_value
 
 POSITIONS: Final = ("fresh", "after_wait", "after_continuation")
 EVENTS: Final = tuple(event for event, source in CALL.ladders if source == CALL.hub)
-LIKELY: Final = 0.01  # attempts depend on the one before if independent ones differ as much in so few of the cases
+# attempts depend on the one before if independent ones differ as much in so few of the cases
+LIKELY: Final = 0.01
 MOST_BACKENDS: Final = 100
 PLACES: Final = {"BackendRates": "backend", "EventRate": "event of it", "TurnRate": "[[turn]]"}
 FEW: Final = 100  # attempts: the shares of fewer are known to within 10 % at best
 NEAR_ONE: Final = 1e-6  # how far the shares of a position may be from 1 in all
-SETTLED: Final = frozenset({"has_next_backend", "wait_fits", "switch_asked", "refusal_ends", "reserve_left"})
+SETTLED: Final = frozenset(
+    {"has_next_backend", "wait_fits", "switch_asked", "refusal_ends", "reserve_left"}
+)
 """The facts that follow from the policy, the chain and what came before."""
 
 TURN_KINDS: Final = ("rounds of tools", "compactions")
-TURN_EVENTS: Final = {"tools_ran": TURN_KINDS[0], "compacted": TURN_KINDS[1], "stayed_long": TURN_KINDS[1]}
+TURN_EVENTS: Final = {
+    "tools_ran": TURN_KINDS[0],
+    "compacted": TURN_KINDS[1],
+    "stayed_long": TURN_KINDS[1],
+}
 """What a turn brings besides its calls, each with what it is a share of."""
 
 Histogram = tuple[tuple[float, float], ...]
@@ -67,7 +76,9 @@ def position_of(rung: str, wait: float) -> str:
 
 def mean(histogram: Histogram) -> float:
     """Return the mean of a histogram."""
-    return sum(value * weight for value, weight in histogram) / sum(weight for _, weight in histogram)
+    return sum(value * weight for value, weight in histogram) / sum(
+        weight for _, weight in histogram
+    )
 
 
 def _frozen(value: Any) -> Any:
@@ -79,7 +90,11 @@ def _pairs(value: Any) -> Any:
 
 
 def _is_pair(value: Any, most: float = LARGEST) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(is_number(each, 0, most) for each in value)
+    return (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and all(is_number(each, 0, most) for each in value)
+    )
 
 
 def _is_facts(names: Any) -> bool:
@@ -93,9 +108,13 @@ _HISTOGRAM: Final = _must(
 )
 _SHARE: Final = _must("a share from 0 to 1", lambda value: is_number(value, 0, 1))
 _FACTS: Final = _must("facts that a reply brings", _is_facts)
-_OF_TOOLS: Final = _must(f"some of {', '.join(OF_TOOLS)}", lambda names: _is_facts(names) and {*names} <= {*OF_TOOLS})
+_OF_TOOLS: Final = _must(
+    f"some of {', '.join(OF_TOOLS)}", lambda names: _is_facts(names) and {*names} <= {*OF_TOOLS}
+)
 _SECONDS: Final = _must("seconds, 0 or more", or_none(lambda value: is_number(value, 0, LARGEST)))
-_PRICES: Final = _must("[input, output], per million tokens", or_none(lambda value: isinstance(value, Prices)))
+_PRICES: Final = _must(
+    "[input, output], per million tokens", or_none(lambda value: isinstance(value, Prices))
+)
 _INTERVAL: Final = _must("two shares", or_none(lambda value: _is_pair(value, 1)))
 
 
@@ -127,8 +146,8 @@ class EventRate:
         event: the event of the machine.
         share: the probability, of all attempts in that position.
         reason: why it failed, which a policy may count before it leaves the backend.
-        facts: the facts of the reply that hold; `has_text` if it brings the first text. Others do not hold.
-        asked_wait: the seconds that the service asks to wait.
+        facts: the facts of the reply that hold; `has_text` if it brings the first text. Others do
+        not hold. asked_wait: the seconds that the service asks to wait.
         seconds, input_tokens, output_tokens: histograms of an attempt.
         seen: how often it was counted; None for an estimate.
         between: the bounds of the share, of a Wilson interval of 95 %.
@@ -143,7 +162,9 @@ class EventRate:
     input_tokens: Histogram = field(default=NOTHING, converter=_pairs, validator=_HISTOGRAM)
     output_tokens: Histogram = field(default=NOTHING, converter=_pairs, validator=_HISTOGRAM)
     seen: int | None = field(default=None, validator=optional(whole(0, LARGEST)))
-    between: tuple[float, float] | None = field(default=None, converter=_frozen, validator=_INTERVAL)
+    between: tuple[float, float] | None = field(
+        default=None, converter=_frozen, validator=_INTERVAL
+    )
 
 
 @frozen(kw_only=True)
@@ -173,14 +194,18 @@ class Dependence:
 
 @frozen(kw_only=True)
 class TurnRate:
-    """Say how often a round of tools, or a compaction, brings what; the fields mean what those of an EventRate do."""
+    """Say how often a round of tools, or a compaction, brings what; the fields mean what those of
+    an EventRate do.
+    """
 
     event: str = field(default="", validator=one_of(tuple(TURN_EVENTS)))
     share: float = field(default=-1.0, validator=_SHARE)
     facts: tuple[str, ...] = field(default=(), converter=_frozen, validator=_OF_TOOLS)
     seconds: Histogram = field(default=NOTHING, converter=_pairs, validator=_HISTOGRAM)
     seen: int | None = field(default=None, validator=optional(whole(0, LARGEST)))
-    between: tuple[float, float] | None = field(default=None, converter=_frozen, validator=_INTERVAL)
+    between: tuple[float, float] | None = field(
+        default=None, converter=_frozen, validator=_INTERVAL
+    )
 
 
 def _events(value: Any) -> tuple[EventRate, ...]:
@@ -198,10 +223,12 @@ def _prices(value: Any) -> Any:
 
 @frozen(kw_only=True)
 class BackendRates:
-    """Hold the rates of a backend by position: those of a fresh attempt, after a wait, after a continuation.
+    """Hold the rates of a backend by position: those of a fresh attempt, after a wait, after a
+    continuation.
 
     Arguments:
-        dependence: how much its attempts were seen to depend on the one before; the odds take them as independent.
+        dependence: how much its attempts were seen to depend on the one before; the odds take them
+            as independent.
     """
 
     parts: ClassVar[Mapping[str, type]] = {"dependence": Dependence}
@@ -211,7 +238,9 @@ class BackendRates:
     dependence: Dependence | None = field(default=None, validator=optional(instance(Dependence)))
     fresh: tuple[EventRate, ...] = field(default=(), converter=_events, validator=_shares)
     after_wait: tuple[EventRate, ...] = field(default=(), converter=_events, validator=_shares)
-    after_continuation: tuple[EventRate, ...] = field(default=(), converter=_events, validator=_shares)
+    after_continuation: tuple[EventRate, ...] = field(
+        default=(), converter=_events, validator=_shares
+    )
 
     def at(self, position: str) -> tuple[EventRate, ...]:
         """Return the rates of a position; those of `fresh` if it has none."""
@@ -222,10 +251,14 @@ class BackendRates:
 def _backends(value: Any) -> tuple[BackendRates, ...]:
     found = _tables(value, BackendRates, "name backends, as in [[backend]]", 1)
     if len(found) > MOST_BACKENDS:
-        raise ConfigurationError(f"rates may name {MOST_BACKENDS} backends at most, not {len(found)}")
+        raise ConfigurationError(
+            f"rates may name {MOST_BACKENDS} backends at most, not {len(found)}"
+        )
     [(name, times)] = Counter(each.name for each in found).most_common(1)
     if times > 1:
-        raise ConfigurationError(f"{times} backends are named {name!r}: give each a name of its own")
+        raise ConfigurationError(
+            f"{times} backends are named {name!r}: give each a name of its own"
+        )
     return found
 
 
@@ -242,7 +275,9 @@ class Rates:
 
     def __attrs_post_init__(self) -> None:
         if any(rate.facts for rate in self.of("compactions")):
-            raise ConfigurationError("TurnRate.facts must be empty of compactions; only rounds of tools have facts")
+            raise ConfigurationError(
+                "TurnRate.facts must be empty of compactions; only rounds of tools have facts"
+            )
         for kind in TURN_KINDS:
             if rates := self.of(kind):
                 _must_add_up(rates, f"the {kind} in [[turn]]")
@@ -253,14 +288,23 @@ class Rates:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Name the positions in which few attempts were counted, and backends whose attempts are not independent."""
-        found = [(f"{of.name}, {at}", "attempts", getattr(of, at)) for of in self.backend for at in POSITIONS]
+        """Name the positions in which few attempts were counted, and backends whose attempts are
+        not independent.
+        """
+        found = [
+            (f"{of.name}, {at}", "attempts", getattr(of, at))
+            for of in self.backend
+            for at in POSITIONS
+        ]
         found += [("turns", kind, self.of(kind)) for kind in TURN_KINDS]
         seen = [(name, kind, sum(each.seen or 0 for each in rates)) for name, kind, rates in found]
         depend = [each for each in self.backend if each.dependence and each.dependence.is_likely]
         return (
             *(f"{name}: only {few} {kind} seen" for name, kind, few in seen if 0 < few < FEW),
-            *(f"{each.name}: {each.dependence}; the odds take attempts as independent" for each in depend),
+            *(
+                f"{each.name}: {each.dependence}; the odds take attempts as independent"
+                for each in depend
+            ),
         )
 
     @classmethod
@@ -302,4 +346,7 @@ def _fields(of: BackendRates | EventRate | TurnRate) -> Iterator[str]:
         value = getattr(of, each.name)
         if value != each.default and each.name not in POSITIONS:
             plain = [value.input, value.output] if isinstance(value, Prices) else value
-            yield f"{each.name} = {toml_value(attrs.asdict(value) if isinstance(value, Dependence) else plain)}"
+            yield (
+                f"{each.name} = "
+                f"{toml_value(attrs.asdict(value) if isinstance(value, Dependence) else plain)}"
+            )

@@ -1,4 +1,6 @@
-"""The odds of a policy as tables, alone or beside those of another one: plain data, text, a picture, a page."""
+"""The odds of a policy as tables, alone or beside those of another one: plain data, text, a
+picture, a page.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ ASSUMED: Final = """\
 What comes of an attempt is taken to depend on its backend and position alone. A fact of a reply that the rates do not
 name does not hold; text stays once it is gathered. Time, tokens and money are taken to suffice, each backend to have
 one key, and nobody to cancel beyond the rates. The backends and their prices are those of the rates.
-"""
+"""  # noqa: E501
 
 DIGITS: Final = range(4, 10)
 """How many digits of two figures are shown: as few of these as tell them apart."""
@@ -60,14 +62,21 @@ class Figure:
 
     @property
     def is_change(self) -> bool:
-        """Tell whether the figure changes by more than its error, and an amount by enough to be seen."""
+        """Tell whether the figure changes by more than its error, and an amount by enough to be
+        seen.
+        """
         seen = 0.0 if self.form == "share" else SEEN * abs(self.old)
         return self.old != self.new and abs(self.new - self.old) > max(self.error, seen)
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """Return the old figure, the new one, and the change, with as many digits as tell them apart."""
-        pairs = [(_text(self.form, self.old, digits), _text(self.form, self.new, digits)) for digits in DIGITS]
+        """Return the old figure, the new one, and the change, with as many digits as tell them
+        apart.
+        """
+        pairs = [
+            (_text(self.form, self.old, digits), _text(self.form, self.new, digits))
+            for digits in DIGITS
+        ]
         old, new = next((pair for pair in pairs if self.is_change and pair[0] != pair[1]), pairs[0])
         if not self.is_change:
             return old, new, "="
@@ -95,7 +104,9 @@ class Comparison:
 
     @property
     def tables(self) -> list[list[StatsRow]]:
-        """Return a table for each group of figures; its first row holds its title and its headings."""
+        """Return a table for each group of figures; its first row holds its title and its
+        headings.
+        """
         tables: dict[str, list[StatsRow]] = {}
         for each in self.figures:
             rows = tables.setdefault(each.of, [(each.of, ("before", "now", "change"), ())])
@@ -115,7 +126,9 @@ def compare(old: AnyOdds, new: AnyOdds) -> Comparison:
     for key, word, unit in ((("outcome", well), well, " %"), (("seconds", "P99"), "P99", " s")):
         if key in changed:
             was_text, now_text, _ = changed[key]
-            parts.append(f"{word} {was_text.removesuffix(unit)} -> {now_text.removesuffix(unit)}{unit}")
+            parts.append(
+                f"{word} {was_text.removesuffix(unit)} -> {now_text.removesuffix(unit)}{unit}"
+            )
     key, word = (("money", "mean"), "cost") if new.money else (("on average", "tokens"), "tokens")
     if key in changed:
         parts.append(f"{word} {changed[key][2]}")
@@ -132,7 +145,10 @@ def _figures(found: AnyOdds) -> Iterator[tuple[tuple[str, str], tuple[str, float
         yield (of, mean), (form, spread.mean, 0.0)
         for quantile, value in spread.quantiles.items():
             yield (of, quantile.upper()), (form, inf if value is None else value, spread.error)
-    for of, shares in (("backends reached", getattr(found, "reached", {})), ("over the budget of", _over(found))):
+    for of, shares in (
+        ("backends reached", getattr(found, "reached", {})),
+        ("over the budget of", _over(found)),
+    ):
         for name, share in shares.items():
             yield (of, name), ("share", share, found.left_out)
 
@@ -142,18 +158,26 @@ def _outcomes(found: AnyOdds) -> list[tuple[str, float]]:
 
 
 def _amounts(found: AnyOdds) -> Iterator[tuple[str, str, Spread]]:
-    """Yield each amount with its name and its form; of one that is known on average only there are no quantiles."""
+    """Yield each amount with its name and its form; of one that is known on average only there are
+    no quantiles.
+    """
     for name in ("calls", "rounds", "attempts", "seconds", "money"):
         spread = getattr(found, name, None)
         if spread is not None:
-            yield "rounds of tools" if name == "rounds" else name, "money" if name == "money" else "number", spread
+            yield (
+                "rounds of tools" if name == "rounds" else name,
+                "money" if name == "money" else "number",
+                spread,
+            )
     yield "tokens", "number", Spread(found.tokens, {})
     if isinstance(found, Odds):
         yield "waited seconds", "number", Spread(found.waited, {})
 
 
 def _over(found: AnyOdds) -> dict[str, float]:
-    shares = {name: getattr(found, f"over_{name}", None) for name in ("attempts", "seconds", "money")}
+    shares = {
+        name: getattr(found, f"over_{name}", None) for name in ("attempts", "seconds", "money")
+    }
     return {name: share for name, share in shares.items() if share is not None}
 
 
@@ -167,11 +191,19 @@ def tables_of(found: AnyOdds) -> list[list[StatsRow]]:
     for name, form, spread in _amounts(found):
         values = [_text(form, each) for each in (spread.mean, *spread.quantiles.values())]
         error = _text(form, spread.error) if spread.error else "exact"
-        amounts.append((name, [*values, error] if spread.quantiles else [*values, *[""] * (len(QUANTILES) + 1)], ()))
+        amounts.append(
+            (
+                name,
+                [*values, error] if spread.quantiles else [*values, *[""] * (len(QUANTILES) + 1)],
+                (),
+            )
+        )
     if isinstance(found, TurnOdds):
         return [outcomes, amounts]
     reached: list[StatsRow] = [("backends reached", ["calls"], ())]
-    reached += [(label(name), [_percent(share)], [(share, "rung")]) for name, share in found.reached.items()]
+    reached += [
+        (label(name), [_percent(share)], [(share, "rung")]) for name, share in found.reached.items()
+    ]
     taken, in_all = [*found.rows.items()][:ROWS], sum(found.rows.values())
     rows: list[StatsRow] = [("rows taken", ["per call", "share"], ())]
     rows += [(label(name), [f"{times:.3g}", f"{times / in_all:.2%}"], ()) for name, times in taken]
@@ -215,8 +247,16 @@ def _picture(found: AnyOdds, old: AnyOdds | None) -> str:
 def _page(found: AnyOdds, old: AnyOdds | None) -> str:
     summary, tables = _tables(found, old)
     shown = {"tables": tables, "pictures": [html(svg) for *_, svg in pictures_of(found, old)]}
-    return render("odds", title=TITLE, summary=summary, **shown, remarks=[*remarks_of(found), ASSUMED])
+    return render(
+        "odds", title=TITLE, summary=summary, **shown, remarks=[*remarks_of(found), ASSUMED]
+    )
 
 
-FORMS: Final[Mapping[str, Callable[[AnyOdds, AnyOdds | None], str]]] = {"": _plain, ".svg": _picture, ".html": _page}
-"""How odds are written, perhaps beside older ones: to a terminal, and to a file by the end of its name."""
+FORMS: Final[Mapping[str, Callable[[AnyOdds, AnyOdds | None], str]]] = {
+    "": _plain,
+    ".svg": _picture,
+    ".html": _page,
+}
+"""How odds are written, perhaps beside older ones: to a terminal, and to a file by the end of its
+name.
+"""

@@ -2,14 +2,16 @@
 
 Theory
 
-Under a budget of seconds a call does other things at 20 s than at 550 s: an attempt ends where its backend's part of
-the budget ends (`Clocks.ends_by`), a wait that would end later is not begun (`ran_out`), and one that a service asks
-for may no longer fit. So the state is a configuration with the time. A probability becomes a distribution over
-the points of a grid (`grid.py`) from 0 to the budget; a duration or a wait moves it, what moves beyond is cut.
+Under a budget of seconds a call does other things at 20 s than at 550 s: an attempt ends where its
+backend's part of the budget ends (`Clocks.ends_by`), a wait that would end later is not begun
+(`ran_out`), and one that a service asks for may no longer fit. So the state is a configuration with
+the time. A probability becomes a distribution over the points of a grid (`grid.py`) from 0 to the
+budget; a duration or a wait moves it, what moves beyond is cut.
 
-Money is no part of the state: its mean is exact, but its distribution takes what an attempt costs to depend on the
-number of the attempt and its configuration alone, not on how late it is. The reserve of the backends to come depends on
-the time of arrival only in chains longer than 1 / `share`; then that of the latest arrival is taken.
+Money is no part of the state: its mean is exact, but its distribution takes what an attempt costs
+to depend on the number of the attempt and its configuration alone, not on how late it is. The
+reserve of the backends to come depends on the time of arrival only in chains longer than 1 /
+`share`; then that of the latest arrival is taken.
 """
 
 from __future__ import annotations
@@ -26,10 +28,14 @@ from rungwise.fsm.odds.configurations import NO_WAIT, Configurations, End, Wait,
 from rungwise.fsm.odds.grid import POINTS, Flow, masses_of, numpy, uniform
 
 LIGHT: Final = 1 / 100
-"""How light a configuration is at first that is left out, as a part of all that may be; then a third of that."""
+"""How light a configuration is at first that is left out, as a part of all that may be; then a
+third of that.
+"""
 
 MOST_FOLLOWED: Final = 15_000
-"""The configurations after which no more are followed, though more is left out than should be: it took seconds."""
+"""The configurations after which no more are followed, though more is left out than should be: it
+took seconds.
+"""
 
 
 class NoClock:
@@ -48,16 +54,22 @@ class NoClock:
         return ((way, mass * way.share) for way in self.chain.ways(number))
 
     def wait(self, mass: Any, way: Way) -> tuple[Any, Any, float]:
-        """Return the mass that has waited for the next attempt, that for which there is no time, and the mean wait."""
+        """Return the mass that has waited for the next attempt, that for which there is no time,
+        and the mean wait.
+        """
         return mass, 0.0, mass * sum(way.wait) / 2
 
     def payable(self, mass: Any) -> Iterator[tuple[bool, Any]]:
-        """Yield the parts of a mass that cannot go on here, and whether time is left for another backend."""
+        """Yield the parts of a mass that cannot go on here, and whether time is left for another
+        backend.
+        """
         yield True, mass
 
 
 class Clock(NoClock):
-    """Follow calls along a grid of time: a mass is a probability at each point, the last one that of the budget."""
+    """Follow calls along a grid of time: a mass is a probability at each point, the last one that
+    of the budget.
+    """
 
     def __init__(self, chain: Configurations, limit: float) -> None:
         self.np, self.chain, self.step = numpy(), chain, limit / (POINTS - 1)
@@ -72,7 +84,9 @@ class Clock(NoClock):
         return float(mass.sum())
 
     def ways(self, number: int, mass: Any) -> Iterator[tuple[Way, Any]]:
-        """Yield each way with the mass that goes it, moved by how long the attempt takes, or cut at its end."""
+        """Yield each way with the mass that goes it, moved by how long the attempt takes, or cut at
+        its end.
+        """
         here = self.chain.known[number]
         end, in_time, arrived = self.ends[here.backend], 0.0, self._transform(mass)
         late, timed_out = self.np.zeros(POINTS), None
@@ -81,7 +95,9 @@ class Clock(NoClock):
             for way in self.chain.ways(number, fits=fits):
                 if not fits and way.asked is None:
                     continue
-                moved = self._moved(arrived, self._spectrum(here.backend, here.position, way.events))
+                moved = self._moved(
+                    arrived, self._spectrum(here.backend, here.position, way.events)
+                )
                 moved[end + 1 :] = 0.0
                 if way.asked is not None:
                     latest = max(end - round(way.asked / self.step), 0)
@@ -138,7 +154,9 @@ class Clock(NoClock):
     def _transformed(self, backend: int, position: str, events: tuple[int, ...]) -> Any:
         """Return the transform of what some events add to the time, each with its share."""
         rates = [self.chain.events[backend, position][place] for place in events]
-        return self._transform(sum(rate.share * masses_of(rate.seconds, self.step) for rate in rates))
+        return self._transform(
+            sum(rate.share * masses_of(rate.seconds, self.step) for rate in rates)
+        )
 
     def _spread(self, wait: Wait) -> tuple[Any, Any]:
         """Return the transform of a wait, and for each point the share that is at least so long."""
@@ -155,9 +173,11 @@ class Followed:
     """Gather what the walk along the attempts finds, by number or name."""
 
     layers: list[list[Flow]] = field(factory=list)
-    ended_after: dict[End, list[float]] = field(factory=dict)  # how many after each number of attempts
+    # how many after each number of attempts
+    ended_after: dict[End, list[float]] = field(factory=dict)
     asked: set[int] = field(factory=set)
-    came: dict[tuple[Any, tuple[int, ...]], float] = field(factory=_counts)  # events of a backend and position
+    # events of a backend and position
+    came: dict[tuple[Any, tuple[int, ...]], float] = field(factory=_counts)
     ended_at: dict[End, Any] = field(factory=_counts)  # under a clock, at each point
     waited: float = 0.0
     left_out: float = 0.0
@@ -166,7 +186,9 @@ class Followed:
 def walk(clock: NoClock, most: float) -> Followed:
     """Follow all calls, and leave out so much at most."""
     light = most * LIGHT
-    while (walked := walk_all_but(clock, light)).left_out > most and len(walked.asked) < MOST_FOLLOWED:
+    while (walked := walk_all_but(clock, light)).left_out > most and len(
+        walked.asked
+    ) < MOST_FOLLOWED:
         light /= 3
     return walked
 
@@ -190,7 +212,9 @@ def walk_all_but(clock: NoClock, light: float) -> Followed:
                         continue
                     flows.append(Flow(number, target, way.events, moves / share, wait, rows))
                     if isinstance(target, End):
-                        walked.ended_after.setdefault(target, [0.0] * (chain.steps + 1))[attempt] += moves
+                        walked.ended_after.setdefault(target, [0.0] * (chain.steps + 1))[
+                            attempt
+                        ] += moves
                         walked.ended_at[target] = walked.ended_at[target] + part
                     else:
                         then[target] = then[target] + part

@@ -1,4 +1,6 @@
-"""Replay a journal through a new call: the same steps and the same result, or an error that names the difference."""
+"""Replay a journal through a new call: the same steps and the same result, or an error that names
+the difference.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ def check_alike(was: Step, now: Step) -> None:
     for attribute in attrs.fields(Step):
         before, after = getattr(was, attribute.name), getattr(now, attribute.name)
         if before != after and attribute.name != "content":
-            difference = f"{attribute.name} is {short(before)} in the journal and {short(after)} in the replay"
+            difference = (
+                f"{attribute.name} is {short(before)} in the journal and "
+                f"{short(after)} in the replay"
+            )
             raise JournalMismatch(f"step {was.number}: {difference}")
     raise JournalMismatch(f"step {was.number}: the contents differ")
 
@@ -45,7 +50,9 @@ def check_alike(was: Step, now: Step) -> None:
 def recorded_budget(
     budgets: tuple[Budget, ...], steps: tuple[Step, ...], deadline: float | None
 ) -> SharedBudget | None:
-    """Return the budget that a recorded call shared, which ends at the earliest `deadline`; None if it shared none."""
+    """Return the budget that a recorded call shared, which ends at the earliest `deadline`; None if
+    it shared none.
+    """
     if not budgets:
         return None
     within: SharedBudget | None = None
@@ -59,7 +66,8 @@ class RecordedBudget(SharedBudget):
     """Grant a call what it was granted when it was recorded."""
 
     _steps: tuple[Step, ...] = field(kw_only=True)
-    _recorded_deadline: float | None = field(kw_only=True)  # in seconds from the start of the call; None for no limit
+    # in seconds from the start of the call; None for no limit
+    _recorded_deadline: float | None = field(kw_only=True)
 
     @property
     def deadline(self) -> float | None:
@@ -71,7 +79,11 @@ class RecordedBudget(SharedBudget):
 
     def share(self) -> Share:
         """Return the share of the call."""
-        verdicts = [step for step in self._steps if step.event in ("sent", "ran_out") or "reserve_left" in step.facts]
+        verdicts = [
+            step
+            for step in self._steps
+            if step.event in ("sent", "ran_out") or "reserve_left" in step.facts
+        ]
         plain = SharedBudget.share(self)
         return RecordedShare(self, plain._queue, plain._reservation, verdicts)
 
@@ -103,12 +115,18 @@ class RecordedShare(Share):
         """Return the cap unchanged: the recorded step has the one that was sent."""
         return cap
 
-    def shortfall(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
+    def shortfall(
+        self, now: float, wait: float, input_tokens: int | None, prices: Prices | None
+    ) -> str | None:
         """Return why no attempt was possible, if the call ended at this very moment for that."""
         following = self._verdicts[0] if self._verdicts else None
         if following is None or following.event == "sent":
             return None
-        return following.note if (following.at, following.input_tokens) == (now, input_tokens) else None
+        return (
+            following.note
+            if (following.at, following.input_tokens) == (now, input_tokens)
+            else None
+        )
 
     def has_left(self, now: float) -> bool:
         """Tell whether another backend was asked then, for which something was left."""
@@ -118,18 +136,26 @@ class RecordedShare(Share):
         return True
 
     def reserve(
-        self, cap: int | None, input_tokens: int | None, prices: Prices | None, wake: Callable[[], None] | None = None
+        self,
+        cap: int | None,
+        input_tokens: int | None,
+        prices: Prices | None,
+        wake: Callable[[], None] | None = None,
     ) -> bool:
         """Wait for nobody."""
         return True
 
     def send(self, cap: int | None, input_tokens: int | None, prices: Prices | None) -> str | None:
-        """Let the attempt go out with the cap that it had, which was no larger than what was wanted."""
+        """Let the attempt go out with the cap that it had, which was no larger than what was
+        wanted.
+        """
         then = self._verdicts.pop(0).cap if self._verdicts else None
         self._granted = cap if cap is None or then is None else min(cap, then)
         return None
 
-    def settle(self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None) -> None:
+    def settle(
+        self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
+    ) -> None:
         """Pay nobody."""
 
 
@@ -142,9 +168,14 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
     policy = policy or setting.policy
     if journal.table != policy.table.name:
         actual, expected = short(journal.table), policy.table.name
-        raise JournalMismatch(f"the journal is of the table {actual}, the policy holds {expected!r}")
+        raise JournalMismatch(
+            f"the journal is of the table {actual}, the policy holds {expected!r}"
+        )
     if journal.counters != policy.table.counters:
-        raise JournalMismatch("the journal counts what its table does not: replay it under the policy that it ran with")
+        raise JournalMismatch(
+            "the journal counts what its table does not: replay it under the policy that it ran "
+            "with"
+        )
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
     call = call_again(journal, policy, jitter=lambda: next(draws, 0.0), gathered=gathered)
     call.journal.started = journal.started
@@ -156,20 +187,26 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
         except IllegalEvent as error:
             raise JournalMismatch(f"step {step.number}: {error}") from None
         except Exception as error:
-            # A forged step can be well formed and still impossible, such as a fallback after the last backend. Whatever
-            # it does to the call, the call did not take it.
-            raise JournalMismatch(f"step {step.number}: no call can have taken it ({type(error).__name__})") from error
+            # A forged step can be well formed and still impossible, such as a fallback after the
+            # last backend. Whatever it does to the call, the call did not take it.
+            raise JournalMismatch(
+                f"step {step.number}: no call can have taken it ({type(error).__name__})"
+            ) from error
         if step.event != SKIPPED:  # it is recorded together with the row that follows
             alike = _compare(call.journal, recorded, alike, step.number)
     if not call.is_over:
         call.cancel()
     _compare(call.journal, recorded, alike, len(recorded))
     if journal.outcome is not None and call.result.outcome != journal.outcome:
-        raise JournalMismatch(f"the journal ends in {short(journal.outcome)}, the replay in {call.result.outcome!r}")
+        raise JournalMismatch(
+            f"the journal ends in {short(journal.outcome)}, the replay in {call.result.outcome!r}"
+        )
     return call.result
 
 
-def call_again(journal: Journal, policy: Policy, *, jitter: Callable[[], float], gathered: str = "") -> Call:
+def call_again(
+    journal: Journal, policy: Policy, *, jitter: Callable[[], float], gathered: str = ""
+) -> Call:
     """Return a new call with the setting of a recorded one."""
     recorded, setting = journal.steps, journal.setting
     contents = [step.content for step in recorded if step.content]
@@ -211,7 +248,9 @@ def is_left(step: Step) -> bool:
 
 
 def send_again(call: Call, step: Step, at: float) -> None:
-    """Send as a recorded call did: with the same key, as a probe or not, after the same wait for a quota."""
+    """Send as a recorded call did: with the same key, as a probe or not, after the same wait for a
+    quota.
+    """
     notes = (step.note or "").split("; ")
     if call.arrivals:
         key = next((number for number in range(1, MOST_KEYS) if KEY.format(number + 1) in notes), 0)
@@ -248,7 +287,9 @@ def observation_of(step: Step, backend: int) -> Observation:
             stop_raw=step.stop_raw,
         )
     return Observation(
-        evidence=Evidence(**{name: getattr(step, name) for name in ("event", *OF_EVIDENCE)}, repair=repair),
+        evidence=Evidence(
+            **{name: getattr(step, name) for name in ("event", *OF_EVIDENCE)}, repair=repair
+        ),
         part=content.get("part", remaining),
         new=content.get("new", remaining),
         spare=content.get("spare", ""),
@@ -265,9 +306,13 @@ def observation_of(step: Step, backend: int) -> Observation:
 
 
 def _compare(replayed: Journal, recorded: tuple[Step, ...], alike: int, number: int) -> int:
-    """Compare the replay with the journal up to a step, from the first step not yet compared; return that step."""
+    """Compare the replay with the journal up to a step, from the first step not yet compared;
+    return that step.
+    """
     if replayed.size < number:
-        raise JournalMismatch(f"step {number}: the journal has {recorded[number - 1]}, the replay took no step")
+        raise JournalMismatch(
+            f"step {number}: the journal has {recorded[number - 1]}, the replay took no step"
+        )
     for was, now in zip(recorded[alike:number], replayed.steps_from(alike + 1), strict=False):
         check_alike(was, now)
     return number

@@ -1,7 +1,8 @@
 """What a past call or turn would have done under another policy, as far as its journal shows.
 
-The recorded replies are played to a call under the new policy, each after the same time. Where the new call does
-something else, the rest is unknown: no journal has the reply to a request that was never sent.
+The recorded replies are played to a call under the new policy, each after the same time. Where the
+new call does something else, the rest is unknown: no journal has the reply to a request that was
+never sent.
 """
 
 from __future__ import annotations
@@ -33,15 +34,23 @@ HINTS = {"nudge": ("nudge", "placeholder"), "continuation": ("continuation",), "
 
 
 def _with_thinking(timeouts: Timeouts, thinks_for: float | None) -> Timeouts:
-    """Return the longest clocks of a backend: a recorded policy does not say whether its value was the default."""
+    """Return the longest clocks of a backend: a recorded policy does not say whether its value was
+    the default.
+    """
     if thinks_for is None or timeouts.first_token != FIRST_TOKEN:
         return timeouts
     return evolve(timeouts, first_token=max(FIRST_TOKEN, thinks_for))
 
 
-def _clocks(old: Timeouts, new: Timeouts, own: set[str], reply: Step, lasted: float) -> Iterator[str]:
+def _clocks(
+    old: Timeouts, new: Timeouts, own: set[str], reply: Step, lasted: float
+) -> Iterator[str]:
     """Yield how the time limits of an attempt would change it; a backend's own limits stay."""
-    for name, what in (("total", "an attempt"), ("first_token", "the first content"), ("stall", "a silence")):
+    for name, what in (
+        ("total", "an attempt"),
+        ("first_token", "the first content"),
+        ("stall", "a silence"),
+    ):
         if name in own:
             continue
         before, now = _endless(getattr(old, name)), _endless(getattr(new, name))
@@ -51,7 +60,9 @@ def _clocks(old: Timeouts, new: Timeouts, own: set[str], reply: Step, lasted: fl
             yield f"the attempt was given up after {lasted:.3g} s, and {what} may take longer now"
         elif not ended and now < before and lasted > now:
             sure = "" if not is_silence else "; the journal does not say when its pieces arrived"
-            yield f"the attempt took {lasted:.3g} s, and {what} may take {now:g} s at most now{sure}"
+            yield (
+                f"the attempt took {lasted:.3g} s, and {what} may take {now:g} s at most now{sure}"
+            )
 
 
 def _endless(seconds: float | None) -> float:
@@ -68,7 +79,9 @@ class WhatIf:
     """Describe what a past call or turn would have done."""
 
     name: str
-    kind: Kind  # whether its path stays the same, differs from a step on, ends at a step, or is unclear from a step on
+    # whether its path stays the same, differs from a step on, ends at a step, or is unclear from a
+    # step on
+    kind: Kind
     where: str = ""  # that step, as in `step 7` or `call 3, step 7`; "" if the path stays the same
     before: str = ""
     now: str = ""
@@ -81,7 +94,9 @@ class WhatIf:
     notes: tuple[str, ...] = ()
 
 
-def what_if(journal: Journal, policy: Policy, *, name: str = "the call", old_table: Table | None = None) -> WhatIf:
+def what_if(
+    journal: Journal, policy: Policy, *, name: str = "the call", old_table: Table | None = None
+) -> WhatIf:
     """Play the replies of a recorded call to one under another policy, up to the first difference.
 
     The recorded call ran on the `old_table`, if that was not the policy's.
@@ -118,7 +133,8 @@ class _Play:
     old_table: Table
     recorded: Sequence[Step]
     call: Call = field(init=False)
-    left: dict[int, list[Step]] = field(factory=dict, init=False)  # the backends passed over before a step
+    # the backends passed over before a step
+    left: dict[int, list[Step]] = field(factory=dict, init=False)
     draw: float = field(default=0.0, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -144,21 +160,41 @@ class _Play:
                 if why is not None:
                     return evolve(result, kind="unclear", why=why)
             now = self.taken[place]
-            if (was.event, was.source, was.target, was.backend) == (now.event, now.source, now.target, now.backend):
+            if (was.event, was.source, was.target, was.backend) == (
+                now.event,
+                now.source,
+                now.target,
+                now.backend,
+            ):
                 continue
             if self.journal.setting.within and was.event == "ran_out":
-                why = "a budget that it shared with others ended it, and what is left of that is not known"
+                why = (
+                    "a budget that it shared with others ended it, and what is left of that "
+                    "is not known"
+                )
                 return evolve(result, kind="unclear", why=why)
-            ends = now.target in self.policy.table.outcomes and was.target not in self.old_table.outcomes
+            ends = (
+                now.target in self.policy.table.outcomes
+                and was.target not in self.old_table.outcomes
+            )
             why = now.note or "" if now.event == "ran_out" else ""
             now_text = step_text(self.taken, place)
             return evolve(result, kind="ends earlier" if ends else "differs", now=now_text, why=why)
-        open_end = () if self.journal.outcome is not None else ("the journal stops before it ended",)
-        return evolve(self._so_far(blank, len(self.recorded)), kind="same", notes=(*blank.notes, *open_end))
+        open_end = (
+            () if self.journal.outcome is not None else ("the journal stops before it ended",)
+        )
+        return evolve(
+            self._so_far(blank, len(self.recorded)), kind="same", notes=(*blank.notes, *open_end)
+        )
 
     def _so_far(self, blank: WhatIf, steps: int) -> WhatIf:
         was, now = self.recorded[:steps], self.taken[:steps]
-        return evolve(blank, steps=steps, attempts=(_attempts(was), _attempts(now)), waits=(_waits(was), _waits(now)))
+        return evolve(
+            blank,
+            steps=steps,
+            attempts=(_attempts(was), _attempts(now)),
+            waits=(_waits(was), _waits(now)),
+        )
 
     def _take(self, place: int, was: Step) -> str | None:
         """Repeat a recorded step; return why its result is unclear, if it is."""
@@ -192,12 +228,18 @@ class _Play:
             if getattr(old.hints, name) != getattr(policy.hints, name):
                 yield f"hints.{name} has changed, so the reply to {rung} is unknown"
         # A journal that was read has the hints of rungs of your own beside its policy.
-        hints = old.hints.rungs if setting.recorded is None else setting.recorded.get("hints", {}).get("rungs", {})
+        hints = (
+            old.hints.rungs
+            if setting.recorded is None
+            else setting.recorded.get("hints", {}).get("rungs", {})
+        )
         if hints.get(rung) != policy.hints.rungs.get(rung) and rung in policy.table.rungs:
             yield f"the hint of {rung} has changed, so the reply to it is unknown"
         used = reply.usage.output_tokens
         if was_sent.cap != sent.cap:
-            before, now = ("none" if step.cap is None else f"{step.cap:,} tokens" for step in (was_sent, sent))
+            before, now = (
+                "none" if step.cap is None else f"{step.cap:,} tokens" for step in (was_sent, sent)
+            )
             if reply.event in CUT_AT_CAP:
                 yield f"the reply was cut, and its cap was {before} then and is {now} now"
             elif sent.cap is not None and used > sent.cap:
@@ -212,7 +254,9 @@ class _Play:
             yield f"{rung} changes the request in another way, so the reply to it is unknown"
 
     def _time(self, place: int, was: Step) -> float:
-        """Return the time of the step: as long after the step before it as recorded, except for waits."""
+        """Return the time of the step: as long after the step before it as recorded, except for
+        waits.
+        """
         if place == 0:
             return was.at
         before, now = self.recorded[place - 1], self.taken[place - 1]
@@ -232,7 +276,10 @@ class _Play:
             return f"the journal does not say whether these held: {', '.join(unknown)}"
         sets = (some for count in range(len(unknown) + 1) for some in combinations(unknown, count))
         ways = [facts - set(unknown) | set(some) for some in sets]
-        targets = {row.target if row else "" for row in (position.would_take(was.event, way) for way in ways)}
+        targets = {
+            row.target if row else ""
+            for row in (position.would_take(was.event, way) for way in ways)
+        }
         if len(targets) > 1:
             says = [f"{name} ({self.policy.table.fact(name).says})" for name in unknown]
             return f"the journal does not say whether this held: {', '.join(says)}"
@@ -243,7 +290,9 @@ class _Play:
         old, new = self.journal.setting.policy.nudge_window, self.policy.nudge_window
         if "follows_tool_result" in facts and new == 0:
             facts.discard("follows_tool_result")
-        elif ("follows_tool_result" in facts and new < old) or ("follows_tool_result" not in facts and new > old):
+        elif ("follows_tool_result" in facts and new < old) or (
+            "follows_tool_result" not in facts and new > old
+        ):
             yield "follows_tool_result"
         looked_at = self.old_table.own_facts
         yield from (fact.name for fact in self.policy.table.own_facts if fact not in looked_at)
@@ -255,7 +304,9 @@ def step_text(steps: Sequence[Step], place: int) -> str:
     if step.event == "sent":
         return f"sends to {step.backend}"
     counts = {name: count for name, count in step.spent.items() if count}
-    before = {name: count for name, count in (steps[place - 1].spent if place else {}).items() if count}
+    before = {
+        name: count for name, count in (steps[place - 1].spent if place else {}).items() if count
+    }
     number = next((count for name, count in counts.items() if count > before.get(name, 0)), None)
     if number is None:
         return f"ends as {step.target} ({step.event})"
@@ -278,7 +329,9 @@ def what_if_recorded(
     name: str = "the journal",
     old_table: Table | None = None,
 ) -> WhatIf:
-    """Describe what a past call or turn would have done under another policy, up to the first difference."""
+    """Describe what a past call or turn would have done under another policy, up to the first
+    difference.
+    """
     if isinstance(journal, Journal):
         of_calls = policy.of_calls if isinstance(policy, TurnPolicy) else policy
         return what_if(journal, of_calls, name=name, old_table=old_table)
@@ -312,7 +365,11 @@ class _Follow:
     def run(self, blank: WhatIf) -> WhatIf:
         steps = self.journal.steps
         for place, step in enumerate(steps):
-            so_far = evolve(self._amounts(blank, place), where=f"step {step.number}", before=step_text(steps, place))
+            so_far = evolve(
+                self._amounts(blank, place),
+                where=f"step {step.number}",
+                before=step_text(steps, place),
+            )
             result = self._taken(so_far, step)
             if result is not None:
                 return result
@@ -329,8 +386,13 @@ class _Follow:
                 return self._call(so_far, step)
             self.position.fire("sent")
             return None
-        if self.doing == "summarize" and self.journal.setting.policy.hints.summary != self.policy.hints.summary:
-            return evolve(so_far, kind="unclear", why="hints.summary has changed, so the summary is unknown")
+        if (
+            self.doing == "summarize"
+            and self.journal.setting.policy.hints.summary != self.policy.hints.summary
+        ):
+            return evolve(
+                so_far, kind="unclear", why="hints.summary has changed, so the summary is unknown"
+            )
         facts = self._facts(step)
         unknown = set(self._unknown(step))
         targets = {self._target(step, way) for way in ({*facts} - unknown, {*facts} | unknown)}
@@ -346,16 +408,27 @@ class _Follow:
         return evolve(so_far, kind="ends earlier" if ends_earlier else "differs", now=now)
 
     def _target(self, step: Step, facts: set[str]) -> str:
-        row = self.position.would_take(step.event, facts) if self.position.state == TURN.hub else None
+        row = (
+            self.position.would_take(step.event, facts) if self.position.state == TURN.hub else None
+        )
         return step.target if row is None else row.target
 
     def _call(self, so_far: WhatIf, step: Step) -> WhatIf | None:
         budget = self.policy.budget
-        spent = [f"all {budget.attempts} attempts of the turn are used"] if self.attempts >= budget.attempts else []
+        spent = (
+            [f"all {budget.attempts} attempts of the turn are used"]
+            if self.attempts >= budget.attempts
+            else []
+        )
         if budget.seconds is not None and step.at >= budget.seconds:
             spent.append(f"the {budget.seconds:g} s of the turn are over")
         if spent:
-            return evolve(so_far, kind="ends earlier", now="ends as over_budget (ran_out)", why="; ".join(spent))
+            return evolve(
+                so_far,
+                kind="ends earlier",
+                now="ends as over_budget (ran_out)",
+                why="; ".join(spent),
+            )
         self.position.fire("sent")
         self.made += 1
         if self.made > len(self.journal.calls):
@@ -374,15 +447,25 @@ class _Follow:
     def _facts(self, step: Step) -> tuple[str, ...]:
         """Return the recorded facts, with those that follow from counters as they would be."""
         lasting = {fact.name: fact.lasts for fact in TURN.facts if fact.lasts is not None}
-        recorded = [name for name in step.facts if name not in lasting and name in {fact.name for fact in TURN.facts}]
-        return (*recorded, *(name for name, counter in lasting.items() if self.position.has_left(counter)))
+        recorded = [
+            name
+            for name in step.facts
+            if name not in lasting and name in {fact.name for fact in TURN.facts}
+        ]
+        return (
+            *recorded,
+            *(name for name, counter in lasting.items() if self.position.has_left(counter)),
+        )
 
     def _unknown(self, step: Step) -> Iterator[str]:
         """Yield the facts that would hold or not, where the journal does not say which."""
         if step.event != "tools_ran":
             return
         old, new = self.journal.setting.policy, self.policy
-        for name, field_name in (("repeats_calls", "same_calls"), ("over_tool_limit", "calls_per_reply")):
+        for name, field_name in (
+            ("repeats_calls", "same_calls"),
+            ("over_tool_limit", "calls_per_reply"),
+        ):
             before, now = getattr(old, field_name), getattr(new, field_name)
             if (name in step.facts and now > before) or (name not in step.facts and now < before):
                 yield name

@@ -1,4 +1,6 @@
-"""Compare two policies before a change is merged: fields, rows, events, waits, worst cases, and past calls."""
+"""Compare two policies before a change is merged: fields, rows, events, waits, worst cases, and
+past calls.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,16 @@ from rungwise.fsm.odds.rates import Rates
 from rungwise.fsm.odds.shown import compare
 from rungwise.fsm.replay.what_if import WhatIf
 from rungwise.fsm.review import markdown, page
-from rungwise.fsm.review.findings import Assumptions, Change, EventChange, Findings, Ladder, Rank, RowGroup, WorstChange
+from rungwise.fsm.review.findings import (
+    Assumptions,
+    Change,
+    EventChange,
+    Findings,
+    Ladder,
+    Rank,
+    RowGroup,
+    WorstChange,
+)
 from rungwise.fsm.review.words import reserve_text
 from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -55,7 +66,9 @@ def _ladders(policy: Policy | TurnPolicy) -> dict[tuple[str, int], Ladder]:
         if each.event != "sent":
             number = sum(event == each.event for event, _ in ladders)
             remarks = tuple(_remarks(policy, each.event)) if isinstance(policy, Policy) else ()
-            ladders[each.event, number] = Ladder(tuple(_ranks(table, picture, each)), remarks, _where(table, each))
+            ladders[each.event, number] = Ladder(
+                tuple(_ranks(table, picture, each)), remarks, _where(table, each)
+            )
     return ladders
 
 
@@ -77,18 +90,30 @@ def _ranks(table: Table, picture: Picture, decision: Decision) -> Iterator[Rank]
 
 
 def _remarks(policy: Policy, event: str) -> Iterator[str]:
-    """Describe the numbers of a policy that matter for an event, besides the limits and waits of its rungs."""
+    """Describe the numbers of a policy that matter for an event, besides the limits and waits of
+    its rungs.
+    """
     clocks, waits = policy.timeouts, policy.waits
     if event == "fell_silent":
-        yield f"after {_limit(clocks.first_token)} before the first content, {_limit(clocks.stall)} between two pieces"
+        yield (
+            f"after {_limit(clocks.first_token)} before the first content, "
+            f"{_limit(clocks.stall)} between two pieces"
+        )
     if event == "failed_transiently":
-        yield f"timeouts: {_limit(clocks.connect)} to connect, {_limit(clocks.total)} for a whole attempt"
+        yield (
+            f"timeouts: {_limit(clocks.connect)} to connect, {_limit(clocks.total)} for a "
+            f"whole attempt"
+        )
     if event in MAY_ASK:
         yield f"a Retry-After of up to {duration(waits.longest_asked)} is waited for"
     if event in BROKEN:
         yield f"a retry waits as long as a reask: {span(waits.reask_base, waits.reask_cap)}"
     limits = sorted(policy.switch_after.items())
-    switches = [f"{count} of `{reason}`" for reason, count in limits if count < LARGEST_LIMIT and _is_by(reason, event)]
+    switches = [
+        f"{count} of `{reason}`"
+        for reason, count in limits
+        if count < LARGEST_LIMIT and _is_by(reason, event)
+    ]
     if switches:
         yield f"the next backend is asked after {', '.join(switches)}"
     if event == "truncated" and policy.handful:
@@ -97,7 +122,9 @@ def _remarks(policy: Policy, event: str) -> Iterator[str]:
         yield f"raised caps start at {policy.base_cap:,} tokens and end at {policy.largest_cap:,}"
     nudges = policy.nudge_window and "nudge" in policy.table.rungs and policy.limits.get("nudges")
     if event in ("came_empty", "only_reasoned") and nudges:
-        yield f"a nudge needs a tool result among the last {counted(policy.nudge_window, 'message')}"
+        yield (
+            f"a nudge needs a tool result among the last {counted(policy.nudge_window, 'message')}"
+        )
     if event == "ran_out" and policy.reserve.is_on:
         yield reserve_text(policy)
 
@@ -138,11 +165,11 @@ class PolicyDiff(Findings):
     """Hold what a change of policy does.
 
     Arguments:
-        fields: the fields that differ; in `switch_after`, None is a reason that the policy does not name.
-        appear, vanish: the rows that only the new table has, and those that only the old one had.
-        reordered: the events whose rows are tried in another order, each with its state.
-        die, revive: the rows of both tables that can no longer be taken, and those that can be now, each with the
-            reason: a limit of 0, or another field of the policy.
+        fields: the fields that differ; in `switch_after`, None is a reason that the policy does not
+        name. appear, vanish: the rows that only the new table has, and those that only the old one
+        had. reordered: the events whose rows are tried in another order, each with its state.
+        die, revive: the rows of both tables that can no longer be taken, and those that can be now,
+            each with the reason: a limit of 0, or another field of the policy.
         fall, come_back: the same rows, grouped by their cause.
         redeclared: the names in both tables that mean something else now, in words.
         chains: the worst cases, by the number of backends.
@@ -188,21 +215,24 @@ def diff_policies(
     names: tuple[str, str] | None = None,
     rates: Rates | None = None,
 ) -> PolicyDiff:
-    """Compare two policies with their tables and worst cases; two policies of turns with those of their calls.
+    """Compare two policies with their tables and worst cases; two policies of turns with those of
+    their calls.
 
     Arguments:
         old, new: both of calls, or both of turns.
-        backends: the chain, or its length; None compares the worst cases for one, two and three backends.
-        max_tokens: the output cap that the caller will give; without it the output of a call is unbounded.
-        input_tokens: the tokens of the prompt, which the worst case in money needs.
+        backends: the chain, or its length; None compares the worst cases for one, two and three
+        backends. max_tokens: the output cap that the caller will give; without it the output of a
+        call is unbounded. input_tokens: the tokens of the prompt, which the worst case in money
+        needs.
         prices: of every backend, if `backends` is not a chain.
         journals: what past calls would have done, as `what_if` finds it.
         names: the names of the policies, for the reader.
-        rates: of the backends of calls; from them alone the odds take the backends and their prices.
+        rates: of the backends of calls; from them alone the odds take the backends and their
+            prices.
 
     Raises:
-        ConfigurationError: no backend is usable, a counter of a table has no limit, one policy is of a call and the
-            other of a turn, or one cannot be proved.
+        ConfigurationError: no backend is usable, a counter of a table has no limit, one policy is
+            of a call and the other of a turn, or one cannot be proved.
     """
     if isinstance(old, TurnPolicy) != isinstance(new, TurnPolicy):
         kinds = f"the old is a {type(old).__name__}, the new a {type(new).__name__}"
@@ -213,9 +243,13 @@ def diff_policies(
     count = IN_HEADLINE if backends is None else next(iter(after))
     if isinstance(old, TurnPolicy) and isinstance(new, TurnPolicy):
         calls = calls_of(old), calls_of(new)
-        was, now = ({size: each.call for size, each in side.items() if each.call} for side in (before, after))
+        was, now = (
+            {size: each.call for size, each in side.items() if each.call}
+            for side in (before, after)
+        )
         of_calls = _compared(*calls, was, now, count)
-        # The certificate of the calls has no compactions, which the turn makes; the policy may well have.
+        # The certificate of the calls has no compactions, which the turn makes; the policy may well
+        # have.
         of_calls["fields"] = tuple(_field_changes(old.of_calls, new.of_calls))
     else:
         assert isinstance(old, Policy)
@@ -232,17 +266,34 @@ def diff_policies(
 
 
 def _certified(
-    name: str, policy: Policy | TurnPolicy, backends: int | Sequence[Link] | None, prices: Prices | None, **request: Any
+    name: str,
+    policy: Policy | TurnPolicy,
+    backends: int | Sequence[Link] | None,
+    prices: Prices | None,
+    **request: Any,
 ) -> Certificates:
-    """Return the certificates of a policy; the proof of a call is the same for any chain, and made once."""
-    certificate = verify(policy, _links(IN_HEADLINE if backends is None else backends, prices), **request)
+    """Return the certificates of a policy; the proof of a call is the same for any chain, and made
+    once.
+    """
+    certificate = verify(
+        policy, _links(IN_HEADLINE if backends is None else backends, prices), **request
+    )
     if not certificate.ok:
-        failed = [*certificate.failed, *(certificate.call.failed if certificate.call is not None else ())]
-        raise ConfigurationError(f"the {name} policy cannot be proved, so it cannot be compared: {failed[0].name}")
+        failed = [
+            *certificate.failed,
+            *(certificate.call.failed if certificate.call is not None else ()),
+        ]
+        raise ConfigurationError(
+            f"the {name} policy cannot be proved, so it cannot be compared: {failed[0].name}"
+        )
     if backends is not None:
         return {len(certificate.chain): certificate}
     if isinstance(policy, TurnPolicy):
-        others = {count: verify(policy, _links(count, prices), **request) for count in CHAINS if count != IN_HEADLINE}
+        others = {
+            count: verify(policy, _links(count, prices), **request)
+            for count in CHAINS
+            if count != IN_HEADLINE
+        }
         return {count: others.get(count, certificate) for count in CHAINS}
     worst = worst_by_fallbacks(policy, max(CHAINS) - 1, prices=prices, **request)
     return {count: attrs.evolve(certificate, worst=worst[count - 1]) for count in CHAINS}
@@ -253,14 +304,20 @@ def _links(chain: int | Sequence[Link], prices: Prices | None) -> int | Sequence
 
 
 def _compared(
-    old: Policy | TurnPolicy, new: Policy | TurnPolicy, before: Certificates, after: Certificates, backends: int
+    old: Policy | TurnPolicy,
+    new: Policy | TurnPolicy,
+    before: Certificates,
+    after: Certificates,
+    backends: int,
 ) -> dict[str, Any]:
     tables = table_of(old), table_of(new)
     off, now_off = off_rows(old), off_rows(new)
     shared = [row for row in tables[0].rows if row in tables[1].rows]
     die = {row: now_off[row] for row in shared if row in now_off and row not in off}
     revive = {row: off[row] for row in shared if row in off and row not in now_off}
-    was, now = ({each.name: each.verdict for each in side[backends].properties} for side in (before, after))
+    was, now = (
+        {each.name: each.verdict for each in side[backends].properties} for side in (before, after)
+    )
     return {
         "fields": tuple(_field_changes(old, new)),
         "appear": tuple(row for row in tables[1].rows if row not in shared),
@@ -271,13 +328,22 @@ def _compared(
         "fall": grouped(die, now_off),
         "come_back": grouped(revive, off),
         "redeclared": tuple(redeclared(*tables)),
-        "chains": {count: tuple(map(WorstChange, before[count].worst, after[count].worst)) for count in after},
+        "chains": {
+            count: tuple(map(WorstChange, before[count].worst, after[count].worst))
+            for count in after
+        },
         "backends": backends,
         "events": tuple(events_of(old, new)),
-        "waits": tuple(waits_of(old, new)) if isinstance(old, Policy) and isinstance(new, Policy) else (),
-        "properties": tuple(Change(name, was.get(name, UNSEEN), now.get(name, UNSEEN)) for name in {**was, **now}),
+        "waits": tuple(waits_of(old, new))
+        if isinstance(old, Policy) and isinstance(new, Policy)
+        else (),
+        "properties": tuple(
+            Change(name, was.get(name, UNSEEN), now.get(name, UNSEEN)) for name in {**was, **now}
+        ),
         "kept": (before[backends].kept, after[backends].kept),
-        "picture": change_of(*(picture_of(table_of(each), settings=settings_of(each)) for each in (old, new))),
+        "picture": change_of(
+            *(picture_of(table_of(each), settings=settings_of(each)) for each in (old, new))
+        ),
         "table": after[backends].table,
         "policies": (old, new),
     }
@@ -285,7 +351,9 @@ def _compared(
 
 def _field_changes(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> Iterator[Change]:
     before, after = fields_of(old), fields_of(new)
-    changes = (Change(name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after)))
+    changes = (
+        Change(name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after))
+    )
     return (each for each in changes if each.is_change)
 
 
@@ -298,13 +366,17 @@ def _reordered(old: Table, new: Table) -> Iterator[tuple[str, str]]:
 
 
 def grouped(off: Mapping[Row, str], all_off: Mapping[Row, str]) -> tuple[RowGroup, ...]:
-    """Group rows by their cause; those that both policies turn off may explain why a state is never entered."""
+    """Group rows by their cause; those that both policies turn off may explain why a state is never
+    entered.
+    """
     direct: dict[str, list[Row]] = {}
     behind: dict[str, list[Row]] = {}
     for row, reason in off.items():
         cause = next(_causes(row, reason, all_off, set()), reason)
         cause = SAME_CAUSE.get(cause, cause)
-        (behind if reason.startswith(BEHIND) and cause != reason else direct).setdefault(cause, []).append(row)
+        (behind if reason.startswith(BEHIND) and cause != reason else direct).setdefault(
+            cause, []
+        ).append(row)
     return tuple(
         RowGroup(reason, tuple(direct.get(reason, ())), tuple(behind.get(reason, ())))
         for reason in dict.fromkeys((*direct, *behind))
@@ -323,7 +395,9 @@ def _causes(row: Row, reason: str, off: Mapping[Row, str], seen: set[str]) -> It
 
 
 def redeclared(old: Table, new: Table) -> Iterator[str]:
-    """Describe the names of both tables that mean something else now: facts, guards, effects, and rungs."""
+    """Describe the names of both tables that mean something else now: facts, guards, effects, and
+    rungs.
+    """
     facts = {fact.name: fact for fact in old.facts}
     for fact in new.facts:
         if fact.name in facts:
@@ -362,7 +436,9 @@ def _lasts(fact: Fact) -> str:
 def _needs(table: Table, name: str) -> str:
     guard = table.guard(name)
     counter = [f"a unit of {guard.counter}"] if guard.counter else []
-    return ", ".join([*counter, *guard.holds, *(f"not {each}" for each in guard.lacks)]) or "nothing"
+    return (
+        ", ".join([*counter, *guard.holds, *(f"not {each}" for each in guard.lacks)]) or "nothing"
+    )
 
 
 def _counts(table: Table, name: str) -> str:

@@ -1,4 +1,6 @@
-"""What a change of policy does, as data: each kind of finding is a class, and `Findings` holds them all."""
+"""What a change of policy does, as data: each kind of finding is a class, and `Findings` holds them
+all.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -18,7 +20,9 @@ from rungwise.fsm.turn.policy import TurnPolicy
 
 @frozen
 class Change:
-    """Hold one named thing before and now: a field of the policy, the waits of a rung, or the verdict on a property."""
+    """Hold one named thing before and now: a field of the policy, the waits of a rung, or the
+    verdict on a property.
+    """
 
     name: str
     old: Any
@@ -44,7 +48,9 @@ class WorstChange:
 
     @property
     def factor(self) -> float | None:
-        """Return the new worst case divided by the old one; None if either is unknown or the old one is 0."""
+        """Return the new worst case divided by the old one; None if either is unknown or the old
+        one is 0.
+        """
         old, new = self.old.value, self.new.value
         return None if old is None or new is None or old == 0 else new / old
 
@@ -90,7 +96,9 @@ class Rank:
 
 @frozen
 class Ladder:
-    """Hold what one event leads to under one policy: lines in order, and other numbers that matter."""
+    """Hold what one event leads to under one policy: lines in order, and other numbers that
+    matter.
+    """
 
     ranks: tuple[Rank, ...]
     remarks: tuple[str, ...]
@@ -132,7 +140,9 @@ class EventChange:
 
 
 Tone = Literal["more", "less", "same", "added", "removed", "note"]
-"""The kind of a finding: a worst case that rises or falls, or something that is the same, new, gone or different."""
+"""The kind of a finding: a worst case that rises or falls, or something that is the same, new, gone
+or different.
+"""
 
 
 @frozen
@@ -193,7 +203,9 @@ class Findings:
 
     @property
     def is_effective(self) -> bool:
-        """Tell whether anything but wording changes: rows, limits, waits, counters, or a worst case."""
+        """Tell whether anything but wording changes: rows, limits, waits, counters, or a worst
+        case.
+        """
         rows = (self.appear, self.vanish, self.reordered, self.die, self.revive, self.redeclared)
         worst = any(each.is_change for chain in self.chains.values() for each in chain)
         fields = any("hints." not in each.name for each in self.fields)

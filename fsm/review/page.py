@@ -1,4 +1,6 @@
-"""Write a change of policy as a page in one file, without scripts, that answers what a reviewer asks."""
+"""Write a change of policy as a page in one file, without scripts, that answers what a reviewer
+asks.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def as_page(findings: Findings) -> str:
         MORE=MORE,
         ladders=ladders_html,
         moved=_moved,
-        by_scenes=lambda changes: [(scene, [*group]) for scene, group in groupby(changes, lambda each: each.scene)],
+        by_scenes=lambda changes: [
+            (scene, [*group]) for scene, group in groupby(changes, lambda each: each.scene)
+        ],
         rows_text=_rows_text,
         split_decisions=_split_decisions,
         svg=lambda picture: html(draw(picture, "svg")),
@@ -59,19 +63,36 @@ def _coded(text: str) -> str:
 
 
 def _is_long(change: Change) -> bool:
-    return isinstance(change.old, str) and isinstance(change.new, str) and len(change.old) + len(change.new) > LONG
+    return (
+        isinstance(change.old, str)
+        and isinstance(change.new, str)
+        and len(change.old) + len(change.new) > LONG
+    )
 
 
 def _moved(ranks: Sequence[Rank], others: Sequence[Rank]) -> dict[Rank, int]:
-    """Return the lines that both ladders have in another order, each with its place in the other one."""
+    """Return the lines that both ladders have in another order, each with its place in the other
+    one.
+    """
     places = {(rank.guard, rank.target): place for place, rank in enumerate(others, 1)}
-    shared = {rank: places[rank.guard, rank.target] for rank in ranks if (rank.guard, rank.target) in places}
+    shared = {
+        rank: places[rank.guard, rank.target]
+        for rank in ranks
+        if (rank.guard, rank.target) in places
+    }
     in_order = sorted(shared.values())
-    return {rank: place for (rank, place), expected in zip(shared.items(), in_order, strict=True) if place != expected}
+    return {
+        rank: place
+        for (rank, place), expected in zip(shared.items(), in_order, strict=True)
+        if place != expected
+    }
 
 
 def _rows_text(rows: Sequence[Row]) -> list[str]:
-    texts = (f"{'' if row.source == 'await' else f'{row.source}: '}{words.row_short(row)}" for row in rows)
+    texts = (
+        f"{'' if row.source == 'await' else f'{row.source}: '}{words.row_short(row)}"
+        for row in rows
+    )
     return list(dict.fromkeys(texts))
 
 
@@ -81,6 +102,8 @@ def _split_decisions(findings: Findings) -> tuple[list[Decision], list[Decision]
     same: list[Decision] = []
     for decision in findings.picture.decisions:
         nodes = [findings.picture.node(line.row.target) for line in decision.lines]
-        differs = any(line.difference for line in decision.lines) or any(node.was or node.change for node in nodes)
+        differs = any(line.difference for line in decision.lines) or any(
+            node.was or node.change for node in nodes
+        )
         (changed if differs else same).append(decision)
     return changed, same

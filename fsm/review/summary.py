@@ -1,4 +1,6 @@
-"""What a reviewer reads first: the headline in one sentence, a finding for each thing that matters, and past calls."""
+"""What a reviewer reads first: the headline in one sentence, a finding for each thing that matters,
+and past calls.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from importlib.metadata import PackageNotFoundError, version
 
 from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.certificate import amount, backends_text, counted, duration, number_text
+from rungwise.fsm.certificate.certificate import (
+    amount,
+    backends_text,
+    counted,
+    duration,
+    number_text,
+)
 from rungwise.fsm.certificate.courses import PROMPT
 from rungwise.fsm.certificate.shown.settings import limits_of, table_of, value_text
 from rungwise.fsm.machine.table import Row
@@ -17,7 +25,10 @@ from rungwise.fsm.review import words
 from rungwise.fsm.review.findings import Assumptions, Change, Findings, Highlight, Tone, WorstChange
 from rungwise.fsm.turn.policy import TurnPolicy
 
-PROBABLY = "Computed from rates, with the backends and prices of the rates. = is no change beyond the error."
+PROBABLY = (
+    "Computed from rates, with the backends and prices of the rates. = is no change "
+    "beyond the error."
+)
 NOTHING = "Nothing changes: the two policies are the same."
 COSTS = ("money", "output tokens", "attempts")
 """What the headline calls the cost: the first of these that is known before and after."""
@@ -30,9 +41,12 @@ UNITS = {
 """The verb for what is spent, and the unit of a factor."""
 
 PLAYED = (
-    "Each trouble is a real response, played to the real core. Waits are shown without their random part; the seconds "
-    "are from start to end, with the shortest and the longest random waits. An attempt takes no time, unless it is "
-    f"silent or runs into its timeout. A whole reply reports its prompt ({PROMPT} tokens if unknown) and its words, or "
+    "Each trouble is a real response, played to the real core. Waits are shown without their "
+    "random part; the seconds "
+    "are from start to end, with the shortest and the longest random waits. An attempt takes no "
+    "time, unless it is "
+    f"silent or runs into its timeout. A whole reply reports its prompt ({PROMPT} tokens if "
+    f"unknown) and its words, or "
     "the whole cap if it is cut there; a stream that breaks off reports nothing."
 )
 FIRST = ("budget", "limits", "switch_after", "after_refusal", "waits", "timeouts", "reserve")
@@ -56,7 +70,10 @@ def headline(findings: Findings) -> str:
         return NOTHING
     if not findings.is_effective:
         names = ", ".join(change.name for change in findings.fields)
-        return f"Only wording changes ({names}): what a {findings.table} does stays the same, and so does every bound."
+        return (
+            f"Only wording changes ({names}): what a {findings.table} does stays the same, "
+            f"and so does every bound."
+        )
     worst = {change.name: change for change in findings.worst if change.factor is not None}
     cost = next((worst[name] for name in COSTS if name in worst), None)
     bounds = []
@@ -65,7 +82,9 @@ def headline(findings: Findings) -> str:
         much = f"{unit} as before" if each.factor == 1 else f"{words.factor_text(each)} × {unit}"
         bounds.append(f"{verb} at most {much}")
     effect = " and ".join(bounds) or "spend without bounds"
-    parts = [f"With {backends_text(findings.backends)}, this change lets a {findings.table} {effect}"]
+    parts = [
+        f"With {backends_text(findings.backends)}, this change lets a {findings.table} {effect}"
+    ]
     parts += _rows_in_short(findings)
     if findings.calls is not None:
         parts += [f"{each} in its calls" for each in _rows_in_short(findings.calls)]
@@ -73,7 +92,9 @@ def headline(findings: Findings) -> str:
 
 
 def _rows_in_short(findings: Findings) -> Iterator[str]:
-    fallen, back = (sum(each.count for each in groups) for groups in (findings.fall, findings.come_back))
+    fallen, back = (
+        sum(each.count for each in groups) for groups in (findings.fall, findings.come_back)
+    )
     for count, one, many in (
         (len(findings.appear), "is new", "are new"),
         (len(findings.vanish), "is gone", "are gone"),
@@ -97,7 +118,9 @@ def highlights(findings: Findings) -> Iterator[Highlight]:
         what = "Calls" if findings.calls is None else "Turns"
         yield Highlight("note", f"{what}, probably: {findings.odds.summary.replace('->', 'to')}.")
     if not findings.is_effective:
-        yield Highlight("same", "The machine, its limits and waits, and every worst case stay the same.")
+        yield Highlight(
+            "same", "The machine, its limits and waits, and every worst case stay the same."
+        )
         return
     changed = [change for change in findings.worst if change.is_change and change.factor != 1]
     for change in changed:
@@ -105,16 +128,24 @@ def highlights(findings: Findings) -> Iterator[Highlight]:
         yield Highlight(tone, _worst_text(change))
     yield from (Highlight("note", text) for text in _fields_in_short(findings.fields))
     if not changed:
-        yield Highlight("same", f"Every worst case stays the same with {backends_text(findings.backends)}.")
-    yield from (Highlight("removed", words.group_text(group, falls=True)) for group in findings.fall)
-    yield from (Highlight("added", words.group_text(group, falls=False)) for group in findings.come_back)
+        yield Highlight(
+            "same", f"Every worst case stays the same with {backends_text(findings.backends)}."
+        )
+    yield from (
+        Highlight("removed", words.group_text(group, falls=True)) for group in findings.fall
+    )
+    yield from (
+        Highlight("added", words.group_text(group, falls=False)) for group in findings.come_back
+    )
     yield from _row_findings(findings, "added", "New", findings.appear)
     yield from _row_findings(findings, "removed", "Gone", findings.vanish)
     yield from (Highlight("note", f"{words.capitalized(text)}.") for text in findings.redeclared)
     old, new = findings.policies
     if isinstance(old, Policy) and isinstance(new, Policy):
         before = {*conflicts_of(old)}
-        yield from (Highlight("note", f"Now {each}.") for each in conflicts_of(new) if each not in before)
+        yield from (
+            Highlight("note", f"Now {each}.") for each in conflicts_of(new) if each not in before
+        )
     for event, state in findings.reordered:
         yield Highlight("note", f"The order of guards changes for `{event}` in `{state}`.")
     for each in findings.properties:
@@ -122,10 +153,15 @@ def highlights(findings: Findings) -> Iterator[Highlight]:
             yield Highlight("note", f"“{each.name}”: {each.old} before, {each.new} now.")
     if not any(each.is_change for each in findings.properties):
         count = sum(each.new == "holds" for each in findings.properties)
-        yield Highlight("same", f"The proof of the table stays the same for all limits: {count} properties hold.")
+        yield Highlight(
+            "same",
+            f"The proof of the table stays the same for all limits: {count} properties hold.",
+        )
 
 
-def _row_findings(findings: Findings, tone: Tone, word: str, rows: Sequence[Row]) -> Iterator[Highlight]:
+def _row_findings(
+    findings: Findings, tone: Tone, word: str, rows: Sequence[Row]
+) -> Iterator[Highlight]:
     rungs = ", ".join(node.name for node in findings.picture.nodes if node.change == tone)
     if rungs:
         yield Highlight(tone, f"{word}: {rungs}, with {counted(len(rows), 'row')}.")
@@ -146,7 +182,13 @@ def _fields_in_short(fields: Iterable[Change]) -> Iterator[str]:
 
 def _change(change: Change) -> str:
     if "hints." in change.name:
-        return "is new" if change.old is None else "is gone" if change.new is None else "has another wording"
+        return (
+            "is new"
+            if change.old is None
+            else "is gone"
+            if change.new is None
+            else "has another wording"
+        )
     return f"{value_text(change.name, change.old)} → {value_text(change.name, change.new)}"
 
 
@@ -155,7 +197,10 @@ def _worst_text(change: WorstChange) -> str:
     by = change.new.ended_by
     is_lower_budget = by == f"budget.{change.name.replace(' ', '_')}" and (change.factor or 1) < 1
     ends = "; more calls may end over_budget" if is_lower_budget else ""
-    return f"{words.capitalized(change.name)}: at most {amount(change.new)}, before {amount(change.old)}{factor}{ends}."
+    return (
+        f"{words.capitalized(change.name)}: at most {amount(change.new)}, before "
+        f"{amount(change.old)}{factor}{ends}."
+    )
 
 
 def conflicts_of(policy: Policy) -> Iterator[str]:
@@ -165,19 +210,26 @@ def conflicts_of(policy: Policy) -> Iterator[str]:
         return
     if total is None or total > seconds:
         allowed = "any time" if total is None else duration(total)
-        yield f"an attempt may take {allowed} (timeouts.total), but the call ends at {duration(seconds)}"
+        yield (
+            f"an attempt may take {allowed} (timeouts.total), but the call ends at "
+            f"{duration(seconds)}"
+        )
     limit, rung = limits_of(policy).get("retries") or 0, policy.table.rung("retry")
     reserved = policy.reserve.seconds or policy.reserve.share * seconds
     if rung is None or not policy.reserve.is_on:
         return
-    waits = sum(longest_wait(policy.waits, rung, number, "fell_silent") for number in range(1, limit + 1))
+    waits = sum(
+        longest_wait(policy.waits, rung, number, "fell_silent") for number in range(1, limit + 1)
+    )
     if waits > reserved:
         all_of_it = f"all retries of one backend may wait {duration(waits)}"
         yield f"{all_of_it}, more than the {duration(reserved)} reserved for the next"
 
 
 def refills(findings: Findings) -> str:
-    """Say why a rung may occur in a path more often than its limit: what refills its counter; "" if nothing does."""
+    """Say why a rung may occur in a path more often than its limit: what refills its counter; "" if
+    nothing does.
+    """
     table = table_of(findings.policies[1])
     parts = []
     for rung in table.declared_rungs:
@@ -193,7 +245,9 @@ def chances(findings: Findings) -> Iterator[Change]:
     if isinstance(old, TurnPolicy) or isinstance(new, TurnPolicy):
         return
     one, other = (policy.limits.get("fallbacks") for policy in (old, new))
-    followers = ("all of the chain" if limit is None else counted(limit, "backend") for limit in (one, other))
+    followers = (
+        "all of the chain" if limit is None else counted(limit, "backend") for limit in (one, other)
+    )
     yield Change("backends that can follow the first", *followers)
     yield Change("reserve", words.reserve_text(old), words.reserve_text(new))
     if findings.backends > 1:
@@ -212,14 +266,22 @@ def _reserved(reserve: Mapping[str, float] | None) -> str:
 def journals_text(journals: Iterable[WhatIf]) -> str:
     """Count what past calls would have done."""
     count: Counter[str] = Counter(each.kind for each in journals)
-    parts = [f"{count[kind]} {one if count[kind] == 1 else many}" for kind, (one, many) in KINDS.items() if count[kind]]
+    parts = [
+        f"{count[kind]} {one if count[kind] == 1 else many}"
+        for kind, (one, many) in KINDS.items()
+        if count[kind]
+    ]
     return f"Of {counted(count.total(), 'past journal')}: {', '.join(parts)}."
 
 
 def journal_text(past: WhatIf) -> str:
     """Say what one past call would have done, and what of that is unknown."""
     more, waits = past.attempts[1] - past.attempts[0], past.waits[1] - past.waits[0]
-    attempts = f"{counted(abs(more), 'attempt')} {'more' if more > 0 else 'fewer'}" if more else "as many attempts"
+    attempts = (
+        f"{counted(abs(more), 'attempt')} {'more' if more > 0 else 'fewer'}"
+        if more
+        else "as many attempts"
+    )
     how = "more" if waits > 0 else "less"
     seconds = f"{abs(waits):,.1f} s {how} of waits" if abs(waits) >= 0.05 else "the same waits"
     cost = f"{attempts} and {seconds}"
@@ -238,11 +300,22 @@ def assumptions_text(setting: Assumptions) -> str:
     """Say what was compared, and what the figures assume."""
     parts = []
     for what, number in (("an output cap", setting.max_tokens), ("a prompt", setting.input_tokens)):
-        parts.append(f"{what} of {number_text(number)} tokens" if number is not None else f"{what} of unknown size")
+        parts.append(
+            f"{what} of {number_text(number)} tokens"
+            if number is not None
+            else f"{what} of unknown size"
+        )
     if setting.prices is not None:
-        paid = f"{number_text(setting.prices.input)} for input and {number_text(setting.prices.output)} for output"
+        paid = (
+            f"{number_text(setting.prices.input)} for input and "
+            f"{number_text(setting.prices.output)} for output"
+        )
         parts.append(f"prices for a million tokens of {paid}, at every backend")
-    names = "OLD is {}, NEW is {}. ".format(*map(_short, setting.names)) if setting.names is not None else ""
+    names = (
+        "OLD is {}, NEW is {}. ".format(*map(_short, setting.names))
+        if setting.names is not None
+        else ""
+    )
     try:
         by = f"rungwise {version('rungwise')}"
     except PackageNotFoundError:  # run from its sources

@@ -16,7 +16,10 @@ CONTEXT = 3  # equal words to show on either side of different ones
 
 MEANINGS: Mapping[str, tuple[str, str]] = {
     "after_refusal is 'end'": ("a refusal no longer falls back", "a refusal falls back now"),
-    "nudge_window is 0": ("no reply is nudged any more", "a reply to tool results may be nudged now"),
+    "nudge_window is 0": (
+        "no reply is nudged any more",
+        "a reply to tool results may be nudged now",
+    ),
     "switch_after.empty is never": (
         "empty replies no longer end the attempts at a backend",
         "empty replies end the attempts at a backend now",
@@ -26,12 +29,20 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
 
 
 def words_that_differ(old: str, new: str) -> list[tuple[str, str]]:
-    """Split two texts into pieces `same`, `old` and `new`; a piece `left out` replaces text far from any difference."""
+    """Split two texts into pieces `same`, `old` and `new`; a piece `left out` replaces text far
+    from any difference.
+    """
     before, after = (re.findall(r"\s*\S+|\s+", text) for text in (old, new))
     pieces: list[tuple[str, str]] = []
-    for kind, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for kind, a, b, c, d in difflib.SequenceMatcher(
+        None, before, after, autojunk=False
+    ).get_opcodes():
         if kind != "equal":
-            pieces += [(name, "".join(words)) for name, words in (("old", before[a:b]), ("new", after[c:d])) if words]
+            pieces += [
+                (name, "".join(words))
+                for name, words in (("old", before[a:b]), ("new", after[c:d]))
+                if words
+            ]
             continue
         head = 0 if a == c == 0 else CONTEXT
         tail = 0 if b == len(before) and d == len(after) else CONTEXT
@@ -39,7 +50,9 @@ def words_that_differ(old: str, new: str) -> list[tuple[str, str]]:
             pieces.append(("same", "".join(before[a:b])))
         else:
             begin, end = "".join(before[a : a + head]), "".join(before[b - tail : b])
-            pieces += [each for each in (("same", begin), ("left out", "..."), ("same", end)) if each[1]]
+            pieces += [
+                each for each in (("same", begin), ("left out", "..."), ("same", end)) if each[1]
+            ]
     return pieces
 
 
@@ -51,12 +64,19 @@ def reserve_text(policy: Policy) -> str:
     share = f"up to {reserve.share * 100:g} % of the budget" if reserve.share else ""
     if share and whole is not None and reserve.seconds is None:
         share += f" (of the time: {duration(reserve.share * whole)})"
-    seconds = f"up to {duration(reserve.seconds)} of the time" if reserve.seconds is not None else ""
-    return f"one attempt is reserved for each backend to come, with {' and '.join(filter(None, (share, seconds)))}"
+    seconds = (
+        f"up to {duration(reserve.seconds)} of the time" if reserve.seconds is not None else ""
+    )
+    return (
+        f"one attempt is reserved for each backend to come, with "
+        f"{' and '.join(filter(None, (share, seconds)))}"
+    )
 
 
 def factor_text(change: WorstChange) -> str:
-    """Write the new worst case divided by the old one, in two or three digits; a factor close to 1 in words."""
+    """Write the new worst case divided by the old one, in two or three digits; a factor close to 1
+    in words.
+    """
     factor = change.factor
     if factor is None:
         return "" if change.old.value == change.new.value else "?"
@@ -90,11 +110,16 @@ def group_reason(group: RowGroup, *, falls: bool) -> str:
 def group_text(group: RowGroup, *, falls: bool) -> str:
     """Write the rows of one cause in one sentence."""
     can = "can no longer be taken" if falls else "can be taken now"
-    parts = [f"{counted(len(group.rows), 'row')} {can}: {named_rows(group.rows)}"] if group.rows else []
+    parts = (
+        [f"{counted(len(group.rows), 'row')} {can}: {named_rows(group.rows)}"] if group.rows else []
+    )
     if group.behind:
         states = ", ".join(dict.fromkeys(row.source for row in group.behind))
         leads = "nothing leads to any more" if falls else "is entered now"
-        parts.append(f"{'and ' if parts else ''}{counted(len(group.behind), 'row')} from {states}, which {leads}")
+        parts.append(
+            f"{'and ' if parts else ''}{counted(len(group.behind), 'row')} from {states}, which "
+            f"{leads}"
+        )
     return capitalized(f"{group_reason(group, falls=falls)}: {', '.join(parts)}.")
 
 

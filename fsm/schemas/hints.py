@@ -46,9 +46,11 @@ class HintedSchema(Schema):
 
     model: type[Any]
     names: Mapping[str, str]  # the parameter of each field
-    optional: frozenset[str]  # the fields with a default of the function, which are omitted if the call omits them
+    # the fields with a default of the function, which are omitted if the call omits them
+    optional: frozenset[str]
     takes_more: bool  # whether the function takes further keywords
-    widths: tuple[int, int]  # the most alternatives of an object and of an array: pydantic tries all at each level
+    # the most alternatives of an object and of an array: pydantic tries all at each level
+    widths: tuple[int, int]
 
     @classmethod
     def of(cls, function: Callable[..., Any], where: str) -> HintedSchema:
@@ -62,13 +64,16 @@ class HintedSchema(Schema):
 
     @classmethod
     def read_from(cls, function: Callable[..., Any], where: str) -> HintedSchema:
-        """Read the hints of a function. One without a JSON schema, or by position only, raises a ConfigurationError."""
+        """Read the hints of a function. One without a JSON schema, or by position only, raises a
+        ConfigurationError.
+        """
         from pydantic import Field, create_model
         from pydantic.fields import FieldInfo
 
         parameters = list(_parameters(function, where))
         hints = _hints(function, where)
-        fields: dict[str, Any] = {}  # with aliases of their own: a setting of the model would go for what it holds, too
+        # with aliases of their own: a setting of the model would go for what it holds, too
+        fields: dict[str, Any] = {}
         names: dict[str, str] = {}
         optional = set()
         try:
@@ -79,7 +84,8 @@ class HintedSchema(Schema):
                     continue
                 field = f"p{number}"
                 names[field], named = parameter.name, Annotated[hint, Field(alias=parameter.name)]
-                own = getattr(hint, "__metadata__", ())  # which may hold a default: `Annotated[int, Field(default=3)]`
+                # which may hold a default: `Annotated[int, Field(default=3)]`
+                own = getattr(hint, "__metadata__", ())
                 if parameter.default is not Parameter.empty:
                     fields[field] = (named, parameter.default)
                     if not isinstance(parameter.default, FieldInfo):
@@ -92,7 +98,8 @@ class HintedSchema(Schema):
             schema = model.model_json_schema(schema_generator=generator())
         except Exception as error:
             raise ConfigurationError(
-                f"{where} has a parameter whose type hint has no JSON schema: {label(first_line(error), 200)}; "
+                f"{where} has a parameter whose type hint has no JSON schema: "
+                f"{label(first_line(error), 200)}; "
                 "give the tool its parameters as a JSON schema"
             ) from None
         more = schema.setdefault("properties", {}).pop(_MORE, {})
@@ -115,20 +122,28 @@ class HintedSchema(Schema):
         known = self.schema["properties"]
         passed = {name: each for name, each in value.items() if name in known}
         others = {name: each for name, each in value.items() if name not in known}
-        faults = [] if self.takes_more else [unwanted("", name, list(known)) for name in islice(others, MOST_FAULTS)]
+        faults = (
+            []
+            if self.takes_more
+            else [unwanted("", name, list(known)) for name in islice(others, MOST_FAULTS)]
+        )
         try:
             read = self.model.model_validate({**passed, _MORE: others})
         except ValidationError as error:
             return value, [*faults_in(error), *faults]
         omitted = self.optional - read.model_fields_set
-        values = {name: getattr(read, field) for field, name in self.names.items() if field not in omitted}
+        values = {
+            name: getattr(read, field) for field, name in self.names.items() if field not in omitted
+        }
         return {**(read.more if self.takes_more else {}), **values}, faults
 
 
 def faults_in(error: ValidationError) -> Iterator[Fault]:
     """Describe what pydantic found wrong, for the model, which wrote no `_MORE`."""
     try:
-        faults: list[Any] = list(error.errors(include_url=False, include_context=False, include_input=False))
+        faults: list[Any] = list(
+            error.errors(include_url=False, include_context=False, include_input=False)
+        )
     except Exception:  # the message of a caller's validator may be unprintable
         return
     for fault in faults[: MOST_FAULTS + 1]:
@@ -140,21 +155,34 @@ def faults_in(error: ValidationError) -> Iterator[Fault]:
                 yield unwanted(place_of(way), last, [])
             case _:
                 place = place_of([*way, last])
-                yield Fault(place, f"{place and f'{place!r}: '}{fault['msg'][:1].lower()}{fault['msg'][1:]}")
+                yield Fault(
+                    place, f"{place and f'{place!r}: '}{fault['msg'][:1].lower()}{fault['msg'][1:]}"
+                )
 
 
 def alternatives(schema: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how many alternatives an object and an array have at most; a discriminator tells them apart at once."""
+    """Return how many alternatives an object and an array have at most; a discriminator tells them
+    apart at once.
+    """
     most, defined, ahead = {"object": 1, "array": 1}, schema.get("$defs", {}), [schema]
     while ahead:
         part = ahead.pop()
         for name, value in part.items():
-            inner = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping)]
+            inner = [
+                one
+                for one in (value if isinstance(value, list) else [value])
+                if isinstance(one, Mapping)
+            ]
             ahead += inner
             if name in ("anyOf", "oneOf") and "discriminator" not in part:
-                parts = [defined.get(one["$ref"].rpartition("/")[2], {}) if "$ref" in one else one for one in inner]
+                parts = [
+                    defined.get(one["$ref"].rpartition("/")[2], {}) if "$ref" in one else one
+                    for one in inner
+                ]
                 for kind in most:
-                    most[kind] = max(most[kind], sum(one.get("type", kind) == kind for one in parts))
+                    most[kind] = max(
+                        most[kind], sum(one.get("type", kind) == kind for one in parts)
+                    )
     return most["object"], most["array"]
 
 
@@ -165,7 +193,9 @@ def work_of(arguments: Any, of_object: int, of_array: int) -> int:
         value, times = ahead.pop()
         if isinstance(value, dict | list):
             times *= of_object if isinstance(value, dict) else of_array
-            ahead += [(item, times) for item in (value.values() if isinstance(value, dict) else value)]
+            ahead += [
+                (item, times) for item in (value.values() if isinstance(value, dict) else value)
+            ]
         work += times
     return work // 10
 
@@ -179,7 +209,9 @@ def generator() -> type[GenerateJsonSchema]:
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generator(GenerateJsonSchema):
-        """Write no titles, which repeat the names, and silently omit defaults without a JSON form."""
+        """Write no titles, which repeat the names, and silently omit defaults without a JSON
+        form.
+        """
 
         def emit_warning(self, kind: Any, detail: str) -> None:
             pass
@@ -204,22 +236,34 @@ def _parameters(function: Callable[..., Any], where: str) -> Iterator[Parameter]
             continue  # the caller has bound it
         if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.default is Parameter.empty:
             raise ConfigurationError(
-                f"{where} takes {parameter.name!r} by position only; tools get their arguments by name"
+                f"{where} takes {parameter.name!r} by position only; tools get their arguments by "
+                f"name"
             )
-        if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD):
+        if parameter.kind in (
+            Parameter.POSITIONAL_OR_KEYWORD,
+            Parameter.KEYWORD_ONLY,
+            Parameter.VAR_KEYWORD,
+        ):
             yield parameter
 
 
 def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
     """Return the type hints of the parameters, with forward references resolved."""
     parameters = inspect.signature(function).parameters
-    hints = {name: each.annotation for name, each in parameters.items() if each.annotation is not Parameter.empty}
+    hints = {
+        name: each.annotation
+        for name, each in parameters.items()
+        if each.annotation is not Parameter.empty
+    }
     try:
         names = getattr(_written(function), "__globals__", {})
-        return get_type_hints(SimpleNamespace(__annotations__=hints), globalns=names, include_extras=True)
+        return get_type_hints(
+            SimpleNamespace(__annotations__=hints), globalns=names, include_extras=True
+        )
     except Exception as error:
         raise ConfigurationError(
-            f"{where} has a type hint that cannot be resolved: {label(first_line(error), 200)}; what it names must "
+            f"{where} has a type hint that cannot be resolved: {label(first_line(error), 200)}; "
+            f"what it names must "
             "stand in its module, or give the tool its parameters as a JSON schema"
         ) from None
 
@@ -236,17 +280,29 @@ def _written(function: Any) -> Any:
 
 
 def with_typed_dicts(hint: Any) -> Any:
-    """Return a hint with each `typing.TypedDict` in the form that pydantic takes before Python 3.12."""
+    """Return a hint with each `typing.TypedDict` in the form that pydantic takes before Python
+    3.12.
+    """
     parts = get_args(hint)
     if sys.version_info >= (3, 12) or get_origin(hint) is Literal:
         return hint
     if not is_typeddict(hint):  # this knows those of `typing` alone
         modern = tuple(map(with_typed_dicts, parts))
-        return hint if modern == parts else (Union if isinstance(hint, UnionType) else get_origin(hint))[modern]
+        return (
+            hint
+            if modern == parts
+            else (Union if isinstance(hint, UnionType) else get_origin(hint))[modern]
+        )
     fields = {}
     for name, part in get_type_hints(hint, include_extras=True).items():
         is_marked = get_origin(part) in (Required, NotRequired)
-        needs = get_origin(part) if is_marked else Required if name in hint.__required_keys__ else NotRequired
+        needs = (
+            get_origin(part)
+            if is_marked
+            else Required
+            if name in hint.__required_keys__
+            else NotRequired
+        )
         fields[name] = needs[with_typed_dicts(get_args(part)[0] if is_marked else part)]
     made = TypedDict(hint.__name__, fields)  # type: ignore[misc]
     made.__doc__, made.__module__ = hint.__doc__, hint.__module__

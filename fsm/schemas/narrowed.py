@@ -1,6 +1,7 @@
 """A JSON schema as providers take it when they hold a model to it.
 
-What they would refuse moves into the description, where the model reads it; the answer is checked against all of it.
+What they would refuse moves into the description, where the model reads it; the answer is checked
+against all of it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class Narrowed:
 
     schema: Mapping[str, Any]
     is_closed: bool  # whether no object in it takes names that are not listed
-    is_strict: bool  # whether every object requires all its names besides, as OpenAI's strict mode wants it
+    # whether every object requires all its names besides, as OpenAI's strict mode wants it
+    is_strict: bool
     is_recursive: bool  # whether a definition refers to itself, at once or by way of others
 
 
@@ -35,7 +37,9 @@ def narrowed(schema: Mapping[str, Any], refused: Set[str]) -> Narrowed:
     return Narrowed(result, is_closed, is_closed and is_full, _is_recursive(schema))
 
 
-def _narrow(schema: Mapping[str, Any], refused: Set[str], objects: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _narrow(
+    schema: Mapping[str, Any], refused: Set[str], objects: list[Mapping[str, Any]]
+) -> dict[str, Any]:
     result: dict[str, Any] = {}
     moved: list[str] = []
     for name, value in schema.items():
@@ -56,7 +60,9 @@ def _narrow(schema: Mapping[str, Any], refused: Set[str], objects: list[Mapping[
         result.setdefault("additionalProperties", False)
         objects.append(result)
     if moved:
-        result["description"] = " ".join(filter(None, (schema.get("description"), f"({'; '.join(moved)})")))
+        result["description"] = " ".join(
+            filter(None, (schema.get("description"), f"({'; '.join(moved)})"))
+        )
     return result
 
 
@@ -66,7 +72,11 @@ def _inner(schema: Any, refused: Set[str], objects: list[Mapping[str, Any]]) -> 
 
 def _is_recursive(schema: Mapping[str, Any]) -> bool:
     """Tell whether following references from the root leads back to where it came from."""
-    defined = {f"#/{place}/{name}": each for place in _MAPS[1:] for name, each in schema.get(place, {}).items()}
+    defined = {
+        f"#/{place}/{name}": each
+        for place in _MAPS[1:]
+        for name, each in schema.get(place, {}).items()
+    }
     leads = {name: set(_references(each)) for name, each in defined.items()}
     ended: set[str] = set()
     while left := {name for name, to in leads.items() if name not in ended and to <= ended}:
@@ -79,4 +89,8 @@ def _references(value: Any) -> list[str]:
     if isinstance(value, Mapping):
         own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
         return own + [each for inner in value.values() for each in _references(inner)]
-    return [each for inner in value for each in _references(inner)] if isinstance(value, list | tuple) else []
+    return (
+        [each for inner in value for each in _references(inner)]
+        if isinstance(value, list | tuple)
+        else []
+    )

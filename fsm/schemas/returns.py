@@ -1,6 +1,8 @@
-"""What an answer must be: a type that pydantic knows, or a JSON schema. Both read the text of an answer.
+"""What an answer must be: a type that pydantic knows, or a JSON schema. Both read the text of an
+answer.
 
-Providers hold models to objects only, so anything else, such as a list or an enum, travels as `{"value": ...}`.
+Providers hold models to objects only, so anything else, such as a list or an enum, travels as
+`{"value": ...}`.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class Returns(Schema):
     is_wrapped: bool  # whether that object holds the value as its `value`
 
     def read_text(self, text: str) -> Any:
-        """Return the value of an answer, in a code fence or not, bare or in an object; raise a Misfit if it is none."""
+        """Return the value of an answer, in a code fence or not, bare or in an object; raise a
+        Misfit if it is none.
+        """
         fenced = _FENCE.fullmatch(text)
         value, is_one = json_in(fenced[1] if fenced else text)
         if not is_one:
@@ -51,12 +55,15 @@ class Returns(Schema):
 
         begun = _BEGUN.match(text)
         try:
-            value = from_json((begun[1] if begun else text).encode("utf-8", "replace"), allow_partial=True)
+            value = from_json(
+                (begun[1] if begun else text).encode("utf-8", "replace"), allow_partial=True
+            )
         except ValueError:
             return None
         if self.is_wrapped and isinstance(value, dict):
             value = value.get(VALUE)
-        return [self._item(each) for each in value[:-1]] if isinstance(value, list) else value  # the last may be cut
+        # the last may be cut
+        return [self._item(each) for each in value[:-1]] if isinstance(value, list) else value
 
     def _item(self, item: Any) -> Any:
         return item
@@ -73,7 +80,8 @@ class TypedReturns(Returns):
     def _item(self, item: Any) -> Any:
         try:
             return item if self.items is None else self.items.validate_json(json.dumps(item))
-        except Exception:  # a validator of the caller's may raise anything; the whole list is refused in the end
+        except Exception:
+            # a validator of the caller's may raise anything; the whole list is refused in the end
             return item
 
     def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:
@@ -89,15 +97,23 @@ class TypedReturns(Returns):
 
 
 def returns_of(returns: Any) -> Returns | None:
-    """Read what a caller wants back, a type or a JSON schema, or raise a ConfigurationError; None for any answer."""
+    """Read what a caller wants back, a type or a JSON schema, or raise a ConfigurationError; None
+    for any answer.
+    """
     if returns is None or isinstance(returns, Returns):
         return returns
     if isinstance(returns, Mapping):
-        written = json.dumps(sendable_copy(returns, "returns"), default=lambda each: getattr(each, "value", str(each)))
-        schema = frozen_copy(json.loads(written), "returns")  # in which a date is its text, as on the wire
+        written = json.dumps(
+            sendable_copy(returns, "returns"),
+            default=lambda each: getattr(each, "value", str(each)),
+        )
+        # in which a date is its text, as on the wire
+        schema = frozen_copy(json.loads(written), "returns")
         is_wrapped = not _is_of_object(schema)
         sent = _wrapped(schema) if is_wrapped else schema
-        return Returns(schema=sent, is_wrapped=is_wrapped, validator=validator_of(schema, "returns"))
+        return Returns(
+            schema=sent, is_wrapped=is_wrapped, validator=validator_of(schema, "returns")
+        )
     try:
         return _typed(returns)
     except TypeError:  # it cannot be hashed
@@ -108,7 +124,8 @@ def returns_of(returns: Any) -> Returns | None:
 def _typed(kind: Any) -> TypedReturns:
     from pydantic import TypeAdapter
 
-    from rungwise.fsm.schemas.hints import alternatives, first_line, generator, with_typed_dicts  # likewise
+    # likewise
+    from rungwise.fsm.schemas.hints import alternatives, first_line, generator, with_typed_dicts
 
     try:
         if isinstance(kind, str | bytes | int | float | list | tuple) or inspect.isroutine(kind):
@@ -117,7 +134,8 @@ def _typed(kind: Any) -> TypedReturns:
         schema = adapter.json_schema(schema_generator=generator())
     except Exception as error:
         raise ConfigurationError(
-            "returns must be a type that pydantic can read, such as a model or list[str], or a JSON schema: "
+            "returns must be a type that pydantic can read, such as a model or list[str], or a "
+            "JSON schema: "
             f"{label(first_line(error), 200)}"
         ) from None
     whole = frozen_copy(schema, "returns")
@@ -128,7 +146,9 @@ def _typed(kind: Any) -> TypedReturns:
         sent = FrozenMap({"$defs": whole["$defs"], **_target(whole)})
     of_list = get_args(kind) if get_origin(kind) is list else ()
     items = TypeAdapter(with_typed_dicts(of_list[0])) if of_list else None
-    return TypedReturns(schema=sent, is_wrapped=is_wrapped, adapter=adapter, items=items, widths=widths)
+    return TypedReturns(
+        schema=sent, is_wrapped=is_wrapped, adapter=adapter, items=items, widths=widths
+    )
 
 
 def _is_of_object(schema: Mapping[str, Any]) -> bool:
@@ -136,7 +156,9 @@ def _is_of_object(schema: Mapping[str, Any]) -> bool:
 
 
 def _target(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the definition that a schema is nothing but a reference to; the schema itself otherwise."""
+    """Return the definition that a schema is nothing but a reference to; the schema itself
+    otherwise.
+    """
     _, _, name = str(schema.get("$ref", "")).rpartition("#/$defs/")
     target = schema.get("$defs", {}).get(name) if name else None
     return target if isinstance(target, Mapping) else schema
@@ -145,15 +167,29 @@ def _target(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 def _wrapped(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema of an object that holds the value; the definitions stay at the root."""
     definitions = {name: _moved(schema[name]) for name in _DEFINITIONS if name in schema}
-    value = {name: _moved(each) for name, each in schema.items() if name not in (*_DEFINITIONS, "$schema")}
-    closed = {"type": "object", "properties": {VALUE: value}, "required": [VALUE], "additionalProperties": False}
+    value = {
+        name: _moved(each)
+        for name, each in schema.items()
+        if name not in (*_DEFINITIONS, "$schema")
+    }
+    closed = {
+        "type": "object",
+        "properties": {VALUE: value},
+        "required": [VALUE],
+        "additionalProperties": False,
+    }
     return frozen_copy({**closed, **definitions}, "returns")  # type: ignore[no-any-return]
 
 
 def _moved(value: Any) -> Any:
-    """Return a part of a schema that now stands below the value, its references to the root included."""
+    """Return a part of a schema that now stands below the value, its references to the root
+    included.
+    """
     if isinstance(value, Mapping):
-        return {name: _reference(each) if name == "$ref" else _moved(each) for name, each in value.items()}
+        return {
+            name: _reference(each) if name == "$ref" else _moved(each)
+            for name, each in value.items()
+        }
     return [*map(_moved, value)] if isinstance(value, list | tuple) else value
 
 

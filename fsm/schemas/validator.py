@@ -1,9 +1,10 @@
 """JSON Schema for values from strangers, with the jsonschema library and a bound on the work.
 
-The library collects every fault of every alternative, compares all items with all others, and matches patterns with
-`re`, which can take forever. Here a few faults are enough, and jsonschema-rs compares items and matches patterns, in
-time linear in the value. What remains, such as alternatives within alternatives, is counted as work and bounded: the
-core reads no clock, and equal values get equal answers.
+The library collects every fault of every alternative, compares all items with all others, and
+matches patterns with `re`, which can take forever. Here a few faults are enough, and jsonschema-rs
+compares items and matches patterns, in time linear in the value. What remains, such as alternatives
+within alternatives, is counted as work and bounded: the core reads no clock, and equal values get
+equal answers.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ if TYPE_CHECKING:
 MOST_FAULTS: Final = 5  # the most faults looked for in an alternative
 
 MOST_WORK: Final = 50_000
-"""The units that one check may take, or all checks within one `bounded`. A unit takes up to about 30 microseconds."""
+"""The units that one check may take, or all checks within one `bounded`. A unit takes up to about
+30 microseconds.
+"""
 
 MOST_UNEVALUATED: Final = 2_000
-"""The largest array or object checked for `unevaluatedItems` and the like, which take quadratic time."""
+"""The largest array or object checked for `unevaluatedItems` and the like, which take quadratic
+time.
+"""
 
 Errors = Iterator["ValidationError"]
 Check = Callable[[Any, Any, Any, Mapping[str, Any]], Errors]
@@ -55,7 +60,9 @@ def bounded() -> Iterator[None]:
 
 
 def spend(units: int) -> None:
-    """Count work that is about to be done, and raise TooMuchWork if there has been too much of it."""
+    """Count work that is about to be done, and raise TooMuchWork if there has been too much of
+    it.
+    """
     left = _left.get()
     if left is not None:
         left[0] -= units
@@ -70,37 +77,51 @@ def draft_of(schema: Mapping[str, Any]) -> Any:
     draft = validator_for(schema, default=Draft202012Validator)
     weights: dict[int, int] = {}
     checks = {**draft.VALIDATORS, **_OWN}
-    counted = extend(draft, {name: _counted(name, checks[name], weights) for name in draft.VALIDATORS})
+    counted = extend(
+        draft, {name: _counted(name, checks[name], weights) for name in draft.VALIDATORS}
+    )
     counted.evolve = _evolve
     return counted
 
 
 def check_patterns(schema: Mapping[str, Any], where: str, *, is_unevaluated: bool) -> None:
-    """Raise a ConfigurationError unless the patterns of a schema, without its subschemas, take linear time to match."""
+    """Raise a ConfigurationError unless the patterns of a schema, without its subschemas, take
+    linear time to match.
+    """
     of_names = schema.get("patternProperties", ())
     for pattern in (*of_names, *([schema["pattern"]] if "pattern" in schema else ())):
         if _engine(pattern)[1] is None:
             raise ConfigurationError(
-                f"{where} has a pattern that is no regular expression or too large to be matched in bounded time: "
+                f"{where} has a pattern that is no regular expression or too large to be matched "
+                f"in bounded time: "
                 f"{label(pattern, 100)!r}"
             )
         # For `unevaluatedProperties`, the library matches with `re`.
         if is_unevaluated and pattern in of_names and re.search(r"[*+{(?|]", pattern):
             raise ConfigurationError(
-                f"{where} has unevaluatedProperties and a pattern of names that repeats or branches; use "
+                f"{where} has unevaluatedProperties and a pattern of names that repeats or "
+                f"branches; use "
                 "additionalProperties instead"
             )
 
 
 def _evolve(validator: Any, **changes: Any) -> Any:
-    """Return a validator of a subschema, which is of the same draft whatever it says: only this one is bounded."""
+    """Return a validator of a subschema, which is of the same draft whatever it says: only this one
+    is bounded.
+    """
     spend(1)
-    kept = {"schema": validator.schema, "registry": validator._registry, "_resolver": validator._resolver}
+    kept = {
+        "schema": validator.schema,
+        "registry": validator._registry,
+        "_resolver": validator._resolver,
+    }
     return type(validator)(**{**kept, **changes})
 
 
 def _counted(name: str, check: Check, weights: dict[int, int]) -> Check:
-    """Count the work of a check; `weights` holds the sizes of what keywords have in the schema, by their ids."""
+    """Count the work of a check; `weights` holds the sizes of what keywords have in the schema, by
+    their ids.
+    """
 
     def counted(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
         size = len(instance) if isinstance(instance, list | dict) else 0
@@ -136,12 +157,16 @@ def _unique(validator: Any, unique: Any, instance: Any, schema: Mapping[str, Any
             yield _fault("its items must differ from each other")
 
 
-def _some_of(validator: Any, alternatives: Any, instance: Any, schema: Mapping[str, Any], *, is_one: bool) -> Errors:
+def _some_of(
+    validator: Any, alternatives: Any, instance: Any, schema: Mapping[str, Any], *, is_one: bool
+) -> Errors:
     """Check that one of the alternatives fits, and no other one if `is_one`."""
     misfits: list[ValidationError] = []
     fitting = 0
     for place, alternative in enumerate(alternatives):
-        faults = list(islice(validator.descend(instance, alternative, schema_path=place), MOST_FAULTS))
+        faults = list(
+            islice(validator.descend(instance, alternative, schema_path=place), MOST_FAULTS)
+        )
         misfits += faults
         fitting += not faults
         if fitting and not is_one:
@@ -157,7 +182,9 @@ def _pattern(validator: Any, pattern: Any, instance: Any, schema: Mapping[str, A
         yield _fault("does not match")
 
 
-def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+def _pattern_properties(
+    validator: Any, patterns: Any, instance: Any, schema: Mapping[str, Any]
+) -> Errors:
     for pattern, subschema in patterns.items() if isinstance(instance, dict) else ():
         for name, item in instance.items():
             if _is_found(pattern, name):
@@ -203,13 +230,14 @@ def _is_found(pattern: str, text: str) -> bool:
 def _engine(pattern: str) -> tuple[float, Any]:
     """Return the units that a pattern takes for a character at worst, and what matches it, or None.
 
-    The engine works in time linear in the text and in the compiled pattern; looking around and back takes one that
-    backtracks, up to a limit. The units are measured with patterns and texts that defeat its cache
-    (`tests/fsm/schemas/test_bounded.py`).
+    The engine works in time linear in the text and in the compiled pattern; looking around and back
+    takes one that backtracks, up to a limit. The units are measured with patterns and texts that
+    defeat its cache (`tests/fsm/schemas/test_bounded.py`).
     """
     from jsonschema_rs import FancyRegexOptions, RegexOptions, validator_for
 
-    # As other engines do, take the hyphen behind a class of characters for itself, in the brackets of `[\w-.]`.
+    # As other engines do, take the hyphen behind a class of characters for itself, in the brackets
+    # of `[\w-.]`.
     text = re.sub(r"((?<!\\)(?:\\\\)*\\[wdsWDS])-", r"\1\\-", pattern)
     for units, options in (
         (0.25, RegexOptions(size_limit=1 << 14)),

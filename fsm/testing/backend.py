@@ -1,4 +1,6 @@
-"""A backend without HTTP: it answers by a script, on a virtual clock, and counts as one of several tokenizers."""
+"""A backend without HTTP: it answers by a script, on a virtual clock, and counts as one of several
+tokenizers.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ PROSE_BYTES: Final = 4  # UTF-8 bytes of a token of English prose
 OVERHEAD: Final = 4  # tokens of a message besides its text: the usual number in chat templates
 
 _FIRST_IDEOGRAPH: Final = "\u2e80"
-_IDEOGRAPH_TOKENS: Final = 2  # tokens of a CJK character: the usual number where a vocabulary has few of them
+# tokens of a CJK character: the usual number where a vocabulary has few of them
+_IDEOGRAPH_TOKENS: Final = 2
 
 
 def _prose(text: str) -> int:
@@ -45,11 +48,15 @@ def _digits(text: str) -> int:
 
 def _cjk(text: str) -> int:
     dense = sum(letter >= _FIRST_IDEOGRAPH for letter in text)
-    return _IDEOGRAPH_TOKENS * dense + _prose("".join(letter for letter in text if letter < _FIRST_IDEOGRAPH))
+    return _IDEOGRAPH_TOKENS * dense + _prose(
+        "".join(letter for letter in text if letter < _FIRST_IDEOGRAPH)
+    )
 
 
 TOKENIZERS: Final = {"prose": _prose, "digits": _digits, "bytes": bytes_of, "CJK": _cjk}
-"""How a provider counts a text, by what takes many tokens: nothing, each digit, each byte, each CJK character."""
+"""How a provider counts a text, by what takes many tokens: nothing, each digit, each byte, each CJK
+character.
+"""
 
 
 def fitting(text: str, tokenizer: str, most: int) -> str:
@@ -62,7 +69,8 @@ def fitting(text: str, tokenizer: str, most: int) -> str:
 
 @define(eq=False)
 class VirtualClock:
-    """Replace a client's clock and sleep: `Client(..., clock=clock, sleep=clock.sleep, async_sleep=clock.asleep)`.
+    """Replace a client's clock and sleep: `Client(..., clock=clock, sleep=clock.sleep,
+    async_sleep=clock.asleep)`.
 
     Arguments:
         now: seconds; only `sleep`, `asleep` and `advance` move it.
@@ -97,12 +105,19 @@ class VirtualClock:
 
 
 def fair_reply(reply: Reply, send: Send) -> Reply:
-    """Return a reply with the usage of a fair provider; one cut at its cap has used it, and counts its end as well."""
+    """Return a reply with the usage of a fair provider; one cut at its cap has used it, and counts
+    its end as well.
+    """
     usage = reply.usage
-    # Zero would be no report at all: the call then counts the words that came, which no cap has limited.
+    # Zero would be no report at all: the call then counts the words that came, which no cap has
+    # limited.
     output = max(usage.output_tokens, least_tokens(*texts_of(reply)))
     if send.max_tokens is not None:
-        output = most_counted(send.max_tokens) if reply.stop_reason == "length" else min(output, send.max_tokens)
+        output = (
+            most_counted(send.max_tokens)
+            if reply.stop_reason == "length"
+            else min(output, send.max_tokens)
+        )
     prompt = prompt_tokens(send.messages, send.request)
     fair = Usage(
         prompt,
@@ -114,8 +129,12 @@ def fair_reply(reply: Reply, send: Send) -> Reply:
     return attrs.evolve(reply, usage=fair)
 
 
-def prompt_tokens(messages: Sequence[PlainMessage | Message], request: Request, tokenizer: str = "prose") -> int:
-    """Count the tokens of a prompt as a provider does; the caller's own count, if any, holds for its messages."""
+def prompt_tokens(
+    messages: Sequence[PlainMessage | Message], request: Request, tokenizer: str = "prose"
+) -> int:
+    """Count the tokens of a prompt as a provider does; the caller's own count, if any, holds for
+    its messages.
+    """
     own, size = request.messages, len(request.messages)
     if list(messages[:size]) != list(own):  # compacted, or with an instruction of ours in front
         return _tokens_of(messages, "prose") + _tokens_of(request.tools, "prose")
@@ -125,14 +144,20 @@ def prompt_tokens(messages: Sequence[PlainMessage | Message], request: Request, 
 
 
 def _tokens_of(value: Any, tokenizer: str) -> int:
-    """Count all texts, without what no model reads as text (pictures, roles, ids), and each message."""
+    """Count all texts, without what no model reads as text (pictures, roles, ids), and each
+    message.
+    """
     if isinstance(value, str):
         return TOKENIZERS[tokenizer](value)
     if isinstance(value, Message):
         texts = [value.text, [each.text for each in value.tool_results]]
-        return OVERHEAD + _tokens_of([texts, [(call.name, call.arguments) for call in value.tool_calls]], tokenizer)
+        return OVERHEAD + _tokens_of(
+            [texts, [(call.name, call.arguments) for call in value.tool_calls]], tokenizer
+        )
     if isinstance(value, Mapping):
-        read = [part for name, part in value.items() if name not in ("role", "type", "id", "image_url")]
+        read = [
+            part for name, part in value.items() if name not in ("role", "type", "id", "image_url")
+        ]
         return (OVERHEAD if "role" in value else 0) + _tokens_of(read, tokenizer)
     return sum(_tokens_of(each, tokenizer) for each in value) if isinstance(value, Iterable) else 0
 
@@ -178,12 +203,15 @@ class Played:
     """A reply, and how it streams."""
 
     reply: Reply | Failure
-    sizes: tuple[int, ...] = ()  # the code points of successive deltas, over and over; empty for one piece
+    # the code points of successive deltas, over and over; empty for one piece
+    sizes: tuple[int, ...] = ()
     streamed: str | None = None  # the text of the deltas, where it is not that of the reply
 
     def deltas(self) -> Iterator[Text | Reasoning]:
         """Yield the deltas of this reply as a stream."""
-        reasoning, text = (self.reply.reasoning, self.reply.text) if isinstance(self.reply, Reply) else ("", "")
+        reasoning, text = (
+            (self.reply.reasoning, self.reply.text) if isinstance(self.reply, Reply) else ("", "")
+        )
         if self.streamed is not None:
             text = self.streamed
         for kind, whole in ((Reasoning, reasoning), (Text, text)):
@@ -201,15 +229,18 @@ class ScriptedBackend:
         script: what comes back, in the order of the requests; the last is repeated for ever.
         clock: the time; waits move it.
         latency: seconds that each request takes; a request that may not take that long times out.
-        sizes: the code points of successive deltas of a stream, for items without sizes of their own.
-        cancel_at: the number of steps after which the caller ends the call: before the first request with 0, in an
+        sizes: the code points of successive deltas of a stream, for items without sizes of their
+        own. cancel_at: the number of steps after which the caller ends the call: before the first
+        request with 0, in an
             attempt when its deltas have come, or before the next one goes out.
-        compactor: shortens messages that do not fit, and takes the time in its `seconds`, if it has any. None keeps the
-            last message, if the call `has_compactor`.
-        is_fair: whether usage is that of a provider that keeps to caps and counts prompts as they are.
-        opens: for each arrival at a backend that others follow, whether it is not asked now; False behind the last.
-        sends, events: every request as it went out, and what a consumer of the streams received.
-        raised: the exception of the compactor, or of the call about its result; it ends the call, as in a driver.
+        compactor: shortens messages that do not fit, and takes the time in its `seconds`, if it has
+            any. None keeps the last message, if the call `has_compactor`.
+        is_fair: whether usage is that of a provider that keeps to caps and counts prompts as they
+        are. opens: for each arrival at a backend that others follow, whether it is not asked now;
+        False behind the last. sends, events: every request as it went out, and what a consumer of
+        the streams received.
+        raised: the exception of the compactor, or of the call about its result; it ends the call,
+            as in a driver.
     """
 
     script: Sequence[Scripted]
@@ -242,7 +273,8 @@ class ScriptedBackend:
             policy: how it recovers.
             chain: the backends, or how many there are.
             request: a prompt, messages, or a `rungwise.core.Request`.
-            options: the other arguments of `rungwise.core.Call`: `turn`, `jitter`, `is_streaming`, `has_compactor`, ...
+            options: the other arguments of `rungwise.core.Call`: `turn`, `jitter`, `is_streaming`,
+                `has_compactor`, ...
 
         Raises:
             ConfigurationError: what `rungwise.core.Call` or `rungwise.core.Request` raise.
@@ -261,7 +293,9 @@ class ScriptedBackend:
                 continue
             if (sent := self._goes_out(call, send)) is None:
                 break
-            played = item_of(self.script, len(self.sends), sent, is_fair=self.is_fair, sizes=self.sizes)
+            played = item_of(
+                self.script, len(self.sends), sent, is_fair=self.is_fair, sizes=self.sizes
+            )
             self.sends.append(sent)
             deltas = list(played.deltas()) if call.is_streaming else []
             for delta in deltas:
@@ -276,7 +310,9 @@ class ScriptedBackend:
         return call
 
     def _in_time(self, call: Call, reply: Reply | Failure) -> Reply | Failure:
-        """Let the time of an attempt pass; return the reply, or a timeout if it may not take that long."""
+        """Let the time of an attempt pass; return the reply, or a timeout if it may not take that
+        long.
+        """
         if self.latency == 0:
             return reply
         total, ends_by = call.journal.setting.policy.timeouts.total, call.clocks().ends_by
@@ -297,7 +333,11 @@ class ScriptedBackend:
     def _compact(self, call: Call, send: Send) -> bool:
         """Run the compactor; an exception ends the call and is recorded."""
         try:
-            made = send.messages[-1:] if self.compactor is None else self.compactor(thawed(send.messages))
+            made = (
+                send.messages[-1:]
+                if self.compactor is None
+                else self.compactor(thawed(send.messages))
+            )
             self.clock.advance(getattr(self.compactor, "seconds", 0.0))
         except Exception as error:
             self.raised = error
@@ -318,9 +358,16 @@ class ScriptedBackend:
 
 
 def item_of(
-    script: Sequence[Scripted], number: int, send: Send, *, is_fair: bool, sizes: tuple[int, ...] = ()
+    script: Sequence[Scripted],
+    number: int,
+    send: Send,
+    *,
+    is_fair: bool,
+    sizes: tuple[int, ...] = (),
 ) -> Played:
-    """Return a script's answer to a request after `number` others; the last item repeats for ever."""
+    """Return a script's answer to a request after `number` others; the last item repeats for
+    ever.
+    """
     item = script[min(number, len(script) - 1)]
     played = item if isinstance(item, Played) else Played(item, sizes)
     if not is_fair:
@@ -355,7 +402,13 @@ def run(
         ConfigurationError: the script is empty, or what `rungwise.core.Call` raises.
     """
     backend = ScriptedBackend(
-        script, latency=latency, sizes=sizes, cancel_at=cancel_at, compactor=compactor, is_fair=is_fair, opens=opens
+        script,
+        latency=latency,
+        sizes=sizes,
+        cancel_at=cancel_at,
+        compactor=compactor,
+        is_fair=is_fair,
+        opens=opens,
     )
     call = backend.run(policy, chain=chain, **options)
     if events is not None:
@@ -365,7 +418,11 @@ def run(
 
 def links(chain: int | Sequence[Link]) -> Sequence[Link]:
     """Return a chain of so many links, or the chain that was given."""
-    return [ScriptedLink(f"backend-{number}") for number in range(1, chain + 1)] if isinstance(chain, int) else chain
+    return (
+        [ScriptedLink(f"backend-{number}") for number in range(1, chain + 1)]
+        if isinstance(chain, int)
+        else chain
+    )
 
 
 def partial_reply(deltas: Sequence[Text | Reasoning]) -> Reply | None:

@@ -25,7 +25,9 @@ class CompactorFailed(Exception):
 
 
 def _drop_system(messages: Sequence[PlainMessage]) -> Any:
-    others = [message for message in messages if NEUTRAL.role_of(message) not in ("system", "developer")]
+    others = [
+        message for message in messages if NEUTRAL.role_of(message) not in ("system", "developer")
+    ]
     return others or list(messages)
 
 
@@ -50,7 +52,10 @@ _WAYS: Final[Mapping[str, Callable[[Sequence[PlainMessage]], Any]]] = {
     "returns a list": lambda messages: list(messages[-1:]),
     "returns a generator": lambda messages: (message for message in messages[-1:]),
     "returns a prompt": lambda messages: SUMMARY,
-    "ends on an assistant turn": lambda messages: [*messages[-1:], {"role": "assistant", "content": "In short, they "}],
+    "ends on an assistant turn": lambda messages: [
+        *messages[-1:],
+        {"role": "assistant", "content": "In short, they "},
+    ],
     "mutates": _mutate,
     "raises": _raise,
     "returns None": lambda messages: None,
@@ -68,7 +73,9 @@ _IS_WAY: Final = must("one of COMPACTORS", lambda value: value in COMPACTORS, na
 
 @frozen
 class Compactor:
-    """Compact messages in one way, for `Client(..., compactor=...)` or `testing.run(..., compactor=...)`."""
+    """Compact messages in one way, for `Client(..., compactor=...)` or `testing.run(...,
+    compactor=...)`.
+    """
 
     way: str = field(default=COMPACTORS[0], validator=_IS_WAY)
     seconds: float = 0.0  # that it takes; the caller moves the virtual clock
@@ -85,7 +92,8 @@ KEEPS_LAST: Final = Compactor()
 
 
 def compactors(*, ways: Sequence[str] = COMPACTORS) -> SearchStrategy[Compactor]:
-    """Generate compactors that shorten, lengthen, do nothing, raise, return nonsense, mutate, or are slow.
+    """Generate compactors that shorten, lengthen, do nothing, raise, return nonsense, mutate, or
+    are slow.
 
     Arguments:
         ways: some of `COMPACTORS`.
@@ -100,25 +108,33 @@ _TURN_WAYS: Final[Mapping[str, Callable[[Messages, int], Any]]] = {
     "leaves out the oldest": OldestFirst(keep=2),
     "leaves out all but the last": OldestFirst(keep=1),
     "keeps the second half": lambda messages, room: messages[len(messages) // 2 :],
-    "leaves out one in three": lambda messages, room: [each for at, each in enumerate(messages) if at % 3 != 1],
+    "leaves out one in three": lambda messages, room: [
+        each for at, each in enumerate(messages) if at % 3 != 1
+    ],
     "says everything again": lambda messages, room: [*messages, *messages],
 }
 
 TURN_COMPACTORS: Final = (*_TURN_WAYS, *COMPACTORS)
 """The ways of compacting the conversation of a turn: those that work come first."""
-_IS_TURN_WAY: Final = must("one of TURN_COMPACTORS", lambda value: value in TURN_COMPACTORS, names_class=True)
+_IS_TURN_WAY: Final = must(
+    "one of TURN_COMPACTORS", lambda value: value in TURN_COMPACTORS, names_class=True
+)
 
 
 @frozen
 class TurnCompactor(Compactor):
-    """Compact the conversation of a turn in one way, of `TURN_COMPACTORS`; otherwise like `Compactor`."""
+    """Compact the conversation of a turn in one way, of `TURN_COMPACTORS`; otherwise like
+    `Compactor`.
+    """
 
     way: str = field(default=TURN_COMPACTORS[0], validator=_IS_TURN_WAY)
     seconds: float = 0.0
 
     def __call__(self, messages: Messages, room: int = 0) -> Any:
         """Compact a conversation."""
-        return _TURN_WAYS[self.way](messages, room) if self.way in _TURN_WAYS else _WAYS[self.way](messages)  # type: ignore[arg-type]
+        if self.way in _TURN_WAYS:
+            return _TURN_WAYS[self.way](messages, room)
+        return _WAYS[self.way](messages)  # type: ignore[arg-type]
 
 
 def turn_compactors() -> SearchStrategy[TurnCompactor]:

@@ -1,4 +1,6 @@
-"""Hypothesis strategy for conversations that a turn may start from, valid for any provider, in every form."""
+"""Hypothesis strategy for conversations that a turn may start from, valid for any provider, in
+every form.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +12,45 @@ from typing import Any, Final
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from rungwise.fsm.call.conversation.parts import Message, OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import (
+    Message,
+    OpaquePart,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 Conversation = tuple[PlainMessage | Message, ...]
 
 FORMS: Final = ("call", "message", "function", "block")
-"""In which form tools are called: `tool_calls`, a `Message`, the older `function_call`, blocks within the content."""
+"""In which form tools are called: `tool_calls`, a `Message`, the older `function_call`, blocks
+within the content.
+"""
 
-SENTENCES: Final = ("Where do they nest?", "In the steep bank. ", "Grüße 🪜 e\u0301 ", "<think>hm</think>So it is. ")
+SENTENCES: Final = (
+    "Where do they nest?",
+    "In the steep bank. ",
+    "Grüße 🪜 e\u0301 ",
+    "<think>hm</think>So it is. ",
+)
 LENGTHS: Final = (1, 1, 3, 40, 400)
 """How often a sentence is said: results of tools may be long."""
 NAMES: Final = ("look_up", "note", "read-file")
 ARGUMENTS: Final = ("{}", '{"path": "x", "n": 1}', json.dumps({"path": "y" * 300}))
 PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
-MOST: Final = 3  # the most rounds of a conversation, and the most replies of a round that call tools
+# the most rounds of a conversation, and the most replies of a round that call tools
+MOST: Final = 3
 
 
-def conversations(*, forms: Sequence[str] = FORMS, scattered: bool = False) -> SearchStrategy[Conversation]:
+def conversations(
+    *, forms: Sequence[str] = FORMS, scattered: bool = False
+) -> SearchStrategy[Conversation]:
     """Generate valid conversations that end as they do before a call or after a turn.
 
-    Ids are distinct within a reply; some repeat in the next one, as the ids of some servers do. No two messages of the
-    user stand in a row.
+    Ids are distinct within a reply; some repeat in the next one, as the ids of some servers do. No
+    two messages of the user stand in a row.
 
     Arguments:
         forms: in which forms tools are called, of `FORMS`; several may stand in one conversation.
@@ -45,7 +64,10 @@ def _plain(role: str, text: str) -> PlainMessage:
 
 
 def _illustrated(text: str, pictures: int) -> PlainMessage:
-    return {"role": "user", "content": [{"type": "text", "text": text}, *[deepcopy(PICTURE) for _ in range(pictures)]]}
+    return {
+        "role": "user",
+        "content": [{"type": "text", "text": text}, *[deepcopy(PICTURE) for _ in range(pictures)]],
+    }
 
 
 # Built once: a strategy that is built for each draw takes longer to build than to draw from.
@@ -59,10 +81,14 @@ _QUESTIONS: Final[SearchStrategy[PlainMessage | Message]] = st.one_of(
 )
 _ANSWERS: Final[SearchStrategy[PlainMessage | Message]] = st.one_of(
     st.builds(_plain, st.just("assistant"), _TEXTS),
-    _TEXTS.map(lambda text: Message("assistant", (_THOUGHT, TextPart(text), OpaquePart("one", {"x": 1})))),
+    _TEXTS.map(
+        lambda text: Message("assistant", (_THOUGHT, TextPart(text), OpaquePart("one", {"x": 1})))
+    ),
 )
 _CALLED: Final = st.lists(
-    st.tuples(st.sampled_from(NAMES), st.sampled_from(ARGUMENTS), _TEXTS, st.booleans()), min_size=1, max_size=3
+    st.tuples(st.sampled_from(NAMES), st.sampled_from(ARGUMENTS), _TEXTS, st.booleans()),
+    min_size=1,
+    max_size=3,
 )
 _STARTS: Final = st.sampled_from((0, 0, 7))
 _ANY_TEXT: Final = st.one_of(st.just(""), _TEXTS)
@@ -72,7 +98,9 @@ _COUNTS: Final = st.integers(0, MOST)
 
 @st.composite
 def _conversations(draw: DrawFn, forms: SearchStrategy[str], scattered: bool) -> Conversation:
-    messages: list[PlainMessage | Message] = [draw(_SYSTEMS) for _ in range(draw(st.integers(0, 2)))]
+    messages: list[PlainMessage | Message] = [
+        draw(_SYSTEMS) for _ in range(draw(st.integers(0, 2)))
+    ]
     if draw(_COUNTS) == MOST:
         messages.append(draw(_ANSWERS))  # a greeting
     for _ in range(draw(_COUNTS)):
@@ -96,10 +124,12 @@ def _tool_round(draw: DrawFn, forms: SearchStrategy[str]) -> list[PlainMessage |
     """Draw a reply that calls tools, with their results."""
     form, start, called = draw(forms), draw(_STARTS), draw(_CALLED)
     calls = [
-        ToolCall(f"call_{start + number}", name, arguments) for number, (name, arguments, _, _) in enumerate(called)
+        ToolCall(f"call_{start + number}", name, arguments)
+        for number, (name, arguments, _, _) in enumerate(called)
     ]
     results = [
-        ToolResult(call.id, call.name, text, fault) for call, (_, _, text, fault) in zip(calls, called, strict=True)
+        ToolResult(call.id, call.name, text, fault)
+        for call, (_, _, text, fault) in zip(calls, called, strict=True)
     ]
     return _WRITERS[form](calls, results, draw(_ANY_TEXT), draw(_FLAGS))
 
@@ -107,8 +137,12 @@ def _tool_round(draw: DrawFn, forms: SearchStrategy[str]) -> list[PlainMessage |
 Written = list[PlainMessage | Message]
 
 
-def _as_messages(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:
-    behind = [Message("tool", results)] if joined else [Message("tool", (each,)) for each in results]
+def _as_messages(
+    calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
+) -> Written:
+    behind = (
+        [Message("tool", results)] if joined else [Message("tool", (each,)) for each in results]
+    )
     return [Message("assistant", [*([TextPart(text)] if text else []), *calls]), *behind]
 
 
@@ -122,7 +156,9 @@ def _as_calls(calls: list[ToolCall], results: list[ToolResult], text: str, joine
     return [{"role": "assistant", "content": text or None, "tool_calls": calling}, *behind]
 
 
-def _as_functions(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:
+def _as_functions(
+    calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
+) -> Written:
     call, result = calls[0], results[0]
     calling: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
     return [
@@ -131,17 +167,33 @@ def _as_functions(calls: list[ToolCall], results: list[ToolResult], text: str, j
     ]
 
 
-def _as_blocks(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:
+def _as_blocks(
+    calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
+) -> Written:
     sentence = [{"type": "text", "text": text}] if text else []
     calling = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)} for call in calls
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
+        for call in calls
     ]
     behind: list[Mapping[str, Any]] = [
-        {"type": "tool_result", "tool_use_id": each.id, "content": each.text, "is_error": each.is_fault}
+        {
+            "type": "tool_result",
+            "tool_use_id": each.id,
+            "content": each.text,
+            "is_error": each.is_fault,
+        }
         for each in results
     ]
     more = [{"type": "text", "text": "And where do they sleep?"}] if joined else []
-    return [{"role": "assistant", "content": [*sentence, *calling]}, {"role": "user", "content": [*behind, *more]}]
+    return [
+        {"role": "assistant", "content": [*sentence, *calling]},
+        {"role": "user", "content": [*behind, *more]},
+    ]
 
 
-_WRITERS: Final = {"call": _as_calls, "message": _as_messages, "function": _as_functions, "block": _as_blocks}
+_WRITERS: Final = {
+    "call": _as_calls,
+    "message": _as_messages,
+    "function": _as_functions,
+    "block": _as_blocks,
+}

@@ -52,10 +52,16 @@ class Coverage:
         self.record_path(ended.table, ended.path, spending(ended), ended.certificate)
 
     def record_path(
-        self, table: Table, steps: Iterable[Step], spent: Mapping[str, float], certificate: Certificate | None
+        self,
+        table: Table,
+        steps: Iterable[Step],
+        spent: Mapping[str, float],
+        certificate: Certificate | None,
     ) -> None:
         """Record a path through any table, and what it spent, by the names of the worst cases."""
-        path = [Row(step.event, step.source, step.guard, step.target, step.effect) for step in steps]
+        path = [
+            Row(step.event, step.source, step.guard, step.target, step.effect) for step in steps
+        ]
         certified = {worst.name: worst.value for worst in certificate.worst} if certificate else {}
         rungs = (table.start, *(row.target for row in path if row.target != table.hub))
         with self._lock:
@@ -113,7 +119,10 @@ class Coverage:
         if 0 < len(missing) <= MOST_NAMED:
             parts.append(f"never taken: {', '.join(map(str, missing))}")
         if self.extremes:
-            parts.append(f"at worst {', '.join(map(str, self.extremes))} ({compressed(self.extremes[0].rungs)})")
+            parts.append(
+                f"at worst {', '.join(map(str, self.extremes))} "
+                f"({compressed(self.extremes[0].rungs)})"
+            )
         return "; ".join(parts)
 
 

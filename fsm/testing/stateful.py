@@ -61,7 +61,8 @@ class OngoingCall:
 
 
 class CallMachine(RuleBasedStateMachine):
-    """Interleave calls: begin, send, hear, receive, cancel, replay, in any order; all of them must stay honest.
+    """Interleave calls: begin, send, hear, receive, cancel, replay, in any order; all of them must
+    stay honest.
 
     Subclass it, or call `calls_of`, to configure the calls.
     """
@@ -97,7 +98,11 @@ class CallMachine(RuleBasedStateMachine):
     @rule(request=requests(), streams=st.booleans(), contents=st.booleans())
     def begin(self, request: Request, streams: bool, contents: bool) -> None:
         """Begin a call."""
-        options: dict[str, Any] = {"contents": contents, "has_compactor": True, "is_streaming": streams}
+        options: dict[str, Any] = {
+            "contents": contents,
+            "has_compactor": True,
+            "is_streaming": streams,
+        }
         call = Call(request, self.policy, links(self.chain), jitter=lambda: 1.0, **options)
         running = OngoingCall(call, call.begin(self.now))
         running.settle()
@@ -149,7 +154,11 @@ class CallMachine(RuleBasedStateMachine):
         running.settle()
 
     @precondition(lambda self: self.in_flight)
-    @rule(which=st.integers(0, 3), reply=st.one_of(replies(), failures()), seconds=st.sampled_from((0.0, 0.5, 20.0)))
+    @rule(
+        which=st.integers(0, 3),
+        reply=st.one_of(replies(), failures()),
+        seconds=st.sampled_from((0.0, 0.5, 20.0)),
+    )
     def receive(self, which: int, reply: Any, seconds: float) -> None:
         """Let a reply or a failure arrive; a stream has delivered some of it already."""
         running = self.in_flight[which % len(self.in_flight)]
@@ -158,7 +167,9 @@ class CallMachine(RuleBasedStateMachine):
             text, reasoning = (arrived.text, arrived.reasoning) if arrived is not None else ("", "")
             if reply.text:
                 running.events += running.call.hear(Text(reply.text))
-            reply = attrs.evolve(reply, text=text + reply.text, reasoning=reasoning + reply.reasoning)
+            reply = attrs.evolve(
+                reply, text=text + reply.text, reasoning=reasoning + reply.reasoning
+            )
         self.now += seconds
         running.send = running.call.receive(reply, self.now)
         running.is_sent = False
@@ -215,17 +226,23 @@ class CallMachine(RuleBasedStateMachine):
 
     def check(self, running: OngoingCall) -> None:
         """Check an ended call; override to pass a certificate."""
-        assert_call_honest(running.call, events=running.events if running.call.is_streaming else None)
+        assert_call_honest(
+            running.call, events=running.events if running.call.is_streaming else None
+        )
 
     def teardown(self) -> None:
         """Cancel the running calls, and check every call."""
         for running in self.calls:
-            running.call.cancel(self.now, partial_reply(running.deltas) if running.is_sent else None)
+            running.call.cancel(
+                self.now, partial_reply(running.deltas) if running.is_sent else None
+            )
             running.settle()
             self.check(running)
 
 
-def calls_of(policy: Policy, *, chain: int | Sequence[Link] = 2, most: int = 4) -> type[CallMachine]:
+def calls_of(
+    policy: Policy, *, chain: int | Sequence[Link] = 2, most: int = 4
+) -> type[CallMachine]:
     """Return the stateful test of a policy: `TestMine = calls_of(policy).TestCase`.
 
     Arguments:
@@ -242,11 +259,20 @@ def calls_of(policy: Policy, *, chain: int | Sequence[Link] = 2, most: int = 4) 
 
 
 def check_settings(
-    policy: object, kind: type, chain: int | Sequence[Link], budgets: Sequence[Budget], most: int, what: str
+    policy: object,
+    kind: type,
+    chain: int | Sequence[Link],
+    budgets: Sequence[Budget],
+    most: int,
+    what: str,
 ) -> None:
-    """Refuse what cannot be tested: another policy, a chain that cannot be used or has no prices, no calls at all."""
+    """Refuse what cannot be tested: another policy, a chain that cannot be used or has no prices,
+    no calls at all.
+    """
     if not isinstance(policy, kind):
         raise ConfigurationError(f"policy must be a {kind.__name__}, not {type(policy).__name__}")
     Chain.of(links(chain), needs_prices=any(each.money is not None for each in budgets))
     if not is_whole(most, 1):
-        raise ConfigurationError(f"most must be a whole number of {what}, 1 or more, not {short(most)}")
+        raise ConfigurationError(
+            f"most must be a whole number of {what}, 1 or more, not {short(most)}"
+        )

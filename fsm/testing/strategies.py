@@ -15,7 +15,15 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.limits import BY_CHAIN, LARGEST_LIMIT, Limits
-from rungwise.fsm.call.policy import DEFAULT_POLICY, DEFAULT_SECONDS, SWITCH_AFTER, Budget, Policy, Reserve, Waits
+from rungwise.fsm.call.policy import (
+    DEFAULT_POLICY,
+    DEFAULT_SECONDS,
+    SWITCH_AFTER,
+    Budget,
+    Policy,
+    Reserve,
+    Waits,
+)
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.machine.table import Table
@@ -49,22 +57,59 @@ CIRCLES = "The same line again and again.\n" * 20
 DENSE = (str(7**3_000), "川蝉は冬も川の岸にいる。" * 60)
 """Texts of which some tokenizers make many tokens."""
 MOST_TOKENS = 5_000
-SHARES = ((0, 0, 0), (1, 0, 0), (3, 1, 4), (0, 4, 2))  # quarters: read from a cache, written to one, reasoning
+# quarters: read from a cache, written to one, reasoning
+SHARES = ((0, 0, 0), (1, 0, 0), (3, 1, 4), (0, 4, 2))
 
 REASONS: tuple[Reason, ...] = get_args(Reason)
 PASSING: tuple[Reason, ...] = (
-    *("server_error", "rate_limit", "overloaded", "timeout", "silence", "connection", "unreachable", "malformed"),
+    *(
+        "server_error",
+        "rate_limit",
+        "overloaded",
+        "timeout",
+        "silence",
+        "connection",
+        "unreachable",
+        "malformed",
+    ),
 )
 MENDABLE: tuple[Reason, ...] = (
-    *("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature", "reasoning_missing"),
+    *(
+        "output_cap",
+        "prefill_unsupported",
+        "parameter_unsupported",
+        "reasoning_signature",
+        "reasoning_missing",
+    ),
     *("context_overflow", "payload_too_large"),
 )
 STALE = Failure("connection", is_stale=True)
 """The server had closed a reused connection before the request came."""
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
 STATUSES = (None, 400, 401, 403, 404, 408, 413, 422, 429, 500, 502, 503, 529)
-DURATIONS = ("1", "2.5", "0", "-1", "NaN", "1e400", "17", "119", "121", "86400", "12ms", "6m0s", "1h30m", "soon", "")
-DATES = ("Wed, 12 Nov 2025 10:00:00 GMT", "Wed, 12 Nov 2025 10:01:00 GMT", "2025-11-12T10:00:30Z", "yesterday")
+DURATIONS = (
+    "1",
+    "2.5",
+    "0",
+    "-1",
+    "NaN",
+    "1e400",
+    "17",
+    "119",
+    "121",
+    "86400",
+    "12ms",
+    "6m0s",
+    "1h30m",
+    "soon",
+    "",
+)
+DATES = (
+    "Wed, 12 Nov 2025 10:00:00 GMT",
+    "Wed, 12 Nov 2025 10:01:00 GMT",
+    "2025-11-12T10:00:30Z",
+    "yesterday",
+)
 WAIT_HEADERS = ("retry-after", "retry-after-ms", "x-ms-retry-after-ms", "Retry-After")
 BUCKETS = ("requests", "tokens")
 
@@ -74,14 +119,25 @@ TOOL_ROUND: Sequence[PlainMessage] = (
     {
         "role": "assistant",
         "content": None,
-        "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}],
+        "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+        ],
     },
     {"role": "tool", "tool_call_id": "call_1", "content": "Two nests were seen in the steep bank."},
 )
-ENDS_ON_ASSISTANT: Sequence[PlainMessage] = (*ASKED, {"role": "assistant", "content": "They nest in "})
+ENDS_ON_ASSISTANT: Sequence[PlainMessage] = (
+    *ASKED,
+    {"role": "assistant", "content": "They nest in "},
+)
 TOOLS = (
-    {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {}}}},
-    {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "required": ["path"]}}},
+    {
+        "type": "function",
+        "function": {"name": "note", "parameters": {"type": "object", "properties": {}}},
+    },
+    {
+        "type": "function",
+        "function": {"name": "look_up", "parameters": {"type": "object", "required": ["path"]}},
+    },
 )
 WITH_SYSTEM: Sequence[PlainMessage] = (
     {"role": "system", "content": "You know the birds of this river."},
@@ -92,7 +148,10 @@ WITH_SYSTEM: Sequence[PlainMessage] = (
 LOOKS_LIKE_A_PICTURE: Sequence[PlainMessage] = (
     {"role": "user", "content": "data: " + "nests, eggs and fledglings; " * 100},
 )
-MANY_MESSAGES: Sequence[PlainMessage] = ({"role": "user", "content": "ok"}, {"role": "assistant", "content": "ok"}) * 50
+MANY_MESSAGES: Sequence[PlainMessage] = (
+    {"role": "user", "content": "ok"},
+    {"role": "assistant", "content": "ok"},
+) * 50
 AS_JSON = {"response_format": {"type": "json_object"}}
 MOST = 4
 
@@ -104,25 +163,37 @@ def texts() -> SearchStrategy[str]:
 
 
 def usages(*, most: int = MOST_TOKENS) -> SearchStrategy[Usage]:
-    """Generate token counts, the cached ones within the input and the reasoning within the output."""
+    """Generate token counts, the cached ones within the input and the reasoning within the
+    output.
+    """
     counts = st.integers(0, most)
 
     def build(prompt: int, out: int, shares: tuple[int, int, int], estimated: bool) -> Usage:
-        read, created, reasoning = prompt * shares[0] // 4, prompt * shares[1] // 4, out * shares[2] // 4
+        read, created, reasoning = (
+            prompt * shares[0] // 4,
+            prompt * shares[1] // 4,
+            out * shares[2] // 4,
+        )
         return Usage(prompt, out, read, created, reasoning, estimated)
 
     return st.builds(build, counts, counts, st.sampled_from(SHARES), st.booleans())
 
 
 def tool_calls(*, whole: bool = False) -> SearchStrategy[ToolCall]:
-    """Generate tool calls: whole, cut anywhere, with arguments that are no JSON object, without a name."""
-    arguments = st.dictionaries(st.sampled_from(("path", "city", "n")), st.sampled_from(("x", 1, None)), min_size=1)
+    """Generate tool calls: whole, cut anywhere, with arguments that are no JSON object, without a
+    name.
+    """
+    arguments = st.dictionaries(
+        st.sampled_from(("path", "city", "n")), st.sampled_from(("x", 1, None)), min_size=1
+    )
     complete = arguments.map(json.dumps)
     names = st.sampled_from(("look_up", "note"))
     ids = st.sampled_from(("call_1", "call_2", ""))
     if whole:
         return st.builds(ToolCall, ids, names, complete)
-    cut = st.builds(lambda text, share: text[: int(len(text) * share)], complete, st.floats(0, 0.99))
+    cut = st.builds(
+        lambda text, share: text[: int(len(text) * share)], complete, st.floats(0, 0.99)
+    )
     other = st.sampled_from(("", "[]", "null", "{}", '{"a": NaN}', "{'a': 1}"))
     return st.builds(ToolCall, ids, st.one_of(names, st.just("")), st.one_of(complete, cut, other))
 
@@ -145,7 +216,10 @@ def _good_replies() -> SearchStrategy[Reply]:
 
 def _bad_replies() -> SearchStrategy[Reply]:
     """Generate replies that a call recovers from."""
-    text, thoughts = texts(), st.sampled_from(("First I look at the river.", " \n", "Then at its bank."))
+    text, thoughts = (
+        texts(),
+        st.sampled_from(("First I look at the river.", " \n", "Then at its bank.")),
+    )
     calls = st.lists(tool_calls(), min_size=1, max_size=2).map(tuple)
     return st.one_of(
         _reply("stop", st.sampled_from(("", " ", "<think></think>"))),
@@ -177,13 +251,17 @@ def _bad_replies() -> SearchStrategy[Reply]:
     )
 
 
-def first_or_often(first: SearchStrategy[T], often: SearchStrategy[T], *, once_in: int = 4) -> SearchStrategy[T]:
+def first_or_often(
+    first: SearchStrategy[T], often: SearchStrategy[T], *, once_in: int = 4
+) -> SearchStrategy[T]:
     """Generate the first strategy once in `once_in` times, and shrink to it."""
     return st.integers(1, once_in).flatmap(lambda chance: first if chance == 1 else often)
 
 
 def evenly(*kinds: SearchStrategy[T]) -> SearchStrategy[T]:
-    """Generate every kind equally often, however many alternatives it has, and shrink to the first."""
+    """Generate every kind equally often, however many alternatives it has, and shrink to the
+    first.
+    """
     return st.integers(0, len(kinds) - 1).flatmap(lambda index: kinds[index])
 
 
@@ -195,19 +273,34 @@ def seldom(values: SearchStrategy[T]) -> SearchStrategy[T | None]:
 def _reply(
     stop: StopReason | None, text: SearchStrategy[str], **fields: SearchStrategy[object]
 ) -> SearchStrategy[Reply]:
-    return st.builds(Reply, text=text, usage=usages(), stop_reason=st.just(stop), stop_raw=st.just(stop), **fields)
+    return st.builds(
+        Reply,
+        text=text,
+        usage=usages(),
+        stop_reason=st.just(stop),
+        stop_raw=st.just(stop),
+        **fields,
+    )
 
 
 def _talks_on() -> SearchStrategy[Reply]:
     """Generate replies of a provider that ignores the cap, with or without usage."""
-    counted = st.sampled_from((Usage(9, 50_000), Usage(9, 700), NO_USAGE, Usage(0, 700, estimated=True)))
+    counted = st.sampled_from(
+        (Usage(9, 50_000), Usage(9, 700), NO_USAGE, Usage(0, 700, estimated=True))
+    )
     reasons = st.sampled_from(("stop", "length", None))
-    return st.builds(lambda usage, stop: Reply(STORY, usage=usage, stop_reason=stop, stop_raw=stop), counted, reasons)
+    return st.builds(
+        lambda usage, stop: Reply(STORY, usage=usage, stop_reason=stop, stop_raw=stop),
+        counted,
+        reasons,
+    )
 
 
 def failures() -> SearchStrategy[Failure]:
     """Generate failures of every reason, with and without `Retry-After`."""
-    waits = st.one_of(st.just(1.0), st.floats(0.001, 200.0), st.sampled_from((5e-324, 120.0, 1e9 - 1)))
+    waits = st.one_of(
+        st.just(1.0), st.floats(0.001, 200.0), st.sampled_from((5e-324, 120.0, 1e9 - 1))
+    )
     return st.builds(
         Failure,
         reason=st.sampled_from(PASSING) | st.sampled_from(MENDABLE) | st.sampled_from(REASONS),
@@ -216,7 +309,9 @@ def failures() -> SearchStrategy[Failure]:
         message=st.sampled_from(("", "The request was: kingfishers in winter")),
         asked_wait=seldom(waits),
         should_retry=seldom(st.booleans()),
-        parameter=st.sampled_from(("temperature", "top_p", None, "max_tokens", "max_completion_tokens")),
+        parameter=st.sampled_from(
+            ("temperature", "top_p", None, "max_tokens", "max_completion_tokens")
+        ),
         available_tokens=st.one_of(st.integers(1, MOST_TOKENS), st.none()),
     )
 
@@ -260,18 +355,25 @@ def scripts_of_replies(
         longest: the most runs.
         longest_run: how often a reply may come in a row.
     """
-    bad: SearchStrategy[Scripted] = evenly(failures(), _bad_replies(), plays(), evenly(failures(), st.just(STALE)))
+    bad: SearchStrategy[Scripted] = evenly(
+        failures(), _bad_replies(), plays(), evenly(failures(), st.just(STALE))
+    )
     each: SearchStrategy[Scripted] = items if items is not None else first_or_often(replies(), bad)
     runs = st.lists(st.tuples(each, st.integers(1, longest_run)), min_size=1, max_size=longest)
     return runs.map(lambda values: [item for item, times in values for _ in range(times)])
 
 
 def requests() -> SearchStrategy[Request]:
-    """Generate requests: a prompt, after a tool round, ending on the assistant, with or without a cap."""
-    messages = st.sampled_from((ASKED, TOOL_ROUND, ENDS_ON_ASSISTANT, WITH_SYSTEM, LOOKS_LIKE_A_PICTURE, MANY_MESSAGES))
+    """Generate requests: a prompt, after a tool round, ending on the assistant, with or without a
+    cap.
+    """
+    messages = st.sampled_from(
+        (ASKED, TOOL_ROUND, ENDS_ON_ASSISTANT, WITH_SYSTEM, LOOKS_LIKE_A_PICTURE, MANY_MESSAGES)
+    )
     return st.builds(
         Request,
-        messages=messages.map(deepcopy),  # a compactor that changes what it is given changes nobody else's
+        # a compactor that changes what it is given changes nobody else's
+        messages=messages.map(deepcopy),
         parameters=st.sampled_from(({}, {}, {}, AS_JSON)),
         tools=st.sampled_from(((), TOOLS)),
         max_tokens=st.sampled_from((None, 1, 50, 4096, 50_000)),
@@ -281,14 +383,18 @@ def requests() -> SearchStrategy[Request]:
 
 def turns() -> SearchStrategy[TurnContext]:
     """Generate the turn contexts of calls."""
-    answers = st.sampled_from((None, "They nest in the bank; I have noted that.", " ", "<think>no answer</think>"))
+    answers = st.sampled_from(
+        (None, "They nest in the bank; I have noted that.", " ", "<think>no answer</think>")
+    )
     return st.builds(TurnContext, answers, st.booleans())
 
 
 def limits(*, most: int = MOST) -> SearchStrategy[Limits]:
     """Generate limits."""
     names = [name for name, limit in CALL.limits.items() if limit is not None]
-    each: dict[str, SearchStrategy[Any]] = {name: st.integers(0, most) | st.integers(1, most) for name in names}
+    each: dict[str, SearchStrategy[Any]] = {
+        name: st.integers(0, most) | st.integers(1, most) for name in names
+    }
     given = dict.fromkeys(BY_CHAIN, st.one_of(st.none(), st.integers(0, most)))
     return st.builds(Limits, **each, **given)
 
@@ -306,7 +412,9 @@ def policies(
     seconds = st.sampled_from((0.0, 0.5, 2.0, 5.0, 60.0))
     waits = st.builds(
         Waits,
-        **dict.fromkeys(("retry_base", "retry_cap", "overload_cap", "reask_base", "reask_cap"), seconds),
+        **dict.fromkeys(
+            ("retry_base", "retry_cap", "overload_cap", "reask_base", "reask_cap"), seconds
+        ),
         jitter=st.sampled_from((0.5, 0.0, 1.0)),
         longest_asked=st.sampled_from((120.0, 120.0, 120.0, 0.0, 3.0)),
     )
@@ -322,9 +430,14 @@ def policies(
         limits=limits if limits is not None else _limits(),
         budget=budget,
         waits=waits,
-        reserve=st.builds(Reserve, share=st.sampled_from((0.25, 0.0, 0.5, 1.0)), seconds=seldom(st.floats(0.1, 300.0))),
+        reserve=st.builds(
+            Reserve,
+            share=st.sampled_from((0.25, 0.0, 0.5, 1.0)),
+            seconds=seldom(st.floats(0.1, 300.0)),
+        ),
         switch_after=st.dictionaries(
-            st.sampled_from((*SWITCH_AFTER, "rate_limit", "server_error")), st.integers(1, 3) | st.just(LARGEST_LIMIT)
+            st.sampled_from((*SWITCH_AFTER, "rate_limit", "server_error")),
+            st.integers(1, 3) | st.just(LARGEST_LIMIT),
         ),
         after_refusal=st.sampled_from(("fall_back", "end")),
         base_cap=st.sampled_from((DEFAULT_POLICY.base_cap, 100)),

@@ -69,7 +69,8 @@ class RunOfTurn:
     script: TurnScript
     clock: VirtualClock
     began: float
-    doings: list[Doing] = field(factory=list)  # its calls, rounds of tools and compactions, in order
+    # its calls, rounds of tools and compactions, in order
+    doings: list[Doing] = field(factory=list)
     seen: list[Messages] = field(factory=list)  # its conversation at every moment
     was_stopped: str = ""  # "cancel" or "kill" if the caller ended it
     is_interleaved: bool = False  # whether other turns move its clock as well
@@ -234,7 +235,8 @@ def run_turn(
     clock: VirtualClock | None = None,
     request: Request | None = None,
 ) -> RunOfTurn:
-    """Play one turn over a script, without HTTP and without waiting, to its end or to where the script stops it.
+    """Play one turn over a script, without HTTP and without waiting, to its end or to where the
+    script stops it.
 
     Arguments:
         policy: how the turn goes on.
@@ -249,7 +251,9 @@ def run_turn(
         Dishonest: the turn does not end.
         ConfigurationError: what `rungwise.core.Turn` raises.
     """
-    player = TurnPlayer.of(policy, script, chain=chain, tools=tools, within=within, clock=clock, request=request)
+    player = TurnPlayer.of(
+        policy, script, chain=chain, tools=tools, within=within, clock=clock, request=request
+    )
     run, stop = player.run, script.stop
     most = 10 + 3 * policy.budget.attempts
     most += (most_calls(policy) + policy.limits["compactions"]) * (4 + policy.calls_per_reply)
@@ -262,11 +266,15 @@ def run_turn(
         if player.is_over:
             break
         if number > most:
-            raise Dishonest(ENDS, f"after {number} moments it is in state {run.turn.position.state!r}")
+            raise Dishonest(
+                ENDS, f"after {number} moments it is in state {run.turn.position.state!r}"
+            )
     return run
 
 
 def most_calls(policy: TurnPolicy) -> int:
-    """Return the most calls that a turn may make: the first, one per automatic continuation, the summary."""
+    """Return the most calls that a turn may make: the first, one per automatic continuation, the
+    summary.
+    """
     limits = policy.limits
     return 1 + limits["auto_continues"] + limits["summaries"]

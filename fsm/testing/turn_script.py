@@ -62,7 +62,9 @@ TIMES_OUT: Final = "times out"
 TOOL_WAYS: Final = (*_WAYS, *_FAULTS, TIMES_OUT)
 """What a tool may do: the ways that work come first."""
 _IS_WAY = must("one of TOOL_WAYS", lambda value: value in TOOL_WAYS, names_class=True)
-_IS_DURATION = must("a number of seconds, 0 or more", lambda value: is_number(value, 0, FOREVER), names_class=True)
+_IS_DURATION = must(
+    "a number of seconds, 0 or more", lambda value: is_number(value, 0, FOREVER), names_class=True
+)
 
 
 @frozen
@@ -73,7 +75,9 @@ class ToolPlay:
     seconds: float = field(default=0.0, validator=_IS_DURATION)
 
     def outcome(self, run: ToolRun, number: int) -> tuple[ToolOutcome, float]:
-        """Return the outcome of the run with this number in the turn, and the seconds that it takes."""
+        """Return the outcome of the run with this number in the turn, and the seconds that it
+        takes.
+        """
         if self.way == TIMES_OUT or self.seconds > run.seconds:
             return ToolOutcome(fault=f"the tool took longer than {run.seconds:g} s"), run.seconds
         if self.way in _FAULTS:
@@ -88,7 +92,8 @@ def tool_plays() -> SearchStrategy[ToolPlay]:
 
 
 def _anything(**arguments: Any) -> None:
-    """Take anything; a script says what comes of each run."""  # scripted backends count it as a part of the prompt
+    # scripted backends count it as a part of the prompt
+    """Take anything; a script says what comes of each run."""
 
 
 def _look_up(path: str, n: int = 0) -> None:
@@ -110,13 +115,18 @@ _TOOLS_BY_NAME: Final[Mapping[str, ToolLike]] = {
     "hand_over": Tool(_anything, terminating=True),
 }
 TOOLS: Final = Toolbox.of(_TOOLS_BY_NAME)
-"""A tool of every kind: with hints or a schema, alone, approved, keeping notes, ending the turn by a run or none."""
+"""A tool of every kind: with hints or a schema, alone, approved, keeping notes, ending the turn by
+a run or none.
+"""
 
 _LONG: Final = "The river rose, and the nests in the bank were flooded. " * 60
 _QUESTION: Final = {"role": "user", "content": PROMPT}
 _BLOCKS: Final[Sequence[PlainMessage]] = (
     _QUESTION,
-    {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "look_up", "input": {"path": "x"}}]},
+    {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "t1", "name": "look_up", "input": {"path": "x"}}],
+    },
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": _LONG}]},
     {"role": "assistant", "content": "They nest in the steep bank."},
     {"role": "user", "content": "And in summer?"},
@@ -124,7 +134,10 @@ _BLOCKS: Final[Sequence[PlainMessage]] = (
 _EARLIER_TURN: Final[Sequence[PlainMessage | Message]] = (
     {"role": "system", "content": "You know the birds of this river."},
     {"role": "user", "content": _LONG},
-    Message("assistant", (ToolCall("call_1", "look_up", '{"path": "x"}'), ToolCall("call_2", "note", "{}"))),
+    Message(
+        "assistant",
+        (ToolCall("call_1", "look_up", '{"path": "x"}'), ToolCall("call_2", "note", "{}")),
+    ),
     Message("tool", (ToolResult("call_1", "look_up", _LONG), ToolResult("call_2", "note", "done"))),
     Message.saying("assistant", "They were seen near the weir."),
     _QUESTION,
@@ -132,7 +145,11 @@ _EARLIER_TURN: Final[Sequence[PlainMessage | Message]] = (
 
 CONVERSATIONS: Final[Mapping[str, Sequence[PlainMessage | Message]]] = {
     "a question": (_QUESTION,),
-    "a long question": ({"role": "user", "content": _LONG}, {"role": "assistant", "content": "I see."}, _QUESTION),
+    "a long question": (
+        {"role": "user", "content": _LONG},
+        {"role": "assistant", "content": "I see."},
+        _QUESTION,
+    ),
     "after tools": tuple(TOOL_ROUND),
     "with a system message": tuple(WITH_SYSTEM),
     "a turn of another provider": _BLOCKS,
@@ -141,23 +158,34 @@ CONVERSATIONS: Final[Mapping[str, Sequence[PlainMessage | Message]]] = {
 """What a turn may begin with, the simplest first."""
 
 StopKind = Literal["cancel", "kill"]
-_IS_COUNT: Final = must("a whole number of 0 or more", lambda value: is_whole(value, 0), names_class=True)
+_IS_COUNT: Final = must(
+    "a whole number of 0 or more", lambda value: is_whole(value, 0), names_class=True
+)
 
 
 @frozen
 class Stop:
-    """When the turn is ended from outside, and how: cancelled as by a caller, or dropped as by a crash.
+    """When the turn is ended from outside, and how: cancelled as by a caller, or dropped as by a
+    crash.
 
-    It ends after so many moments: each action, each request, each reply and each run of a tool is one.
+    It ends after so many moments: each action, each request, each reply and each run of a tool is
+    one.
     """
 
-    kind: StopKind = field(default="cancel", validator=must_be_one_of(get_args(StopKind), names_class=True))
+    kind: StopKind = field(
+        default="cancel", validator=must_be_one_of(get_args(StopKind), names_class=True)
+    )
     at: int = field(default=1, validator=_IS_COUNT)
 
 
 def _replies(value: Iterable[Scripted]) -> tuple[Scripted, ...]:
     # A reply that arrives in one piece is itself.
-    return tuple([each.reply if isinstance(each, Played) and each == Played(each.reply) else each for each in value])
+    return tuple(
+        [
+            each.reply if isinstance(each, Played) and each == Played(each.reply) else each
+            for each in value
+        ]
+    )
 
 
 _NOT_EMPTY: Final = must("at least one", bool, names_class=True)
@@ -184,8 +212,12 @@ class TurnScript:
     """
 
     replies: tuple[Scripted, ...] = field(converter=_replies, validator=_NOT_EMPTY)
-    tools: tuple[ToolPlay, ...] = field(default=(ToolPlay(),), converter=tuple[ToolPlay, ...], validator=_NOT_EMPTY)
-    asked: str = field(default=next(iter(CONVERSATIONS)), validator=must_be_one_of(CONVERSATIONS, names_class=True))
+    tools: tuple[ToolPlay, ...] = field(
+        default=(ToolPlay(),), converter=tuple[ToolPlay, ...], validator=_NOT_EMPTY
+    )
+    asked: str = field(
+        default=next(iter(CONVERSATIONS)), validator=must_be_one_of(CONVERSATIONS, names_class=True)
+    )
     max_tokens: int | None = None
     compactor: TurnCompactor | None = None
     stop: Stop | None = None
@@ -205,7 +237,12 @@ class TurnScript:
 
 
 _UNWRITTEN: Final = ("raw", "exception", "_parts", "extras", "provider")
-_PARTS: Final[Mapping[str, Any]] = {"usage": Usage, "failure": Failure, "compactor": TurnCompactor, "stop": Stop}
+_PARTS: Final[Mapping[str, Any]] = {
+    "usage": Usage,
+    "failure": Failure,
+    "compactor": TurnCompactor,
+    "stop": Stop,
+}
 
 
 def write_turn_script(script: TurnScript) -> str:
@@ -224,7 +261,11 @@ def _lines(table: Mapping[str, Any]) -> str:
 def _item(item: Scripted) -> dict[str, Any]:
     """Return an item as a table: the fields of a reply or failure, and how it streams."""
     played = item if isinstance(item, Played) else Played(item)
-    what = {"no_reply": _changed(played.reply)} if isinstance(played.reply, Failure) else _changed(played.reply)
+    what = (
+        {"no_reply": _changed(played.reply)}
+        if isinstance(played.reply, Failure)
+        else _changed(played.reply)
+    )
     streams = {name: value for name, value in _changed(played).items() if name != "reply"}
     return {**what, **streams}
 
@@ -237,7 +278,12 @@ def _changed(value: Any) -> dict[str, Any]:
 def _is_changed(attribute: attrs.Attribute[Any], value: Any) -> bool:
     default: Any = attribute.default
     default = default.factory() if hasattr(default, "factory") else default
-    return attribute.init and attribute.name not in _UNWRITTEN and value is not None and value != default
+    return (
+        attribute.init
+        and attribute.name not in _UNWRITTEN
+        and value is not None
+        and value != default
+    )
 
 
 def read_turn_script(text: str) -> TurnScript:
@@ -270,4 +316,6 @@ def _read_item(table: Mapping[str, Any]) -> Scripted:
 
 
 def _read_parts(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _PARTS[name](**value) if name in _PARTS else value for name, value in table.items()}
+    return {
+        name: _PARTS[name](**value) if name in _PARTS else value for name, value in table.items()
+    }

@@ -1,4 +1,6 @@
-"""Hypothesis strategies for turns and their policies, and a ready stateful test of several turns at once."""
+"""Hypothesis strategies for turns and their policies, and a ready stateful test of several turns at
+once.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,14 @@ UNKNOWN: Final = ("nowhere", "functions.look_up", "look up", "Grüße", "x" * 10
 IDS: Final = ("call_1", "call_2", "call_1", "", "call 3!")
 FITTING: Final = ('{"path": "x"}', '{"path": "y", "n": 2}', ' { "path" : "x" } ')
 UNFITTING: Final = (
-    *("{}", "", '{"n": "many"}', '{"path": 5}', '{"path": "' + "z" * 3000 + '"}', '{"path": "x", "q": {}}'),
+    *(
+        "{}",
+        "",
+        '{"n": "many"}',
+        '{"path": 5}',
+        '{"path": "' + "z" * 3000 + '"}',
+        '{"path": "x", "q": {}}',
+    ),
 )
 MANY: Final = 40  # tool calls of a reply that went out of hand
 LATEST: Final = 30
@@ -56,13 +65,18 @@ OVERFLOW: Final = Failure("context_overflow")
 
 
 def called_tools(*, tools: Toolbox = TOOLS) -> SearchStrategy[Reply]:
-    """Generate replies that call known and unknown tools, several at once, with arguments of every kind."""
+    """Generate replies that call known and unknown tools, several at once, with arguments of every
+    kind.
+    """
     name = st.sampled_from(tuple(tools.tools) or UNKNOWN)
     names = st.one_of(name, name, name, name, name, st.sampled_from(UNKNOWN))
     arguments = st.sampled_from(FITTING) | st.sampled_from(FITTING + UNFITTING)
     call = st.builds(ToolCall, st.sampled_from(IDS), names, arguments)
     some = st.lists(call, min_size=1, max_size=4)
-    notes = st.lists(st.builds(ToolCall, st.just("n1"), st.sampled_from(("note", "title")), st.just("{}")), min_size=1)
+    notes = st.lists(
+        st.builds(ToolCall, st.just("n1"), st.sampled_from(("note", "title")), st.just("{}")),
+        min_size=1,
+    )
     return st.builds(
         Reply,
         st.one_of(st.just(""), st.just(ANSWER), texts()),
@@ -83,9 +97,15 @@ def _turning() -> SearchStrategy[Scripted]:
         stop_raw=st.just("length"),
         usage=usages(most=500),
     )
-    empty = st.builds(Reply, stop_reason=st.just("stop"), stop_raw=st.just("stop"), usage=usages(most=500))
-    refused = st.builds(Reply, stop_reason=st.just("content_filter"), stop_raw=st.just("content_filter"))
-    broken = st.builds(Reply, st.sampled_from((ANSWER, "They nest in the ")), interrupted=st.just(True))
+    empty = st.builds(
+        Reply, stop_reason=st.just("stop"), stop_raw=st.just("stop"), usage=usages(most=500)
+    )
+    refused = st.builds(
+        Reply, stop_reason=st.just("content_filter"), stop_raw=st.just("content_filter")
+    )
+    broken = st.builds(
+        Reply, st.sampled_from((ANSWER, "They nest in the ")), interrupted=st.just(True)
+    )
     return evenly(overflow, cut, empty, overflow, refused, broken)
 
 
@@ -102,7 +122,9 @@ def scripts_of_turns(*, tools: Toolbox = TOOLS, stops: bool = True) -> SearchStr
     anything = scripts_of_replies(items=each, longest=6, longest_run=4)
     # Ceilings are reached by rounds of tools in a row; what comes then matters most.
     some = st.lists(calling, min_size=1, max_size=5)
-    rounds = st.builds(lambda begin, end, times: [*begin, *[end] * times], some, rest, st.integers(1, 3))
+    rounds = st.builds(
+        lambda begin, end, times: [*begin, *[end] * times], some, rest, st.integers(1, 3)
+    )
     # What does not fit is compacted, at a time when there may be none left.
     long = st.builds(lambda times, then: [OVERFLOW] * times + then, st.integers(1, 3), anything)
     stop = st.builds(Stop, st.sampled_from(("cancel", "kill")), st.integers(0, LATEST))
@@ -122,7 +144,9 @@ def scripts_of_turns(*, tools: Toolbox = TOOLS, stops: bool = True) -> SearchStr
     )
 
 
-def turn_policies(*, calls: SearchStrategy[Policy] | None = None, money: bool = False) -> SearchStrategy[TurnPolicy]:
+def turn_policies(
+    *, calls: SearchStrategy[Policy] | None = None, money: bool = False
+) -> SearchStrategy[TurnPolicy]:
     """Generate policies of turns.
 
     Arguments:
@@ -160,7 +184,8 @@ DEFAULT_SHARED = Budget(attempts=40, output_tokens=100_000)
 
 
 class TurnMachine(RuleBasedStateMachine):
-    """Interleave turns that share a budget: begin, go on, cancel; they never pass it, and all stay honest.
+    """Interleave turns that share a budget: begin, go on, cancel; they never pass it, and all stay
+    honest.
 
     Subclass it, or call `turns_of`, to configure the turns.
     """
@@ -192,7 +217,11 @@ class TurnMachine(RuleBasedStateMachine):
     def begin(self, script: TurnScript) -> None:
         """Begin a turn, with fair providers."""
         player = TurnPlayer.of(
-            self.policy, evolve(script, is_fair=True), chain=self.chain, within=self.within, clock=self.clock
+            self.policy,
+            evolve(script, is_fair=True),
+            chain=self.chain,
+            within=self.within,
+            clock=self.clock,
         )
         player.run.is_interleaved = True
         self.turns.append(player)
@@ -229,19 +258,28 @@ class TurnMachine(RuleBasedStateMachine):
     def the_budget_is_never_passed(self) -> None:
         """Compare requests and tokens with the budget."""
         spent = [spent_by(going) for going in self.turns]
-        sent, tokens = self.sent + sum(each for each, _ in spent), self.tokens + sum(each for _, each in spent)
+        sent, tokens = (
+            self.sent + sum(each for each, _ in spent),
+            self.tokens + sum(each for _, each in spent),
+        )
         budget = self.shared
         if sent > budget.attempts:
-            raise Dishonest(SHARED, f"{sent} requests went out, and it has {budget.attempts} attempts")
+            raise Dishonest(
+                SHARED, f"{sent} requests went out, and it has {budget.attempts} attempts"
+            )
         if budget.output_tokens is not None and tokens > budget.output_tokens:
-            raise Dishonest(SHARED, f"{tokens} output tokens were used, and it has {budget.output_tokens}")
+            raise Dishonest(
+                SHARED, f"{tokens} output tokens were used, and it has {budget.output_tokens}"
+            )
 
     @invariant()
     def somebody_can_go_on(self) -> None:
         """Check that not all turns wait for each other."""
         ongoing = [each for each in self.turns if not each.is_over]
         if ongoing and not self.able:
-            raise Dishonest(MOVES, f"{len(ongoing)} turns wait, and none of them holds anything that comes back")
+            raise Dishonest(
+                MOVES, f"{len(ongoing)} turns wait, and none of them holds anything that comes back"
+            )
 
     def check(self, going: TurnPlayer) -> None:
         """Check an ended turn; override to pass a certificate."""
@@ -259,12 +297,18 @@ def spent_by(going: TurnPlayer) -> tuple[int, int]:
     """Return the requests of a turn, and the output tokens that its providers reported."""
     calls = going.run.calls
     # What a caller broke off is counted by its words, which nobody has held to the cap.
-    steps = [step for each in calls for step in each.call.journal.steps if step.event != "cancelled"]
+    steps = [
+        step for each in calls for step in each.call.journal.steps if step.event != "cancelled"
+    ]
     return sum(len(each.sent_at) for each in calls), sum(step.usage.output_tokens for step in steps)
 
 
 def turns_of(
-    policy: TurnPolicy, *, chain: int | Sequence[Link] = 2, shared: Budget = DEFAULT_SHARED, most: int = 3
+    policy: TurnPolicy,
+    *,
+    chain: int | Sequence[Link] = 2,
+    shared: Budget = DEFAULT_SHARED,
+    most: int = 3,
 ) -> type[TurnMachine]:
     """Return the stateful test of a policy: `TestMine = turns_of(policy).TestCase`.
 
@@ -275,10 +319,17 @@ def turns_of(
         most: how many turns there are at once.
 
     Raises:
-        ConfigurationError: the policy is none, no backend can be used, prices are missing, or there is no turn.
+        ConfigurationError: the policy is none, no backend can be used, prices are missing, or there
+            is no turn.
     """
     if not isinstance(shared, Budget):
         raise ConfigurationError(f"shared must be a Budget, not {type(shared).__name__}")
-    budgets = [policy.budget, policy.of_calls.budget, shared] if isinstance(policy, TurnPolicy) else []
+    budgets = (
+        [policy.budget, policy.of_calls.budget, shared] if isinstance(policy, TurnPolicy) else []
+    )
     check_settings(policy, TurnPolicy, chain, budgets, most, "turns")
-    return type("TurnMachine", (TurnMachine,), {"policy": policy, "chain": chain, "shared": shared, "most": most})
+    return type(
+        "TurnMachine",
+        (TurnMachine,),
+        {"policy": policy, "chain": chain, "shared": shared, "most": most},
+    )

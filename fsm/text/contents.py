@@ -1,4 +1,6 @@
-"""What a text contains: anything visible, JSON, and the characters and numbers that JSON tools disagree on."""
+"""What a text contains: anything visible, JSON, and the characters and numbers that JSON tools
+disagree on.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,15 @@ _FIRST: Final = 64  # how many characters are checked one by one
 _EMPTY: Final = frozenset({"Cc", "Cf", "Cs", "Cn"})
 """Unicode's categories of control, format, surrogate and unassigned code points."""
 
-# What renderers show as nothing or as a blank, although its category says letter, mark or symbol: the combining
-# grapheme joiner, fillers of Hangul, Khmer and Khitan, variation selectors, a musical null, the blank Braille pattern.
-_IGNORABLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159").union(
-    map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
-)
+# What renderers show as nothing or as a blank, although its category says letter, mark or symbol:
+# the combining grapheme joiner, fillers of Hangul, Khmer and Khitan, variation selectors, a musical
+# null, the blank Braille pattern.
+_IGNORABLE: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159"
+).union(map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
 
-# For pictographs and ideographs: a newer Unicode than Python's may have letters there, so they count as visible.
+# For pictographs and ideographs: a newer Unicode than Python's may have letters there, so they
+# count as visible.
 _RESERVED: Final = (range(0x1F000, 0x1FB00), range(0x20000, 0x2FFFE), range(0x30000, 0x3FFFE))
 
 _ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
@@ -33,16 +37,21 @@ _MOST_DIGITS: Final = 4300  # the most digits that Python reads
 
 _HALVES: Final = re.compile("[\ud800-\udfff]")
 
-SENTENCE_ENDS: Final = frozenset(".!?\u2026\"')]}*\u2019\u201d\u00bb\u3002\uff01\uff1f\uff09\u300d\u300f")
+SENTENCE_ENDS: Final = frozenset(
+    ".!?\u2026\"')]}*\u2019\u201d\u00bb\u3002\uff01\uff1f\uff09\u300d\u300f"
+)
 """What a sentence ends with, in Chinese and Japanese too."""
 _BLOCK_ENDS: Final = frozenset("`|")
 
 
 def is_blank(text: str) -> bool:
-    """Tell whether a text shows nothing: it is empty, or all white space and invisible code points."""
+    """Tell whether a text shows nothing: it is empty, or all white space and invisible code
+    points.
+    """
     if not text or _VISIBLE.match(text):
         return not text
-    # Nearly every text shows within its first characters; a long one that does not has few different ones.
+    # Nearly every text shows within its first characters; a long one that does not has few
+    # different ones.
     return all(map(_is_empty, text[:_FIRST])) and all(map(_is_empty, set(text[_FIRST:])))
 
 
@@ -50,11 +59,15 @@ def _is_empty(letter: str) -> bool:
     if letter.isspace() or letter in _IGNORABLE:
         return True
     category = unicodedata.category(letter)
-    return category in _EMPTY and not (category == "Cn" and any(ord(letter) in reserved for reserved in _RESERVED))
+    return category in _EMPTY and not (
+        category == "Cn" and any(ord(letter) in reserved for reserved in _RESERVED)
+    )
 
 
 def ends_within_sentence(text: str) -> bool:
-    """Tell whether a text stops amid a word or a sentence, and not behind a sentence, code or a row of a table."""
+    """Tell whether a text stops amid a word or a sentence, and not behind a sentence, code or a row
+    of a table.
+    """
     last = text.rstrip()[-1:]
     return bool(last) and last not in SENTENCE_ENDS and last not in _BLOCK_ENDS
 
@@ -100,7 +113,9 @@ def _finite(number: str) -> float:
 
 
 def exact(value: Any, data: bytes) -> Any:
-    """Return a JSON value with its whole numbers as they are written; orjson rounds those of more than 64 bits."""
+    """Return a JSON value with its whole numbers as they are written; orjson rounds those of more
+    than 64 bits.
+    """
     if _LONG not in data.translate(_ZEROS):
         return value
     try:
@@ -120,7 +135,9 @@ def is_long(value: object) -> bool:
 
 
 def without_halves(text: str) -> str:
-    """Join the halves of surrogate pairs in a text, and replace those that stand alone: UTF-8 can hold neither."""
+    """Join the halves of surrogate pairs in a text, and replace those that stand alone: UTF-8 can
+    hold neither.
+    """
     if text.isascii() or not _HALVES.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

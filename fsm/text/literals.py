@@ -1,4 +1,6 @@
-"""Follow a text and tell whether it ends in Markdown code or in quotes, where tags are only shown."""
+"""Follow a text and tell whether it ends in Markdown code or in quotes, where tags are only
+shown.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,25 @@ from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.values.patterns import Pattern
 
 _FENCE = Pattern(r"^(?: {0,3}|([ \t]+))(`{3,}|~{3,})([ \t\r]*\n)?", re.MULTILINE)
-"""A line that may open a fenced block (unless group 1 indents it too far) or close one (if group 3 ends it)."""
+"""A line that may open a fenced block (unless group 1 indents it too far) or close one (if group 3
+ends it).
+"""
 
 _QUOTES: Final = {
     **{'"': '"', "\u201c": "\u201d", "\u201e": "\u201c\u201d"},
     **{"\u00ab": "\u00bb", "\u300c": "\u300d", "\u300e": "\u300f"},
 }
-"""The marks that open a quotation, with those that may close it. The apostrophe has rules of its own."""
+"""The marks that open a quotation, with those that may close it. The apostrophe has rules of its
+own.
+"""
 
 _SIGNS = Pattern(r"\\[\"'\\]|\n|`+|['\"\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f]")
 """A sign that is escaped, the end of a line, a run of backticks, or a quotation mark."""
 
 MOST_SIGNS: Final = 500_000
-"""How many signs and fences of a text are read, far more than any tag needs; all text behind them is literal."""
+"""How many signs and fences of a text are read, far more than any tag needs; all text behind them
+is literal.
+"""
 
 _TOO_FAR = "    "  # an indentation behind which no fence opens
 _INDENTED = Pattern(r" {4}| {0,3}\t")
@@ -34,18 +42,31 @@ class Literals:
 
     A literal is
 
-    - a fenced block: after a line that begins, behind at most three spaces, with three or more backticks or tildes,
-      also on that very line, until a line of at least as many of the same sign and nothing else but blanks has ended;
-    - a code span: after an odd number of runs of backticks on its line, however long each of them is;
-    - a quotation: behind an opening mark, until its closing one or the end of the paragraph. An apostrophe opens one
-      where no word ends, and only on its line; a straight double quote behind a digit is an inch.
+    - a fenced block: after a line that begins, behind at most three spaces, with three or more
+      backticks or tildes, also on that very line, until a line of at least as many of the same sign
+      and nothing else but blanks has ended;
+    - a code span: after an odd number of runs of backticks on its line, however long each of them
+      is;
+    - a quotation: behind an opening mark, until its closing one or the end of the paragraph. An
+      apostrophe opens one where no word ends, and only on its line; a straight double quote behind
+      a digit is an inch.
     """
 
-    __slots__ = ("_apostrophe", "_fence", "_in_span", "_line", "_quote", "_signs_left", "before", "last")
+    __slots__ = (
+        "_apostrophe",
+        "_fence",
+        "_in_span",
+        "_line",
+        "_quote",
+        "_signs_left",
+        "before",
+        "last",
+    )
 
     def __init__(self) -> None:
         self._fence = ""  # what opened the fenced block
-        self._line = ""  # stands for what the line holds so far: nothing, its indentation, or `_WORDS`
+        # stands for what the line holds so far: nothing, its indentation, or `_WORDS`
+        self._line = ""
         self._in_span = False
         self._quote = ""  # what may close the quotation
         self._apostrophe = False
@@ -56,7 +77,9 @@ class Literals:
     @property
     def is_inside(self) -> bool:
         """Whether the text so far ends in a literal."""
-        return bool(self._fence or self._in_span or self._quote or self._apostrophe or self._signs_left < 0)
+        return bool(
+            self._fence or self._in_span or self._quote or self._apostrophe or self._signs_left < 0
+        )
 
     @property
     def is_line_blank(self) -> bool:
@@ -69,7 +92,9 @@ class Literals:
         return self._line == _TOO_FAR
 
     def read(self, text: str) -> None:
-        """Read the next piece of the text, which must not end within a run of backticks or tildes."""
+        """Read the next piece of the text, which must not end within a run of backticks or
+        tildes.
+        """
         if not text:
             return
         whole = self._line + text

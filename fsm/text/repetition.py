@@ -1,11 +1,14 @@
-"""Recognise a model that is caught in a loop, by the figures of a guard that agents use: nobody asks it to continue."""
+"""Recognise a model that is caught in a loop, by the figures of a guard that agents use: nobody
+asks it to continue.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from typing import Final
 
-TAIL = 16_384  # how many characters at the end of a text are checked: a model that loops does so there
+# how many characters at the end of a text are checked: a model that loops does so there
+TAIL = 16_384
 MINIMUM_TEXT = 400  # the shortest text, in characters, that is checked line by line
 MINIMUM_REPEATS = 5  # how often a line or a window must occur
 WINDOW = 60  # the length, in characters, of the windows that find loops without line breaks
@@ -21,23 +24,27 @@ _LINES_APART: Final = 4
 class LoopWatch:
     """Tell whether a growing text is a loop by now.
 
-    The full count is made only if enough of the text has returned soon. That is looked for in new text alone, so a text
-    in a thousand parts is read once. No loop is missed: a window that stands T times in a text without overlap, and
-    covers half of it, leaves room for few gaps of more than four windows. At least (2 T - 5) / 3 of its repeats come
-    sooner, and each of them holds a block that does. For a line, one repeat of which may be cut, it is (2 T - 7) / 3,
-    and never none, so the repeats that come soon are at least a tenth of the text.
+    The full count is made only if enough of the text has returned soon. That is looked for in new
+    text alone, so a text in a thousand parts is read once. No loop is missed: a window that stands
+    T times in a text without overlap, and covers half of it, leaves room for few gaps of more than
+    four windows. At least (2 T - 5) / 3 of its repeats come sooner, and each of them holds a block
+    that does. For a line, one repeat of which may be cut, it is (2 T - 7) / 3, and never none, so
+    the repeats that come soon are at least a tenth of the text.
     """
 
     __slots__ = ("_block", "_blocks", "_line", "_lines", "_read")
 
     def __init__(self) -> None:
-        self._block = self._line = self._read = 0  # where the next block begins, the line that is read, and what is new
+        # where the next block begins, the line that is read, and what is new
+        self._block = self._line = self._read = 0
         self._blocks, self._lines = _Returns(), _Returns()
 
     def is_repetitive(self, text: str) -> bool:
-        """Tell whether at least half of the end of `text` is one line, or one window of 60 characters, repeated.
+        """Tell whether at least half of the end of `text` is one line, or one window of 60
+        characters, repeated.
 
-        The text is that of last time, perhaps with more behind it; only `TAIL` characters at its end are checked.
+        The text is that of last time, perhaps with more behind it; only `TAIL` characters at its
+        end are checked.
         """
         start = max(0, len(text) - TAIL)
         size = len(text) - start
@@ -46,7 +53,9 @@ class LoopWatch:
         may_repeat_line = 10 * (self._lines.since(start) + begun) >= size
         may_repeat_window = 3 * self._blocks.since(start) >= 2 * _least_windows(size) - 5
         tail = text[start:] if may_repeat_line or may_repeat_window else ""
-        return (may_repeat_line and _repeats_line(tail)) or (may_repeat_window and _repeats_window(tail))
+        return (may_repeat_line and _repeats_line(tail)) or (
+            may_repeat_window and _repeats_window(tail)
+        )
 
     def _read_blocks(self, text: str, start: int) -> None:
         at = max(self._block, start - start % _BLOCK)
@@ -104,7 +113,10 @@ def _repeats_line(text: str) -> bool:
     if len(text) < MINIMUM_TEXT:
         return False
     lines = Counter(text.splitlines())
-    return any(times >= MINIMUM_REPEATS and 2 * times * len(line) >= len(text) for line, times in lines.items())
+    return any(
+        times >= MINIMUM_REPEATS and 2 * times * len(line) >= len(text)
+        for line, times in lines.items()
+    )
 
 
 def _repeats_window(text: str) -> bool:
@@ -112,8 +124,11 @@ def _repeats_window(text: str) -> bool:
     if len(text) < threshold * WINDOW:
         return False
     windows = Counter(text[at : at + WINDOW] for at in range(len(text) - WINDOW + 1))
-    # Overlapping windows count here, so this only picks candidates, some 2 * WINDOW; `str.count` skips overlaps.
-    return any(text.count(window) >= threshold for window, times in windows.items() if times >= threshold)
+    # Overlapping windows count here, so this only picks candidates, some 2 * WINDOW; `str.count`
+    # skips overlaps.
+    return any(
+        text.count(window) >= threshold for window, times in windows.items() if times >= threshold
+    )
 
 
 def _least_windows(size: int) -> int:

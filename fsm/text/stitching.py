@@ -1,40 +1,52 @@
 """Join a continuation to the text before it without repeating anything.
 
-Only a repeat at the seam is dropped, and only if it can be no coincidence: a match in the middle proves nothing, nor
-does one in a text that repeats itself, such as a table of equal rows. Losing text is worse than repeating it.
+Only a repeat at the seam is dropped, and only if it can be no coincidence: a match in the middle
+proves nothing, nor does one in a text that repeats itself, such as a table of equal rows. Losing
+text is worse than repeating it.
 """
 
 from __future__ import annotations
 
 from array import array
 
-MINIMUM_ECHO = 6  # the shortest text, in code points, whose repeat counts as an echo from a backend that declares none
+# the shortest text, in code points, whose repeat counts as an echo from a backend that declares
+# none
+MINIMUM_ECHO = 6
 
 MINIMUM_OVERLAP = 12
-"""The shortest overlap or restart that is dropped, in code points: about two words. Shorter ones may be chance."""
+"""The shortest overlap or restart that is dropped, in code points: about two words. Shorter ones
+may be chance.
+"""
 
 LONGEST_SOUGHT = 65_536
-"""How far from the end of a text, in code points, a stream looks for an overlap, so that long texts cost no more."""
+"""How far from the end of a text, in code points, a stream looks for an overlap, so that long texts
+cost no more.
+"""
 
-_HEAD = 64  # characters that show of nearly every text that it is not periodic, before its halves are compared
+# characters that show of nearly every text that it is not periodic, before its halves are compared
+_HEAD = 64
 
 _QUICK_TRIES = 16
-"""How many places for an overlap are compared one by one; a text with more is read character by character."""
+"""How many places for an overlap are compared one by one; a text with more is read character by
+character.
+"""
 
 
 def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = "") -> str:
     """Return the new text in `part`, to be appended to `gathered`.
 
-    The first rule that fits decides: an echo (`part` begins with all of `gathered`), a restart (`gathered` begins with
-    all of `part`), an overlap (`part` begins as `gathered` ends), repeated whitespace. Otherwise all of it is new.
+    The first rule that fits decides: an echo (`part` begins with all of `gathered`), a restart
+    (`gathered` begins with all of `part`), an overlap (`part` begins as `gathered` ends), repeated
+    whitespace. Otherwise all of it is new.
 
-    An echo may lack the whitespace around `gathered`: clients, servers and chat templates strip it. A periodic
-    `gathered` (one unit, at least twice) may go on as it began, so only a declared echo is dropped from it.
+    An echo may lack the whitespace around `gathered`: clients, servers and chat templates strip it.
+    A periodic `gathered` (one unit, at least twice) may go on as it began, so only a declared echo
+    is dropped from it.
 
     Arguments:
         gathered: the text so far, with the whitespace at its end.
-        echoes: whether the backend declares that it repeats what it was sent, so that no echo is too short.
-        stripped: the whitespace at the end of `gathered` that was not sent.
+        echoes: whether the backend declares that it repeats what it was sent, so that no echo is
+        too short. stripped: the whitespace at the end of `gathered` that was not sent.
     """
     if not gathered:
         return part
@@ -48,8 +60,11 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
             return ""
         if sent and part.startswith(sent):
             return part[len(sent) :]
-    begins = gathered.lstrip()[:MINIMUM_ECHO].rstrip()  # of an echo that lacks the whitespace before it
-    if part.startswith(gathered[:MINIMUM_ECHO]) or (gathered[0].isspace() and part.startswith(begins)):
+    # of an echo that lacks the whitespace before it
+    begins = gathered.lstrip()[:MINIMUM_ECHO].rstrip()
+    if part.startswith(gathered[:MINIMUM_ECHO]) or (
+        gathered[0].isspace() and part.startswith(begins)
+    ):
         rest = _without_echo(gathered, gathered.strip(), part)
         if rest is not None:
             return rest
@@ -79,10 +94,12 @@ def _is_unsure(gathered: str, core: str) -> bool:
 
 
 class SeamFilter:
-    """Stitch a part that arrives in chunks; its output, joined, is what `stitch` returns for the whole part.
+    """Stitch a part that arrives in chunks; its output, joined, is what `stitch` returns for the
+    whole part.
 
-    Text is held back only while all of it occurs in `gathered`, at its beginning or in the last `LONGEST_SOUGHT` code
-    points, so that it may still be a repeat. The arguments are those of `stitch`.
+    Text is held back only while all of it occurs in `gathered`, at its beginning or in the last
+    `LONGEST_SOUGHT` code points, so that it may still be a repeat. The arguments are those of
+    `stitch`.
     """
 
     __slots__ = ("_at", "_begun", "_echoes", "_gathered", "_size", "_stripped")
@@ -91,7 +108,8 @@ class SeamFilter:
         self._gathered = gathered  # empty once the seam is decided
         self._echoes = echoes
         self._stripped = stripped
-        # The held text is a slice of `gathered`, so it is not copied; a chunk is compared with what follows it.
+        # The held text is a slice of `gathered`, so it is not copied; a chunk is compared with what
+        # follows it.
         self._at = 0
         self._size = 0
         self._begun = len(gathered) - len(gathered.lstrip())
@@ -118,7 +136,8 @@ class SeamFilter:
         gathered = self._gathered
         if self._at < self._begun and gathered.startswith(pending, self._begun):
             return self._begun
-        # A place that no longer matches cannot match more text, so all searches together scan that end once.
+        # A place that no longer matches cannot match more text, so all searches together scan that
+        # end once.
         return gathered.find(pending, max(self._at + 1, len(gathered) - LONGEST_SOUGHT))
 
     def close(self) -> str:
@@ -131,18 +150,23 @@ class SeamFilter:
 
 
 def is_periodic(text: str) -> bool:
-    """Tell whether a text is one unit, at least twice, the last repeat perhaps in part; takes linear time."""
+    """Tell whether a text is one unit, at least twice, the last repeat perhaps in part; takes
+    linear time.
+    """
     half = len(text) // 2
     if not half or (half > _HEAD and text.find(text[:_HEAD], 1, half + _HEAD) < 0):
         return False  # if its first characters do not return, its first half does not
-    # Where its first half returns first is the smallest period, if there is one that short (Fine and Wilf).
+    # Where its first half returns first is the smallest period, if there is one that short (Fine
+    # and Wilf).
     period = text.find(text[: len(text) - half], 1)
     return period > 0 and text.startswith(text[period:])
 
 
 def _recurs(unit: str, text: str) -> bool:
     """Tell whether a text that begins with a unit repeats it, or the unit is periodic itself."""
-    return is_periodic(unit) or text.startswith(unit[: max(MINIMUM_OVERLAP, len(unit) // 2)], len(unit))
+    return is_periodic(unit) or text.startswith(
+        unit[: max(MINIMUM_OVERLAP, len(unit) // 2)], len(unit)
+    )
 
 
 def _overlap(gathered: str, part: str) -> int:
@@ -151,18 +175,21 @@ def _overlap(gathered: str, part: str) -> int:
     repeated = part[:overlap]
     if not overlap or not any(map(str.isalnum, repeated)):
         return 0
-    # A repeated unit fits at each of its repeats, and a ruler anywhere, so the size of the overlap is unknown. What has
-    # recurred before may be such a unit as well.
+    # A repeated unit fits at each of its repeats, and a ruler anywhere, so the size of the overlap
+    # is unknown. What has recurred before may be such a unit as well.
     before = repeated[-max(MINIMUM_OVERLAP, overlap // 2) :]
     recurred = gathered.endswith(before, 0, len(gathered) - overlap)
     return 0 if recurred or is_periodic(repeated) else overlap
 
 
 def _longest_overlap(gathered: str, part: str) -> int:
-    """Return the length of the longest end of `gathered` that `part` begins with; 0 below the minimum."""
+    """Return the length of the longest end of `gathered` that `part` begins with; 0 below the
+    minimum.
+    """
     if min(len(gathered), len(part)) < MINIMUM_OVERLAP:
         return 0
-    # An overlap begins as `part` does and ends as `gathered` does: two fast searches leave little to compare.
+    # An overlap begins as `part` does and ends as `gathered` does: two fast searches leave little
+    # to compare.
     beginning = part[:MINIMUM_OVERLAP]
     start = gathered.find(beginning, max(0, len(gathered) - len(part)))
     if start < 0:
@@ -183,7 +210,9 @@ def _longest_overlap(gathered: str, part: str) -> int:
 
 
 def _border(part: str, gathered: str, start: int) -> int:
-    """Return how much of `part` stands at the end of `gathered`, from `start` on (Knuth-Morris-Pratt)."""
+    """Return how much of `part` stands at the end of `gathered`, from `start` on
+    (Knuth-Morris-Pratt).
+    """
     borders = array("q", [0])
     matched = 0
     for letter in gathered[start:]:
@@ -196,7 +225,9 @@ def _border(part: str, gathered: str, start: int) -> int:
 
 
 def _lengthen(borders: array[int], part: str) -> None:
-    """Add the length of the longest proper prefix of the next beginning of `part` that is also its suffix."""
+    """Add the length of the longest proper prefix of the next beginning of `part` that is also its
+    suffix.
+    """
     letter = part[len(borders)]
     border = borders[-1]
     while border and part[border] != letter:
@@ -205,7 +236,9 @@ def _lengthen(borders: array[int], part: str) -> None:
 
 
 class SeedFilter:
-    """Drop a seed that the backend repeats at the start of a stream, as `without_seed` does for a whole answer."""
+    """Drop a seed that the backend repeats at the start of a stream, as `without_seed` does for a
+    whole answer.
+    """
 
     __slots__ = ("_at", "_seed", "_spaces")
 
@@ -237,6 +270,8 @@ class SeedFilter:
 
 
 def without_seed(visible: str, seed: str) -> str:
-    """Return visible text without the seed that it may begin with, stripped of whitespace or not."""
+    """Return visible text without the seed that it may begin with, stripped of whitespace or
+    not.
+    """
     bare, seed = visible.lstrip(), seed.strip()
     return bare[len(seed) :] if seed and bare.startswith(seed) else visible

@@ -1,7 +1,9 @@
-"""Separate inline reasoning from visible text: `<think>`, `<thinking>` and `<reasoning>` blocks, streamed or whole.
+"""Separate inline reasoning from visible text: `<think>`, `<thinking>` and `<reasoning>` blocks,
+streamed or whole.
 
-An answer may be about such tags. So a tag counts only where a model opens its reasoning, or where reasoning ends whose
-opening tag the server has removed. In doubt a tag is text: losing text is worse than showing it.
+An answer may be about such tags. So a tag counts only where a model opens its reasoning, or where
+reasoning ends whose opening tag the server has removed. In doubt a tag is text: losing text is
+worse than showing it.
 """
 
 from __future__ import annotations
@@ -19,9 +21,12 @@ TAG_NAMES = ("think", "thinking", "reasoning")
 """The names of the tags around inline reasoning; their case does not matter."""
 
 LONGEST_HELD: Final = 262_144
-"""How many code points of a block are held back for its closing tag, if without one the block is text."""
+"""How many code points of a block are held back for its closing tag, if without one the block is
+text.
+"""
 
-MOST_TAGS: Final = 1_000  # how many tags of one reply are read, more than any honest reply has; the rest is text
+# how many tags of one reply are read, more than any honest reply has; the rest is text
+MOST_TAGS: Final = 1_000
 
 
 def _pattern(slash: str, *names: str) -> re.Pattern[str]:
@@ -32,13 +37,19 @@ def _pattern(slash: str, *names: str) -> re.Pattern[str]:
 _TAG = _pattern("/?", *TAG_NAMES)
 _CLOSING = {name: _pattern("/", name) for name in TAG_NAMES}
 _BEGINNINGS = frozenset(
-    tag[:size] for name in TAG_NAMES for tag in (f"<{name}>", f"</{name}>") for size in range(1, len(tag))
+    tag[:size]
+    for name in TAG_NAMES
+    for tag in (f"<{name}>", f"</{name}>")
+    for size in range(1, len(tag))
 )
 _LONGEST_TAG = len("</>") + max(map(len, TAG_NAMES))
 
-# Around a closing tag that is a word of its sentence and ends nothing. The Chinese and Japanese signs among them are
-# the full-width comma, full stop, semicolon, colon, exclamation and question mark, parentheses and corner brackets.
-_GOES_ON = Pattern(r"</|[],.;:!?)}\u2019\u201d\u00bb\uff0c\u3002\uff1b\uff1a\uff01\uff1f\uff09\u300d\u300f]")
+# Around a closing tag that is a word of its sentence and ends nothing. The Chinese and Japanese
+# signs among them are the full-width comma, full stop, semicolon, colon, exclamation and question
+# mark, parentheses and corner brackets.
+_GOES_ON = Pattern(
+    r"</|[],.;:!?)}\u2019\u201d\u00bb\uff0c\u3002\uff1b\uff1a\uff01\uff1f\uff09\u300d\u300f]"
+)
 _OPENS = Pattern(r"[(\[{</\\|=~\u201c\u201e\u00ab\uff08\u300c\u300e]")
 
 _UNDECIDED: Final = ("", "<", " ", "\n")
@@ -58,11 +69,13 @@ class TextBefore:
         self._read = 0  # how far the literals were read
         self._sought = 0  # how far tags were searched
         self._tags = 0
-        self._open: Counter[str] = Counter()  # opening tags that are text, without their closing ones
+        # opening tags that are text, without their closing ones
+        self._open: Counter[str] = Counter()
         self._open_if_cut = Counter(TAG_NAMES)  # the same if the text may be cut within a tag
 
     def state_after(self, text: str) -> tuple[Literals, Counter[str], str]:
-        """Return what the next part needs: the literals of the text but for its end, the open tags, and that end.
+        """Return what the next part needs: the literals of the text but for its end, the open tags,
+        and that end.
 
         The text is that of last time, perhaps with more behind it.
         """
@@ -76,33 +89,53 @@ class TextBefore:
         settled = _settled(text)
         self._sought = max(self._sought, len(text) - _LONGEST_TAG)
         # The literals may stop behind any letter: no sign spans that place.
-        at = next((at for at in range(settled, self._read, -1) if text[at - 1].isalnum()), self._read)
+        at = next(
+            (at for at in range(settled, self._read, -1) if text[at - 1].isalnum()), self._read
+        )
         self._literals.read(text[self._read : at])
         self._read = at
-        return copy(self._literals), (self._open if settled == len(text) else self._open_if_cut).copy(), text[at:]
+        return (
+            copy(self._literals),
+            (self._open if settled == len(text) else self._open_if_cut).copy(),
+            text[at:],
+        )
 
 
 class ThinkFilter:
     """Split a stream into visible text and inline reasoning, chunk by chunk.
 
-    An opening tag counts at the start of the reply, and behind a closed block if it is the first on its line; never in
-    Markdown code or in quotes. A block ends at the closing tag of its own name, and whatever looks like a tag inside it
-    is reasoning. A block that never ends is reasoning if the reply begins with it, and text if it comes later.
+    An opening tag counts at the start of the reply, and behind a closed block if it is the first on
+    its line; never in Markdown code or in quotes. A block ends at the closing tag of its own name,
+    and whatever looks like a tag inside it is reasoning. A block that never ends is reasoning if
+    the reply begins with it, and text if it comes later.
 
-    A closing tag without an opening one ends reasoning that began with the reply: all text before it is no answer. It
-    counts for the first block only, at the start of a line or right behind the text before it, outside code and quotes.
+    A closing tag without an opening one ends reasoning that began with the reply: all text before
+    it is no answer. It counts for the first block only, at the start of a line or right behind the
+    text before it, outside code and quotes.
 
-    Visible text is never changed, but for the whitespace between a closed block and the first visible word.
+    Visible text is never changed, but for the whitespace between a closed block and the first
+    visible word.
 
     Arguments:
         gathered: the text that the reply continues; it may end within code, quotes or a line.
         read: what was read of that text so far; None reads it when a tag comes.
         after_block: whether that text came with a block of its own.
-        is_new_turn: whether the reply is a turn of its own, which may begin with reasoning even amid a line.
+        is_new_turn: whether the reply is a turn of its own, which may begin with reasoning even
+            amid a line.
     """
 
     __slots__ = (
-        *("_after_block", "_before", "_calm", "_closed", "_closing", "_done", "_empty", "_gathered", "_held"),
+        *(
+            "_after_block",
+            "_before",
+            "_calm",
+            "_closed",
+            "_closing",
+            "_done",
+            "_empty",
+            "_gathered",
+            "_held",
+        ),
         *("_held_block", "_literals", "_new_turn", "_open", "_read", "_shown", "_size", "_tags"),
         *("_thinks", "_trims", "takes_back", "was_unopened"),
     )
@@ -132,9 +165,12 @@ class ThinkFilter:
         self._shown: list[str] = []  # the visible text of this reply
         self._read = 0  # how many pieces of it the literals have read
         self._literals: Literals | None = None  # None before a tag comes
-        self._open: Counter[str] = Counter()  # opening tags that are text, without their closing ones
-        self.takes_back = False  # all visible text before the last chunk has turned out to be reasoning
-        self.was_unopened = False  # a closing tag ended reasoning that began with the reply, without an opening tag
+        # opening tags that are text, without their closing ones
+        self._open: Counter[str] = Counter()
+        # all visible text before the last chunk has turned out to be reasoning
+        self.takes_back = False
+        # a closing tag ended reasoning that began with the reply, without an opening tag
+        self.was_unopened = False
 
     def feed(self, text: str) -> tuple[str, str]:
         """Return the visible text and the reasoning that the next chunk settles."""
@@ -189,7 +225,11 @@ class ThinkFilter:
             self._give_up(visible)
         self._held = text[max(start, end) :]
         inside = self._closing is not None
-        is_steady = self._thinks and self._held_block is None if inside else not (self._empty or self._trims)
+        is_steady = (
+            self._thinks and self._held_block is None
+            if inside
+            else not (self._empty or self._trims)
+        )
         self._calm = self._done or (not self._held and is_steady)
         return "".join(visible), "".join(reasoning)
 
@@ -224,7 +264,9 @@ class ThinkFilter:
         later = not self._empty or not (literals.is_line_blank or self._new_turn)
         if literals.is_inside:
             self._show(tag, visible)
-        elif later and not (self._empty or (literals.is_line_blank and (self._closed or self._after_block))):
+        elif later and not (
+            self._empty or (literals.is_line_blank and (self._closed or self._after_block))
+        ):
             self._open[name] += 1
             self._show(tag, visible)
         else:
@@ -245,7 +287,9 @@ class ThinkFilter:
         self._show("".join(block), visible)
 
     def _ends_unopened(self, match: re.Match[str], behind: str) -> bool:
-        """Tell whether a closing tag in the visible text ends reasoning that began with the reply."""
+        """Tell whether a closing tag in the visible text ends reasoning that began with the
+        reply.
+        """
         literals, name = self._literals_here(), match[2].lower()
         if literals.is_inside:
             return False
@@ -291,7 +335,9 @@ def _settled(text: str) -> int:
 
 
 class Parted(NamedTuple):
-    """Hold the visible text and the inline reasoning of a text, and whether that began without an opening tag."""
+    """Hold the visible text and the inline reasoning of a text, and whether that began without an
+    opening tag.
+    """
 
     visible: str
     reasoning: str = ""

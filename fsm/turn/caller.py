@@ -29,7 +29,8 @@ class Caller:
     options: dict[str, Any]  # of every call
     wants: dict[str, Any]  # what the answer must be, which a summary need not
     new: Callable[..., Call] = Call  # makes a call
-    prior_answer: str | None = field(default=None, init=False)  # it stood beside housekeeping tools, and is not stale
+    # it stood beside housekeeping tools, and is not stale
+    prior_answer: str | None = field(default=None, init=False)
     last: Result | None = field(default=None, init=False)
 
     @property
@@ -44,16 +45,24 @@ class Caller:
     def next(self, state: str, first: Request, conversation: Conversation, written: int) -> Call:
         """Build the call of a state."""
         keeps, hints = self.policy.keep_tool_choice, self.policy.hints
-        request = request_of(state, first, conversation, hints, self.shapes, written=written, keeps_choice=keeps)
-        return self._call(request, conversation.gathered, {} if state == "summarize" else self.wants)
+        request = request_of(
+            state, first, conversation, hints, self.shapes, written=written, keeps_choice=keeps
+        )
+        return self._call(
+            request, conversation.gathered, {} if state == "summarize" else self.wants
+        )
 
     def _call(self, request: Request, gathered: str, wants: dict[str, Any]) -> Call:
         prior = self.prior_answer
-        turn = TurnContext(prior, prior is not None, is_shown=True, gathered=gathered, runs_tools=True)
+        turn = TurnContext(
+            prior, prior is not None, is_shown=True, gathered=gathered, runs_tools=True
+        )
         return self.new(request, self.policy.of_calls, self.chain, turn, **self.options, **wants)
 
     def remember_answer(self, round: ToolRound) -> None:
-        """Remember the text beside housekeeping tools as an answer; any other tool makes it stale."""
+        """Remember the text beside housekeeping tools as an answer; any other tool makes it
+        stale.
+        """
         if self.last is None:  # the answer stands in an earlier turn
             return
         if not all(self.tools.is_housekeeping(call.name) for call in round.calls):

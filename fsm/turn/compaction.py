@@ -12,7 +12,15 @@ from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.conversation.parts import Message, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.turn.validity import Messages, ReadMessage, answers_behind, blocks_of, is_result, problems_of, read
+from rungwise.fsm.turn.validity import (
+    Messages,
+    ReadMessage,
+    answers_behind,
+    blocks_of,
+    is_result,
+    problems_of,
+    read,
+)
 from rungwise.fsm.values.checks import is_whole, must, or_none
 
 
@@ -33,7 +41,9 @@ class Round:
 
 
 def rounds_of(messages: Sequence[ReadMessage]) -> list[Round]:
-    """Return the rounds of a conversation; system messages and messages of unknown roles belong to none."""
+    """Return the rounds of a conversation; system messages and messages of unknown roles belong to
+    none.
+    """
     rounds: list[Round] = []
     index = 0
     while index < len(messages):
@@ -46,7 +56,9 @@ def rounds_of(messages: Sequence[ReadMessage]) -> list[Round]:
         elif role in ("assistant", "tool"):
             if not rounds:
                 rounds.append(Round())
-            rounds[-1].exchanges.append(ToolExchange(range(start, index), _is_whole(messages[start:index])))
+            rounds[-1].exchanges.append(
+                ToolExchange(range(start, index), _is_whole(messages[start:index]))
+            )
     return rounds
 
 
@@ -66,11 +78,13 @@ STUB: Final = "(This result was left out to make room.)"
 """Replaces the text of an old tool result."""
 
 LEAST_GAIN: Final = 20
-"""A compaction must remove at least 1/20 of the tokens. The next answer uses less up again, and the estimate of the
-tokens may be off by that much."""
+"""A compaction must remove at least 1/20 of the tokens. The next answer uses less up again, and the
+estimate of the tokens may be off by that much."""
 
 LEAST_ROOM: Final = 4
-"""A compactor is asked to remove at least 1/4: the provider's own count is unknown, and less soon overflows again."""
+"""A compactor is asked to remove at least 1/4: the provider's own count is unknown, and less soon
+overflows again.
+"""
 
 
 def helps(before: Messages, after: Messages, counter: Counter = estimate_tokens) -> bool:
@@ -81,9 +95,14 @@ def helps(before: Messages, after: Messages, counter: Counter = estimate_tokens)
 
 
 def room_for(
-    messages: Messages, window: int | None = None, cap: int | None = None, counter: Counter = estimate_tokens
+    messages: Messages,
+    window: int | None = None,
+    cap: int | None = None,
+    counter: Counter = estimate_tokens,
 ) -> int:
-    """Return by how many tokens a conversation should shrink to fit a window with its answer: by a quarter or more."""
+    """Return by how many tokens a conversation should shrink to fit a window with its answer: by a
+    quarter or more.
+    """
     tokens = counter(tuple(messages))
     beyond = 0 if window is None else tokens - (window - (cap or 0))
     return max(beyond, -(-tokens // LEAST_ROOM), 1)
@@ -94,9 +113,14 @@ class NoHelp(Exception):
 
 
 def accepted(
-    returned: Messages | Exception, before: Messages, callers: Messages, counter: Counter = estimate_tokens
+    returned: Messages | Exception,
+    before: Messages,
+    callers: Messages,
+    counter: Counter = estimate_tokens,
 ) -> Conversation:
-    """Return the conversation that a compactor left if it is shorter and as valid as before, or raise NoHelp."""
+    """Return the conversation that a compactor left if it is shorter and as valid as before, or
+    raise NoHelp.
+    """
     if isinstance(returned, Exception):
         raise NoHelp(f"the compactor raised {type(returned).__name__}")
     try:
@@ -116,14 +140,14 @@ def accepted(
 class OldestFirst:
     """Shorten a conversation from its oldest end, as a compactor.
 
-    First it replaces the texts of the oldest tool results by a short note, one message after the other. Then it removes
-    the oldest exchanges, each an assistant's message with the results of its tools. A user's message goes with the last
-    exchange that answers it.
+    First it replaces the texts of the oldest tool results by a short note, one message after the
+    other. Then it removes the oldest exchanges, each an assistant's message with the results of its
+    tools. A user's message goes with the last exchange that answers it.
 
-    System messages, the first message of the user and the last messages stay. So does the last answer to that first
-    message, so that no two user messages follow each other, and the last message of the user. A call without its result
-    and a result without its call stay as well. The messages that you pass in never change; if nothing can go, you get
-    them back.
+    System messages, the first message of the user and the last messages stay. So does the last
+    answer to that first message, so that no two user messages follow each other, and the last
+    message of the user. A call without its result and a result without its call stay as well. The
+    messages that you pass in never change; if nothing can go, you get them back.
 
     Arguments:
         keep: how many messages at the end stay; more if a tool call would lose its results.
@@ -134,10 +158,16 @@ class OldestFirst:
     """
 
     keep: int = field(
-        default=6, validator=must("a whole number of 1 or more", lambda value: is_whole(value, 1), names_class=True)
+        default=6,
+        validator=must(
+            "a whole number of 1 or more", lambda value: is_whole(value, 1), names_class=True
+        ),
     )
     counter: Counter | None = field(
-        default=None, validator=must("a function that counts tokens, or None", or_none(callable), names_class=True)
+        default=None,
+        validator=must(
+            "a function that counts tokens, or None", or_none(callable), names_class=True
+        ),
     )
 
     def __call__(self, messages: Messages, room: int | None = None) -> Conversation:
@@ -154,8 +184,13 @@ class OldestFirst:
         if to_free <= 0:
             return whole
         steps = _Steps.of(whole, self.keep, count)
-        # Each step leaves fewer tokens than the one before, so bisection finds the fewest steps that are enough.
-        enough = bisect_left(range(len(steps)), True, key=lambda taken: tokens - count(steps.taking(taken)) >= to_free)
+        # Each step leaves fewer tokens than the one before, so bisection finds the fewest steps
+        # that are enough.
+        enough = bisect_left(
+            range(len(steps)),
+            True,
+            key=lambda taken: tokens - count(steps.taking(taken)) >= to_free,
+        )
         shorter = steps.taking(enough)
         return shorter if count(shorter) < tokens else whole
 
@@ -163,14 +198,21 @@ class OldestFirst:
 @frozen
 class _Steps:
     messages: Conversation
-    stubs: tuple[tuple[int, PlainMessage | Message], ...]  # the first steps: places, and what replaces the messages
+    # the first steps: places, and what replaces the messages
+    stubs: tuple[tuple[int, PlainMessage | Message], ...]
     drops: tuple[tuple[int, ...], ...]  # the steps after them: places of messages that go together
 
     @classmethod
     def of(cls, messages: Conversation, keep: int, count: Counter) -> _Steps:
         rounds = rounds_of([read(message) for message in messages])
-        end = len(messages) - keep  # an exchange that reaches beyond it stays, so no call loses its results
-        free = [each for round in rounds for each in round.exchanges if each.is_whole and each.places.stop <= end]
+        # an exchange that reaches beyond it stays, so no call loses its results
+        end = len(messages) - keep
+        free = [
+            each
+            for round in rounds
+            for each in round.exchanges
+            if each.is_whole and each.places.stop <= end
+        ]
         stubs = []
         for index in [place for exchange in free for place in exchange.places[1:]]:
             stub = _stubbed(messages[index])
@@ -185,12 +227,22 @@ class _Steps:
         if not steps:
             return self.messages
         stubs = dict(self.stubs[:steps])
-        dropped = {place for places in self.drops[: max(0, steps - len(self.stubs))] for place in places}
-        return tuple([stubs.get(place, message) for place, message in enumerate(self.messages) if place not in dropped])
+        dropped = {
+            place for places in self.drops[: max(0, steps - len(self.stubs))] for place in places
+        }
+        return tuple(
+            [
+                stubs.get(place, message)
+                for place, message in enumerate(self.messages)
+                if place not in dropped
+            ]
+        )
 
 
 def _drops(rounds: Sequence[Round], free: frozenset[ToolExchange]) -> Iterator[tuple[int, ...]]:
-    """Yield the places of messages that go together, the oldest first; the answer of a round goes last."""
+    """Yield the places of messages that go together, the oldest first; the answer of a round goes
+    last.
+    """
     first = next((round for round in rounds if round.users), None)
     for round in rounds:
         going = [each for each in round.exchanges[:-1] if each in free]
@@ -201,13 +253,20 @@ def _drops(rounds: Sequence[Round], free: frozenset[ToolExchange]) -> Iterator[t
 
 
 def _stubbed(message: PlainMessage | Message) -> PlainMessage | Message | None:
-    """Return a message of tool results with a note instead of their texts; None if there are no texts."""
+    """Return a message of tool results with a note instead of their texts; None if there are no
+    texts.
+    """
     if isinstance(message, Message):
-        parts = [evolve(each, text=STUB) if isinstance(each, ToolResult) else each for each in message.parts]
+        parts = [
+            evolve(each, text=STUB) if isinstance(each, ToolResult) else each
+            for each in message.parts
+        ]
         return Message(message.role, tuple(parts))
     if message.get("role") != "user":
         return _with_stub(message)
-    blocks = [(_with_stub(each) or each) if is_result(each) else each for each in blocks_of(message)]
+    blocks = [
+        (_with_stub(each) or each) if is_result(each) else each for each in blocks_of(message)
+    ]
     return {**message, "content": blocks}
 
 

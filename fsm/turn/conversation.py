@@ -33,10 +33,12 @@ class Conversation:
     messages: tuple[PlainMessage | Message, ...]
     gathered: str = ""  # the text of an answer that was cut; the next call resumes it
     pending: Message | None = None
-    results: dict[int, ToolResult] = field(factory=dict)  # that have arrived, by the place of the call
+    # that have arrived, by the place of the call
+    results: dict[int, ToolResult] = field(factory=dict)
     shown: str = ""  # the last text that the model showed
     _added: Result | None = field(default=None, init=False)
-    _ids: dict[str, int] | None = field(default=None, init=False)  # of all tool calls: some providers refuse duplicates
+    # of all tool calls: some providers refuse duplicates
+    _ids: dict[str, int] | None = field(default=None, init=False)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -48,7 +50,9 @@ class Conversation:
         """Return the ids of the pending tool calls, as a journal records them; None without any."""
         return {"ids": [call.id for call in self.calls]} if self.calls else None
 
-    def add_result(self, result: Result, event: str, *, is_summary: bool, ids: Sequence[str] | None = None) -> None:
+    def add_result(
+        self, result: Result, event: str, *, is_summary: bool, ids: Sequence[str] | None = None
+    ) -> None:
         """Add what a call returned; `ids` are those of its tool calls, if they were recorded."""
         if result is self._added:  # a signal interrupted the turn after it was added
             return
@@ -64,7 +68,9 @@ class Conversation:
     def _add_answer(self, result: Result) -> None:
         self.gathered = ""
         self._show(result.text)
-        repeats_earlier = result.outcome == "salvaged" and result.journal.last.effect == "keep_prior_answer"
+        repeats_earlier = (
+            result.outcome == "salvaged" and result.journal.last.effect == "keep_prior_answer"
+        )
         if is_blank(result.text) or repeats_earlier:
             return
         is_whole = result.outcome == "done" and not result.tool_calls
@@ -75,9 +81,14 @@ class Conversation:
         self.gathered = ""
         self._show(result.text)
         if self._ids is None:
-            self._ids = {call.key[1]: 1 for message in self.messages for call in read(message).calls}
+            self._ids = {
+                call.key[1]: 1 for message in self.messages for call in read(message).calls
+            }
         own = ids or [_unique(call.id, self._ids) for call in result.message.tool_calls]
-        self.pending, self.results = Message("assistant", _sendable_parts(result.message.parts, own)), {}
+        self.pending, self.results = (
+            Message("assistant", _sendable_parts(result.message.parts, own)),
+            {},
+        )
 
     def add_tool_results(self, entries: Iterable[ResultEntry]) -> list[ToolResult]:
         """Add results of the pending tool calls, and return them."""
@@ -89,7 +100,12 @@ class Conversation:
 
     def close(self, placeholder: str) -> None:
         """Complete the conversation, as `completed` does."""
-        self.messages, self.pending, self.results, self.gathered = self.completed(placeholder), None, {}, ""
+        self.messages, self.pending, self.results, self.gathered = (
+            self.completed(placeholder),
+            None,
+            {},
+            "",
+        )
 
     def completed(self, placeholder: str) -> tuple[PlainMessage | Message, ...]:
         """Return the conversation in a form that can be sent; a cut answer becomes a message."""
@@ -116,7 +132,9 @@ def _sendable_parts(parts: Sequence[Part], ids: Sequence[str]) -> tuple[Part, ..
 
 
 def _unique(id: str, numbers: dict[str, int]) -> str:
-    """Return an id that no other tool call has: the id itself, or with a number after the last one tried."""
+    """Return an id that no other tool call has: the id itself, or with a number after the last one
+    tried.
+    """
     base, number = id or "call", numbers.get(id or "call", 1)
     while not id or id in numbers:
         number += 1
@@ -128,18 +146,24 @@ def _unique(id: str, numbers: dict[str, int]) -> str:
 def prompt_tokens(request: Request, messages: Messages, gathered: str, reported: int) -> int | None:
     """Return the tokens of the next prompt: the caller's count plus an estimate of what came since.
 
-    What the model wrote counts as reported if that is more. The text that the next call resumes is left to that call.
+    What the model wrote counts as reported if that is more. The text that the next call resumes is
+    left to that call.
     """
     first = len(request.messages)
     if request.input_tokens is None:
         return None
     if tuple(messages[:first]) != request.messages:  # a compactor has changed the caller's messages
         beside = estimate_tokens(request.tools) + estimate_tokens(request.parameters)
-        before, after = estimate_tokens(request.messages) + beside, estimate_tokens(tuple(messages)) + beside
+        before, after = (
+            estimate_tokens(request.messages) + beside,
+            estimate_tokens(tuple(messages)) + beside,
+        )
         return tokens_compacted(request.input_tokens, before, after)
     later, separate = messages[first:], estimate_tokens(gathered)
     answers = [each for each in later if isinstance(each, Message) and each.role == "assistant"]
-    others = [each for each in later if not (isinstance(each, Message) and each.role == "assistant")]
+    others = [
+        each for each in later if not (isinstance(each, Message) and each.role == "assistant")
+    ]
     counted = max(estimate_tokens(answers) + separate, reported)
     return max(1, request.input_tokens + counted + estimate_tokens(others) - separate)
 
@@ -165,17 +189,27 @@ def request_of(
     written: int,
     keeps_choice: bool = False,
 ) -> Request:
-    """Return the request of a state's call; a choice that forces a tool is for the first, unless `keeps_choice`."""
+    """Return the request of a state's call; a choice that forces a tool is for the first, unless
+    `keeps_choice`.
+    """
     if state == "ask":
         return first
     request, messages = first, conversation.messages
-    forced = {name for name in shapes.tool_parameters & first.parameters.keys() if forces_tool(first.parameters[name])}
+    forced = {
+        name
+        for name in shapes.tool_parameters & first.parameters.keys()
+        if forces_tool(first.parameters[name])
+    }
     if forced and not keeps_choice:
         rest = {name: each for name, each in first.parameters.items() if name not in forced}
         request = evolve(first, parameters=rest)
     if state == "summarize":
         messages = (*messages, Message.saying("user", hints.summary))
-        parameters = {name: each for name, each in first.parameters.items() if name not in shapes.tool_parameters}
+        parameters = {
+            name: each
+            for name, each in first.parameters.items()
+            if name not in shapes.tool_parameters
+        }
         request = evolve(first, tools=(), parameters=parameters)
     tokens = prompt_tokens(first, messages, conversation.gathered, written)
     return evolve(request, messages=messages, input_tokens=tokens)

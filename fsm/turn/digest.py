@@ -1,4 +1,6 @@
-"""The summary of a turn, from its journal: how it ended and why, what it used, and a line for each action."""
+"""The summary of a turn, from its journal: how it ended and why, what it used, and a line for each
+action.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class TurnPath:
 
     path: Path
     calls: tuple[Path | None, ...]  # None for one that was killed before its first step
-    call_of: Mapping[int, int]  # the call, from 1, that a step made or brought back, by the number of the step
+    # the call, from 1, that a step made or brought back, by the number of the step
+    call_of: Mapping[int, int]
 
     @property
     def policy(self) -> TurnPolicy:
@@ -57,11 +60,15 @@ def _numbers(path: Path) -> Iterator[tuple[int, int]]:
 def _paths(calls: Sequence[Record], table: Table) -> Iterator[Path | None]:
     for number, call in enumerate(calls, start=1):
         if call.table != table.name:
-            raise ConfigurationError(f"journal: call {number}: it is not of the table {table.name!r}")
+            raise ConfigurationError(
+                f"journal: call {number}: it is not of the table {table.name!r}"
+            )
         try:
             yield path_of(call, table) if call.size else None
         except ConfigurationError as error:
-            raise ConfigurationError(f"journal: call {number}: {str(error).removeprefix('journal: ')}") from None
+            raise ConfigurationError(
+                f"journal: call {number}: {str(error).removeprefix('journal: ')}"
+            ) from None
 
 
 KINDS: Final = {"use_tools": "tools", "compact": "compaction"}
@@ -72,11 +79,17 @@ def digest_of_turn(turn: TurnPath, says: str = "") -> Digest:
     """Sum up a turn."""
     calls = tuple(None if call is None else digest_of_call(call) for call in turn.calls)
     spent, cause, lines = _spent(turn, calls), _cause(turn, calls), tuple(_lines(turn, calls))
-    return digest_of(turn.path, spent=spent, cause=cause, most=asdict(turn.policy.budget), lines=lines, says=says)
+    return digest_of(
+        turn.path, spent=spent, cause=cause, most=asdict(turn.policy.budget), lines=lines, says=says
+    )
 
 
-def digest_of_turn_journal(journal: Record, calls: Sequence[Record], text: str = "") -> Digest | None:
-    """Sum up a turn from its journal; None if it holds no steps, or none of the tables of its policy."""
+def digest_of_turn_journal(
+    journal: Record, calls: Sequence[Record], text: str = ""
+) -> Digest | None:
+    """Sum up a turn from its journal; None if it holds no steps, or none of the tables of its
+    policy.
+    """
     table = calls[0].setting.policy.table if calls else CALL
     try:
         return digest_of_turn(turn_path_of(path_of(journal, TURN), calls, table), first_words(text))

@@ -25,25 +25,33 @@ from rungwise.fsm.turn.table import TURN
 
 
 def read_call(text: str | bytes, table: Table = CALL) -> Path:
-    """Read the journal of a call, or raise a ConfigurationError; find the rows that its steps took in its table."""
+    """Read the journal of a call, or raise a ConfigurationError; find the rows that its steps took
+    in its table.
+    """
     return read_path(text, table, Journal)
 
 
 def explain_call(path: Path) -> str:
-    """Write the page of a recorded call: its path on the diagram, its timeline, and all its steps, escaped."""
+    """Write the page of a recorded call: its path on the diagram, its timeline, and all its steps,
+    escaped.
+    """
     return page_of_call(path).html
 
 
 def page_of_call(path: Path) -> Page:
     """Make the page of a recorded call in parts, to be embedded in the page of a turn."""
     setting: Setting = path.record.setting
-    limits = setting.policy.limits.bounded(path.table.limits, len(setting.chain), most_keys(setting.chain))
+    limits = setting.policy.limits.bounded(
+        path.table.limits, len(setting.chain), most_keys(setting.chain)
+    )
     setup = Setup(limits=limits, budget=asdict(setting.policy.budget))
     return explain_page(path, setup, digest=digest_of_call(path), money=tuple(money_of(path)))
 
 
 def read_turn(text: str | bytes, table: Table = CALL) -> TurnPath:
-    """Read the journal of a turn, or raise a ConfigurationError; find the rows that its steps and its calls took."""
+    """Read the journal of a turn, or raise a ConfigurationError; find the rows that its steps and
+    its calls took.
+    """
     path = read_path(text, TURN, TurnJournal)
     assert isinstance(path.record, TurnJournal)
     return turn_path_of(path, path.record.calls, table)
@@ -63,11 +71,16 @@ LEGEND: Final = {"attempt": "call", "tools": "tools", "compaction": "compaction"
 
 
 def explain_turn(turn: TurnPath) -> str:
-    """Write the page of a recorded turn, with its diagram, its timeline, every step, and the page of every call."""
+    """Write the page of a recorded turn, with its diagram, its timeline, every step, and the page
+    of every call.
+    """
     policy = turn.policy
     setup = Setup(limits=policy.limits, budget=asdict(policy.budget))
     digest = digest_of_turn(turn)
-    lines = (*digest.lines, *(each for line in digest.lines if line.within for each in line.within.lines))
+    lines = (
+        *digest.lines,
+        *(each for line in digest.lines if line.within for each in line.within.lines),
+    )
     kinds = {bar.kind for line in lines for bar in bars_of(line)}
     details = RunDetails(
         used=tuple(_used(turn)),
@@ -82,7 +95,9 @@ def explain_turn(turn: TurnPath) -> str:
 
 
 def _asides(turn: TurnPath) -> Iterator[tuple[int, str]]:
-    """Yield the remark beside a step: what came back after how long, and the units spent of how many."""
+    """Yield the remark beside a step: what came back after how long, and the units spent of how
+    many.
+    """
     for before, step in pairwise(turn.path.steps):
         parts = [counts_of(step.target, step.spent.__getitem__, turn.policy)] if step.spent else []
         if before.event == "sent":

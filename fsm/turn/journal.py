@@ -1,4 +1,6 @@
-"""The journal of a turn with those of its calls, and recording it: its observer, and what the turn has used."""
+"""The journal of a turn with those of its calls, and recording it: its observer, and what the turn
+has used.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,16 @@ class TurnSetting:
     policy: TurnPolicy
     has_compactor: bool = False
     deadline: float | None = None  # of the caller, in seconds from the start of the turn
-    recorded: Mapping[str, Any] | None = None  # read: the calls' policy as recorded, with fields of rungs of your own
+    # read: the calls' policy as recorded, with fields of rungs of your own
+    recorded: Mapping[str, Any] | None = None
 
 
 def _is_result(value: Any) -> bool:
-    return list_of(is_text, 3)(value[:3]) and list_of(is_flag, 1)(value[3:]) if isinstance(value, list) else False
+    return (
+        list_of(is_text, 3)(value[:3]) and list_of(is_flag, 1)(value[3:])
+        if isinstance(value, list)
+        else False
+    )
 
 
 @define(eq=False, kw_only=True, repr=False)
@@ -69,10 +76,18 @@ class TurnJournal(Displayable, Record):
         outcome: how the turn ended; None until then.
     """
 
-    forms: ClassVar[Forms] = {**Record.forms, "policy": OBJECT, "has_compactor": FLAG, "calls": OBJECTS}
+    forms: ClassVar[Forms] = {
+        **Record.forms,
+        "policy": OBJECT,
+        "has_compactor": FLAG,
+        "calls": OBJECTS,
+    }
     optional_forms: ClassVar[Forms] = {**Record.optional_forms, "deadline": NUMBER}
     content_forms: ClassVar[Forms] = {
-        "results": (list_of(_is_result), "a list of results, each of which is a list of id, name, text and is_fault"),
+        "results": (
+            list_of(_is_result),
+            "a list of results, each of which is a list of id, name, text and is_fault",
+        ),
         **dict.fromkeys(("ids", "handed_off"), (list_of(is_text), "a list of the ids of calls")),
     }
     step_type: ClassVar[type[Step]] = TurnStep
@@ -81,7 +96,8 @@ class TurnJournal(Displayable, Record):
     calls: list[Journal] = field(factory=list)
 
     def _digest(self) -> Digest | None:
-        from rungwise.fsm.turn.digest import digest_of_turn_journal  # loaded when somebody looks at a journal
+        # loaded when somebody looks at a journal
+        from rungwise.fsm.turn.digest import digest_of_turn_journal
 
         return digest_of_turn_journal(self, self.calls)
 
@@ -106,7 +122,9 @@ class TurnJournal(Displayable, Record):
         """Read a record from plain values."""
         record = super().from_document(document)
         if record.made != len(document["calls"]):
-            raise ConfigurationError(f"it holds {len(document['calls'])} calls, but its steps made {record.made}")
+            raise ConfigurationError(
+                f"it holds {len(document['calls'])} calls, but its steps made {record.made}"
+            )
         for number, call in enumerate(document["calls"], start=1):
             try:
                 record.calls.append(Journal.from_document(call))
@@ -121,7 +139,9 @@ class TurnJournal(Displayable, Record):
 
 
 def read_turn_policy(values: Mapping[str, Any]) -> tuple[TurnPolicy, Mapping[str, Any] | None]:
-    """Read what `TurnPolicy.to_mapping` wrote, or raise a ConfigurationError; the calls' as `read_policy` does."""
+    """Read what `TurnPolicy.to_mapping` wrote, or raise a ConfigurationError; the calls' as
+    `read_policy` does.
+    """
     if "call" not in values:
         return from_mapping(TurnPolicy, values), None
     limits = values["call"].get("limits") if isinstance(values["call"], Mapping) else None
@@ -160,13 +180,17 @@ class Tally:
         """Move the clock to `now`, but never back; if that is None, by some seconds."""
         if self.began is None:
             raise IllegalEvent("the turn has not begun")
-        self.elapsed = self.elapsed + seconds if now is None else max(self.elapsed, now - self.began)
+        self.elapsed = (
+            self.elapsed + seconds if now is None else max(self.elapsed, now - self.began)
+        )
 
     def add(self, result: Result) -> None:
         """Add what a call used."""
         self.usage += result.usage
         self.attempts += result.attempts
-        self.cost = None if self.cost is None or result.cost is None else self.cost + units_of(result.cost)
+        self.cost = (
+            None if self.cost is None or result.cost is None else self.cost + units_of(result.cost)
+        )
 
 
 @define(eq=False, repr=False)

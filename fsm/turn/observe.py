@@ -1,4 +1,6 @@
-"""What the end of a call or of tools means for the turn: the event, the facts, and the cause of an end."""
+"""What the end of a call or of tools means for the turn: the event, the facts, and the cause of an
+end.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,12 @@ OF_TOOLS = ("tool_worked", "repeats_calls", "over_tool_limit", "was_handed_off",
 """The facts of a round of tools, besides what the counters have left."""
 
 
-def facts_of_call(result: Result, position: Run, *, has_compactor: bool, has_text: bool) -> tuple[str, ...]:
-    """Return the names of the facts that hold when a call has ended; `has_text` is of the whole turn."""
+def facts_of_call(
+    result: Result, position: Run, *, has_compactor: bool, has_text: bool
+) -> tuple[str, ...]:
+    """Return the names of the facts that hold when a call has ended; `has_text` is of the whole
+    turn.
+    """
     is_summary = position.spent_of("summaries") > 0
     found = {
         "is_hopeless": not HOPELESS.isdisjoint(result.journal.last.facts),
@@ -57,13 +63,19 @@ def facts_of_call(result: Result, position: Run, *, has_compactor: bool, has_tex
 
 
 def facts_of(position: Run, found: Mapping[str, bool]) -> tuple[str, ...]:
-    """Return the names of the facts that hold: those that were found to, and those that follow from the counters."""
-    left = {fact.name: position.has_left(fact.lasts) for fact in TURN.facts if fact.lasts is not None}
+    """Return the names of the facts that hold: those that were found to, and those that follow from
+    the counters.
+    """
+    left = {
+        fact.name: position.has_left(fact.lasts) for fact in TURN.facts if fact.lasts is not None
+    }
     return tuple(fact.name for fact in TURN.facts if found.get(fact.name) or left.get(fact.name))
 
 
 def counts_of(state: str, spent_of: Callable[[str], int], policy: TurnPolicy) -> str:
-    """Write how many units of its counter a rung has used, of how many; "" for `use_tools` and for no rung."""
+    """Write how many units of its counter a rung has used, of how many; "" for `use_tools` and for
+    no rung.
+    """
     rung = TURN.rung(state)
     if rung is None or rung.name == "use_tools":
         return ""
@@ -74,7 +86,14 @@ def cause_of(
     row: Row, facts: tuple[str, ...], policy: TurnPolicy, result: Result | None, note: str | None
 ) -> str | None:
     """Say why a turn ended, in a sentence; None if it simply finished or goes on."""
-    if row.target in ("finished", "handed_off", "awaiting_approval", "use_tools", "go_on", "compact"):
+    if row.target in (
+        "finished",
+        "handed_off",
+        "awaiting_approval",
+        "use_tools",
+        "go_on",
+        "compact",
+    ):
         return None
     if result is not None and not result.is_success:
         return f"its last call {error_of(result)}"

@@ -12,7 +12,16 @@ from attrs import field, frozen
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, from_toml
 from rungwise.fsm.turn.table import TURN
-from rungwise.fsm.values.checks import brief_repr, explains_arguments, flag, instance, number, optional, text, whole
+from rungwise.fsm.values.checks import (
+    brief_repr,
+    explains_arguments,
+    flag,
+    instance,
+    number,
+    optional,
+    text,
+    whole,
+)
 from rungwise.fsm.values.files import text_of_file
 
 LARGEST_WINDOW = 10**9
@@ -22,7 +31,8 @@ LARGEST_WINDOW = 10**9
 @explains_arguments
 @frozen(kw_only=True)
 class TurnHints:
-    """Hold the texts that the turn itself sends to the model; the request for a summary does not stay in the messages.
+    """Hold the texts that the turn itself sends to the model; the request for a summary does not
+    stay in the messages.
 
     Arguments:
         summary: asks for the summary at the limit.
@@ -33,14 +43,17 @@ class TurnHints:
     """
 
     summary: str = field(
-        default="No more tools can be called now. With what you have found so far, answer as well as you can, and "
+        default="No more tools can be called now. With what you have found so far, answer as well "
+        "as you can, and "
         "say what is left open.",
         validator=text,
     )
     handed_off: str = field(default="Handed over.", validator=text)
     awaiting: str = field(default="This call was not run: it waits for approval.", validator=text)
     not_run: str = field(default="This call was not run: the turn had ended.", validator=text)
-    too_many: str = field(default="This call was not run: one reply may not call so many tools.", validator=text)
+    too_many: str = field(
+        default="This call was not run: one reply may not call so many tools.", validator=text
+    )
 
 
 @explains_arguments
@@ -49,20 +62,22 @@ class TurnPolicy:
     """Set how often a turn may continue and what it may spend.
 
     Arguments:
-        call: the policy of each call, with the budget of one call; None for the client's policy, or the default.
-        budget: the budget of the whole turn, including the time of tools; it is never refilled.
-        auto_continues: how often the turn may continue by itself, counting tools, cut answers and compactions together;
+        call: the policy of each call, with the budget of one call; None for the client's policy, or
+        the default. budget: the budget of the whole turn, including the time of tools; it is never
+        refilled. auto_continues: how often the turn may continue by itself, counting tools, cut
+        answers and compactions together;
             0 switches all of these off, and the summary.
-        faults: how many rounds of tools in a row may fail completely; the last of them ends the turn.
-        compactions: how often the conversation may be shortened.
-        summary: whether a last call without tools asks for a summary when tools have run and the turn may not continue.
-        same_calls: how often the same call may return the same result in a turn; the last of them ends it.
-        calls_per_reply: how many tool calls of one reply run; a reply with more ends the turn.
-        calls_at_once: how many tools may run in parallel.
+        faults: how many rounds of tools in a row may fail completely; the last of them ends the
+        turn. compactions: how often the conversation may be shortened.
+        summary: whether a last call without tools asks for a summary when tools have run and the
+        turn may not continue. same_calls: how often the same call may return the same result in a
+        turn; the last of them ends it. calls_per_reply: how many tool calls of one reply run; a
+        reply with more ends the turn. calls_at_once: how many tools may run in parallel.
         tool_seconds: the time limit of a tool, in seconds.
         window: the tokens of the model's context, by which results and compactions are measured.
-        results_share: the share of the window that the results of one reply may fill together; longer ones are cut.
-        keep_tool_choice: whether a `tool_choice` that forces a call holds for every call of the turn. By default it
+        results_share: the share of the window that the results of one reply may fill together;
+        longer ones are cut. keep_tool_choice: whether a `tool_choice` that forces a call holds for
+        every call of the turn. By default it
             holds for the first one, since the model could never answer otherwise.
         hints: the texts that the turn sends to the model.
 
@@ -70,11 +85,17 @@ class TurnPolicy:
         ConfigurationError: a field is invalid; the message names it and says what would be valid.
     """
 
-    parts: ClassVar[Mapping[str, type[Any]]] = {"call": Policy, "budget": Budget, "hints": TurnHints}
+    parts: ClassVar[Mapping[str, type[Any]]] = {
+        "call": Policy,
+        "budget": Budget,
+        "hints": TurnHints,
+    }
     """The fields that are tables of keys."""
 
     call: Policy | None = field(default=None, validator=optional(instance(Policy)))
-    budget: Budget = field(factory=lambda: Budget(attempts=100, seconds=3600.0), validator=instance(Budget))
+    budget: Budget = field(
+        factory=lambda: Budget(attempts=100, seconds=3600.0), validator=instance(Budget)
+    )
     auto_continues: int = field(default=25, validator=whole(0, LARGEST_LIMIT))
     faults: int = field(default=3, validator=whole(1, LARGEST_LIMIT))
     compactions: int = field(default=3, validator=whole(0, LARGEST_LIMIT))
@@ -99,7 +120,10 @@ class TurnPolicy:
     def limits(self) -> Mapping[str, int]:
         """Return the limit of each counter of the table."""
         summaries = int(self.summary and self.auto_continues > 0)
-        return {name: summaries if name == "summaries" else getattr(self, name) for name in TURN.counters}
+        return {
+            name: summaries if name == "summaries" else getattr(self, name)
+            for name in TURN.counters
+        }
 
     @property
     def result_tokens(self) -> int:
@@ -108,7 +132,8 @@ class TurnPolicy:
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "policy") -> TurnPolicy:
-        """Read a policy from TOML; keys have the names of the fields, such as `[call.limits]`, and are optional.
+        """Read a policy from TOML; keys have the names of the fields, such as `[call.limits]`, and
+        are optional.
 
         Arguments:
             text: the TOML.
@@ -130,7 +155,10 @@ class TurnPolicy:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the policy as plain values."""
-        return {**attrs.asdict(self, filter=attrs.filters.exclude("call")), "call": self.of_calls.to_mapping()}
+        return {
+            **attrs.asdict(self, filter=attrs.filters.exclude("call")),
+            "call": self.of_calls.to_mapping(),
+        }
 
 
 DEFAULT_TURN_POLICY = TurnPolicy()

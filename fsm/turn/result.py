@@ -27,18 +27,18 @@ class TurnResult(Displayable, Generic[V]):
 
     Arguments:
         outcome: the final state of the machine.
-        text: the last text of the model: its answer, its summary, or the text beside its last tool calls.
-        messages: the conversation; see the property.
+        text: the last text of the model: its answer, its summary, or the text beside its last tool
+        calls. messages: the conversation; see the property.
         handed_off: the terminating tool calls that ended the turn.
-        awaiting: the tool calls that wait for your approval; pass `messages` and `approvals` to go on.
-        already_run: the calls of the same reply that have run.
+        awaiting: the tool calls that wait for your approval; pass `messages` and `approvals` to go
+        on. already_run: the calls of the same reply that have run.
         usage: the tokens of every attempt of every call.
         cost: in the currency of the backends' prices; None if a backend that was asked has none.
         seconds: from the start of the turn to its end.
         calls: how many model calls were made.
         attempts: how many requests they sent.
-        cause: why the turn did not simply finish, in a sentence; None for `finished` and `handed_off`.
-        last: the result of the last call; None if there was none.
+        cause: why the turn did not simply finish, in a sentence; None for `finished` and
+        `handed_off`. last: the result of the last call; None if there was none.
         journal: every step, and the journals of the calls.
         error: the exception of the compactor or of a verdict, if that ended the turn.
         shapes: the message format of the last backend.
@@ -64,9 +64,12 @@ class TurnResult(Displayable, Generic[V]):
     already_run: tuple[ToolCall, ...] = ()
 
     def __repr__(self) -> str:
-        from rungwise.fsm.journal.digest import Spent, brief  # loaded when somebody looks at a result
+        # loaded when somebody looks at a result
+        from rungwise.fsm.journal.digest import Spent, brief
 
-        spent = {name: getattr(self, name) for name in ("calls", "attempts", "seconds", "usage", "cost")}
+        spent = {
+            name: getattr(self, name) for name in ("calls", "attempts", "seconds", "usage", "cost")
+        }
         return brief("TurnResult", self.outcome, self.text, self.cause, Spent(**spent))
 
     def _digest(self) -> Digest | None:
@@ -81,16 +84,19 @@ class TurnResult(Displayable, Generic[V]):
 
     @property
     def messages(self) -> tuple[dict[str, Any], ...]:
-        """Return the conversation as plain mappings that lose nothing, to be stored as JSON and continued anywhere.
+        """Return the conversation as plain mappings that lose nothing, to be stored as JSON and
+        continued anywhere.
 
-        It holds the caller's messages, shortened by compactions, and everything since. Every tool call has a result,
-        and hints that only steered the turn are not among them.
+        It holds the caller's messages, shortened by compactions, and everything since. Every tool
+        call has a result, and hints that only steered the turn are not among them.
         """
         return tuple(map(stored, self._messages))
 
     @property
     def plain_messages(self) -> list[dict[str, Any]]:
-        """Return the conversation in the form of chat completions, without any provider's own parts."""
+        """Return the conversation in the form of chat completions, without any provider's own
+        parts.
+        """
         return plain_messages(self._messages)
 
     def raise_for_outcome(self) -> Self:

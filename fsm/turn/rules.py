@@ -1,4 +1,6 @@
-"""The rules for a table of turns, beside the proof that every path ends: the outcomes must be honest."""
+"""The rules for a table of turns, beside the proof that every path ends: the outcomes must be
+honest.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,14 @@ Need = tuple[str, bool, str]
 
 ENDS: dict[str, tuple[str, Need]] = {
     "finished": ("answered", ("is_summary", False, "a summary is no answer")),
-    "awaiting_approval": ("tools_ran", ("awaits_approval", True, "no call may wait for the caller")),
-    "handed_off": ("tools_ran", ("was_handed_off", True, "no terminating tool may have taken its call")),
+    "awaiting_approval": (
+        "tools_ran",
+        ("awaits_approval", True, "no call may wait for the caller"),
+    ),
+    "handed_off": (
+        "tools_ran",
+        ("was_handed_off", True, "no terminating tool may have taken its call"),
+    ),
 }
 """The only event on which an outcome is honest, and the fact that it needs."""
 

@@ -1,10 +1,12 @@
-"""The table of a turn, declared: what can come back from its calls, its tools and its compactor, and what is done then.
+"""The table of a turn, declared: what can come back from its calls, its tools and its compactor,
+and what is done then.
 
-Each time the turn goes on by itself it takes one unit of one counter, `auto_continues`, whatever the reason; nothing
-refills it. A round of tools takes a unit of `faults`, which comes back when one of its calls has worked.
+Each time the turn goes on by itself it takes one unit of one counter, `auto_continues`, whatever
+the reason; nothing refills it. A round of tools takes a unit of `faults`, which comes back when one
+of its calls has worked.
 
-Warning: the order of a ladder is the behaviour. Moving a line changes what a turn does, what it may cost, the diagrams
-and the certificate.
+Warning: the order of a ladder is the behaviour. Moving a line changes what a turn does, what it may
+cost, the diagrams and the certificate.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from rungwise.fsm.machine.declare import Ending, Event, Fact, Rung
 from rungwise.fsm.machine.table import ship
 
 AWAIT = "await"
-OUTCOMES = ("finished", "handed_off", "awaiting_approval", "limit_reached", "failed", "cancelled", "over_budget")
+OUTCOMES = (
+    "finished",
+    "handed_off",
+    "awaiting_approval",
+    "limit_reached",
+    "failed",
+    "cancelled",
+    "over_budget",
+)
 
 EVENTS = (
     Event("answered", "the model answered"),
@@ -39,17 +49,35 @@ CALLS = frozenset({"ask", "go_on", "summarize"})
 
 FACTS = (
     Fact("tool_worked", says="one of the calls of this round brought what it was called for"),
-    Fact("may_fail_again", says="fewer rounds of tools in a row have failed than may", lasts="faults"),
-    Fact("has_patience", says="not too many rounds in a row have failed", any_holds=("tool_worked", "may_fail_again")),
+    Fact(
+        "may_fail_again", says="fewer rounds of tools in a row have failed than may", lasts="faults"
+    ),
+    Fact(
+        "has_patience",
+        says="not too many rounds in a row have failed",
+        any_holds=("tool_worked", "may_fail_again"),
+    ),
     Fact("may_go_on_later", says="the turn may go on by itself once more", lasts="auto_continues"),
-    Fact("repeats_calls", says="the same call has brought the same result as often as the policy allows"),
-    Fact("over_tool_limit", says="the reply called more tools than the policy allows, and the rest were not run"),
+    Fact(
+        "repeats_calls",
+        says="the same call has brought the same result as often as the policy allows",
+    ),
+    Fact(
+        "over_tool_limit",
+        says="the reply called more tools than the policy allows, and the rest were not run",
+    ),
     Fact("was_handed_off", says="a terminating tool was called, and took it"),
     Fact("awaits_approval", says="a tool was called that may run only once the caller approves"),
-    Fact("is_hopeless", says="the cut text runs in circles, is as short as was asked for, or passed its cap"),
+    Fact(
+        "is_hopeless",
+        says="the cut text runs in circles, is as short as was asked for, or passed its cap",
+    ),
     Fact("has_compactor", says="the caller gave a compactor"),
     Fact("is_summary", says="this was the last call, which asked for a summary"),
-    Fact("has_no_text", says="this was the summary, and the model has shown no text in the whole turn"),
+    Fact(
+        "has_no_text",
+        says="this was the summary, and the model has shown no text in the whole turn",
+    ),
 )
 
 USE_TOOLS = Rung(
@@ -94,7 +122,8 @@ REPORT = GO_ON.when(
     "may_report",
     holds="has_patience",
     lacks=("repeats_calls", "over_tool_limit"),
-    says="the model may be told what the tools brought: they do not only fail, and do not go round in circles",
+    says="the model may be told what the tools brought: they do not only fail, and do not go "
+    "round in circles",
 )
 EXTEND = GO_ON.when("may_extend", lacks="is_hopeless", says="the cut answer may be gone on from")
 

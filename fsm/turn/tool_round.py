@@ -52,7 +52,9 @@ class _NoForm(TypeError):
 
 
 def result_text(value: Any) -> str:
-    """Return what a tool returned for the model: a text unchanged, None as "done", the rest as JSON or a ToolError."""
+    """Return what a tool returned for the model: a text unchanged, None as "done", the rest as JSON
+    or a ToolError.
+    """
     if value is None:
         return DONE
     if isinstance(value, str):
@@ -69,7 +71,9 @@ def result_text(value: Any) -> str:
         raise ToolError("the tool returned what is nested too deeply for JSON") from None
     except (TypeError, ValueError):  # odd keys, a reference circle, an integer of too many digits
         kind = label(type(value).__name__)
-        raise ToolError(f"the tool returned what has no form in JSON, within an object of type {kind}") from None
+        raise ToolError(
+            f"the tool returned what has no form in JSON, within an object of type {kind}"
+        ) from None
 
 
 def _plain(value: Any) -> Any:
@@ -80,7 +84,8 @@ def _plain(value: Any) -> Any:
         if isinstance(value, tuple) and hasattr(kind, "_asdict"):
             return value._asdict()  # type: ignore[attr-defined]
         if isinstance(value, AbstractSet):
-            with suppress(TypeError):  # sorted where its values can be, so that equal sets give equal texts
+            # sorted where its values can be, so that equal sets give equal texts
+            with suppress(TypeError):
                 return sorted(value)
         if isinstance(value, _LISTED):
             return list(value)
@@ -96,7 +101,8 @@ def _plain(value: Any) -> Any:
             return {field.name: getattr(value, field.name) for field in attrs.fields(kind)}
         if is_dataclass(kind):
             return {field.name: getattr(value, field.name) for field in fields(value)}
-        pydantic = sys.modules.get("pydantic")  # if nobody imported it, the value is not one of its models
+        # if nobody imported it, the value is not one of its models
+        pydantic = sys.modules.get("pydantic")
         if pydantic is not None and isinstance(value, pydantic.BaseModel):
             return value.model_dump(mode="json")
     except Exception:  # properties of the caller's classes may raise anything
@@ -105,10 +111,17 @@ def _plain(value: Any) -> Any:
 
 
 def shortened(texts: Sequence[str], tokens: int) -> tuple[str, ...]:
-    """Shorten texts to a number of tokens in all, beside the marks of the cuts: the longest first, to equal lengths."""
+    """Shorten texts to a number of tokens in all, beside the marks of the cuts: the longest first,
+    to equal lengths.
+    """
     sizes = [bytes_of(text) for text in texts]
     most = _level(sizes, tokens * BYTES_A_TOKEN)
-    return tuple([text if size <= most else _cut(text, size, most) for text, size in zip(texts, sizes, strict=True)])
+    return tuple(
+        [
+            text if size <= most else _cut(text, size, most)
+            for text, size in zip(texts, sizes, strict=True)
+        ]
+    )
 
 
 def _level(sizes: Sequence[int], room: int) -> int:
@@ -126,7 +139,9 @@ def _mark(characters: int) -> str:
 
 
 def _cut(text: str, size: int, most: int) -> str:
-    """Return the head and the tail of a text around a mark; the whole text if that is not longer."""
+    """Return the head and the tail of a text around a mark; the whole text if that is not
+    longer.
+    """
     room = max(0, most - len(_mark(len(text))))
     if len(_mark(len(text))) + room >= size:
         return text
@@ -149,7 +164,8 @@ class ToolRound:
     faults: dict[int, str]  # what is wrong with the others, by place, in words for the model
     handed: frozenset[int]  # the places of the terminating calls that need no run
     is_too_long: bool
-    awaiting: frozenset[int] = frozenset()  # the places of the calls that need the caller's approval
+    # the places of the calls that need the caller's approval
+    awaiting: frozenset[int] = frozenset()
 
     @property
     def waiting(self) -> tuple[ToolCall, ...]:
@@ -170,7 +186,9 @@ class ToolRound:
         seconds: float | None,
         decided: Mapping[int, bool | str] | None = None,
     ) -> ToolRound:
-        """Plan a round; for a turn that goes on, the caller has decided on each call that waited, and only they run."""
+        """Plan a round; for a turn that goes on, the caller has decided on each call that waited,
+        and only they run.
+        """
         runs, handed, awaiting = list[tuple[int, ToolRun]](), set[int](), set[int]()
         most = policy.calls_per_reply
         faults = {} if decided else dict.fromkeys(range(most, len(calls)), policy.hints.too_many)
@@ -195,14 +213,22 @@ class ToolRound:
     def entries(
         self, outcomes: Sequence[ToolOutcome | None], policy: TurnPolicy, *, may_lack: bool = False
     ) -> list[ResultEntry]:
-        """Return the results of the calls whose outcome is known, in the order of the calls; they `may_lack` some."""
+        """Return the results of the calls whose outcome is known, in the order of the calls; they
+        `may_lack` some.
+        """
         count = len(self.runs)
         if not isinstance(outcomes, list | tuple) or len(outcomes) != count:
-            raise ConfigurationError(f"outcomes must be a list with a ToolOutcome for each of the {count} runs")
+            raise ConfigurationError(
+                f"outcomes must be a list with a ToolOutcome for each of the {count} runs"
+            )
         for each in outcomes:
             if not isinstance(each, ToolOutcome) and not (each is None and may_lack):
-                raise ConfigurationError(f"outcomes must hold a ToolOutcome for each run, not {type(each).__name__}")
-        results = {place: ResultEntry(place, policy.hints.handed_off, False) for place in self.handed}
+                raise ConfigurationError(
+                    f"outcomes must hold a ToolOutcome for each run, not {type(each).__name__}"
+                )
+        results = {
+            place: ResultEntry(place, policy.hints.handed_off, False) for place in self.handed
+        }
         results |= {place: ResultEntry(place, text, True) for place, text in self.faults.items()}
         room = policy.result_tokens
         for (place, _), outcome in zip(self.runs, outcomes, strict=True):
@@ -218,12 +244,18 @@ class ToolRound:
 
     def handed_off(self, tools: Toolbox, conversation: Conversation) -> tuple[ToolCall, ...]:
         """Return the terminating calls that succeeded."""
-        ends = [(place, call) for place, call in enumerate(self.calls) if tools.is_terminating(call.name)]
+        ends = [
+            (place, call)
+            for place, call in enumerate(self.calls)
+            if tools.is_terminating(call.name)
+        ]
         return tuple(call for place, call in ends if not conversation.results[place].is_fault)
 
 
 def entry_of(place: int, outcome: ToolOutcome, room: int) -> ResultEntry:
-    """Return the result of a tool for the model; pictures and files beyond so many tokens are named only."""
+    """Return the result of a tool for the model; pictures and files beyond so many tokens are named
+    only.
+    """
     if outcome.fault is not None:
         return ResultEntry(place, outcome.fault, True)
     value, media = media_in(outcome.value)
@@ -238,10 +270,14 @@ def entry_of(place: int, outcome: ToolOutcome, room: int) -> ResultEntry:
 
 
 def media_in(value: Any) -> tuple[Any, tuple[MediaPart, ...]]:
-    """Part the pictures and files that a tool returned from what else it returned, which is None for nothing else."""
+    """Part the pictures and files that a tool returned from what else it returned, which is None
+    for nothing else.
+    """
     if isinstance(value, MediaPart):
         return None, (value,)
-    if not isinstance(value, list | tuple) or not any(isinstance(each, MediaPart) for each in value):
+    if not isinstance(value, list | tuple) or not any(
+        isinstance(each, MediaPart) for each in value
+    ):
         return value, ()
     others = [each for each in value if not isinstance(each, MediaPart)]
     media = tuple(each for each in value if isinstance(each, MediaPart))
@@ -267,7 +303,9 @@ class Repeats:
 
 def _canonical(arguments: str) -> bytes | str:
     try:
-        return orjson.dumps(exact(orjson.loads(arguments), arguments.encode()), option=orjson.OPT_SORT_KEYS)
+        return orjson.dumps(
+            exact(orjson.loads(arguments), arguments.encode()), option=orjson.OPT_SORT_KEYS
+        )
     except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
         return arguments
 
@@ -275,7 +313,10 @@ def _canonical(arguments: str) -> bytes | str:
 Approvals = Mapping[str, "bool | str"]
 """For the id of each call that waits: True, or why it is refused."""
 
-NOT_AWAITING = "approvals are for the messages of a turn that awaits approval: pass its result.messages, unchanged"
+NOT_AWAITING = (
+    "approvals are for the messages of a turn that awaits approval: pass its "
+    "result.messages, unchanged"
+)
 
 
 @frozen
@@ -285,37 +326,62 @@ class Resumed:
     before: tuple[PlainMessage | Message, ...]  # the conversation before it
     calling: Message
     results: Mapping[int, ToolResult]  # that it has already, by the place of the call
-    decided: Mapping[int, bool | str]  # for the place of each call that waited, True or the reason why it is refused
+    # for the place of each call that waited, True or the reason why it is refused
+    decided: Mapping[int, bool | str]
 
     @classmethod
     def of(cls, messages: Messages, approvals: Any, hints: TurnHints, tools: Toolbox) -> Resumed:
-        """Match approvals with the calls that wait at the end of a conversation, whose results are `hints.awaiting`.
+        """Match approvals with the calls that wait at the end of a conversation, whose results are
+        `hints.awaiting`.
 
-        Raise a ConfigurationError if none waits there, the ids are not theirs, or an approved call fits no tool.
+        Raise a ConfigurationError if none waits there, the ids are not theirs, or an approved call
+        fits no tool.
         """
         if not isinstance(approvals, Mapping):
-            raise ConfigurationError(f"approvals must map the ids of calls to True or a reason, not {short(approvals)}")
+            raise ConfigurationError(
+                f"approvals must map the ids of calls to True or a reason, not {short(approvals)}"
+            )
         calling, told = messages[-2:] if len(messages) > 1 else (None, None)
         if not isinstance(calling, Message) or not isinstance(told, Message):
             raise ConfigurationError(NOT_AWAITING)
         places = {call.id: place for place, call in enumerate(calling.tool_calls)}
-        paused = [each.id for each in told.tool_results if each.is_fault and each.text == hints.awaiting]
+        paused = [
+            each.id for each in told.tool_results if each.is_fault and each.text == hints.awaiting
+        ]
         waits = {id: places[id] for id in paused if id in places}
         if not waits:
             raise ConfigurationError(NOT_AWAITING)
         if approvals.keys() != waits.keys():
             odd = min(set(map(str, approvals)) ^ waits.keys())
-            raise ConfigurationError(f"approvals must hold each call that waits, {', '.join(waits)}; see {short(odd)}")
+            raise ConfigurationError(
+                f"approvals must hold each call that waits, {', '.join(waits)}; see {short(odd)}"
+            )
         for id, given in approvals.items():
             if given is not True and not (isinstance(given, str) and given.strip()):
-                raise ConfigurationError(f"approvals[{short(id)}] must be True, or the reason why it is refused")
+                raise ConfigurationError(
+                    f"approvals[{short(id)}] must be True, or the reason why it is refused"
+                )
         for id, place in waits.items():
             call = calling.tool_calls[place]
             if approvals[id] is True and isinstance(tools.plan(call, 0.0), str):
-                fault = f"approvals[{short(id)}]: none of the tools takes this call of {short(call.name)}"
-                raise ConfigurationError(f"{fault}; pass the tools of the turn that awaits approval")
-        settled = {places[each.id]: each for each in told.tool_results if each.id not in waits and each.id in places}
-        return cls(tuple(messages[:-2]), calling, settled, {place: approvals[id] for id, place in waits.items()})
+                fault = (
+                    f"approvals[{short(id)}]: none of the tools takes this call of "
+                    f"{short(call.name)}"
+                )
+                raise ConfigurationError(
+                    f"{fault}; pass the tools of the turn that awaits approval"
+                )
+        settled = {
+            places[each.id]: each
+            for each in told.tool_results
+            if each.id not in waits and each.id in places
+        }
+        return cls(
+            tuple(messages[:-2]),
+            calling,
+            settled,
+            {place: approvals[id] for id, place in waits.items()},
+        )
 
     @property
     def waiting(self) -> tuple[ToolCall, ...]:

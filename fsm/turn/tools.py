@@ -1,4 +1,6 @@
-"""The caller's tools: their names, their arguments, and which of them end a turn or only keep notes."""
+"""The caller's tools: their names, their arguments, and which of them end a turn or only keep
+notes.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def _parameters(value: Any) -> Mapping[str, Any] | None:
     if value is None or isinstance(value, FrozenMap):
         return value
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise ConfigurationError(f"Tool.parameters must be a JSON schema, not {type(value).__name__}")
+        raise ConfigurationError(
+            f"Tool.parameters must be a JSON schema, not {type(value).__name__}"
+        )
     copy: Mapping[str, Any] = sendable_copy(value, "Tool.parameters")
     try:
         json.dumps(copy, allow_nan=False)
@@ -61,40 +65,59 @@ class Tool:
     """Declare a tool.
 
     Arguments:
-        function: a sync or async callable, called with the arguments by name; None if an executor runs the tool, or if
-            a terminating tool only hands off.
+        function: a sync or async callable, called with the arguments by name; None if an executor
+            runs the tool, or if a terminating tool only hands off.
         name: its name for the model; None for the name of the function.
         description: what it does, for the model; None for the function's docstring.
-        parameters: the JSON schema of its arguments, which the function then gets unchanged. None derives the schema
-            from the function's type hints and converts the arguments to their types.
+        parameters: the JSON schema of its arguments, which the function then gets unchanged. None
+            derives the schema from the function's type hints and converts the arguments to their
+            types.
         alone: whether no other tool may run at the same time.
         terminating: whether calling it hands the turn off to the caller.
-        housekeeping: whether it only keeps notes, so that the text beside its call may be the answer.
-        seconds: its time limit; None for the policy's `tool_seconds`.
-        strict: whether the provider should force the model to follow the schema; None leaves that to the provider.
-        needs_approval: whether a call runs only once the caller approves; or a function that tells that from the
-            arguments that the model gave, by name. If it raises, or returns anything but False, the call needs
-            approval.
-        repeatable: whether a durable turn may run it again if its process died while it ran; otherwise the model is
-            told that nobody knows whether it ran.
+        housekeeping: whether it only keeps notes, so that the text beside its call may be the
+        answer. seconds: its time limit; None for the policy's `tool_seconds`.
+        strict: whether the provider should force the model to follow the schema; None leaves that
+        to the provider. needs_approval: whether a call runs only once the caller approves; or a
+        function that tells that from the
+            arguments that the model gave, by name. If it raises, or returns anything but False, the
+            call needs approval.
+        repeatable: whether a durable turn may run it again if its process died while it ran;
+            otherwise the model is told that nobody knows whether it ran.
 
     Raises:
         ConfigurationError: an argument is invalid, or the type hints have no JSON schema.
     """
 
     function: Callable[..., Any] | None = field(default=None, kw_only=False, validator=_callable)
-    name: str | None = field(default=None, validator=must(NAME_FORM, or_none(is_name), names_class=True))
-    description: str | None = field(default=None, validator=must("a text", or_none(is_text), names_class=True))
+    name: str | None = field(
+        default=None, validator=must(NAME_FORM, or_none(is_name), names_class=True)
+    )
+    description: str | None = field(
+        default=None, validator=must("a text", or_none(is_text), names_class=True)
+    )
     parameters: Mapping[str, Any] | None = field(default=None, converter=_parameters, repr=False)
     alone: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
-    terminating: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
-    housekeeping: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
-    seconds: float | None = field(default=None, validator=must(_SECONDS_FORM, _is_seconds, names_class=True))
-    strict: bool | None = field(default=None, validator=must("True, False or None", or_none(is_flag), names_class=True))
-    needs_approval: bool | Callable[..., bool] = field(
-        default=False, validator=must("True, False or a function that is not async", _is_approval, names_class=True)
+    terminating: bool = field(
+        default=False, validator=must("True or False", is_flag, names_class=True)
     )
-    repeatable: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
+    housekeeping: bool = field(
+        default=False, validator=must("True or False", is_flag, names_class=True)
+    )
+    seconds: float | None = field(
+        default=None, validator=must(_SECONDS_FORM, _is_seconds, names_class=True)
+    )
+    strict: bool | None = field(
+        default=None, validator=must("True, False or None", or_none(is_flag), names_class=True)
+    )
+    needs_approval: bool | Callable[..., bool] = field(
+        default=False,
+        validator=must(
+            "True, False or a function that is not async", _is_approval, names_class=True
+        ),
+    )
+    repeatable: bool = field(
+        default=False, validator=must("True or False", is_flag, names_class=True)
+    )
     takes: Schema = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -117,7 +140,9 @@ class Tool:
     @property
     def called(self) -> str | None:
         """Return its name or the name of its function; None if neither has one."""
-        return self.name if self.name is not None or self.function is None else _name_of(self.function)
+        return (
+            self.name if self.name is not None or self.function is None else _name_of(self.function)
+        )
 
     @property
     def explained(self) -> str:
@@ -166,15 +191,19 @@ class Toolbox:
         """Build a toolbox from tools in any form.
 
         Arguments:
-            tools: a mapping by name, or a list, of functions, `Tool`s or definitions. A definition is a mapping in the
-                form of chat completions, or with `name`, `description` and `parameters` at its top.
+            tools: a mapping by name, or a list, of functions, `Tool`s or definitions. A definition
+                is a mapping in the form of chat completions, or with `name`, `description` and
+                `parameters` at its top.
             executor: runs the tools without a function; called with the name and the arguments.
 
         Raises:
-            ConfigurationError: a tool is invalid or has no name, two tools share a name, or nothing would run a tool.
+            ConfigurationError: a tool is invalid or has no name, two tools share a name, or nothing
+                would run a tool.
         """
         if executor is not None and not callable(executor):
-            raise ConfigurationError(f"the executor must be a function, not {type(executor).__name__}")
+            raise ConfigurationError(
+                f"the executor must be a function, not {type(executor).__name__}"
+            )
         if isinstance(tools, Toolbox):
             executor = executor or tools.executor
         by_name: dict[str, Tool] = {}
@@ -184,7 +213,8 @@ class Toolbox:
                 raise ConfigurationError(f"two tools have the name {name!r}; rename one of them")
             if tool.function is None and executor is None and not tool.terminating:
                 raise ConfigurationError(
-                    f"nothing would run the tool {name!r}: give it a function, pass an executor, or make it terminating"
+                    f"nothing would run the tool {name!r}: give it a function, pass an executor, "
+                    f"or make it terminating"
                 )
             by_name[name] = tool
         return cls(FrozenMap(by_name), executor)
@@ -201,7 +231,9 @@ class Toolbox:
         definitions = []
         for name, tool in self.tools.items():
             definition = shapes.tool_of(name, tool.explained, tool.takes.schema)
-            definitions.append(definition if tool.strict is None else shapes.strictly(definition, tool.strict))
+            definitions.append(
+                definition if tool.strict is None else shapes.strictly(definition, tool.strict)
+            )
         return tuple(definitions)
 
     def plan(self, call: ToolCall, seconds: float) -> ToolRun | str:
@@ -238,10 +270,16 @@ def _read(text: str) -> Arguments:
     try:
         arguments = exact(orjson.loads(text), text.encode())
     except (orjson.JSONDecodeError, UnicodeEncodeError) as error:
-        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, orjson.JSONDecodeError) else ""
+        where = (
+            f" (line {error.lineno}, column {error.colno})"
+            if isinstance(error, orjson.JSONDecodeError)
+            else ""
+        )
         raise Misfit(f"the arguments are not JSON{where}; give one JSON object") from None
     if not isinstance(arguments, dict):
-        raise Misfit(f"the arguments are no JSON object but {quoted([arguments])}; give one JSON object")
+        raise Misfit(
+            f"the arguments are no JSON object but {quoted([arguments])}; give one JSON object"
+        )
     return arguments
 
 
@@ -251,19 +289,24 @@ def _named_tools(tools: Tools) -> Iterator[Tool]:
     if isinstance(tools, Mapping):
         for name, tool in tools.items():
             if not is_name(name):
-                raise ConfigurationError(f"the name of a tool must be {NAME_FORM}, not {short(name)}")
+                raise ConfigurationError(
+                    f"the name of a tool must be {NAME_FORM}, not {short(name)}"
+                )
             yield _named(_tool(tool, f"tools[{name!r}]"), name)
         return
     if isinstance(tools, str | bytes | Tool) or not isinstance(tools, Iterable):
         raise ConfigurationError(
-            f"tools must be a list of tools or a mapping by name, not {type(tools).__name__}; put a single tool into "
+            f"tools must be a list of tools or a mapping by name, not {type(tools).__name__}; put "
+            f"a single tool into "
             "a list"
         )
     for index, tool in enumerate(tools):
         made = _tool(tool, f"tools[{index}]")
         if made.called is None or not is_name(made.called):
             actual = "" if made.called is None else f", not {short(made.called)}"
-            raise ConfigurationError(f"tools[{index}] needs a name: {NAME_FORM}{actual}; see Tool.name")
+            raise ConfigurationError(
+                f"tools[{index}] needs a name: {NAME_FORM}{actual}; see Tool.name"
+            )
         yield _named(made, made.called)
 
 
@@ -272,7 +315,9 @@ def _named(tool: Tool, name: str) -> Tool:
         tool = copy(tool)  # a copy does not read the schema again
         object.__setattr__(tool, "name", name)
     if tool.name != name:
-        raise ConfigurationError(f"the tool under {name!r} has the name {tool.name!r}; use one name for it")
+        raise ConfigurationError(
+            f"the tool under {name!r} has the name {tool.name!r}; use one name for it"
+        )
     return tool
 
 
@@ -283,7 +328,8 @@ def _tool(value: object, where: str) -> Tool:
         return _defined(value, where)
     if not callable(value):
         raise ConfigurationError(
-            f"{where} must be a function, a Tool or a definition, not {type(value).__name__}; put a single definition "
+            f"{where} must be a function, a Tool or a definition, not {type(value).__name__}; put "
+            f"a single definition "
             "into a list"
         )
     return Tool(value)
@@ -294,14 +340,21 @@ def _defined(definition: Mapping[str, Any], where: str) -> Tool:
     kind = definition.get("type", "function")
     if kind != "function":
         raise ConfigurationError(
-            f"{where} is of type {short(kind)}; tools that the provider runs belong in the request's own tools"
+            f"{where} is of type {short(kind)}; tools that the provider runs belong in the "
+            f"request's own tools"
         )
-    body = definition.get("function", {key: item for key, item in definition.items() if key != "type"})
+    body = definition.get(
+        "function", {key: item for key, item in definition.items() if key != "type"}
+    )
     if not isinstance(body, Mapping):
-        raise ConfigurationError(f"{where}['function'] must be a mapping, not {type(body).__name__}")
+        raise ConfigurationError(
+            f"{where}['function'] must be a mapping, not {type(body).__name__}"
+        )
     for name in body:
         if name not in _DEFINED:
-            raise ConfigurationError(f"{where} has an unknown key {short(name)}; there are: {', '.join(_DEFINED)}")
+            raise ConfigurationError(
+                f"{where} has an unknown key {short(name)}; there are: {', '.join(_DEFINED)}"
+            )
     return Tool(**body)
 
 

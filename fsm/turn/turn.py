@@ -12,7 +12,8 @@
                 action = turn.compacted(shorten(messages, room))
     turn.result
 
-Like a call, a turn never sleeps, sends, reads a clock or runs a tool. The driver does, and passes the time in.
+Like a call, a turn never sleeps, sends, reads a clock or runs a tool. The driver does, and passes
+the time in.
 """
 
 from __future__ import annotations
@@ -42,8 +43,22 @@ from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolO
 from rungwise.fsm.turn.caller import Caller
 from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for
 from rungwise.fsm.turn.conversation import Conversation
-from rungwise.fsm.turn.journal import Tally, TurnJournal, TurnRecorder, TurnSetting, TurnStep, results_content
-from rungwise.fsm.turn.observe import OF_TOOLS, cause_of, counts_of, event_of, facts_of, facts_of_call
+from rungwise.fsm.turn.journal import (
+    Tally,
+    TurnJournal,
+    TurnRecorder,
+    TurnSetting,
+    TurnStep,
+    results_content,
+)
+from rungwise.fsm.turn.observe import (
+    OF_TOOLS,
+    cause_of,
+    counts_of,
+    event_of,
+    facts_of,
+    facts_of_call,
+)
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
@@ -56,22 +71,24 @@ class Turn:
 
     Arguments:
         request: what the caller asks; the turn adds the definitions of the tools.
-        policy: how often the turn may go on, the policy of its calls, and the budget of the whole turn.
-        chain: the backends in order, as for a call.
+        policy: how often the turn may go on, the policy of its calls, and the budget of the whole
+        turn. chain: the backends in order, as for a call.
         tools: the caller's tools.
         within: a budget that the turn shares with others.
         has_compactor: whether the driver can shorten a conversation that does not fit.
         count: counts the input tokens of messages, for compactions.
-        observer: called with each step, those of the calls included; an exception that it raises is logged.
-        contents: whether journals may hold texts, tool calls and results.
+        observer: called with each step, those of the calls included; an exception that it raises is
+        logged. contents: whether journals may hold texts, tool calls and results.
         is_streaming: whether the driver hands on the text of the calls as it arrives.
         jitter: returns a number from 0 to 1 for each wait of a call.
-        deadline: when the turn must end, in seconds on the driver's clock; the budget's seconds count too.
-        approvals: for each tool call that waits at the end of the messages, by its id, True or why it is refused.
-        returns, verdict: what the final answer must be, and what judges it; see `rungwise.core.Call`.
+        deadline: when the turn must end, in seconds on the driver's clock; the budget's seconds
+        count too. approvals: for each tool call that waits at the end of the messages, by its id,
+        True or why it is refused. returns, verdict: what the final answer must be, and what judges
+        it; see `rungwise.core.Call`.
 
     Raises:
-        ConfigurationError: an argument is invalid, no backend can be used, or prices are missing for a budget.
+        ConfigurationError: an argument is invalid, no backend can be used, or prices are missing
+            for a budget.
     """
 
     _new_call: Callable[..., Call] = Call
@@ -97,25 +114,43 @@ class Turn:
     ) -> None:
         for name, value, kind in (("request", request, Request), ("policy", policy, TurnPolicy)):
             if not isinstance(value, kind):
-                raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
+                raise ConfigurationError(
+                    f"{name} must be a {kind.__name__}, not {type(value).__name__}"
+                )
         check_deadline(deadline)
         self.policy, self.tools = policy, Toolbox.of(tools)
         if self.tools and "tools" in request.parameters:
-            raise ConfigurationError("Request.parameters cannot set 'tools' beside the tools of the turn")
+            raise ConfigurationError(
+                "Request.parameters cannot set 'tools' beside the tools of the turn"
+            )
         self.budget = SharedBudget(policy.budget, within, label="the turn's budget")
         self.position = Run.at_start(TURN, policy.limits)
         setting = TurnSetting(policy, has_compactor)
-        self.journal = TurnJournal(table=TURN.name, counters=TURN.counters, contents=contents, setting=setting)
+        self.journal = TurnJournal(
+            table=TURN.name, counters=TURN.counters, contents=contents, setting=setting
+        )
         self._count, self._caller_deadline = count, deadline
         observer = observer and observer_of(observer, self)
-        options: dict[str, Any] = {"observer": observer, "contents": contents, "is_streaming": is_streaming}
-        options |= {"within": self.budget, "deadline": deadline} | ({} if jitter is None else {"jitter": jitter})
+        options: dict[str, Any] = {
+            "observer": observer,
+            "contents": contents,
+            "is_streaming": is_streaming,
+        }
+        options |= {"within": self.budget, "deadline": deadline} | (
+            {} if jitter is None else {"jitter": jitter}
+        )
         wants = {"returns": returns, "verdict": verdict}
         self._caller = Caller(policy, tuple(chain), self.tools, options, wants, self._new_call)
         self._conversation = Conversation(request.messages)
-        self._resumed = None if approvals is None else Resumed.of(request.messages, approvals, policy.hints, self.tools)
+        self._resumed = (
+            None
+            if approvals is None
+            else Resumed.of(request.messages, approvals, policy.hints, self.tools)
+        )
         if (at := self._resumed) is not None:
-            self._conversation = Conversation(at.before, pending=at.calling, results=dict(at.results))
+            self._conversation = Conversation(
+                at.before, pending=at.calling, results=dict(at.results)
+            )
             self.position.state = TURN.resumes or TURN.start
         self._paused_at: ToolRound | None = None
         self._repeats = Repeats()
@@ -126,9 +161,12 @@ class Turn:
         self._cause: str | None = None
         self._error: Exception | None = None
         self._result: TurnResult | None = None
-        link = self._caller.first(request).link  # refuses an invalid request before anything is sent
+        # refuses an invalid request before anything is sent
+        link = self._caller.first(request).link
         definitions = self.tools.definitions(shapes_of(link))
-        self.request = evolve(request, tools=(*request.tools, *definitions)) if definitions else request
+        self.request = (
+            evolve(request, tools=(*request.tools, *definitions)) if definitions else request
+        )
 
     def __repr__(self) -> str:
         position = getattr(self, "position", None)  # tracebacks show half-built objects too
@@ -153,11 +191,16 @@ class Turn:
     @property
     def deadline(self) -> float | None:
         """Return when the turn must end, in seconds on the driver's clock; None for no limit."""
-        return min((each for each in (self._caller_deadline, self.budget.deadline) if each is not None), default=None)
+        return min(
+            (each for each in (self._caller_deadline, self.budget.deadline) if each is not None),
+            default=None,
+        )
 
     @property
     def messages(self) -> tuple[PlainMessage | Message, ...]:
-        """Return the conversation so far, which is valid at any moment, whatever is still in flight."""
+        """Return the conversation so far, which is valid at any moment, whatever is still in
+        flight.
+        """
         return self._conversation.completed(self.policy.hints.not_run)
 
     def begin(self, now: float = 0.0) -> Action | None:
@@ -196,7 +239,10 @@ class Turn:
         event = event_of(result)
         self._conversation.add_result(result, event, is_summary=self._is_summary)
         self._settle_call(result)
-        has_compactor, has_text = self.journal.setting.has_compactor, not is_blank(self._conversation.shown)
+        has_compactor, has_text = (
+            self.journal.setting.has_compactor,
+            not is_blank(self._conversation.shown),
+        )
         facts = facts_of_call(result, self.position, has_compactor=has_compactor, has_text=has_text)
         return self._advance(event, facts, result=result, content=self._conversation.ids)
 
@@ -255,21 +301,28 @@ class Turn:
             self._error = messages
         try:
             own = self._conversation.messages
-            shorter = accepted(messages, plain_messages(own), plain_messages(self.request.messages), self._count)
+            shorter = accepted(
+                messages, plain_messages(own), plain_messages(self.request.messages), self._count
+            )
             self._conversation.messages = with_originals(shorter, own)
         except NoHelp as reason:
             return self._advance("stayed_long", (), note=str(reason))
         return self._advance("compacted", ())
 
-    def cancel(self, now: float | None = None, outcomes: Sequence[ToolOutcome | None] = ()) -> TurnResult:
-        """End the turn and return its result, with everything that arrived. A turn that has ended does not change.
+    def cancel(
+        self, now: float | None = None, outcomes: Sequence[ToolOutcome | None] = ()
+    ) -> TurnResult:
+        """End the turn and return its result, with everything that arrived. A turn that has ended
+        does not change.
 
         Arguments:
             now: the time; by default none has passed.
-            outcomes: the outcomes of the tools that were running, in their order; None for an unknown one.
+            outcomes: the outcomes of the tools that were running, in their order; None for an
+                unknown one.
         """
         if self._result is None and self.position.state in OUTCOMES:
-            row, steps = self.position.row, self.journal.steps  # a signal interrupted the turn while it ended
+            # a signal interrupted the turn while it ended
+            row, steps = self.position.row, self.journal.steps
             assert row is not None
             if not steps or steps[-1].target != row.target:
                 self._recorder.record(row)
@@ -284,7 +337,9 @@ class Turn:
                 self._settle_call(ended)
             content = None
             if self._round is not None and self._conversation.pending is not None:
-                entries = self._round.entries(outcomes or [None] * len(self._round.runs), self.policy, may_lack=True)
+                entries = self._round.entries(
+                    outcomes or [None] * len(self._round.runs), self.policy, may_lack=True
+                )
                 content = results_content(self._conversation.add_tool_results(entries))
             self._advance("cancelled", (), content=content)
         return self.result
@@ -307,7 +362,9 @@ class Turn:
             return None
         action: Action
         if state in CALLS:
-            call = self._caller.next(state, self.request, conversation, self._tally.usage.output_tokens)
+            call = self._caller.next(
+                state, self.request, conversation, self._tally.usage.output_tokens
+            )
             self._call = call
             self.journal.calls.append(call.journal)
             action = MakeCall(call)
@@ -315,7 +372,9 @@ class Turn:
             assert conversation.pending is not None
             decided = None if self._resumed is None else self._resumed.decided
             self._resumed = None
-            self._round = ToolRound.of(conversation.pending.tool_calls, self.tools, policy, remaining, decided)
+            self._round = ToolRound.of(
+                conversation.pending.tool_calls, self.tools, policy, remaining, decided
+            )
             runs = tuple(run for _, run in self._round.runs)
             action = RunTools(runs, policy.calls_at_once, remaining, self._recorder.observer)
         else:
@@ -360,7 +419,9 @@ class Turn:
                 self._end(row, self._cause if is_summed_up else cause, handed_off)
             return None
         notes = filter(None, (counts_of(row.target, self.position.spent_of, self.policy), note))
-        self._recorder.record(row, facts, result=result, note="; ".join(notes) or None, content=content)
+        self._recorder.record(
+            row, facts, result=result, note="; ".join(notes) or None, content=content
+        )
         self._cause = cause
         return self._act()
 

@@ -3,7 +3,8 @@
 Tool calls have three forms, and a result answers only a call of its own form:
 
 * `call`: `tool_calls` answered by messages of role `tool`, also as a `Message`;
-* `function`: the older `function_call` answered by role `function`, matched by the name of the tool;
+* `function`: the older `function_call` answered by role `function`, matched by the name of the
+  tool;
 * `block`: blocks in the content, `tool_use` answered by `tool_result` in a user message.
 """
 
@@ -48,7 +49,8 @@ class ReadCall:
 class ReadMessage:
     """Hold what the turn needs to know of a message."""
 
-    role: str  # "system" (also for a developer), "user", "assistant", "tool" for results, or "" for none
+    # "system" (also for a developer), "user", "assistant", "tool" for results, or "" for none
+    role: str
     has_text: bool = False
     calls: tuple[ReadCall, ...] = ()
     results: tuple[Key, ...] = ()  # the calls whose results it has
@@ -59,24 +61,43 @@ def read(message: PlainMessage | Message) -> ReadMessage:
     """Read a message; parts in no known form are ignored, and nothing raises."""
     message = read_stored(message, "a message")
     if isinstance(message, Message):
-        own = [ReadCall(key=("call", each.id), name=each.name, arguments=each.arguments) for each in message.tool_calls]
+        own = [
+            ReadCall(key=("call", each.id), name=each.name, arguments=each.arguments)
+            for each in message.tool_calls
+        ]
         results: tuple[Key, ...] = tuple([("call", each.id) for each in message.tool_results])
-        return ReadMessage(role=message.role, has_text=not is_blank(message.text), calls=tuple(own), results=results)
+        return ReadMessage(
+            role=message.role,
+            has_text=not is_blank(message.text),
+            calls=tuple(own),
+            results=results,
+        )
     if not isinstance(message, Mapping):
         return ReadMessage(role="")
     stated, has_text = message.get("role"), _has_text(message.get("content"))
     role = _ROLES.get(stated, "") if isinstance(stated, str) else ""
     if stated == "function":
-        return ReadMessage(role=role, has_text=has_text, results=(("function", _text(message.get("name"))),))
+        return ReadMessage(
+            role=role, has_text=has_text, results=(("function", _text(message.get("name"))),)
+        )
     if role == "tool":
         answered = _text(message.get("tool_call_id", message.get("id")))
         return ReadMessage(role=role, has_text=has_text, results=(("call", answered),))
     blocks = blocks_of(message)
-    results = tuple([("block", _text(each.get("tool_use_id"))) for each in blocks if is_result(each)])
+    results = tuple(
+        [("block", _text(each.get("tool_use_id"))) for each in blocks if is_result(each)]
+    )
     if role == "assistant":
-        return ReadMessage(role=role, has_text=has_text, calls=tuple(_calls_in(message)), results=results)
+        return ReadMessage(
+            role=role, has_text=has_text, calls=tuple(_calls_in(message)), results=results
+        )
     speaks_first = not all(is_result(each) for each in blocks[: len(results)])
-    return ReadMessage(role="tool" if results else role, has_text=has_text, results=results, speaks_first=speaks_first)
+    return ReadMessage(
+        role="tool" if results else role,
+        has_text=has_text,
+        results=results,
+        speaks_first=speaks_first,
+    )
 
 
 def blocks_of(message: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -102,9 +123,14 @@ def _calls_in(message: Mapping[str, Any]) -> Iterator[ReadCall]:
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list | tuple) else ():
         call = call if isinstance(call, Mapping) else {}
-        inner = next((call[name] for name in ("function", "custom") if isinstance(call.get(name), Mapping)), call)
+        inner = next(
+            (call[name] for name in ("function", "custom") if isinstance(call.get(name), Mapping)),
+            call,
+        )
         arguments = inner.get("arguments", inner.get("input"))
-        yield ReadCall(key=("call", _text(call.get("id"))), name=_text(inner.get("name")), arguments=arguments)
+        yield ReadCall(
+            key=("call", _text(call.get("id"))), name=_text(inner.get("name")), arguments=arguments
+        )
     older = message.get("function_call")
     if isinstance(older, Mapping):
         name = _text(older.get("name"))
@@ -163,7 +189,12 @@ def problems_of(messages: Messages, *, callers: Messages = ()) -> tuple[str, ...
     reads = [read(message) for message in messages]
     own = [(index, fault) for index, message in enumerate(reads) for fault in _faults_of(message)]
     problems = [*own, *_unpaired(reads), *_misplaced(messages, reads, callers)]
-    return tuple([f"messages[{index}]: {fault}" for index, fault in sorted(problems, key=lambda each: each[0])])
+    return tuple(
+        [
+            f"messages[{index}]: {fault}"
+            for index, fault in sorted(problems, key=lambda each: each[0])
+        ]
+    )
 
 
 def _faults_of(message: ReadMessage) -> Iterator[str]:
@@ -207,7 +238,10 @@ def _unpaired(reads: Sequence[ReadMessage]) -> Iterator[Problem]:
     index = 0
     while index < len(reads):
         stop = answers_behind(reads, index)
-        places = {key: number for number, key in reversed([*enumerate(call.key for call in reads[index].calls)])}
+        places = {
+            key: number
+            for number, key in reversed([*enumerate(call.key for call in reads[index].calls)])
+        }
         answered: set[Key] = set()
         for place in range(index if reads[index].role == "tool" else index + 1, stop):
             yield from _misfits(place, reads[place].results, places, answered)
@@ -217,7 +251,9 @@ def _unpaired(reads: Sequence[ReadMessage]) -> Iterator[Problem]:
         index = stop
 
 
-def _misfits(index: int, results: Iterable[Key], places: Mapping[Key, int], answered: set[Key]) -> Iterator[Problem]:
+def _misfits(
+    index: int, results: Iterable[Key], places: Mapping[Key, int], answered: set[Key]
+) -> Iterator[Problem]:
     for number, key in enumerate(results):
         if key not in places:
             yield index, f"tool result {number} has no call right before it"
@@ -229,7 +265,9 @@ def _misfits(index: int, results: Iterable[Key], places: Mapping[Key, int], answ
         answered.add(key)
 
 
-def _misplaced(messages: Messages, reads: Sequence[ReadMessage], callers: Messages) -> Iterator[Problem]:
+def _misplaced(
+    messages: Messages, reads: Sequence[ReadMessage], callers: Messages
+) -> Iterator[Problem]:
     allowed = [message for message in callers if read(message).role == "system"]
     last = ""
     for index, current in enumerate(reads):

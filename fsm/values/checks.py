@@ -17,10 +17,14 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import did_you_mean, short
 
 LARGEST: Final = 10**15
-"""No number that comes from outside may exceed this, so that as many as anybody sends can be added up."""
+"""No number that comes from outside may exceed this, so that as many as anybody sends can be added
+up.
+"""
 
 LONGEST_SECONDS: Final = 1e6
-"""No number of seconds may exceed this (11 days): sockets take at most 2**31 - 1 milliseconds, some waits 2**32 - 1."""
+"""No number of seconds may exceed this (11 days): sockets take at most 2**31 - 1 milliseconds, some
+waits 2**32 - 1.
+"""
 
 Check = Callable[[Any], bool]
 Validator = Callable[[Any, "Attribute[Any]", Any], None]
@@ -34,7 +38,9 @@ def is_whole(value: object, least: float = -math.inf, most: float = math.inf) ->
 
 def is_number(value: object, least: float = -math.inf, most: float = math.inf) -> TypeGuard[float]:
     """Tell whether a value is a number within these bounds; booleans and NaN are not."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
+    return (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
+    )
 
 
 def is_flag(value: object) -> TypeGuard[bool]:
@@ -53,7 +59,9 @@ def or_none(check: Check) -> Check:
 
 
 def must(form: str, holds: Check, *, names_class: bool = False) -> Validator:
-    """Return an attrs validator that says "NAME must be FORM, not VALUE" of a wrong value, perhaps with its class."""
+    """Return an attrs validator that says "NAME must be FORM, not VALUE" of a wrong value, perhaps
+    with its class.
+    """
 
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
         if not holds(value):
@@ -66,11 +74,15 @@ def must(form: str, holds: Check, *, names_class: bool = False) -> Validator:
 def must_be_one_of(words: Iterable[str], *, names_class: bool = False) -> Validator:
     """Return an attrs validator that accepts only these words."""
     allowed = tuple(words)
-    return must(f"one of {', '.join(allowed)}", lambda value: value in allowed, names_class=names_class)
+    return must(
+        f"one of {', '.join(allowed)}", lambda value: value in allowed, names_class=names_class
+    )
 
 
 def explains_arguments(kind: _Kind) -> _Kind:
-    """Make an attrs class refuse an argument without a name, or of an unknown one, and say what would be right."""
+    """Make an attrs class refuse an argument without a name, or of an unknown one, and say what
+    would be right.
+    """
     plain: Any = kind.__init__
     names = [each.alias for each in attrs.fields(kind)]
     parts: Mapping[str, type[Any]] = getattr(kind, "parts", {})
@@ -87,7 +99,11 @@ def explains_arguments(kind: _Kind) -> _Kind:
                 for part, of in parts.items()
                 if name in (attrs.fields_dict(of) if attrs.has(of) else of())
             ]
-            near = f"it is {kind.__name__}({inside[0]})" if inside else did_you_mean(name, names, ", ".join(names))
+            near = (
+                f"it is {kind.__name__}({inside[0]})"
+                if inside
+                else did_you_mean(name, names, ", ".join(names))
+            )
             raise ConfigurationError(f"{kind.__name__} has no field {short(name)}: {near}")
         plain(self, **named)
 
@@ -109,7 +125,11 @@ def whole(lowest: int, highest: int) -> Any:
 def number(*, above_zero: bool, highest: float = LONGEST_SECONDS) -> Any:
     """Return a validator for finite numbers in a range."""
     form = f"a finite number {'above 0' if above_zero else 'of 0 or more'}, at most {highest:,.0f}"
-    return must(form, lambda value: is_number(value, 0, highest) and not (above_zero and value == 0), names_class=True)
+    return must(
+        form,
+        lambda value: is_number(value, 0, highest) and not (above_zero and value == 0),
+        names_class=True,
+    )
 
 
 def text(instance: object, attribute: Attribute[Any], value: object) -> None:
@@ -124,14 +144,18 @@ def instance(kind: type) -> Any:
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
         if not isinstance(value, kind):
             name = where(instance, attribute)
-            raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
+            raise ConfigurationError(
+                f"{name} must be a {kind.__name__}, not {type(value).__name__}"
+            )
 
     return check
 
 
 def one_of(values: tuple[str, ...]) -> Any:
     """Return a validator for one of some words."""
-    return must(f"one of {', '.join(map(repr, values))}", lambda value: value in values, names_class=True)
+    return must(
+        f"one of {', '.join(map(repr, values))}", lambda value: value in values, names_class=True
+    )
 
 
 flag = must("true or false", is_flag, names_class=True)
@@ -141,8 +165,14 @@ optional: Any = attrs.validators.optional  # typed so that it fits fields with a
 
 
 def brief_repr(self: Any) -> str:
-    """Write an attrs object whose fields all have defaults, with the fields that differ from them."""
+    """Write an attrs object whose fields all have defaults, with the fields that differ from
+    them.
+    """
     plain = type(self)()
     fields = [each.name for each in attrs.fields(type(self)) if each.repr and each.init]
-    shown = [f"{name}={getattr(self, name)!r}" for name in fields if getattr(self, name) != getattr(plain, name)]
+    shown = [
+        f"{name}={getattr(self, name)!r}"
+        for name in fields
+        if getattr(self, name) != getattr(plain, name)
+    ]
     return f"{type(self).__name__}({', '.join(shown)})"

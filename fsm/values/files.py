@@ -13,13 +13,17 @@ from rungwise.fsm.values.label import short
 from rungwise.fsm.values.patterns import Pattern
 
 LARGEST: Final = 32_000_000
-"""The most bytes that are read of a journal or another file in JSON; a turn of 1,000 calls has a tenth of that."""
+"""The most bytes that are read of a journal or another file in JSON; a turn of 1,000 calls has a
+tenth of that.
+"""
 
 BARE_KEY: Final = Pattern(r"[A-Za-z0-9_-]+")
 """A key that needs no quotes."""
 
 LARGEST_TOML: Final = 2_000_000
-"""The most characters of TOML that are read, which takes two seconds; a script of hostile replies has a million."""
+"""The most characters of TOML that are read, which takes two seconds; a script of hostile replies
+has a million.
+"""
 
 _UNSAFE: Final = Pattern(r"[^ -~]")
 
@@ -27,7 +31,9 @@ _UNSAFE: Final = Pattern(r"[^ -~]")
 def check_size(text: str | bytes, largest: int = LARGEST) -> None:
     """Raise a ConfigurationError if a text is too large to be read."""
     if len(text) > largest:
-        raise ConfigurationError(f"larger than {largest // 1_000_000} MB, which is the most that is read of it")
+        raise ConfigurationError(
+            f"larger than {largest // 1_000_000} MB, which is the most that is read of it"
+        )
 
 
 def bytes_of_file(path: str | PathLike[str], largest: int = LARGEST) -> bytes:
@@ -49,7 +55,8 @@ def read_toml(text: str) -> dict[str, Any]:
     """Read TOML.
 
     Raises:
-        ConfigurationError: the text is not TOML, too large, or nested too deeply, or has too long a number.
+        ConfigurationError: the text is not TOML, too large, or nested too deeply, or has too long a
+            number.
     """
     if not isinstance(text, str):
         raise ConfigurationError(f"TOML must be a text, not {type(text).__name__}")
@@ -57,7 +64,8 @@ def read_toml(text: str) -> dict[str, Any]:
     import tomllib  # which most programs do without
 
     try:
-        return tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
+        # a byte order mark, which some editors write
+        return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"not valid TOML: {error}") from None
     except RecursionError:
@@ -79,7 +87,9 @@ def text_of_file(path: str | PathLike[str]) -> str:
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
+        raise ConfigurationError(
+            f"{path}: not UTF-8: {error.reason} at byte {error.start}"
+        ) from error
     except (ValueError, TypeError):  # a path can hold what no path may
         raise ConfigurationError(f"{short(path)} is not a path of a file") from None
 
@@ -92,7 +102,10 @@ def toml_value(value: object) -> str:
         # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        pairs = (f"{key if BARE_KEY.fullmatch(key) else toml_value(key)} = {toml_value(value[key])}" for key in value)
+        pairs = (
+            f"{key if BARE_KEY.fullmatch(key) else toml_value(key)} = {toml_value(value[key])}"
+            for key in value
+        )
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml_value, value)) + "]"

@@ -11,7 +11,9 @@ T = TypeVar("T")
 
 
 def renewed_in_children(renew: Callable[[T], object]) -> WeakSet[T]:
-    """Return a set of objects, each of which a function renews in a forked child for as long as it lives."""
+    """Return a set of objects, each of which a function renews in a forked child for as long as it
+    lives.
+    """
     members: WeakSet[T] = WeakSet()
 
     def renew_all() -> None:

@@ -14,11 +14,15 @@ from rungwise.fsm.values.patterns import Pattern
 
 _NAME = Pattern(r"[A-Za-z_]{1,24}")
 DEEPEST = 200
-"""How deep what a caller gives may be nested: with what is put around it, JSON writers take no more than 254."""
+"""How deep what a caller gives may be nested: with what is put around it, JSON writers take no more
+than 254.
+"""
 
 
 class FrozenMap(dict[str, Any]):
-    """Hold values by name as a dict that refuses every change; unlike a mapping proxy, it can be copied and pickled."""
+    """Hold values by name as a dict that refuses every change; unlike a mapping proxy, it can be
+    copied and pickled.
+    """
 
     __slots__ = ()
 
@@ -33,7 +37,9 @@ class FrozenMap(dict[str, Any]):
 
 
 class FrozenList(list[Any]):
-    """Hold values as a list that refuses every change; unlike a tuple, it equals the list that it was made from."""
+    """Hold values as a list that refuses every change; unlike a tuple, it equals the list that it
+    was made from.
+    """
 
     __slots__ = ()
 
@@ -57,9 +63,11 @@ _NOT_FINITE = "it is not a finite number"
 
 
 def frozen_copy(value: Any, where: str) -> Any:
-    """Copy every mapping, list, tuple and dataclass within `value`; texts, however long, are shared and not copied.
+    """Copy every mapping, list, tuple and dataclass within `value`; texts, however long, are shared
+    and not copied.
 
-    Any kind of tuple becomes a plain one, and a dataclass becomes the mapping that JSON makes of it.
+    Any kind of tuple becomes a plain one, and a dataclass becomes the mapping that JSON makes of
+    it.
 
     Raises:
         ConfigurationError: it is nested too deeply, or holds itself.
@@ -75,8 +83,9 @@ def sendable_copy(value: Any, where: str) -> Any:
     """Copy a value that will be sent, as `frozen_copy` does, and refuse what JSON does not have.
 
     Raises:
-        ConfigurationError: it is nested too deeply, holds itself, or holds what has no form in JSON: a number that is
-            not finite, a value of another type, a key that is no text. It says where, but never what stands there.
+        ConfigurationError: it is nested too deeply, holds itself, or holds what has no form in
+            JSON: a number that is not finite, a value of another type, a key that is no text. It
+            says where, but never what stands there.
     """
     try:
         return _frozen(value, DEEPEST, is_sent=True)
@@ -85,11 +94,20 @@ def sendable_copy(value: Any, where: str) -> Any:
         raise ConfigurationError(f"{note(where + path)} has no form in JSON: {fault}") from None
 
 
-def sendable_copies(values: Iterable[Any], where: str, *, uncopied: type | tuple[type, ...] = ()) -> tuple[Any, ...]:
-    """Copy as `sendable_copy` does, but for types that cannot change; the error names the place among the values."""
+def sendable_copies(
+    values: Iterable[Any], where: str, *, uncopied: type | tuple[type, ...] = ()
+) -> tuple[Any, ...]:
+    """Copy as `sendable_copy` does, but for types that cannot change; the error names the place
+    among the values.
+    """
     values = tuple(values)
     try:
-        return tuple([one if isinstance(one, uncopied) else _frozen(one, DEEPEST, is_sent=True) for one in values])
+        return tuple(
+            [
+                one if isinstance(one, uncopied) else _frozen(one, DEEPEST, is_sent=True)
+                for one in values
+            ]
+        )
     except _NotJson:
         return tuple(
             one if isinstance(one, uncopied) else sendable_copy(one, f"{where}[{index}]")
@@ -123,8 +141,14 @@ def _frozen(value: Any, depth: int, *, is_sent: bool = False) -> Any:
     if hasattr(kind, "__dataclass_fields__"):
         from dataclasses import fields  # which are loaded where there are any
 
-        names = [field.name for field in fields(value) if not field.name.startswith("_") and hasattr(value, field.name)]
-        return FrozenMap({name: _frozen(getattr(value, name), depth, is_sent=is_sent) for name in names})
+        names = [
+            field.name
+            for field in fields(value)
+            if not field.name.startswith("_") and hasattr(value, field.name)
+        ]
+        return FrozenMap(
+            {name: _frozen(getattr(value, name), depth, is_sent=is_sent) for name in names}
+        )
     if is_sent and not _is_written(value):
         raise _NotJson
     return value
@@ -141,7 +165,9 @@ def _is_written(value: Any) -> bool:
 
 
 def _fault_in(value: Any) -> tuple[str, str] | None:
-    """Return the place of the first value in a copy that has no form in JSON, as in Python, and what is wrong."""
+    """Return the place of the first value in a copy that has no form in JSON, as in Python, and
+    what is wrong.
+    """
     if isinstance(value, float):
         return None if isfinite(value) else ("", _NOT_FINITE)
     if not isinstance(value, dict | list | tuple):

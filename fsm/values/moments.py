@@ -9,16 +9,21 @@ from typing import Final
 
 from rungwise.fsm.values.patterns import Pattern
 
-EPOCH_MILLISECONDS: Final = 1e11  # numbers from here on (the year 5138 in seconds) count milliseconds since 1970
+# numbers from here on (the year 5138 in seconds) count milliseconds since 1970
+EPOCH_MILLISECONDS: Final = 1e11
 
 LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 """Seconds since 1970 behind which no year has four digits."""
 
-_RFC_3339: Final = Pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,20})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE)
+_RFC_3339: Final = Pattern(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,20})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+)
 _NUMBER: Final = Pattern(r"\d{1,20}(\.\d{1,20})?", re.ASCII)
 
 _NOISE: Final = 0.01
-"""Milliseconds by which a moment that was counted on one clock and then on another may have become earlier."""
+"""Milliseconds by which a moment that was counted on one clock and then on another may have become
+earlier.
+"""
 
 
 def read_rfc_3339(text: str) -> float | None:
@@ -32,7 +37,9 @@ def read_rfc_3339(text: str) -> float | None:
 
 
 def read_moment(text: str) -> float | None:
-    """Return the seconds since 1970 of a time in RFC 3339, or of a number; None if it is neither."""
+    """Return the seconds since 1970 of a time in RFC 3339, or of a number; None if it is
+    neither.
+    """
     if not _NUMBER.fullmatch(text):
         return read_rfc_3339(text)
     number = float(text)
@@ -41,7 +48,9 @@ def read_moment(text: str) -> float | None:
 
 
 def write_moment(seconds: float) -> str:
-    """Write a moment, given in seconds since 1970, in RFC 3339: in UTC, rounded down to the millisecond."""
+    """Write a moment, given in seconds since 1970, in RFC 3339: in UTC, rounded down to the
+    millisecond.
+    """
     milliseconds = math.floor(min(max(seconds, 0.0), LAST) * 1000 + _NOISE)
     whole, rest = divmod(milliseconds, 1000)
     moment = datetime.fromtimestamp(whole, UTC).replace(microsecond=1000 * rest)

@@ -1,6 +1,7 @@
 """Regular expressions that are compiled on first use.
 
-Compiling those of the failures takes longer than loading the rest of the core, and most programs never need them.
+Compiling those of the failures takes longer than loading the rest of the core, and most programs
+never need them.
 """
 
 from __future__ import annotations

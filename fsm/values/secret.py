@@ -29,7 +29,8 @@ class _Shared:
 class Secret(_Shared):
     """Hold a key. Only `reveal` returns it; `str` and `repr` are `***`.
 
-    It is not a `str`: tools that print variables (tracebacks, error trackers, `rich`) show strings as they are.
+    It is not a `str`: tools that print variables (tracebacks, error trackers, `rich`) show strings
+    as they are.
     """
 
     __slots__ = ("_text",)
@@ -52,7 +53,9 @@ class Secret(_Shared):
             return NotImplemented
         from secrets import compare_digest  # loads OpenSSL, and few programs compare keys
 
-        return compare_digest(_bytes(self._text), _bytes(other._text if isinstance(other, Secret) else other))
+        return compare_digest(
+            _bytes(self._text), _bytes(other._text if isinstance(other, Secret) else other)
+        )
 
     def __hash__(self) -> int:
         return hash(self._text)
@@ -84,7 +87,9 @@ class SecretMap(_Shared, Mapping[str, str]):
         return len(self._values)
 
     def shows(self, word: str) -> bool:
-        """Tell whether a word is a part of a value, or has a whole one in it that is no mere flag."""
+        """Tell whether a word is a part of a value, or has a whole one in it that is no mere
+        flag.
+        """
         pieces = [piece for value in self._values.values() for piece in value.split()]
         return any(word in piece or (len(piece) >= 8 and piece in word) for piece in pieces)
 
@@ -93,7 +98,9 @@ class SecretMap(_Shared, Mapping[str, str]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._values:
-            raise TypeError("headers are not pickled, they may hold keys: pass them where you use them")
+            raise TypeError(
+                "headers are not pickled, they may hold keys: pass them where you use them"
+            )
         return SecretMap, ()
 
 
@@ -101,11 +108,15 @@ NO_HEADERS: Final = SecretMap()
 
 
 def fingerprint(headers: Mapping[str, str], salt: bytes | None = None) -> str:
-    """Return a number that identifies these headers: in every process with this salt, without one only in this."""
+    """Return a number that identifies these headers: in every process with this salt, without one
+    only in this.
+    """
     from hashlib import blake2b  # loads OpenSSL as well
 
     pairs = SecretMap({name.lower(): value for name, value in headers.items()})
-    return blake2b(_bytes(repr(sorted(pairs.items()))), key=_SALT if salt is None else salt, digest_size=6).hexdigest()
+    return blake2b(
+        _bytes(repr(sorted(pairs.items()))), key=_SALT if salt is None else salt, digest_size=6
+    ).hexdigest()
 
 
 def _bytes(text: str) -> bytes:
@@ -113,7 +124,9 @@ def _bytes(text: str) -> bytes:
 
 
 def hides_arguments(kind: K) -> K:
-    """Keep the arguments of a class out of the traceback when its construction fails: a key may be among them."""
+    """Keep the arguments of a class out of the traceback when its construction fails: a key may be
+    among them.
+    """
     construct: Callable[..., None] = kind.__init__  # type: ignore[misc]
 
     @wraps(construct)
@@ -132,7 +145,8 @@ def hides_arguments(kind: K) -> K:
 
 
 def drop_frames(error: BaseException, outer: BaseException | None) -> None:
-    """Take the tracebacks off an exception of the HTTP layer and its causes, whose frames hold header bytes.
+    """Take the tracebacks off an exception of the HTTP layer and its causes, whose frames hold
+    header bytes.
 
     What the caller was already handling, `outer`, keeps its own.
     """

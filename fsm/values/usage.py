@@ -9,9 +9,10 @@ from attrs import frozen
 class Usage:
     """Count the tokens of one attempt, or of several added up.
 
-    `input_tokens` includes the cached ones; `output_tokens` includes the reasoning. `estimated` marks counts that no
-    provider reported: an aborted stream is counted from the text that had arrived. `lost` marks those of a stream that
-    broke off before its end could report them; a budget counts all that was reserved for it.
+    `input_tokens` includes the cached ones; `output_tokens` includes the reasoning. `estimated`
+    marks counts that no provider reported: an aborted stream is counted from the text that had
+    arrived. `lost` marks those of a stream that broke off before its end could report them; a
+    budget counts all that was reserved for it.
     """
 
     input_tokens: int = 0

@@ -11,14 +11,19 @@ from rungwise.adapters.check import check_request
 from rungwise.core import BackendCheck, Check, PlainLink, Request
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
-PDF = {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="}}
+PDF = {
+    "type": "file",
+    "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="},
+}
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
 SAID: list[Any] = [{"role": "user", "content": "Where do herons nest?"}]
 
 
 def local(name: str = "local", **known: Any) -> OpenAIChat:
-    return OpenAIChat("m", base_url="http://localhost:8000/v1", name=name, capabilities=Capabilities(**known))
+    return OpenAIChat(
+        "m", base_url="http://localhost:8000/v1", name=name, capabilities=Capabilities(**known)
+    )
 
 
 def checked(backend: Any, said: Any = SAID, **options: Any) -> BackendCheck:
@@ -35,7 +40,12 @@ def test_nothing_goes_wrong() -> None:
 
 def test_backends_of_one_name_are_told_apart_by_their_protocols() -> None:
     place: dict[str, Any] = {"base_url": "http://localhost:8000/v1"}
-    chain = [OpenAIChat("m", **place), rungwise.OpenAIResponses("m", **place), local(), local("other")]
+    chain = [
+        OpenAIChat("m", **place),
+        rungwise.OpenAIResponses("m", **place),
+        local(),
+        local("other"),
+    ]
     with Client(chain) as client:
         check = client.check("hi")
     assert [backend.name for backend in check.backends] == [
@@ -45,7 +55,12 @@ def test_backends_of_one_name_are_told_apart_by_their_protocols() -> None:
         "other",
     ]
     assert str(check).startswith("localhost:8000/m (openai)\n")
-    assert [link.name for link in chain] == ["localhost:8000/m", "localhost:8000/m", "local", "other"]
+    assert [link.name for link in chain] == [
+        "localhost:8000/m",
+        "localhost:8000/m",
+        "local",
+        "other",
+    ]
 
 
 def test_backends_of_one_name_and_one_protocol_are_told_apart_by_their_places() -> None:
@@ -67,7 +82,11 @@ def test_a_backend_that_cannot_be_used() -> None:
     assert (first.is_clean, second.is_clean) == (True, False)
     assert second.problem is not None
     assert "placeholder" in second.problem
-    assert str(check).splitlines()[2:] == ["mine", f"  cannot be used: {second.problem}", "  takes all of it"]
+    assert str(check).splitlines()[2:] == [
+        "mine",
+        f"  cannot be used: {second.problem}",
+        "  takes all of it",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -92,23 +111,42 @@ def test_a_backend_that_cannot_be_used() -> None:
             "reads documents",
         ),
         ({"tools": [TOOL]}, "tools", "tools, which it does not call", "calls tools"),
-        ({"response_format": SCHEMA}, "json_schema", "the JSON schema, which it is not held to", "keeps to a schema"),
-        ({"reasoning_effort": "low"}, "reasoning", "reasoning_effort, which it does not know", "knows efforts"),
+        (
+            {"response_format": SCHEMA},
+            "json_schema",
+            "the JSON schema, which it is not held to",
+            "keeps to a schema",
+        ),
+        (
+            {"reasoning_effort": "low"},
+            "reasoning",
+            "reasoning_effort, which it does not know",
+            "knows efforts",
+        ),
     ],
 )
 def test_what_is_asked_is_held_against_what_a_model_can(
     asked: dict[str, Any], field: str, lost: str, wants: str
 ) -> None:
-    can, cannot, unknown = (checked(local(**{field: known}), **asked) for known in (True, False, None))
+    can, cannot, unknown = (
+        checked(local(**{field: known}), **asked) for known in (True, False, None)
+    )
     assert (can.losses, can.unknowns, can.is_clean) == ((), (), True)
     assert (cannot.losses, cannot.unknowns, cannot.is_clean) == ((lost,), (), False)
-    assert (unknown.losses, unknown.unknowns, unknown.is_clean) == ((), (f"whether it {wants}",), True)
+    assert (unknown.losses, unknown.unknowns, unknown.is_clean) == (
+        (),
+        (f"whether it {wants}",),
+        True,
+    )
     plain = checked(local(**{field: False}))
     assert plain.is_clean, "what is not asked is not missed"
 
 
 def test_the_table_knows_models() -> None:
-    chain = [OpenAIChat(model, api_key="sk-1", name=model) for model in ("gpt-4o", "o3-mini", "gpt-3.5-turbo")]
+    chain = [
+        OpenAIChat(model, api_key="sk-1", name=model)
+        for model in ("gpt-4o", "o3-mini", "gpt-3.5-turbo")
+    ]
     check = Client(chain).check([{"role": "user", "content": [PICTURE]}], response_format=SCHEMA)
     assert [len(backend.losses) for backend in check.backends] == [0, 1, 2]
 
@@ -118,9 +156,13 @@ def test_a_prompt_that_does_not_fit_by_estimate() -> None:
     found = checked(local(window=8_192), long, max_tokens=1_000)
     assert found.losses == ("about 8010 tokens of prompt and 1000 of output, in a window of 8192",)
     assert checked(local(window=9_100), long, max_tokens=1_000).is_clean
-    assert checked(local(window=8_192), long, max_tokens=1_000, input_tokens=5_000).is_clean, "the caller has counted"
+    assert checked(local(window=8_192), long, max_tokens=1_000, input_tokens=5_000).is_clean, (
+        "the caller has counted"
+    )
     unknown = checked(local(), long, max_tokens=1_000)
-    assert unknown.unknowns == ("whether about 8010 tokens of prompt and 1000 of output fit its window",)
+    assert unknown.unknowns == (
+        "whether about 8010 tokens of prompt and 1000 of output fit its window",
+    )
     assert unknown.is_clean
 
 
@@ -155,14 +197,21 @@ def test_a_backend_of_ones_own_may_know_nothing_of_itself() -> None:
 
 def test_sound_is_unknown_everywhere() -> None:
     sound = {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}
-    assert checked(local(), [{"role": "user", "content": [sound]}]).unknowns == ("whether it takes audio",)
+    assert checked(local(), [{"role": "user", "content": [sound]}]).unknowns == (
+        "whether it takes audio",
+    )
 
 
 def test_it_takes_what_a_call_takes() -> None:
     client = Client([local()])
     assert client.check(Request("hi"))
     assert client.check("hi", policy=rungwise.Policy(), deadline=datetime.now(UTC))
-    for name, given in (("policy", "fast"), ("deadline", "soon"), ("within", rungwise.Budget()), ("turn", "next")):
+    for name, given in (
+        ("policy", "fast"),
+        ("deadline", "soon"),
+        ("within", rungwise.Budget()),
+        ("turn", "next"),
+    ):
         with pytest.raises(rungwise.ConfigurationError, match=f"^{name} must be a"):
             client.check("hi", **{name: given})
         with pytest.raises(rungwise.ConfigurationError, match=f"^{name} must be a"):
@@ -172,7 +221,9 @@ def test_it_takes_what_a_call_takes() -> None:
 
 
 def test_a_backend_without_a_key_is_checked_all_the_same() -> None:
-    blind = OpenAIChat("gpt-5", name="mine", api_key="your-key", capabilities=Capabilities(images=False))
+    blind = OpenAIChat(
+        "gpt-5", name="mine", api_key="your-key", capabilities=Capabilities(images=False)
+    )
     message = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, PICTURE]}
     [checked] = check_request(Request([message]), [blind]).backends
     assert checked.losses == ("pictures, which it does not see",)

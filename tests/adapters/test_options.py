@@ -1,4 +1,6 @@
-"""What a call may be given by name: it reaches the parameters, or a clear error says what would be right, and where."""
+"""What a call may be given by name: it reaches the parameters, or a clear error says what would be
+right, and where.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +12,12 @@ import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.adapters.options import OF_CALLS
 from rungwise.core import CallOptions, Request
-from rungwise.fsm.call.conversation.options import _ELSEWHERE, _OF_BODIES, COMMON_PARAMETERS, REQUEST_OPTIONS
+from rungwise.fsm.call.conversation.options import (
+    _ELSEWHERE,
+    _OF_BODIES,
+    COMMON_PARAMETERS,
+    REQUEST_OPTIONS,
+)
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 EVERY: dict[str, Any] = {
@@ -41,7 +48,10 @@ def test_a_request_keeps_the_common_parameters_among_its_parameters() -> None:
     assert EVERY.keys() == COMMON_PARAMETERS
     request = Request("Where?", **EVERY, parameters={"top_k": 5})
     assert request == Request("Where?", parameters={**EVERY, "top_k": 5})
-    assert {field.name for field in attrs.fields(Request)} == {"messages", *REQUEST_OPTIONS} - COMMON_PARAMETERS
+    assert {field.name for field in attrs.fields(Request)} == {
+        "messages",
+        *REQUEST_OPTIONS,
+    } - COMMON_PARAMETERS
     assert attrs.evolve(request, max_tokens=5).parameters == request.parameters
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         request.parameters = {}  # type: ignore[misc]
@@ -57,11 +67,15 @@ def test_what_a_request_is_given_stays_the_callers_own() -> None:
 
 def test_none_says_nothing() -> None:
     assert Request("Where?", temperature=None, stop=None).parameters == {}
-    assert Request("Where?", temperature=None, parameters={"temperature": 1}).parameters == {"temperature": 1}
+    assert Request("Where?", temperature=None, parameters={"temperature": 1}).parameters == {
+        "temperature": 1
+    }
 
 
 def test_what_is_given_in_both_places_is_refused() -> None:
-    with pytest.raises(rungwise.ConfigurationError, match=r"^seed is given twice, as an option and in parameters"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match=r"^seed is given twice, as an option and in parameters"
+    ):
         Request("Where?", seed=1, parameters={"seed": 1})
 
 
@@ -71,7 +85,9 @@ def test_what_is_given_in_both_places_is_refused() -> None:
         ("temperature", "hot", "temperature must be a finite number, not of type str"),
         ("temperature", True, "temperature must be a finite number, not of type bool"),
         ("temperature", float("nan"), "temperature must be a finite number, not nan"),
-        pytest.param("temperature", 10**400, "temperature must be a finite number, not 1000", id="huge"),
+        pytest.param(
+            "temperature", 10**400, "temperature must be a finite number, not 1000", id="huge"
+        ),
         ("temperature", float("inf"), "temperature must be a finite number, not inf"),
         ("top_p", 1.5, "top_p must be a number from 0 to 1, not 1.5"),
         ("top_p", "1", "top_p must be a number from 0 to 1"),
@@ -86,9 +102,18 @@ def test_what_is_given_in_both_places_is_refused() -> None:
         ("parallel_tool_calls", 1, "parallel_tool_calls must be True or False, not 1"),
     ],
 )
-def test_an_option_of_another_form_is_refused(client: Client, name: str, value: Any, said: str) -> None:
+def test_an_option_of_another_form_is_refused(
+    client: Client, name: str, value: Any, said: str
+) -> None:
     assert refused(name, value).startswith(said)
-    for ask in (client.call, client.stream, client.acall, client.astream, client.turn, client.aturn):
+    for ask in (
+        client.call,
+        client.stream,
+        client.acall,
+        client.astream,
+        client.turn,
+        client.aturn,
+    ):
         assert refused(name, value, ask) == refused(name, value)
 
 
@@ -97,7 +122,9 @@ def test_what_calls_itself_as_the_right_type_is_told_by_its_whole_name(client: C
         __module__ = "numpy"
         __qualname__ = "bool"
 
-    assert refused("parallel_tool_calls", Flag()).endswith("must be True or False, not of type numpy.bool")
+    assert refused("parallel_tool_calls", Flag()).endswith(
+        "must be True or False, not of type numpy.bool"
+    )
 
 
 def test_a_float_of_another_library_is_sent_as_a_number() -> None:
@@ -136,7 +163,9 @@ def test_a_float_of_another_library_is_sent_as_a_number() -> None:
         ("wholly_unknown_thing", "there are: "),
     ],
 )
-def test_an_unknown_option_is_refused_with_what_would_be_right(client: Client, name: str, said: str) -> None:
+def test_an_unknown_option_is_refused_with_what_would_be_right(
+    client: Client, name: str, said: str
+) -> None:
     # "messages" is the name of the first argument itself where Python is asked.
     asks = [client.call, client.acall, client.astream] if name != "messages" else []
     for ask in (Request, *asks):
@@ -177,7 +206,10 @@ def test_a_request_holds_its_own_options(client: Client) -> None:
 
 
 def test_a_policy_of_another_kind_is_refused(client: Client) -> None:
-    assert refused("policy", rungwise.TurnPolicy(), client.call) == "policy must be a Policy, not TurnPolicy"
+    assert (
+        refused("policy", rungwise.TurnPolicy(), client.call)
+        == "policy must be a Policy, not TurnPolicy"
+    )
     assert refused("policy", "fast", client.astream) == "policy must be a Policy, not str"
     told = refused("policy", rungwise.Policy(), client.turn)
     assert told.startswith("policy must be a TurnPolicy, not Policy; ")

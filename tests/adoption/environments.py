@@ -1,4 +1,6 @@
-"""The environments in which the programs run: one for each group of libraries that can be installed together."""
+"""The environments in which the programs run: one for each group of libraries that can be installed
+together.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,16 @@ CACHE: Final = ROOT / "build" / "adoption"
 
 
 def requirements(group: str) -> list[str]:
-    """List what is installed into the environment of a group: its libraries, and what Rungwise itself needs."""
+    """List what is installed into the environment of a group: its libraries, and what Rungwise
+    itself needs.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return [*GROUPS[group], *project["dependencies"]]
 
 
 def python_for(group: str) -> Path:
-    """Return the interpreter of a group, whose environment is made where it is not there yet; "" is this one.
+    """Return the interpreter of a group, whose environment is made where it is not there yet; "" is
+    this one.
 
     Raises:
         subprocess.CalledProcessError: it cannot be made, for want of a package or of a network.

@@ -1,7 +1,9 @@
-"""Run a program once for each fault and way, in an environment of its library: `python -m adoption.inside SETTING`.
+"""Run a program once for each fault and way, in an environment of its library: `python -m
+adoption.inside SETTING`.
 
-The setting is a file of JSON: the program, the provider's and the proxy's address, the scale, and the calls, each with
-its way, its fault and the two models of its chain. What each call printed is written to its `output`.
+The setting is a file of JSON: the program, the provider's and the proxy's address, the scale, and
+the calls, each with its way, its fault and the two models of its chain. What each call printed is
+written to its `output`.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
         for call in setting["calls"]:
             chain = [OpenAIChat(model, base_url=setting["provider"]) for model in call["models"]]
             client = Client(chain, policy=policy)
-            stage: Any = SimpleNamespace(client=client, PROXY=setting["proxy"], MODEL=call["models"][0])
+            stage: Any = SimpleNamespace(
+                client=client, PROXY=setting["proxy"], MODEL=call["models"][0]
+            )
             sys.modules["chain"] = stage
             way = runpy.run_path(setting["program"]).get(call["way"])
             if way is not None and setting["alone"]:

@@ -1,4 +1,6 @@
-"""Play the sixteen faults to a program that gained the ladder, and note what it printed and what the provider got."""
+"""Play the sixteen faults to a program that gained the ladder, and note what it printed and what
+the provider got.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,12 @@ class Came:
 
 
 def play(
-    program: str, python: Path, faults: Iterable[str] = FAULTS, *, answer: str = ANSWER, alone: bool = False
+    program: str,
+    python: Path,
+    faults: Iterable[str] = FAULTS,
+    *,
+    answer: str = ANSWER,
+    alone: bool = False,
 ) -> list[Came]:
     """Play faults to each way of a program, each by a provider and a chain of its own.
 
@@ -81,8 +88,16 @@ def play(
         if "PROXY" in (PROGRAMS / f"{program}.py").read_text(encoding="utf-8"):
             chain_file = chains(served, provider.base_url, policy)
             base_url = stack.enter_context(proxy(chain_file, folder)).base_url.removesuffix("/v1")
-        calls = [{"way": way, "fault": name, "models": pair} for (way, name), pair in models.items()]
-        setting = {"provider": provider.base_url, "proxy": base_url, "scale": SCALE, "alone": alone, "calls": calls}
+        calls = [
+            {"way": way, "fault": name, "models": pair} for (way, name), pair in models.items()
+        ]
+        setting = {
+            "provider": provider.base_url,
+            "proxy": base_url,
+            "scale": SCALE,
+            "alone": alone,
+            "calls": calls,
+        }
         ended = _run(python, folder, program, setting)
         attempts = {key: len(scene.recover()) for key, scene in scenes.items()}
     return [_came(each, attempts[each["way"], each["fault"]]) for each in ended]
@@ -98,7 +113,9 @@ def _came(ended: Mapping[str, Any], requests: int) -> Came:
     return Came(ended["fault"], ended["way"], ended.get("text"), error, requests)
 
 
-def _run(python: Path, folder: Path, program: str, setting: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _run(
+    python: Path, folder: Path, program: str, setting: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     given, output = folder / "setting.json", folder / "output.json"
     whole = {**setting, "program": str(PROGRAMS / f"{program}.py"), "output": str(output)}
     given.write_text(json.dumps(whole), encoding="utf-8")

@@ -1,4 +1,6 @@
-"""Call a proxy for a time, in every protocol and with mixed faults behind it, and count what its process holds."""
+"""Call a proxy for a time, in every protocol and with mixed faults behind it, and count what its
+process holds.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,14 @@ FEWEST: Final = 2
 POLICY: Final = Policy(
     budget=Budget(seconds=3.0),
     timeouts=Timeouts(connect=1.0, first_token=0.5, stall=0.5, total=2.0),
-    waits=Waits(retry_base=0.01, retry_cap=0.05, overload_cap=0.05, reask_base=0.01, reask_cap=0.05),
+    waits=Waits(
+        retry_base=0.01, retry_cap=0.05, overload_cap=0.05, reask_base=0.01, reask_cap=0.05
+    ),
 )
 OPEN: Final = ("01", "08")
-"""The states of connections in `/proc` that a process still holds: established, and closed by the other side."""
+"""The states of connections in `/proc` that a process still holds: established, and closed by the
+other side.
+"""
 QUESTION: Final = "Why is the sky blue?"
 ENDS: Final = {
     "openai": ("data: [DONE]", '"error"'),
@@ -47,7 +53,9 @@ ENDS: Final = {
 
 @frozen
 class Sample:
-    """Hold what the process has after so many calls, while nothing runs; idle connections to providers apart."""
+    """Hold what the process has after so many calls, while nothing runs; idle connections to
+    providers apart.
+    """
 
     calls: int
     seconds: float
@@ -59,7 +67,9 @@ class Sample:
 
 @define
 class Soak:
-    """Hold what a soak saw: samples in their order, how often calls ended how, and what the process said."""
+    """Hold what a soak saw: samples in their order, how often calls ended how, and what the process
+    said.
+    """
 
     samples: list[Sample] = field(factory=list)
     ends: Counter[str] = field(factory=Counter)
@@ -71,8 +81,12 @@ def soak(seconds: float, folder: Path, seed: int = 1) -> Soak:
     seen = Soak()
     with _server(seed) as (faulty, well):
         places = [f"http://127.0.0.1:{port}/v1" for port in (faulty, well)]
-        chain = chain_toml("default", *({"model": "soak", "base_url": place, "key_env": ""} for place in places))
-        with proxy(f"{policy_toml(POLICY)}\n{chain}", folder, "--max-connections", str(MOST_CONNECTIONS)) as served:
+        chain = chain_toml(
+            "default", *({"model": "soak", "base_url": place, "key_env": ""} for place in places)
+        )
+        with proxy(
+            f"{policy_toml(POLICY)}\n{chain}", folder, "--max-connections", str(MOST_CONNECTIONS)
+        ) as served:
             at = served.base_url.removesuffix("/v1"), served.pid, (faulty, well)
             asyncio.run(_soak(*at, seconds, random.Random(seed), seen))
     seen.errors = (folder / "stderr.txt").read_text(encoding="utf-8")
@@ -83,7 +97,9 @@ def soak(seconds: float, folder: Path, seed: int = 1) -> Soak:
 def _server(seed: int) -> Iterator[tuple[int, int]]:
     """Run the server of mixed faults, and give its ports."""
     command = [sys.executable, str(SERVER), str(seed)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         faulty, well = map(int, process.stdout.readline().split())
         try:
@@ -93,16 +109,25 @@ def _server(seed: int) -> Iterator[tuple[int, int]]:
 
 
 async def _soak(
-    base_url: str, pid: int, providers: tuple[int, int], seconds: float, draw: random.Random, seen: Soak
+    base_url: str,
+    pid: int,
+    providers: tuple[int, int],
+    seconds: float,
+    draw: random.Random,
+    seen: Soak,
 ) -> None:
-    """Call in rounds, and sample behind each, when its client has left: httpx loses connections of cancelled calls."""
+    """Call in rounds, and sample behind each, when its client has left: httpx loses connections of
+    cancelled calls.
+    """
     began = time.monotonic()
     while len(seen.samples) < FEWEST or time.monotonic() - began < seconds:
         # None that was idle for long is used again: the server may close it at that moment.
         limits = httpx.Limits(max_keepalive_connections=AT_ONCE, keepalive_expiry=2.0)
         async with httpx.AsyncClient(base_url=base_url, timeout=30.0, limits=limits) as client:
             gate = asyncio.Semaphore(AT_ONCE)
-            seen.ends.update(await asyncio.gather(*(_one(client, draw, gate) for _ in range(ROUND))))
+            seen.ends.update(
+                await asyncio.gather(*(_one(client, draw, gate) for _ in range(ROUND)))
+            )
             while (await client.get("/healthz")).json()["running"]:
                 await asyncio.sleep(0.01)
         await auntil(lambda: not _sockets_of_clients(pid, base_url))
@@ -121,7 +146,9 @@ def _sockets_of_clients(pid: int, base_url: str) -> int:
 
 
 def _connections(pid: int) -> Iterator[tuple[int, int, str]]:
-    """Yield the port here, the port there, and the state of each connection that the process can see."""
+    """Yield the port here, the port there, and the state of each connection that the process can
+    see.
+    """
     for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
         _, here, there, state, *_ = line.split()
         yield int(here.rpartition(":")[2], 16), int(there.rpartition(":")[2], 16), state
@@ -140,11 +167,18 @@ def _request(draw: random.Random, api: str, *, streams: bool) -> tuple[str, dict
     turn = {"role": "user", "content": QUESTION}
     if api == "gemini":
         method = "streamGenerateContent?alt=sse" if streams else "generateContent"
-        return f"/v1beta/models/m:{method}", {"contents": [{"role": "user", "parts": [{"text": QUESTION}]}]}
+        return f"/v1beta/models/m:{method}", {
+            "contents": [{"role": "user", "parts": [{"text": QUESTION}]}]
+        }
     if api == "responses":
         return "/v1/responses", {"model": "m", "input": QUESTION, "stream": streams}
     if api == "anthropic":
-        return "/v1/messages", {"model": "m", "max_tokens": 500, "messages": [turn], "stream": streams}
+        return "/v1/messages", {
+            "model": "m",
+            "max_tokens": 500,
+            "messages": [turn],
+            "stream": streams,
+        }
     cap = {"max_tokens": 500} if draw.random() < 0.2 else {}
     return "/v1/chat/completions", {"model": "m", "messages": [turn], "stream": streams, **cap}
 
@@ -156,7 +190,9 @@ async def _call(client: httpx.AsyncClient, draw: random.Random) -> str:
     text = ""
     way = draw.choices(("read", "left", "late", "nonsense"), (80, 10, 5, 5))[0]
     if way == "nonsense":
-        response = await client.post(path, content=b"{", headers={"content-type": "application/json"})
+        response = await client.post(
+            path, content=b"{", headers={"content-type": "application/json"}
+        )
         return "refused" if response.status_code == 400 else f"nonsense: {response.status_code}"
     try:
         async with asyncio.timeout(draw.random() * 0.05 if way == "late" else 25.0):

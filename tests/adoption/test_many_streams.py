@@ -1,4 +1,6 @@
-"""Many streams at once through `rungwise proxy`: each is whole, and nothing of them stays open behind them."""
+"""Many streams at once through `rungwise proxy`: each is whole, and nothing of them stays open
+behind them.
+"""
 
 import asyncio
 import os
@@ -40,14 +42,17 @@ def test_many_streams_at_once_are_whole_and_leave_nothing_open(count: int, tmp_p
 
 async def _read(base_url: str, pid: int, count: int, all_began: threading.Barrier) -> list[str]:
     """Read as many streams at once."""
-    httpx.get(f"{base_url.removesuffix('/v1')}/healthz").raise_for_status()  # so that the server runs
+    # so that the server runs
+    httpx.get(f"{base_url.removesuffix('/v1')}/healthz").raise_for_status()
     before, begun = len(os.listdir(f"/proc/{pid}/fd")), 0
 
     async def one(sdk: openai.AsyncOpenAI) -> str:
         nonlocal begun
         asked = [{"role": "user", "content": "Count."}]
         text = ""
-        async for piece in await sdk.chat.completions.create(model="m", messages=asked, stream=True):
+        async for piece in await sdk.chat.completions.create(
+            model="m", messages=asked, stream=True
+        ):
             said = piece.choices[0].delta.content or ""
             begun += bool(said) and not text
             text += said

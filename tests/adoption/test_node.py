@@ -1,4 +1,6 @@
-"""The official Node SDK streams through `rungwise proxy` and gets every fault rescued, one process for each."""
+"""The official Node SDK streams through `rungwise proxy` and gets every fault rescued, one process
+for each.
+"""
 
 import os
 import shutil
@@ -35,7 +37,13 @@ def node() -> tuple[str, Path]:
     try:
         if not (home / "node_modules" / "openai").exists():
             wanted = ["openai@7"] if _is_new("node") else [f"node@{NEWEST}", "openai@7"]
-            subprocess.run([*INSTALL, *wanted], cwd=home, check=True, capture_output=True, timeout=patience(300))
+            subprocess.run(
+                [*INSTALL, *wanted],
+                cwd=home,
+                check=True,
+                capture_output=True,
+                timeout=patience(300),
+            )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         missing(f"npm cannot bring node {NEWEST} and openai: {error}")
     own = home / "node_modules" / ".bin" / "node"
@@ -62,7 +70,9 @@ def test_a_node_program_gains_the_ladder(node: tuple[str, Path], tmp_path: Path)
 
             def run(name: str) -> subprocess.CompletedProcess[str]:
                 own = {**os.environ, "PROXY": served.base_url.removesuffix("/v1"), "MODEL": name}
-                return subprocess.run([command, str(program)], capture_output=True, text=True, check=False, env=own)
+                return subprocess.run(
+                    [command, str(program)], capture_output=True, text=True, check=False, env=own
+                )
 
             done = dict(zip(FAULTS, threads.map(run, FAULTS), strict=True))
         requests = {name: len(scene.recover()) for name, scene in scenes.items()}
@@ -70,5 +80,7 @@ def test_a_node_program_gains_the_ladder(node: tuple[str, Path], tmp_path: Path)
     assert refused.returncode == 1
     assert "BadRequestError: 400 The prompt was rejected by the content filter." in refused.stderr
     printed = {name: " ".join(each.stdout.split()) for name, each in done.items()}
-    assert printed == dict.fromkeys(done, ANSWER), {name: each.stderr for name, each in done.items()}
+    assert printed == dict.fromkeys(done, ANSWER), {
+        name: each.stderr for name, each in done.items()
+    }
     assert requests == REQUESTS

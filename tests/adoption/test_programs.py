@@ -1,6 +1,8 @@
-"""Programs on the SDKs and frameworks that people use gain the ladder by a line, in sixteen faults of a provider.
+"""Programs on the SDKs and frameworks that people use gain the ladder by a line, in sixteen faults
+of a provider.
 
-Every program in `programs/` is what its library's own documents show, with the transport or the proxy put in.
+Every program in `programs/` is what its library's own documents show, with the transport or the
+proxy put in.
 """
 
 import subprocess
@@ -25,8 +27,8 @@ class Program:
         raises: the class of its error, with its library.
         ways: those of its functions that make calls.
         answer: what the provider answers.
-        alone: whether its calls follow one another: it, or its library, changes what the process shares.
-        held: whether a cut answer is asked for anew instead of being continued.
+        alone: whether its calls follow one another: it, or its library, changes what the process
+        shares. held: whether a cut answer is asked for anew instead of being continued.
     """
 
     name: str
@@ -53,11 +55,29 @@ OTHERS = (
     Program("with_llama_index", "openai2", "openai.BadRequestError"),
     Program("with_dspy", "openai2", "dspy.LMInvalidRequestError", ("whole", "awhole")),
     Program("with_langchain_openai", "langchain", "langchain_openai.OpenAIInvalidRequestError"),
-    Program("with_langchain_google_genai", "langchain", "langchain_google_genai.GoogleInvalidRequestError"),
-    Program("with_langchain_anthropic", "langchain", "langchain_anthropic.AnthropicInvalidRequestError", alone=True),
-    Program(*("with_instructor", "instructor", "instructor.InstructorRetryException"), answer=JSON_ANSWER, held=True),
+    Program(
+        "with_langchain_google_genai",
+        "langchain",
+        "langchain_google_genai.GoogleInvalidRequestError",
+    ),
+    Program(
+        "with_langchain_anthropic",
+        "langchain",
+        "langchain_anthropic.AnthropicInvalidRequestError",
+        alone=True,
+    ),
+    Program(
+        *("with_instructor", "instructor", "instructor.InstructorRetryException"),
+        answer=JSON_ANSWER,
+        held=True,
+    ),
     *(
-        Program(name, "pydantic-ai", "pydantic_ai.ModelRequestRejectedError", ("whole", "awhole", "astream"))
+        Program(
+            name,
+            "pydantic-ai",
+            "pydantic_ai.ModelRequestRejectedError",
+            ("whole", "awhole", "astream"),
+        )
         for name in ("with_pydantic_ai", "with_pydantic_ai_anthropic", "with_pydantic_ai_google")
     ),
 )
@@ -66,7 +86,9 @@ REQUESTS = {
     **{"S01": 2, "S02": 3, "S03": 2, "S04": 3, "S05": 2, "S06": 2, "S07": 2, "S08": 4},
     **{"S09": 2, "S10": 4, "S11": 1, "S12": 2, "S13": 1, "S14": 4, "S15": 3, "S16": 3},
 }
-"""How many requests the provider gets, the fallback's among them: those of the ladder, without any of the program's."""
+"""How many requests the provider gets, the fallback's among them: those of the ladder, without any
+of the program's.
+"""
 REQUESTS_HELD = {**REQUESTS, "S08": 3, "S10": 3, "S14": 3}
 OFTEN = ("S03", "S08", "S13", "S16")
 
@@ -76,9 +98,12 @@ def faults_of(program: Program, came: list[Came]) -> list[str]:
     requests = REQUESTS_HELD if program.held else REQUESTS
     wrong = []
     for call in came:
-        if call.fault == "S13":  # which nothing rescues: the caller gets its library's error, with the reason
+        # which nothing rescues: the caller gets its library's error, with the reason
+        if call.fault == "S13":
             kind, says = call.error or ("", "")
-            is_right = kind == program.raises and "The prompt was rejected by the content filter." in says
+            is_right = (
+                kind == program.raises and "The prompt was rejected by the content filter." in says
+            )
         else:
             is_right = call.is_whole
         if not is_right or call.requests != requests[call.fault]:

@@ -17,7 +17,8 @@ WARM_UP = 0.2
 SLACK = 4
 """Descriptors by which samples differ: connections to providers that are being closed."""
 TOLERANCE = 0.2
-"""As in the soak of calls: resident memory is that of the highest peak so far, which chance brings."""
+"""As in the soak of calls: resident memory is that of the highest peak so far, which chance brings.
+"""
 
 
 def thirds(samples: list[Sample]) -> tuple[list[Sample], list[Sample]]:
@@ -27,7 +28,9 @@ def thirds(samples: list[Sample]) -> tuple[list[Sample], list[Sample]]:
     return settled[:size], settled[-size:]
 
 
-@pytest.mark.parametrize("seconds", [0.0, pytest.param(SECONDS, marks=[pytest.mark.soak, pytest.mark.slowest])])
+@pytest.mark.parametrize(
+    "seconds", [0.0, pytest.param(SECONDS, marks=[pytest.mark.soak, pytest.mark.slowest])]
+)
 def test_descriptors_and_memory_of_the_proxy_stay_flat(seconds: float, tmp_path: Path):
     seen = soak(seconds, tmp_path)
     print(*seen.samples[:: max(1, len(seen.samples) // 40)], seen.ends, sep="\n")
@@ -39,5 +42,9 @@ def test_descriptors_and_memory_of_the_proxy_stay_flat(seconds: float, tmp_path:
     assert max(each.descriptors for each in last) <= most + SLACK
     assert max(each.idle for each in seen.samples) <= MOST_CONNECTIONS
     if seconds >= JUDGED:
-        before, after = (statistics.median(each.memory for each in third) for third in (first, last))
-        assert after <= before * (1 + TOLERANCE), f"memory grew from {before / 2**20:.1f} to {after / 2**20:.1f} MiB"
+        before, after = (
+            statistics.median(each.memory for each in third) for third in (first, last)
+        )
+        assert after <= before * (1 + TOLERANCE), (
+            f"memory grew from {before / 2**20:.1f} to {after / 2**20:.1f} MiB"
+        )

@@ -33,12 +33,19 @@ def phoenix(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
         port, grpc = one.getsockname()[1], other.getsockname()[1]
-    settings = {"WORKING_DIR": str(tmp_path), "PORT": str(port), "GRPC_PORT": str(grpc), "HOST": "127.0.0.1"}
+    settings = {
+        "WORKING_DIR": str(tmp_path),
+        "PORT": str(port),
+        "GRPC_PORT": str(grpc),
+        "HOST": "127.0.0.1",
+    }
     settings |= {"TELEMETRY_ENABLED": "false"}
     own = {**os.environ, **{f"PHOENIX_{name}": value for name, value in settings.items()}}
     command = [str(python), "-m", "phoenix.server.main", "serve"]
     with (tmp_path / "phoenix.log").open("w") as log:
-        server = subprocess.Popen(command, env=own, cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT)
+        server = subprocess.Popen(
+            command, env=own, cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT
+        )
     url = f"http://127.0.0.1:{port}"
     try:
         until(lambda: answers(url), seconds=90)
@@ -58,7 +65,9 @@ def answers(url: str) -> bool:
 def test_a_receiver_keeps_calls_attempts_turns_and_tools(phoenix: tuple[str, Path]) -> None:
     url, python = phoenix
     command = [str(python), str(PROGRAMS / "traced.py"), f"{url}/v1/traces"]
-    done = subprocess.run(command, env=variables(), capture_output=True, text=True, timeout=patience(60), check=False)
+    done = subprocess.run(
+        command, env=variables(), capture_output=True, text=True, timeout=patience(60), check=False
+    )
     assert (done.returncode, done.stdout) == (0, "Here. There.\n"), done.stderr
 
     def kept() -> list[dict[str, Any]]:

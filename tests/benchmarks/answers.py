@@ -1,4 +1,6 @@
-"""Count what wrong structured answers cost, beside the peers: `python tests/benchmarks/answers.py`, set-up included."""
+"""Count what wrong structured answers cost, beside the peers: `python tests/benchmarks/answers.py`,
+set-up included.
+"""
 
 import argparse
 import contextlib
@@ -15,7 +17,9 @@ LIBRARIES = ("rungwise", "instructor", "pydantic-ai", "openai")
 
 
 def main() -> int:
-    """Ask each library for the answer in each fault; print the table, and return 1 if Rungwise is behind a peer."""
+    """Ask each library for the answer in each fault; print the table, and return 1 if Rungwise is
+    behind a peer.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, default=CACHE, help="where the environments are made")
     pythons = {name: python_of(name, parser.parse_args().cache) for name in LIBRARIES}
@@ -31,12 +35,17 @@ def main() -> int:
                 came = worker.ask("inside.answering:ask", library=name, url=url)
                 spent = provider.ask("inside.answering:end")
                 right[name] += came["right"]
-                requests = "1 request" if spent["requests"] == 1 else f"{spent['requests']} requests"
+                requests = (
+                    "1 request" if spent["requests"] == 1 else f"{spent['requests']} requests"
+                )
                 cells.append(
-                    f"{'right' if came['right'] else came['error'] or 'none'}, {requests}, {spent['tokens']} tokens"
+                    f"{'right' if came['right'] else came['error'] or 'none'}, {requests}, "
+                    f"{spent['tokens']} tokens"
                 )
             print(f"| {fault} | " + " | ".join(cells) + " |", flush=True)
-    print(f"| right, of {len(FAULTS)} | " + " | ".join(str(right[name]) for name in LIBRARIES) + " |")
+    print(
+        f"| right, of {len(FAULTS)} | " + " | ".join(str(right[name]) for name in LIBRARIES) + " |"
+    )
     return int(right["rungwise"] < max(right.values()))
 
 

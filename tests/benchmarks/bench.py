@@ -15,7 +15,9 @@ from benchmarks.workers import Worker, WorkerError
 BATCH = 0.02
 """Seconds of calls that a contestant makes when it is its turn; one at least."""
 LONGEST = 3.0
-"""Seconds after which a contestant sits out the rounds that are left: some take a second for a call."""
+"""Seconds after which a contestant sits out the rounds that are left: some take a second for a
+call.
+"""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class Bench:
     rounds: int
     quick: bool = False
     pace: float = 1.0
-    """How many times slower plain Python is here than on the machine that the goals in seconds are meant for."""
+    """How many times slower plain Python is here than on the machine that the goals in seconds are
+    meant for.
+    """
 
     def has(self, contestant: Contestant) -> bool:
         """Tell whether there is an environment for it."""
@@ -56,13 +60,14 @@ def race(
     *,
     by_processor: bool = False,
 ) -> list[Figure]:
-    """Let contestants take turns within each round; what one cannot do is said, and goes without it.
+    """Let contestants take turns within each round; what one cannot do is said, and goes without
+    it.
 
     Arguments:
         bench: how many rounds.
         workers: the processes of the contestants.
-        entries: each contestant with the name of what it does, and the options that are added to its own.
-        url: where the answers are.
+        entries: each contestant with the name of what it does, and the options that are added to
+        its own. url: where the answers are.
         by_processor: whether to compare CPU time, because most of the time is the server's.
     """
     ready = []
@@ -70,7 +75,12 @@ def race(
         worker, key = workers.get(contestant.who), f"{way} {url} {options}"
         if worker is None:
             continue
-        given = {"module": contestant.module, "way": way, "url": url, "options": {**contestant.options, **options}}
+        given = {
+            "module": contestant.module,
+            "way": way,
+            "url": url,
+            "options": {**contestant.options, **options},
+        }
         try:
             worker.ask("inside.racing:prepare", key=key, **given)
         except WorkerError as error:

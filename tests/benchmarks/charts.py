@@ -1,4 +1,6 @@
-"""The growth curves as pictures: `python -m benchmarks.charts RESULTS DIR`, which needs matplotlib."""
+"""The growth curves as pictures: `python -m benchmarks.charts RESULTS DIR`, which needs
+matplotlib.
+"""
 
 import json
 import sys
@@ -13,19 +15,30 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import LogLocator, ScalarFormatter
 
 LINE, GUIDE = "#1f6feb", "#9aa4ae"
-STYLE = {"svg.fonttype": "none", "svg.hashsalt": "benchmarks", "font.size": 8, "font.family": "sans-serif"}
+STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "benchmarks",
+    "font.size": 8,
+    "font.family": "sans-serif",
+}
 OWN = [{"color": LINE, "linewidth": 2.0, "linestyle": style} for style in ("-", "--", ":", "-.")]
-OTHERS = [{"color": color, "linewidth": 1.2} for color in ("#24292f", "#c9510c", "#8250df", "#9aa4ae")]
+OTHERS = [
+    {"color": color, "linewidth": 1.2} for color in ("#24292f", "#c9510c", "#8250df", "#9aa4ae")
+]
 COLUMNS = 3
 
 
 def growths(sections: list[dict[str, Any]], path: Path) -> None:
-    """Draw one small panel for each growth, with a dashed guide for a cost that is the same for each unit."""
+    """Draw one small panel for each growth, with a dashed guide for a cost that is the same for
+    each unit.
+    """
     wanted = [growth for section in sections for growth in section["growths"]]
     if not wanted:
         return
     rows = -(-len(wanted) // COLUMNS)
-    figure, panels = plt.subplots(rows, COLUMNS, figsize=(9, 2.5 * rows), squeeze=False, layout="constrained")
+    figure, panels = plt.subplots(
+        rows, COLUMNS, figsize=(9, 2.5 * rows), squeeze=False, layout="constrained"
+    )
     for panel in panels.flat[len(wanted) :]:
         panel.set_visible(False)
     for panel, growth in zip(panels.flat, wanted, strict=False):
@@ -37,7 +50,13 @@ def growths(sections: list[dict[str, Any]], path: Path) -> None:
 def _panel(panel: Any, growth: dict[str, Any]) -> None:
     sizes, times = growth["sizes"], [each * 1e3 for each in growth["seconds"]]
     panel.loglog(sizes, times, marker="o", markersize=3, color=LINE, linewidth=1.5)
-    panel.loglog(sizes, [times[-1] * size / sizes[-1] for size in sizes], color=GUIDE, linewidth=0.8, linestyle="--")
+    panel.loglog(
+        sizes,
+        [times[-1] * size / sizes[-1] for size in sizes],
+        color=GUIDE,
+        linewidth=0.8,
+        linestyle="--",
+    )
     panel.set_title(f"{growth['name']}: slope {growth['slope']:.2f}", fontsize=9)
     panel.set_xlabel(growth["unit"])
     panel.set_ylabel("CPU time, ms")
@@ -48,7 +67,11 @@ def _panel(panel: Any, growth: dict[str, Any]) -> None:
 
 def at_once(sections: list[dict[str, Any]], path: Path) -> None:
     """Draw the calls a second against how many there are at once, a line for each contestant."""
-    wanted = {int(each["name"].rpartition(".")[2]): each for each in sections if each["name"].startswith("at_once.")}
+    wanted = {
+        int(each["name"].rpartition(".")[2]): each
+        for each in sections
+        if each["name"].startswith("at_once.")
+    }
     if len(wanted) < 2:
         return
     figure, panel = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
@@ -57,7 +80,10 @@ def at_once(sections: list[dict[str, Any]], path: Path) -> None:
     for who in names:
         is_own = "ungwise" in who
         rates = {
-            size: each["best"] for size, section in wanted.items() for each in section["figures"] if each["who"] == who
+            size: each["best"]
+            for size, section in wanted.items()
+            for each in section["figures"]
+            if each["who"] == who
         }
         points = {size: rate for size, rate in rates.items() if rate > 0}
         panel.loglog(

@@ -32,29 +32,58 @@ DISTRIBUTIONS = {
 
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description="Measure what Rungwise costs, side by side with its peers.")
-    parser.add_argument("--only", action="append", choices=MEASURES, help="measure this; may be given again")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds and sizes, in about a minute, to try out")
-    parser.add_argument("--rounds", type=int, help="rounds of each race (default 30, or 5 with --quick)")
+    parser = argparse.ArgumentParser(
+        description="Measure what Rungwise costs, side by side with its peers."
+    )
     parser.add_argument(
-        "--peers", choices=("all", "none"), default="all", help="none: bare httpx alone to compare with"
+        "--only", action="append", choices=MEASURES, help="measure this; may be given again"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer rounds and sizes, in about a minute, to try out"
+    )
+    parser.add_argument(
+        "--rounds", type=int, help="rounds of each race (default 30, or 5 with --quick)"
+    )
+    parser.add_argument(
+        "--peers",
+        choices=("all", "none"),
+        default="all",
+        help="none: bare httpx alone to compare with",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results into it")
     parser.add_argument("--charts", type=Path, metavar="DIR", help="draw the growth curves into it")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where the environments are kept (build/benchmarks)")
-    parser.add_argument("--keep", action="store_true", help="keep the results and charts here, and write the pages")
-    parser.add_argument("--write", action="store_true", help="write the pages from what is kept, and measure nothing")
-    parser.add_argument("--here", action="store_true", help="measure in the environment that this runs in; no peers")
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=CACHE,
+        help="where the environments are kept (build/benchmarks)",
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the results and charts here, and write the pages"
+    )
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="write the pages from what is kept, and measure nothing",
+    )
+    parser.add_argument(
+        "--here", action="store_true", help="measure in the environment that this runs in; no peers"
+    )
     options = parser.parse_args(given)
     if options.keep and (options.only or options.quick or options.here or options.peers == "none"):
         parser.error("what is kept is a whole run, with all peers")
     if options.keep:
-        options.json, options.charts = options.json or pages.RESULTS, options.charts or HERE / "charts"
+        options.json, options.charts = (
+            options.json or pages.RESULTS,
+            options.charts or HERE / "charts",
+        )
     return options
 
 
 def pythons(options: argparse.Namespace) -> dict[str, Path]:
-    """Return the interpreters of the contestants; a peer that cannot be installed is left out, and named."""
+    """Return the interpreters of the contestants; a peer that cannot be installed is left out, and
+    named.
+    """
     if options.here:
         return dict.fromkeys(("rungwise", "httpx"), Path(sys.executable))
     found = {name: python_of(name, options.cache) for name in ("rungwise", "httpx")}
@@ -74,7 +103,11 @@ def main(given: Sequence[str] | None = None) -> int:
         return 0
     found = pythons(options)
     results = {**machine.described(), "versions": _versions(found)}
-    print("{date}, Python {python}, {cpu}, {cores} cores; plain Python: {reference_ms} ms".format(**results))
+    print(
+        "{date}, Python {python}, {cpu}, {cores} cores; plain Python: {reference_ms} ms".format(
+            **results
+        )
+    )
     pace = max(1.0, results["reference_ms"] / machine.REFERENCE_MS)
     sections = list(_measured(options, found, pace))
     verdicts = [each for section in sections for each in section.verdicts]
@@ -83,9 +116,13 @@ def main(given: Sequence[str] | None = None) -> int:
     return 0 if all(each.held for each in verdicts) else 1
 
 
-def _measured(options: argparse.Namespace, found: dict[str, Path], pace: float) -> Iterator[Section]:
+def _measured(
+    options: argparse.Namespace, found: dict[str, Path], pace: float
+) -> Iterator[Section]:
     with serving(found["rungwise"]) as server:
-        bench = Bench(found, server, options.rounds or (5 if options.quick else 30), options.quick, pace)
+        bench = Bench(
+            found, server, options.rounds or (5 if options.quick else 30), options.quick, pace
+        )
         for name in options.only or MEASURES:
             start = time.monotonic()
             for section in import_module(f"benchmarks.measures.{name}").measure(bench):
@@ -99,7 +136,13 @@ def _put(options: argparse.Namespace, results: dict[str, Any], python: Path) -> 
         file = options.json or Path(folder) / "results.json"
         file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         if options.charts:
-            drawn = [str(python), "-m", "benchmarks.charts", str(file.resolve()), str(options.charts.resolve())]
+            drawn = [
+                str(python),
+                "-m",
+                "benchmarks.charts",
+                str(file.resolve()),
+                str(options.charts.resolve()),
+            ]
             subprocess.run(drawn, check=True, env=variables(), cwd=ROOT)
     if options.keep:
         pages.write(results)

@@ -1,9 +1,10 @@
-"""Measure what a database adds to a call, how fast a batch runs beside `asyncio.gather`, and what two workers give.
+"""Measure what a database adds to a call, how fast a batch runs beside `asyncio.gather`, and what
+two workers give.
 
     python tests/benchmarks/durable.py [--calls N] [--prompts N] [--queued N]
 
-It needs the `dev` extra; where `pydantic-ai` is installed with its extra `dbos`, that runs the same prompts. The second
-worker needs Postgres. The exit code is 1 where a goal is missed.
+It needs the `dev` extra; where `pydantic-ai` is installed with its extra `dbos`, that runs the same
+prompts. The second worker needs Postgres. The exit code is 1 where a goal is missed.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ LATENCY: Final = 0.05
 
 def main() -> int:
     """Measure, print the figures, and return 1 where a goal is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--prompts", type=int, default=5_000)
     parser.add_argument("--queued", type=int, default=600)
@@ -58,7 +61,10 @@ def main() -> int:
 
 def _calls(count: int) -> bool:
     """Take turns, a plain call and a durable one; tell whether the goal is missed."""
-    with tempfile.TemporaryDirectory() as folder, EmbeddedProvider(lambda _: ScriptedReply(text="here")) as server:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        EmbeddedProvider(lambda _: ScriptedReply(text="here")) as server,
+    ):
         client = Client(OpenAIChat("m", base_url=server.base_url, api_key="k"))
         with client, Durable(client, f"sqlite:///{folder}/calls.sqlite") as durable:
             plain, kept = [], []
@@ -71,7 +77,8 @@ def _calls(count: int) -> bool:
                 kept.append(time.perf_counter() - middle)
     added = statistics.median(kept) - statistics.median(plain)
     print(
-        f"a call: {statistics.median(plain) * 1e3:.1f} ms, a durable one {statistics.median(kept) * 1e3:.1f} ms: "
+        f"a call: {statistics.median(plain) * 1e3:.1f} ms, a durable one "
+        f"{statistics.median(kept) * 1e3:.1f} ms: "
         f"adds {added * 1e3:.1f} ms (goal: at most {MOST * 1e3:.0f})"
     )
     return added > MOST
@@ -84,8 +91,12 @@ def _prompts(count: int) -> bool:
         EmbeddedProvider(lambda _: ScriptedReply(text="here", delay=LATENCY)) as server,
     ):
         prompts = Path(folder) / "prompts.jsonl"
-        prompts.write_text("".join(json.dumps({"prompt": f"Where is {number}?"}) + "\n" for number in range(count)))
-        client = Client(OpenAIChat("m", base_url=server.base_url, api_key="k"), max_connections=AT_ONCE)
+        prompts.write_text(
+            "".join(json.dumps({"prompt": f"Where is {number}?"}) + "\n" for number in range(count))
+        )
+        client = Client(
+            OpenAIChat("m", base_url=server.base_url, api_key="k"), max_connections=AT_ONCE
+        )
         began = time.perf_counter()
         asyncio.run(_gathered(client, count))
         plain = count / (time.perf_counter() - began)
@@ -94,7 +105,14 @@ def _prompts(count: int) -> bool:
             answers = sum(1 for _ in Batch(durable, "prompts", AT_ONCE).run(read_lines(prompts)))
             rate = answers / (time.perf_counter() - began)
         if find_spec("pydantic_ai") is not None:
-            command = [sys.executable, __file__, "--pydantic", server.base_url, "--prompts", str(count)]
+            command = [
+                sys.executable,
+                __file__,
+                "--pydantic",
+                server.base_url,
+                "--prompts",
+                str(count),
+            ]
             subprocess.run(command, check=True, cwd=folder)
     print(
         f"{count} prompts: {plain:.0f} a second without a database, {rate:.0f} with SQLite "
@@ -112,7 +130,9 @@ async def _pydantic(url: str, count: int) -> int:
     from pydantic_ai.providers.openai import OpenAIProvider
 
     DBOS(config={"name": "pydantic", "system_database_url": "sqlite:///pydantic.sqlite"})
-    agent: DBOSAgent = DBOSAgent(Agent(OpenAIChatModel("m", provider=OpenAIProvider(url, api_key="k")), name="herons"))
+    agent: DBOSAgent = DBOSAgent(
+        Agent(OpenAIChatModel("m", provider=OpenAIProvider(url, api_key="k")), name="herons")
+    )
     DBOS.launch()
     places = asyncio.Semaphore(AT_ONCE)
 
@@ -122,7 +142,10 @@ async def _pydantic(url: str, count: int) -> int:
 
     began = time.perf_counter()
     await asyncio.gather(*map(one, range(count)))
-    print(f"{count} prompts: {count / (time.perf_counter() - began):.0f} a second with pydantic-ai on DBOS and SQLite")
+    print(
+        f"{count} prompts: {count / (time.perf_counter() - began):.0f} a second with pydantic-ai "
+        f"on DBOS and SQLite"
+    )
     DBOS.destroy()
     return 0
 
@@ -145,10 +168,21 @@ def _workers(count: int) -> bool:
             shared = ["--config", "chains.toml", "--database", postgres.new_database()]
             batch = [sys.executable, "-m", "rungwise", "batch", "prompts.jsonl", *shared]
             subprocess.run([*batch, "--enqueue"], check=True, cwd=folder, stderr=subprocess.DEVNULL)
-            worker = [sys.executable, "-m", "rungwise", "worker", *shared, "--concurrency", str(AT_WORK)]
-            running = [subprocess.Popen(worker, cwd=folder, stderr=subprocess.PIPE) for _ in range(workers)]
+            worker = [
+                sys.executable,
+                "-m",
+                "rungwise",
+                "worker",
+                *shared,
+                "--concurrency",
+                str(AT_WORK),
+            ]
+            running = [
+                subprocess.Popen(worker, cwd=folder, stderr=subprocess.PIPE) for _ in range(workers)
+            ]
             before = len(server.requests)
-            while len(server.requests) < before + count:  # a batch that waits would be a worker, too
+            # a batch that waits would be a worker, too
+            while len(server.requests) < before + count:
                 time.sleep(0.1)
             # From the moment at which all are at work.
             times = [each.at for each in server.requests[before + AT_WORK * workers :]]
@@ -158,7 +192,8 @@ def _workers(count: int) -> bool:
                 each.communicate()
     one, two = rates
     print(
-        f"{count} queued prompts of 1 s, {AT_WORK} at once: {one:.1f} a second with one worker, {two:.1f} with two "
+        f"{count} queued prompts of 1 s, {AT_WORK} at once: {one:.1f} a second with one worker, "
+        f"{two:.1f} with two "
         f"(goal: at least {TWO:.1f} times; ratio {two / one:.2f})"
     )
     return two < TWO * one

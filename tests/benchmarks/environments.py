@@ -1,4 +1,5 @@
-"""The environments that the contestants run in: one for each peer, for several of them cannot live together.
+"""The environments that the contestants run in: one for each peer, for several of them cannot live
+together.
 
 What goes into each is read from `pyproject.toml`, so that its extra `bench` names all of it.
 """
@@ -22,7 +23,9 @@ PEERS = {
     "pydantic-ai": ("pydantic-ai-slim[openai]",),
     "langchain": ("langchain-openai",),
 }
-"""The environments of `run.py` beside that of Rungwise, and which requirements of the extra go into each."""
+"""The environments of `run.py` beside that of Rungwise, and which requirements of the extra go into
+each.
+"""
 OTHERS = {
     "instructor": ("instructor",),
     "litellm-proxy": ("litellm[proxy]",),
@@ -39,9 +42,15 @@ def requirements(environment: str) -> list[str]:
     if environment == "gateway":
         return [*project["dependencies"], *extras["proxy"], _named("openai", extras["bench"])]
     if environment == "rungwise":
-        own = [*project["dependencies"], *(each for name in OWN_EXTRAS for each in extras.get(name, ()))]
+        own = [
+            *project["dependencies"],
+            *(each for name in OWN_EXTRAS for each in extras.get(name, ())),
+        ]
         return own + [_named(name, extras["bench"]) for name in OWN_TOOLS]
-    return [_named(name, extras["bench"] + project["dependencies"]) for name in (PEERS | OTHERS)[environment]]
+    return [
+        _named(name, extras["bench"] + project["dependencies"])
+        for name in (PEERS | OTHERS)[environment]
+    ]
 
 
 def _named(name: str, among: list[str]) -> str:
@@ -63,17 +72,31 @@ def python_of(environment: str, cache: Path, wanted: list[str] | None = None) ->
     digest = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:10]
     home = cache / f"{environment}-{digest}"
     if not (home / "complete").exists():
-        print(f"making an environment for {environment}: {', '.join(wanted)}", file=sys.stderr, flush=True)
+        print(
+            f"making an environment for {environment}: {', '.join(wanted)}",
+            file=sys.stderr,
+            flush=True,
+        )
         shutil.rmtree(home, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        install = [str(home / "bin" / "python"), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *wanted]
+        install = [
+            str(home / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "-qq",
+            "--disable-pip-version-check",
+            *wanted,
+        ]
         subprocess.run(install, check=True, stdout=sys.stderr)
         (home / "complete").touch()
     return home / "bin" / "python"
 
 
 def variables() -> dict[str, str]:
-    """Return the environment variables of a process: Rungwise comes from this checkout, and nothing is switched off."""
+    """Return the environment variables of a process: Rungwise comes from this checkout, and nothing
+    is switched off.
+    """
     return dict(_variables())
 
 
@@ -81,5 +104,6 @@ def _variables() -> Iterator[tuple[str, str]]:
     for name, value in os.environ.items():
         if not name.startswith("PYTHON") and not name.lower().endswith("_proxy"):
             yield name, value
-    yield "LITELLM_LOCAL_MODEL_COST_MAP", "True"  # or it looks for its prices on the network, at each import
+    # or it looks for its prices on the network, at each import
+    yield "LITELLM_LOCAL_MODEL_COST_MAP", "True"
     yield "PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "tests")])

@@ -7,11 +7,12 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Figure:
-    """One contestant's figure: the median of the rounds, the best of them, and how it compares with the first one.
+    """One contestant's figure: the median of the rounds, the best of them, and how it compares with
+    the first one.
 
-    What a piece of code costs by itself is its best round: everything else that a machine does only adds to it. The
-    ratio is the median of those within the rounds, in which all come close to one another: a machine that is fast at
-    some times and slow at others is so for all of them.
+    What a piece of code costs by itself is its best round: everything else that a machine does only
+    adds to it. The ratio is the median of those within the rounds, in which all come close to one
+    another: a machine that is fast at some times and slow at others is so for all of them.
     """
 
     who: str
@@ -48,7 +49,9 @@ class Goal:
     unit: str = "×"
 
     def of(self, figure: float, pace: float = 1.0) -> Verdict:
-        """Hold a figure against it; a time on a machine that is slower by `pace` may take as much longer."""
+        """Hold a figure against it; a time on a machine that is slower by `pace` may take as much
+        longer.
+        """
         return Verdict(self.what, figure, self.sense, self.goal * pace, self.unit)
 
 
@@ -76,8 +79,12 @@ class Section:
     growths: list[Growth] = field(default_factory=list)
 
 
-def compared(rounds: list[dict[str, float]], cpu: list[dict[str, float]] | None = None) -> list[Figure]:
-    """Compare contestants with the first of them, from what each needed in each round; slow ones sit rounds out."""
+def compared(
+    rounds: list[dict[str, float]], cpu: list[dict[str, float]] | None = None
+) -> list[Figure]:
+    """Compare contestants with the first of them, from what each needed in each round; slow ones
+    sit rounds out.
+    """
     figures: list[Figure] = []
     first = next(iter(rounds[0]))
     for who in rounds[0]:
@@ -87,7 +94,9 @@ def compared(rounds: list[dict[str, float]], cpu: list[dict[str, float]] | None 
                 who,
                 median=statistics.median(found),
                 best=min(found),
-                ratio=statistics.median(each[who] / each[first] for each in rounds if who in each and first in each),
+                ratio=statistics.median(
+                    each[who] / each[first] for each in rounds if who in each and first in each
+                ),
                 cpu=min(each[who] for each in cpu if who in each) if cpu else None,
                 note=f"{len(found)} rounds of {len(rounds)}" if len(found) < len(rounds) else "",
             )

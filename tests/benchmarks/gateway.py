@@ -2,7 +2,8 @@
 
     python tests/benchmarks/gateway.py [--quick] [--here] [--json FILE]
 
-It sets itself up, and takes some minutes: LiteLLM's proxy alone is 742 MB. The exit code is 1 where a goal is missed.
+It sets itself up, and takes some minutes: LiteLLM's proxy alone is 742 MB. The exit code is 1 where
+a goal is missed.
 """
 
 import argparse
@@ -32,7 +33,12 @@ from benchmarks.workers import Worker, serving  # noqa: E402
 ALONE = Contestant("openai alone", "openai_client", "gateway")
 OVER = Contestant("openai over the transport", "openai_transport", "gateway")
 RACES = (
-    ("a whole call", "call", {}, Goal("a whole call over the transport, over the SDK alone", "≤", 1.7)),
+    (
+        "a whole call",
+        "call",
+        {},
+        Goal("a whole call over the transport, over the SDK alone", "≤", 1.7),
+    ),
     (
         "a stream of 20 chunks",
         "stream",
@@ -54,18 +60,28 @@ KEY = "sk-1f38"
 
 def main() -> int:
     """Measure, print the tables, and say whether each goal is held: 1 where one is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a few rounds, to try it out")
-    parser.add_argument("--here", action="store_true", help="in the environment that this runs in; without LiteLLM")
+    parser.add_argument(
+        "--here", action="store_true", help="in the environment that this runs in; without LiteLLM"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures into it")
     parser.add_argument("--cache", type=Path, default=CACHE, help="where the environments are made")
     options = parser.parse_args()
     python = Path(sys.executable) if options.here else python_of("gateway", options.cache)
     litellm = None if options.here else python_of("litellm-proxy", options.cache)
     described = machine.described()
-    print("{date}, Python {python}, {cpu}, {cores} cores; plain Python: {reference_ms} ms".format(**described))
+    print(
+        "{date}, Python {python}, {cpu}, {cores} cores; plain Python: {reference_ms} ms".format(
+            **described
+        )
+    )
     with serving(python) as server:
-        sections = list(_transport(Bench({"gateway": python}, server, 3 if options.quick else ROUNDS)))
+        sections = list(
+            _transport(Bench({"gateway": python}, server, 3 if options.quick else ROUNDS))
+        )
         proxied, verdicts = _proxies(server, python, litellm, 2 if options.quick else ROUNDS)
     for section in sections:
         print(*report.lines(section), sep="\n")
@@ -73,7 +89,9 @@ def main() -> int:
     verdicts = [each for section in sections for each in section.verdicts] + verdicts
     print(*report.table(verdicts), sep="\n")
     if options.json:
-        options.json.write_text(json.dumps({"machine": described, "proxies": proxied}, indent=1), encoding="utf-8")
+        options.json.write_text(
+            json.dumps({"machine": described, "proxies": proxied}, indent=1), encoding="utf-8"
+        )
     return 0 if all(each.held for each in verdicts) else 1
 
 
@@ -94,14 +112,18 @@ def _proxies(
     found: dict[str, list[dict[str, Any]]] = {}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        places = {UPSTREAM: (upstream, 0), OURS: stack.enter_context(rungwise_proxy(python, folder, upstream))}
+        places = {
+            UPSTREAM: (upstream, 0),
+            OURS: stack.enter_context(rungwise_proxy(python, folder, upstream)),
+        }
         if litellm is not None:
             places[LITELLM] = stack.enter_context(litellm_proxy(litellm, folder, upstream))
         worker = stack.enter_context(Worker(python))
         worker.ask("inside.knocking:begin")
         knock = partial(worker.ask, "inside.knocking:knock")
         for who, (url, _) in places.items():
-            knock(url=url, connections=1, seconds=0.5)  # the first calls of a process load what calls are made with
+            # the first calls of a process load what calls are made with
+            knock(url=url, connections=1, seconds=0.5)
             found[who] = []
         for _ in range(rounds):
             for who, (url, pid) in places.items():
@@ -113,7 +135,9 @@ def _proxies(
 
 
 def _verdicts(found: dict[str, list[dict[str, Any]]]) -> list[Verdict]:
-    """Hold the goals against the best rounds: whatever else the machine does only adds to what a call takes."""
+    """Hold the goals against the best rounds: whatever else the machine does only adds to what a
+    call takes.
+    """
     ours = found[OURS]
     verdicts = [ADDED.of(_least(ours) - _least(found[UPSTREAM]))]
     if theirs := found.get(LITELLM):
@@ -136,7 +160,9 @@ def _table(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     yield f"  {'whole calls':<24} {'1 connection':>14} {'16 connections':>20} {'CPU of a call':>16}"
     for who, rounds in found.items():
         cpu = min(each["cpu"] for each in rounds)
-        columns = f"{report.told(_least(rounds), 's'):>14} {report.number(_most(rounds)):>12} calls/s"
+        columns = (
+            f"{report.told(_least(rounds), 's'):>14} {report.number(_most(rounds)):>12} calls/s"
+        )
         yield f"  {who:<24} {columns} {report.told(cpu, 's') if cpu else '':>16}"
 
 
@@ -166,19 +192,32 @@ def litellm_proxy(python: Path, folder: Path, upstream: str) -> Iterator[tuple[s
     """Run LiteLLM's proxy with one model, and give its base URL and the id of its process."""
     config = folder / "litellm.yaml"
     config.write_text(
-        f"model_list:\n- model_name: bench\n  litellm_params:\n    model: openai/bench\n    api_base: {upstream}\n"
+        f"model_list:\n- model_name: bench\n  litellm_params:\n    model: openai/bench\n    "
+        f"api_base: {upstream}\n"
         f"    api_key: {KEY}\n",
         encoding="utf-8",
     )
     port = _free_port()
-    command = [str(python.with_name("litellm")), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
+    command = [
+        str(python.with_name("litellm")),
+        "--config",
+        str(config),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     own = {"LITELLM_MASTER_KEY": KEY, "HOME": str(folder)}
-    with _running(command, f"http://127.0.0.1:{port}/health/liveliness", folder / "litellm.txt", own) as pid:
+    with _running(
+        command, f"http://127.0.0.1:{port}/health/liveliness", folder / "litellm.txt", own
+    ) as pid:
         yield f"http://127.0.0.1:{port}/v1", pid
 
 
 @contextlib.contextmanager
-def _running(command: list[str], url: str, log: Path, own: dict[str, str] | None = None) -> Iterator[int]:
+def _running(
+    command: list[str], url: str, log: Path, own: dict[str, str] | None = None
+) -> Iterator[int]:
     """Run a server on the last processor; it is up once the URL answers."""
     environment = {**variables(), **(own or {})}
     with (

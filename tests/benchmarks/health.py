@@ -2,8 +2,8 @@
 
     python tests/benchmarks/health.py [--rounds N]
 
-It needs the `dev` extra, and leaves Redis out without a `redis-server`. The clients take turns, a round of calls each.
-The exit code is 1 where a goal is missed.
+It needs the `dev` extra, and leaves Redis out without a `redis-server`. The clients take turns, a
+round of calls each. The exit code is 1 where a goal is missed.
 """
 
 from __future__ import annotations
@@ -34,27 +34,36 @@ MOST: Final = {MEMORY: 20e-6, REDIS: 600e-6}
 
 def main() -> int:
     """Measure, print what each client adds, and return 1 where a goal is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=150)
     rounds = parser.parse_args().rounds
     print("{date}, Python {python}, {cpu}, {cores} cores".format(**machine.described()))
     with ExitStack() as stack:
         server = stack.enter_context(serving(Path(sys.executable)))
-        chain = [OpenAIChat("m", base_url=f"{server}/0-20-plain/v1", name=name) for name in ("primary", "second")]
+        chain = [
+            OpenAIChat("m", base_url=f"{server}/0-20-plain/v1", name=name)
+            for name in ("primary", "second")
+        ]
         clients = {WITHOUT: Client(chain, health=None, retry_share=None), MEMORY: Client(chain)}
         if shutil.which("redis-server") is not None:
             clients[REDIS] = Client(chain, store=stack.enter_context(RedisServer()).url)
         for client in clients.values():
             stack.enter_context(client)
             _seconds(client)
-        taken = [{name: _seconds(client) for name, client in clients.items()} for _ in range(rounds)]
+        taken = [
+            {name: _seconds(client) for name, client in clients.items()} for _ in range(rounds)
+        ]
     missed = False
     for name in clients:
         seconds = statistics.median(each[name] for each in taken)
         added = statistics.median(each[name] - each[WITHOUT] for each in taken)
         goal = MOST.get(name)
         missed |= goal is not None and added > goal
-        note = "" if goal is None else f", adds {added * 1e6:.1f} µs (goal: at most {goal * 1e6:.0f})"
+        note = (
+            "" if goal is None else f", adds {added * 1e6:.1f} µs (goal: at most {goal * 1e6:.0f})"
+        )
         print(f"{name}: a call takes {seconds * 1e6:.0f} µs{note}")
     return int(missed)
 

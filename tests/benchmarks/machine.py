@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 REFERENCE_MS = 1.86
-"""What the fixed piece of plain Python takes on the machine that the goals in seconds are meant for."""
+"""What the fixed piece of plain Python takes on the machine that the goals in seconds are meant
+for.
+"""
 
 
 def reference() -> float:
-    """Return the seconds that a fixed piece of plain Python takes at best, to compare machines by."""
+    """Return the seconds that a fixed piece of plain Python takes at best, to compare machines
+    by.
+    """
     return min(_loop() for _ in range(30))
 
 
@@ -33,7 +37,9 @@ def described() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "reference_ms": round(reference() * 1e3, 2),
     }
 

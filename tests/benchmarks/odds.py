@@ -1,4 +1,5 @@
-"""Measure `rungwise odds`: the processor's seconds for the default policy with three backends, and what is left out.
+"""Measure `rungwise odds`: the processor's seconds for the default policy with three backends, and
+what is left out.
 
     python tests/benchmarks/odds.py
 
@@ -24,10 +25,14 @@ from rungwise.fsm.odds.rates import BackendRates, EventRate, Histogram, Rates  #
 MOST_SECONDS: Final = 0.5
 ROUNDS: Final = 5
 WELL: Final = 0.95
-"""The share of the attempts that are answered; the other events are about as likely as each other."""
+"""The share of the attempts that are answered; the other events are about as likely as each other.
+"""
 
 EVENTS: Final[tuple[dict[str, Any], ...]] = (
-    *({"event": "failed_transiently", "reason": name} for name in ("overloaded", "server_error", "rate_limit")),
+    *(
+        {"event": "failed_transiently", "reason": name}
+        for name in ("overloaded", "server_error", "rate_limit")
+    ),
     {"event": "failed_transiently", "reason": "rate_limit", "asked_wait": 5.0},
     {"event": "failed_transiently", "reason": "timeout"},
     {"event": "failed_permanently", "reason": "auth"},
@@ -36,13 +41,18 @@ EVENTS: Final[tuple[dict[str, Any], ...]] = (
     {"event": "interrupted", "reason": "connection", "facts": ("added_text",)},
     {"event": "interrupted", "reason": "connection"},
     {"event": "truncated", "facts": ("added_text",)},
-    *({"event": name} for name in ("came_empty", "only_reasoned", "reasoning_truncated", "refused")),
+    *(
+        {"event": name}
+        for name in ("came_empty", "only_reasoned", "reasoning_truncated", "refused")
+    ),
 )
 
 
 def histogram(chance: random.Random, middle: float) -> Histogram:
     """Return twenty values, some of them much larger than the others."""
-    return tuple((round(middle * chance.lognormvariate(0, 0.8), 2), chance.randint(1, 9)) for _ in range(20))
+    return tuple(
+        (round(middle * chance.lognormvariate(0, 0.8), 2), chance.randint(1, 9)) for _ in range(20)
+    )
 
 
 def events(chance: random.Random) -> tuple[EventRate, ...]:
@@ -66,9 +76,13 @@ def rates_of(backends: int, seed: int = 1) -> Rates:
     chance = random.Random(seed)
     names = [f"backend {place + 1}" for place in range(backends)]
     positions = ("fresh", "after_wait", "after_continuation")
-    found: list[dict[str, Any]] = [{position: events(chance) for position in positions} for _ in names]
+    found: list[dict[str, Any]] = [
+        {position: events(chance) for position in positions} for _ in names
+    ]
     pairs = zip(names, found, strict=True)
-    return Rates(tuple(BackendRates(name=name, prices=Prices(1.25, 10), **each) for name, each in pairs))
+    return Rates(
+        tuple(BackendRates(name=name, prices=Prices(1.25, 10), **each) for name, each in pairs)
+    )
 
 
 def main() -> int:
@@ -79,8 +93,14 @@ def main() -> int:
         began = time.process_time()
         found = odds(Policy(), rates)
         took.append(time.process_time() - began)
-    print(f"default policy, 3 backends, {len(EVENTS) + 1} events: {min(took):.3f} s, the first {took[0]:.3f} s")
-    print(f"{found.configurations} configurations, {found.left_out:.1g} left out; done {found.outcomes['done']:.6%}")
+    print(
+        f"default policy, 3 backends, {len(EVENTS) + 1} events: {min(took):.3f} s, the first "
+        f"{took[0]:.3f} s"
+    )
+    print(
+        f"{found.configurations} configurations, {found.left_out:.1g} left out; done "
+        f"{found.outcomes['done']:.6%}"
+    )
     print(f"attempts {found.attempts.mean:.4f}, P99.9 {found.seconds.quantiles['p99.9']:.1f} s")
     return int(min(took) > MOST_SECONDS or found.left_out > LEFT_OUT)
 

@@ -1,4 +1,6 @@
-"""Write the sections on costs of the READMEs and of the site from the stored results of the last run."""
+"""Write the sections on costs of the READMEs and of the site from the stored results of the last
+run.
+"""
 
 import json
 import re
@@ -29,8 +31,10 @@ SHORT = {
 }
 MOST_IN_FRONT = 4
 WHY_STREAMED = textwrap.wrap(
-    "A call streams underneath because only a stream shows silence early, and keeps what arrived when it breaks off. "
-    "`Client(chain, stream_calls=False)` turns that off, for short answers, and for servers that stream badly.",
+    "A call streams underneath because only a stream shows silence early, and keeps what arrived "
+    "when it breaks off. "
+    "`Client(chain, stream_calls=False)` turns that off, for short answers, and for servers that "
+    "stream badly.",
     119,
 )
 
@@ -44,12 +48,18 @@ def kept() -> dict[str, Any]:
 def write(results: Mapping[str, Any]) -> None:
     """Write the pages."""
     online = (SITE, HEADING, front(results, ONLINE))
-    for path, heading, text in ((FRONT, HEADING, front(results)), (PAGE, LAST_RUN, page(results)), online):
+    for path, heading, text in (
+        (FRONT, HEADING, front(results)),
+        (PAGE, LAST_RUN, page(results)),
+        online,
+    ):
         old = path.read_text(encoding="utf-8")
         found = re.search(rf"^{re.escape(heading)}.*?(?=^## |\Z)", old, re.MULTILINE | re.DOTALL)
         assert found is not None, f"{path} has no section {heading!r}"
         rest = old[found.end() :]
-        path.write_text(old[: found.start()] + text + ("\n" if rest else "") + rest, encoding="utf-8")
+        path.write_text(
+            old[: found.start()] + text + ("\n" if rest else "") + rest, encoding="utf-8"
+        )
 
 
 def front(results: Mapping[str, Any], home: str = HOME) -> str:
@@ -65,19 +75,35 @@ def _rows(sections: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     both = f"{_found(sync)}, {_found(asynchronous)}"
     names = ("calls.call", "calls.acall", "calls.chunks.200")
     streamed = ", ".join(told(_streamed(sections[name])["ratio"], "×") for name in names)
-    what = "one call over bare httpx, by default (it streams underneath): sync, async, sync with 200 chunks"
+    what = (
+        "one call over bare httpx, by default (it streams underneath): sync, async, sync "
+        "with 200 chunks"
+    )
     yield what, streamed, _peers(sections["calls.call"], "ratio", "×"), ""
     yield "the same with `stream_calls=False`: sync, async", both, "", _goal(sync)
     streams = [
-        verdict for name, each in sections.items() if name.startswith("streams.") for verdict in each["verdicts"]
+        verdict
+        for name, each in sections.items()
+        if name.startswith("streams.")
+        for verdict in each["verdicts"]
     ]
     dearest = max(streams, key=lambda each: each["figure"])
     beside = _peers(sections["streams.OpenAIChat.plain.2000"], "ratio", "×")
-    yield f"a stream, over its raw bytes: the dearest of {len(streams)} kinds", _found(dearest), beside, _goal(dearest)
+    yield (
+        f"a stream, over its raw bytes: the dearest of {len(streams)} kinds",
+        _found(dearest),
+        beside,
+        _goal(dearest),
+    )
     load = sections["at_once.256"]
     own = max(each["best"] for each in load["figures"] if each["who"].startswith("Rungwise"))
     beside = _peers(load, "best", "", bare=True)
-    yield "256 calls at once, in a second", number(own), beside, f"{_goal(load['verdicts'][0])} httpx"
+    yield (
+        "256 calls at once, in a second",
+        number(own),
+        beside,
+        f"{_goal(load['verdicts'][0])} httpx",
+    )
     happy, long = sections["core.calls"]["verdicts"]
     yield (
         "the core alone: a happy call, 20 attempts that fail",
@@ -86,7 +112,9 @@ def _rows(sections: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
         (f"{_goal(happy)}, {_goal(long)}"),
     )
     [imports] = sections["imports"]["verdicts"]
-    first = next(each["best"] for each in sections["imports"]["figures"] if "first call" in each["who"])
+    first = next(
+        each["best"] for each in sections["imports"]["figures"] if "first call" in each["who"]
+    )
     yield (
         "`from rungwise import Policy; from rungwise.core import Call`; with a first call begun",
         f"{_found(imports)}; {told(first, 's')}",
@@ -97,7 +125,9 @@ def _rows(sections: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
 
 def _streamed(section: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the figures of a call as users get it by default."""
-    found: Mapping[str, Any] = next(each for each in section["figures"] if "by default" in each["who"])
+    found: Mapping[str, Any] = next(
+        each for each in section["figures"] if "by default" in each["who"]
+    )
     return found
 
 
@@ -112,7 +142,9 @@ def _goal(verdict: Mapping[str, Any]) -> str:
 
 def _peers(section: Mapping[str, Any], key: str, unit: str, *, bare: bool = False) -> str:
     others = [
-        each for each in section["figures"] if "ungwise" not in each["who"] and (bare or each["who"] != "httpx, bare")
+        each
+        for each in section["figures"]
+        if "ungwise" not in each["who"] and (bare or each["who"] != "httpx, bare")
     ]
     others = [each for each in others if "tenacity" not in each["who"]]
     return ", ".join(
@@ -123,12 +155,22 @@ def _peers(section: Mapping[str, Any], key: str, unit: str, *, bare: bool = Fals
 
 def _circumstances(results: Mapping[str, Any], home: str) -> list[str]:
     day = date.fromisoformat(results["date"])
-    versions = {name: version for each in results["versions"].values() for name, version in each.items()}
-    named = {"httpx": "httpx", "openai": "openai", "litellm": "LiteLLM", "pydantic-ai-slim": "pydantic-ai"}
+    versions = {
+        name: version for each in results["versions"].values() for name, version in each.items()
+    }
+    named = {
+        "httpx": "httpx",
+        "openai": "openai",
+        "litellm": "LiteLLM",
+        "pydantic-ai-slim": "pydantic-ai",
+    }
     named |= {"langchain-openai": "langchain-openai"}
-    told_versions = ", ".join(f"{word} {versions[name]}" for name, word in named.items() if name in versions)
+    told_versions = ", ".join(
+        f"{word} {versions[name]}" for name, word in named.items() if name in versions
+    )
     text = (
-        f"[Measured]() on {day.day} {day:%B %Y} by `python tests/benchmarks/run.py`: {results['cores']} cores"
+        f"[Measured]() on {day.day} {day:%B %Y} by `python tests/benchmarks/run.py`: "
+        f"{results['cores']} cores"
         f" ({results['cpu']}), Python {results['python']}, {told_versions}."
     )
     return textwrap.wrap(text.replace("[Measured]()", f"[Measured]({home}/README.md)"), 119)
@@ -139,24 +181,43 @@ def page(results: Mapping[str, Any]) -> str:
     day = date.fromisoformat(results["date"])
     lines = [
         f"{day.day} {day:%B %Y}, Python {results['python']}, {results['system']}, {results['cpu']},"
-        f" {results['cores']} cores; a fixed loop of plain Python took {results['reference_ms']} ms.",
+        f" {results['cores']} cores; a fixed loop of plain Python took {results['reference_ms']} "
+        f"ms.",
         "",
     ]
     for environment, versions in results["versions"].items():
-        lines.append(f"* {environment}: {', '.join(f'{name} {version}' for name, version in versions.items())}")
+        lines.append(
+            f"* {environment}: "
+            f"{', '.join(f'{name} {version}' for name, version in versions.items())}"
+        )
     lines += ["", "| what | figure | goal | |", "| --- | --- | --- | --- |"]
     for section in results["sections"]:
         for each in section["verdicts"]:
-            held = each["figure"] <= each["goal"] if each["sense"] == "≤" else each["figure"] >= each["goal"]
-            lines.append(f"| {each['what']} | {_found(each)} | {_goal(each)} | {'met' if held else 'missed'} |")
-    lines += ["", "![Cost against size](charts/growth.svg)", "", "![Calls a second](charts/at_once.svg)"]
+            held = (
+                each["figure"] <= each["goal"]
+                if each["sense"] == "≤"
+                else each["figure"] >= each["goal"]
+            )
+            lines.append(
+                f"| {each['what']} | {_found(each)} | {_goal(each)} | "
+                f"{'met' if held else 'missed'} |"
+            )
+    lines += [
+        "",
+        "![Cost against size](charts/growth.svg)",
+        "",
+        "![Calls a second](charts/at_once.svg)",
+    ]
     for section in results["sections"]:
         if section["figures"]:
             lines += ["", f"### {section['title']}", "", *_figures(section)]
     growths = [growth for section in results["sections"] for growth in section["growths"]]
     lines += ["", "### Growth", "", "| what | slope | sizes and CPU time |", "| --- | --- | --- |"]
     for each in growths:
-        points = ", ".join(f"{size}: {told(at, 's')}" for size, at in zip(each["sizes"], each["seconds"], strict=True))
+        points = ", ".join(
+            f"{size}: {told(at, 's')}"
+            for size, at in zip(each["sizes"], each["seconds"], strict=True)
+        )
         lines.append(f"| {each['name']} | {each['slope']:.2f} | {points} |")
     return "\n".join([LAST_RUN, *lines]) + "\n"
 

@@ -7,8 +7,8 @@ import sys
 def keep_to(which: int) -> None:
     """Keep this process to one of its processors, where the system can and there are several.
 
-    Those of a shared machine are slow at some times, each at others than its neighbour: what is compared must run on
-    the same one, and the server on another.
+    Those of a shared machine are slow at some times, each at others than its neighbour: what is
+    compared must run on the same one, and the server on another.
 
     Arguments:
         which: its place among them; -1 is the last.

@@ -33,7 +33,8 @@ def lines(section: Section) -> Iterator[str]:
         yield f"  {each.who:<44} {_columns(each, section.unit)}".rstrip()
     for growth in section.growths:
         points = ", ".join(
-            f"{size}: {told(value, 's')}" for size, value in zip(growth.sizes, growth.seconds, strict=True)
+            f"{size}: {told(value, 's')}"
+            for size, value in zip(growth.sizes, growth.seconds, strict=True)
         )
         yield f"  growth: {growth.name:<36} slope {growth.slope:.2f}   {points}"
 
@@ -41,7 +42,10 @@ def lines(section: Section) -> Iterator[str]:
 def _columns(figure: Figure, unit: str) -> str:
     ratio = "" if figure.ratio is None else f"{number(figure.ratio):>8} ×"
     cpu = "" if figure.cpu is None else f"   {told(figure.cpu, 's'):>8} CPU"
-    return f"{told(figure.median, unit):>12}   best {told(figure.best, unit):>12} {ratio}{cpu}   {figure.note}"
+    return (
+        f"{told(figure.median, unit):>12}   best {told(figure.best, unit):>12} "
+        f"{ratio}{cpu}   {figure.note}"
+    )
 
 
 def table(verdicts: Iterable[Verdict]) -> Iterator[str]:
@@ -50,4 +54,7 @@ def table(verdicts: Iterable[Verdict]) -> Iterator[str]:
     yield f"{'what':<72} {'figure':>12}   {'goal':>12}"
     for each in verdicts:
         wanted = f"{each.sense} {told(each.goal, each.unit)}"
-        yield f"{each.what:<72} {told(each.figure, each.unit):>12}   {wanted:>12}   {'held' if each.held else 'MISSED'}"
+        yield (
+            f"{each.what:<72} {told(each.figure, each.unit):>12}   {wanted:>12}   "
+            f"{'held' if each.held else 'MISSED'}"
+        )

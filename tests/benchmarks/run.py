@@ -1,4 +1,6 @@
-"""Measure what Rungwise costs, side by side with its peers: `python tests/benchmarks/run.py`, set-up included."""
+"""Measure what Rungwise costs, side by side with its peers: `python tests/benchmarks/run.py`,
+set-up included.
+"""
 
 import sys
 from pathlib import Path

@@ -1,8 +1,10 @@
-"""A loopback server for the benchmarks, in its own process: canned answers, written for throughput alone.
+"""A loopback server for the benchmarks, in its own process: canned answers, written for throughput
+alone.
 
-A path begins with what is wanted: `/50-200-plain/v1/chat/completions` answers after 50 ms, in 200 chunks if it streams.
-`think` has half of the text inside a block of reasoning, `seam` cuts the first answer short, and repeats its end.
-`apart` writes one chunk after another, as providers do; the other kinds are written at once.
+A path begins with what is wanted: `/50-200-plain/v1/chat/completions` answers after 50 ms, in 200
+chunks if it streams. `think` has half of the text inside a block of reasoning, `seam` cuts the
+first answer short, and repeats its end. `apart` writes one chunk after another, as providers do;
+the other kinds are written at once.
 """
 
 import asyncio
@@ -44,8 +46,15 @@ def reply(kind: str, chunks: int, goes_on: bool) -> ScriptedReply:
 
 @cache
 def response(kind: str, chunks: int, path: str, streams: bool, goes_on: bool) -> tuple[bytes, ...]:
-    """Return a response, head and all, in the protocol of its path, in the pieces in which it is written."""
-    body = {"model": "bench", "messages": [], "stream": streams, "stream_options": {"include_usage": True}}
+    """Return a response, head and all, in the protocol of its path, in the pieces in which it is
+    written.
+    """
+    body = {
+        "model": "bench",
+        "messages": [],
+        "stream": streams,
+        "stream_options": {"include_usage": True},
+    }
     rendered = render(reply(kind, chunks, goes_on), body, path=path)
     head = f"HTTP/1.1 200 OK\r\ncontent-type: {rendered.content_type}\r\n"
     if not rendered.is_stream:
@@ -63,7 +72,9 @@ def answer(head: bytes, body: bytes) -> tuple[float, tuple[bytes, ...]]:
     assert language is not None, path
     streams = {"stream": b'"stream":true' in body.replace(b": ", b":")}
     request = language.read_request(f"/{path.partition('?')[0]}", streams, 1)
-    return int(delay) / 1000, response(kind, int(chunks), f"/{path}", request.streams, b'"assistant"' in body)
+    return int(delay) / 1000, response(
+        kind, int(chunks), f"/{path}", request.streams, b'"assistant"' in body
+    )
 
 
 class Canned(asyncio.Protocol):

@@ -1,8 +1,10 @@
-"""Measure `rungwise stats`: the seconds for many journals, and whether its memory grows with their number.
+"""Measure `rungwise stats`: the seconds for many journals, and whether its memory grows with their
+number.
 
     python tests/benchmarks/stats.py [--journals N]
 
-A tenth of them are files of a folder, the others lines of one file. The exit code is 1 where a goal is missed.
+A tenth of them are files of a folder, the others lines of one file. The exit code is 1 where a goal
+is missed.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from rungwise.fsm.journal.record import json_of  # noqa: E402
 
 MOST_SECONDS: Final = 60
 MOST_GROWTH: Final = 1.5
-"""The goals: the processor's seconds for 100 000 journals, and how much more memory they take than a tenth of them."""
+"""The goals: the processor's seconds for 100 000 journals, and how much more memory they take than
+a tenth of them.
+"""
 
 DIFFERENT: Final = 500
 """Calls that are played; each is written many times, with other times and models."""
@@ -43,8 +47,13 @@ FAULTS: Final = (
 def played(chance: random.Random) -> dict[str, Any]:
     """Return the journal of a call, two of five replies of which are faults."""
     prices = Prices(1.25, 10)
-    links = [PlainLink(name, model=f"{name}-1", prices=prices, streams=True) for name in ("primary", "second", "third")]
-    call = Call(Request("Where do herons nest?", max_tokens=500), Policy(), links, jitter=chance.random)
+    links = [
+        PlainLink(name, model=f"{name}-1", prices=prices, streams=True)
+        for name in ("primary", "second", "third")
+    ]
+    call = Call(
+        Request("Where do herons nest?", max_tokens=500), Policy(), links, jitter=chance.random
+    )
     now, send = 0.0, call.begin(0.0)
     while send is not None:
         now += send.wait + chance.lognormvariate(0, 1)
@@ -72,11 +81,15 @@ def write(folder: Path, number: int) -> None:
             if place % 10:
                 lines.write(json_of(document) + "\n")
             else:
-                (folder / f"{place}.json").write_text(json_of(document, is_indented=True), encoding="utf-8")
+                (folder / f"{place}.json").write_text(
+                    json_of(document, is_indented=True), encoding="utf-8"
+                )
 
 
 def measured(folder: Path) -> tuple[float, float, float]:
-    """Return the seconds of the command, those of its processor, and its peak of resident memory in MB."""
+    """Return the seconds of the command, those of its processor, and its peak of resident memory in
+    MB.
+    """
     command = [sys.executable, "-m", "rungwise", "stats", str(folder), "-o", f"{folder}/chart.svg"]
     began = time.perf_counter()
     _, status, used = os.wait4(os.spawnv(os.P_NOWAIT, command[0], command), 0)
@@ -87,7 +100,9 @@ def measured(folder: Path) -> tuple[float, float, float]:
 
 def main() -> int:
     """Measure, print the figures, and return 1 where a goal is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--journals", type=int, default=100_000)
     number = parser.parse_args().journals
     print("{date}, Python {python}, {cpu}, {cores} cores".format(**machine.described()))
@@ -99,7 +114,10 @@ def main() -> int:
         memory.append(peak)
         print(f"{size} journals: {passed:.1f} s, {seconds:.1f} s of the processor, {peak:.0f} MB")
     limit = MOST_SECONDS * max(number, 10_000) / 100_000
-    print(f"goals: at most {limit:.0f} s of the processor, and {MOST_GROWTH} times the memory of a tenth")
+    print(
+        f"goals: at most {limit:.0f} s of the processor, and {MOST_GROWTH} times the memory of a "
+        f"tenth"
+    )
     return int(seconds > limit or memory[1] > MOST_GROWTH * memory[0])
 
 

@@ -1,4 +1,6 @@
-"""The benchmarks run, and what the READMEs say of the costs is what the kept results say. Nothing is timed here."""
+"""The benchmarks run, and what the READMEs say of the costs is what the kept results say. Nothing
+is timed here.
+"""
 
 import json
 import subprocess
@@ -25,7 +27,11 @@ def test_the_readmes_say_what_the_kept_results_say() -> None:
 def test_the_front_page_begins_with_what_users_get_by_default() -> None:
     results = pages.kept()
     [section] = [each for each in results["sections"] if each["name"] == "calls.call"]
-    [ratio] = [each["ratio"] for each in section["figures"] if each["who"] == "Rungwise, streamed as by default"]
+    [ratio] = [
+        each["ratio"]
+        for each in section["figures"]
+        if each["who"] == "Rungwise, streamed as by default"
+    ]
     default, whole = pages.front(results).splitlines()[4:6]
     assert f"| {ratio:.2f} ×, " in default
     assert "stream_calls=False" in whole
@@ -37,10 +43,31 @@ def test_every_peer_is_in_the_extra() -> None:
 
 def test_the_command_measures_and_writes_it_down(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
-    asked = ["--here", "--quick", "--rounds", "1", "--only", "core", "--only", "calls", "--json", str(file)]
-    done = subprocess.run([sys.executable, str(RUN), *asked], capture_output=True, text=True, timeout=patience(120))
-    sections = {each["name"]: each for each in json.loads(file.read_text(encoding="utf-8"))["sections"]}
-    assert [*sections] == ["core.calls", "core.memory", "calls.call", "calls.acall", "calls.chunks.200"], done.stderr
+    asked = [
+        "--here",
+        "--quick",
+        "--rounds",
+        "1",
+        "--only",
+        "core",
+        "--only",
+        "calls",
+        "--json",
+        str(file),
+    ]
+    done = subprocess.run(
+        [sys.executable, str(RUN), *asked], capture_output=True, text=True, timeout=patience(120)
+    )
+    sections = {
+        each["name"]: each for each in json.loads(file.read_text(encoding="utf-8"))["sections"]
+    }
+    assert [*sections] == [
+        "core.calls",
+        "core.memory",
+        "calls.call",
+        "calls.acall",
+        "calls.chunks.200",
+    ], done.stderr
     verdicts = [verdict for section in sections.values() for verdict in section["verdicts"]]
     assert [each["unit"] for each in verdicts] == ["µs", "µs", "bytes", "×", "×"]
     assert all(each["figure"] > 0 for each in verdicts)
@@ -55,7 +82,9 @@ def test_contestants_are_compared_with_the_first_within_each_round() -> None:
     assert (slow.median, slow.best, slow.ratio, slow.note) == (7.0, 5.0, 4.75, "2 rounds of 3")
 
 
-@pytest.mark.parametrize(("sense", "figure", "held"), [("≤", 2.0, True), ("≤", 2.1, False), ("≥", 1.9, False)])
+@pytest.mark.parametrize(
+    ("sense", "figure", "held"), [("≤", 2.0, True), ("≤", 2.1, False), ("≥", 1.9, False)]
+)
 def test_a_goal_is_held_or_missed(sense: str, figure: float, held: bool) -> None:
     assert Goal("it", sense, 2.0).of(figure).held is held  # type: ignore[arg-type]
 

@@ -1,4 +1,6 @@
-"""The benchmark of the transport and the proxy runs, and every call comes to what it should. Nothing is timed here."""
+"""The benchmark of the transport and the proxy runs, and every call comes to what it should.
+Nothing is timed here.
+"""
 
 import json
 import subprocess
@@ -26,6 +28,7 @@ def test_the_command_calls_over_the_transport_and_through_the_proxy(tmp_path: Pa
         for each in rounds:
             for way, connections in (("one", 1), ("many", 16)):
                 assert each[way]["failed"] == 0, each[way]["why"]
-                assert each[way]["calls"] >= each[way]["connections"] == connections  # which are kept
+                # which are kept
+                assert each[way]["calls"] >= each[way]["connections"] == connections
     assert done.stdout.count("held") + done.stdout.count("MISSED") == 4
     assert done.returncode == int("MISSED" in done.stdout), done.stderr

@@ -1,4 +1,6 @@
-"""Many calls with mixed faults in a process of their own: nothing stays open or grows; every call has an outcome."""
+"""Many calls with mixed faults in a process of their own: nothing stays open or grows; every call
+has an outcome.
+"""
 
 import json
 import subprocess
@@ -12,11 +14,26 @@ from support.waiting import patience
 SOAK = Path(__file__).with_name("soak.py")
 
 
-@pytest.mark.parametrize(("calls", "every"), [(300, 100), pytest.param(5_000, 500, marks=pytest.mark.soak)])
-def test_nothing_stays_behind_calls_with_mixed_faults(calls: int, every: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("calls", "every"), [(300, 100), pytest.param(5_000, 500, marks=pytest.mark.soak)]
+)
+def test_nothing_stays_behind_calls_with_mixed_faults(
+    calls: int, every: int, tmp_path: Path
+) -> None:
     written = tmp_path / "soak.json"
-    command = [sys.executable, str(SOAK), "--calls", str(calls), "--every", str(every), "--json", str(written)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=patience(600), check=False)
+    command = [
+        sys.executable,
+        str(SOAK),
+        "--calls",
+        str(calls),
+        "--every",
+        str(every),
+        "--json",
+        str(written),
+    ]
+    run = subprocess.run(
+        command, capture_output=True, text=True, timeout=patience(600), check=False
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     assert not run.stderr
     seen = json.loads(written.read_text())

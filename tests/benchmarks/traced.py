@@ -1,8 +1,10 @@
-"""Measure what a trace adds to a call of one attempt: with no SDK, and with an SDK that exports in batches.
+"""Measure what a trace adds to a call of one attempt: with no SDK, and with an SDK that exports in
+batches.
 
     python tests/benchmarks/traced.py [--calls N]
 
-The calls run in the core alone, in turns with calls without an observer. The exit code is 1 where a goal is missed.
+The calls run in the core alone, in turns with calls without an observer. The exit code is 1 where a
+goal is missed.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class _Nowhere(SpanExporter):
 
 def main() -> int:
     """Measure, print the figures, and return 1 where a goal is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--calls", type=int, default=20_000)
     rounds = parser.parse_args().calls // CALLS_IN_A_ROUND
     print("{date}, Python {python}, {cpu}, {cores} cores".format(**machine.described()))
@@ -49,8 +53,12 @@ def main() -> int:
     tracers.add_span_processor(BatchSpanProcessor(_Nowhere()))
     observers: dict[str, Any] = {
         "": None,
-        "no-op": rungwise.otel.observer(tracer_provider=NoOpTracerProvider(), meter_provider=NoOpMeterProvider()),
-        "SDK, batches": rungwise.otel.observer(tracer_provider=tracers, meter_provider=MeterProvider()),
+        "no-op": rungwise.otel.observer(
+            tracer_provider=NoOpTracerProvider(), meter_provider=NoOpMeterProvider()
+        ),
+        "SDK, batches": rungwise.otel.observer(
+            tracer_provider=tracers, meter_provider=MeterProvider()
+        ),
     }
     times: dict[str, list[float]] = {name: [] for name in observers}
     for _ in range(rounds):
@@ -61,7 +69,10 @@ def main() -> int:
     for name, found in times.items():
         added = min(found) - plain
         is_missed |= added > GOALS[name]
-        print(f"{name}: adds {added:.0f} us (goal: at most {GOALS[name]:.0f}; ratio {1 + added / plain:.2f})")
+        print(
+            f"{name}: adds {added:.0f} us (goal: at most {GOALS[name]:.0f}; ratio "
+            f"{1 + added / plain:.2f})"
+        )
     return int(is_missed)
 
 

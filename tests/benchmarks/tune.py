@@ -1,9 +1,11 @@
-"""Measure `rungwise tune`: the seconds that 300 candidates take for the default policy with three backends.
+"""Measure `rungwise tune`: the seconds that 300 candidates take for the default policy with three
+backends.
 
     python tests/benchmarks/tune.py
 
-It is the whole command, in two processes side by side. The exit code is 1 where the goal is missed: by the clock, or on
-a busy machine by half of the processors' seconds, which two cores of its own would take.
+It is the whole command, in two processes side by side. The exit code is 1 where the goal is missed:
+by the clock, or on a busy machine by half of the processors' seconds, which two cores of its own
+would take.
 """
 
 from __future__ import annotations
@@ -37,15 +39,23 @@ def main() -> int:
         began = time.monotonic()
         command = [sys.executable, "-m", "rungwise", "tune", "--rates", str(rates), *TARGETS]
         output = subprocess.run(
-            [*command, "--candidates", str(CANDIDATES), "--json"], check=True, stdout=subprocess.PIPE
+            [*command, "--candidates", str(CANDIDATES), "--json"],
+            check=True,
+            stdout=subprocess.PIPE,
         )
         took, used = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     found = orjson.loads(output.stdout)
     best = found["front"][found["best"]]
     processors = used.ru_utime + used.ru_stime
-    print(f"{found['tried']} of {found['combinations']} combinations, {len(found['front'])} on the front")
+    print(
+        f"{found['tried']} of {found['combinations']} combinations, {len(found['front'])} on the "
+        f"front"
+    )
     print(f"{took:.1f} s by the clock, {processors:.1f} s of the processors")
-    print("done {done:.6%}, P99 {p99:.2f} s, mean cost {cost:.6f}".format(**best["figures"]), best["changes"])
+    print(
+        "done {done:.6%}, P99 {p99:.2f} s, mean cost {cost:.6f}".format(**best["figures"]),
+        best["changes"],
+    )
     return int(min(took, processors / 2) > MOST_SECONDS or found["tried"] != CANDIDATES)
 
 

@@ -1,4 +1,6 @@
-"""The process that one contestant runs in: it calls the functions that are asked for, a line of JSON each."""
+"""The process that one contestant runs in: it calls the functions that are asked for, a line of
+JSON each.
+"""
 
 import importlib
 import json

@@ -40,7 +40,11 @@ class Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            print(json.dumps({"function": function, "arguments": arguments}), file=self._process.stdin, flush=True)
+            print(
+                json.dumps({"function": function, "arguments": arguments}),
+                file=self._process.stdin,
+                flush=True,
+            )
             answer = json.loads(self._process.stdout.readline())
         except (BrokenPipeError, json.JSONDecodeError):
             answer = {"error": "the process ended"}

@@ -1,4 +1,6 @@
-"""A headless Chromium, driven by Playwright: the installed one, or Playwright's own where that was downloaded."""
+"""A headless Chromium, driven by Playwright: the installed one, or Playwright's own where that was
+downloaded.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 
 class Tab:
-    """A page in the browser, which shows one file after another; what a file logs and loads is remembered."""
+    """A page in the browser, which shows one file after another; what a file logs and loads is
+    remembered.
+    """
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -32,7 +36,9 @@ class Tab:
     def open(self, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> Tab:
         """Load a file into a window of some size, by day or by night."""
         self._page.set_viewport_size({"width": width, "height": height})
-        self._page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="no-preference")
+        self._page.emulate_media(
+            color_scheme="dark" if dark else "light", reduced_motion="no-preference"
+        )
         self._page.mouse.move(0, 0)
         self.problems.clear()
         self.requests.clear()
@@ -48,7 +54,9 @@ class Tab:
         return self._page
 
     def click(self, selector: str) -> None:
-        """Click on the middle of an element with the mouse, at once: nothing moves on these pages."""
+        """Click on the middle of an element with the mouse, at once: nothing moves on these
+        pages.
+        """
         self._page.click(selector, force=True)
 
     def run_inside(self, script: str) -> Any:
@@ -64,12 +72,17 @@ class Tab:
 
 @pytest.fixture(scope="module")  # while Playwright runs, no event loop can be started beside it
 def tab() -> Iterator[Tab]:
-    """Start the browser; where CI has none that is a failure, for everybody else a reason to skip."""
+    """Start the browser; where CI has none that is a failure, for everybody else a reason to
+    skip.
+    """
     with sync_playwright() as playwright:
         own = Path(playwright.chromium.executable_path)
         program = next(filter(None, map(shutil.which, PROGRAMS)), own if own.exists() else None)
         if program is None:
-            missing(f"no browser: none of {', '.join(PROGRAMS)} is installed (on Debian: apt-get install chromium)")
+            missing(
+                f"no browser: none of {', '.join(PROGRAMS)} is installed (on Debian: apt-get "
+                f"install chromium)"
+            )
         with playwright.chromium.launch(executable_path=program) as browser:
             yield Tab(browser.new_page())
 
@@ -101,5 +114,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
 
 @pytest.fixture
 def show(tab: Tab, pages: Pages) -> Callable[..., Tab]:
-    """Open a page of `support.pages` in the browser: `show(name, width=..., height=..., dark=...)`."""
+    """Open a page of `support.pages` in the browser: `show(name, width=..., height=...,
+    dark=...)`.
+    """
     return lambda name, **window: tab.open(pages[name], **window)

@@ -1,4 +1,6 @@
-"""The browser of the other tests: what goes wrong on a page is noticed, and so is that there is none."""
+"""The browser of the other tests: what goes wrong on a page is noticed, and so is that there is
+none.
+"""
 
 import os
 import subprocess
@@ -9,7 +11,9 @@ from typing import Any
 
 import pytest
 
-BAD = "<script>console.warn('odd')</script><script>throw Error('broken')</script><img src='none.png'>"
+BAD = (
+    "<script>console.warn('odd')</script><script>throw Error('broken')</script><img src='none.png'>"
+)
 
 
 def test_what_goes_wrong_on_a_page_is_noticed(open_tab: Callable[..., Any], tmp_path: Path) -> None:
@@ -23,11 +27,15 @@ def test_what_goes_wrong_on_a_page_is_noticed(open_tab: Callable[..., Any], tmp_
 
 @pytest.mark.full
 @pytest.mark.parametrize(("ci", "outcome"), [("", "1 skipped"), ("1", "1 error")])
-def test_without_a_browser_a_developer_skips_and_ci_fails(tmp_path: Path, ci: str, outcome: str) -> None:
+def test_without_a_browser_a_developer_skips_and_ci_fails(
+    tmp_path: Path, ci: str, outcome: str
+) -> None:
     """Playwright looks for its own browser under the folder that the environment names."""
     own = {"PATH": str(tmp_path), "PLAYWRIGHT_BROWSERS_PATH": str(tmp_path), "CI": ci}
     test = f"{Path(__file__).with_name('test_call_page.py')}::test_a_step_says_what_it_was"
     command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", test]
-    done = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env={**os.environ, **own}, capture_output=True, text=True, check=False
+    )
     assert outcome in done.stdout, done.stdout
     assert "no browser" in done.stdout

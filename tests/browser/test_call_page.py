@@ -1,4 +1,6 @@
-"""The page of a call in a real browser: it plays its attempts, what is selected is shown, and nothing strange runs."""
+"""The page of a call in a real browser: it plays its attempts, what is selected is shown, and
+nothing strange runs.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,14 +16,19 @@ def test_it_opens_at_the_first_attempt_which_has_the_focus(show: Show) -> None:
     tab = show("explain")
     assert (attempt(tab), selected(tab)) == (1, 2)
     assert tab.run("document.activeElement.id") == "attempt-1"
-    assert tab.run("[byId('first' ) , byId('to-first').disabled, byId('back').disabled]") == [None, True, True]
+    assert tab.run("[byId('first' ) , byId('to-first').disabled, byId('back').disabled]") == [
+        None,
+        True,
+        True,
+    ]
     assert tab.run("byId('told').getAttribute('role')") == "status"
     assert tab.run("byId('table-view').open") is False
 
 
 def test_every_attempt_is_one_line(show: Show) -> None:
     lines = show("explain").run(
-        "[...document.querySelectorAll('#attempts .line')].map(e => [...e.children].slice(0, 2).map(c => c.innerText))"
+        "[...document.querySelectorAll('#attempts .line')].map(e => [...e.children].slice(0, "
+        "2).map(c => c.innerText))"
     )
     assert lines == [
         ["1", "ask → empty"],
@@ -38,7 +45,13 @@ def test_every_attempt_is_one_line(show: Show) -> None:
 def test_keys_play_the_attempts(show: Show) -> None:
     tab = show("explain")
     last = len(STORY)
-    moves = [("ArrowLeft", 1), ("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("ArrowDown", 3)]
+    moves = [
+        ("ArrowLeft", 1),
+        ("ArrowRight", 2),
+        ("ArrowRight", 3),
+        ("ArrowLeft", 2),
+        ("ArrowDown", 3),
+    ]
     for key, number in [*moves, ("ArrowUp", 2), ("End", last), ("ArrowRight", last), ("Home", 1)]:
         tab.press(key)
         assert attempt(tab) == number, key
@@ -71,11 +84,18 @@ def test_space_and_a_button_play_and_stop(show: Show) -> None:
 
 def test_buttons_lead_through_the_attempts(show: Show) -> None:
     tab = show("explain")
-    for button, number in (("forward", 2), ("forward", 3), ("back", 2), ("to-last", 8), ("to-first", 1)):
+    for button, number in (
+        ("forward", 2),
+        ("forward", 3),
+        ("back", 2),
+        ("to-last", 8),
+        ("to-first", 1),
+    ):
         tab.click(f"#{button}")
         assert attempt(tab) == number
     tab.click("#to-last")
-    assert tab.run("['to-first', 'back', 'forward', 'to-last'].map(each => byId(each).disabled)") == [
+    assert tab.run("['to-first', 'back', 'forward', 'to-last'].map(each => "
+        "byId(each).disabled)") == [
         False, False, True, True,
     ]  # fmt: skip
 
@@ -95,7 +115,7 @@ def test_the_bars_have_a_least_width_and_stay_in_their_lane(show: Show) -> None:
         tab = show(name, width=390)
         boxes = tab.run("""[...document.querySelectorAll('#attempts .track')].map(track => {
             const [lane, bar] = [track, track.querySelector('.bar:last-child')].map(e => e.getBoundingClientRect());
-            return [bar.width, bar.left - lane.left, lane.right + 8.5 - bar.right]; })""")
+            return [bar.width, bar.left - lane.left, lane.right + 8.5 - bar.right]; })""")  # noqa: E501
         assert len(boxes) == 24
         assert all(width >= 8 and left >= 0 and right >= 0 for width, left, right in boxes)
 
@@ -105,7 +125,10 @@ def test_the_ladder_stands_before_the_picture_which_a_phone_shows_on_request(sho
         assert show(name, width=1440).run("byId('hub').open") is True
         tab = show(name, width=390)
         assert tab.run("byId('hub').open") is False
-        assert tab.run("byId('ladders').getBoundingClientRect().bottom < byId('hub').getBoundingClientRect().top")
+        assert tab.run(
+            "byId('ladders').getBoundingClientRect().bottom < "
+            "byId('hub').getBoundingClientRect().top"
+        )
         tab.click("#hub > summary")
         assert tab.run("byId('picture').scrollWidth > byId('picture').clientWidth")
         assert_page_fits(tab)
@@ -115,8 +138,12 @@ def test_the_ladder_shows_the_present_row(show: Show) -> None:
     tab = with_table(show("explain"))
     for step, row in zip(trail().steps, trail().rows, strict=True):
         tab.click(f"#step-{step.number}")
-        now = tab.run("[...document.querySelectorAll('#ladders .now')].map(each => ({...each.dataset}))")
-        tried = tab.run("[...document.querySelectorAll('#ladders .tried')].map(each => each.dataset.guard)")
+        now = tab.run(
+            "[...document.querySelectorAll('#ladders .now')].map(each => ({...each.dataset}))"
+        )
+        tried = tab.run(
+            "[...document.querySelectorAll('#ladders .tried')].map(each => each.dataset.guard)"
+        )
         ladder = CALL.ladder(row.event, row.source)
         assert [(one["event"], one["guard"] or None, one["target"]) for one in now] == [
             (row.event, row.guard, row.target)
@@ -133,7 +160,8 @@ def test_every_step_shows_its_row_on_the_picture(show: Show) -> None:
         ladder = CALL.ladder(row.event, row.source)
         tried = [each.guard for each in ladder[: ladder.index(row)]]
         assert seen["arc"] == [f"{row.source} {row.target}"]
-        assert [line["event"] for line in seen["line"]] == [row.event] * 2  # on the ladder and on the picture
+        # on the ladder and on the picture
+        assert [line["event"] for line in seen["line"]] == [row.event] * 2
         assert [line["guard"] or None for line in seen["line"]] == [row.guard] * 2
         assert sorted(seen["tried"]) == sorted(tried * 2)
         assert seen["here"] == [row.target]
@@ -141,7 +169,8 @@ def test_every_step_shows_its_row_on_the_picture(show: Show) -> None:
         assert seen["decided"] == [row.guard or ("otherwise" if len(ladder) > 1 else "always")]
         assert not tab.run("document.querySelector('.warning')")
         left = tab.run(
-            "[...document.querySelectorAll('#counters li')].map(each => each.querySelector('.number').textContent)"
+            "[...document.querySelectorAll('#counters li')].map(each => "
+            "each.querySelector('.number').textContent)"
         )
         limits = dict.fromkeys(step.spent, 3) | {
             "resends": 1,
@@ -150,7 +179,9 @@ def test_every_step_shows_its_row_on_the_picture(show: Show) -> None:
             "corrections": 2,
             "fallbacks": 1,
         }
-        expected = {name: f"{limits[name] - spent}/{limits[name]}" for name, spent in step.spent.items()}
+        expected = {
+            name: f"{limits[name] - spent}/{limits[name]}" for name, spent in step.spent.items()
+        }
         assert left == [*(expected | {"rotations": "off"}).values()]  # of a single key
 
 
@@ -158,7 +189,14 @@ def test_the_keyboard_moves_between_the_steps(show: Show) -> None:
     tab = with_table(show("explain"))
     tab.run("byId('steps').focus()")
     last = len(trail().steps)
-    moves = [("Home", 1), ("ArrowUp", 1), ("ArrowDown", 2), ("ArrowDown", 3), ("ArrowUp", 2), ("End", last)]
+    moves = [
+        ("Home", 1),
+        ("ArrowUp", 1),
+        ("ArrowDown", 2),
+        ("ArrowDown", 3),
+        ("ArrowUp", 2),
+        ("End", last),
+    ]
     for key, number in [*moves, ("ArrowDown", last)]:
         tab.press(key)
         assert selected(tab) == number, key
@@ -171,17 +209,27 @@ def test_a_step_says_what_it_was(show: Show) -> None:
     tab = with_table(show("explain"))
     tab.click("#step-10")
     assert tab.run("byId('says').textContent") == (
-        "Step 10 of 16: failed_transiently [may_retry] (the provider failed) leads to retry, after a wait of 12 s"
+        "Step 10 of 16: failed_transiently [may_retry] (the provider failed) leads to retry, "
+        "after a wait of 12 s"
     )
     told = tab.run("""Object.fromEntries([...document.querySelectorAll('#details dt')]
         .map(each => [each.textContent, each.nextElementSibling.textContent]))""")
     assert told["status"] == "HTTP 429"
-    assert (told["reason"], told["code"], told["effect"]) == ("rate_limit", "slow_down", "spend_retry")
+    assert (told["reason"], told["code"], told["effect"]) == (
+        "rate_limit",
+        "slow_down",
+        "spend_retry",
+    )
     assert told["wait"] == "12 s, as the provider asked"
     assert told["backend"] == "first"
     assert "wait_fits" in told["facts"]
-    assert "switch_asked: no · wait_fits: yes" in tab.run("document.querySelector('#guards').textContent")
-    changed = tab.run("[...document.querySelectorAll('#counters .taken, #counters .refilled')].map(e => e.textContent)")
+    assert "switch_asked: no · wait_fits: yes" in tab.run(
+        "document.querySelector('#guards').textContent"
+    )
+    changed = tab.run(
+        "[...document.querySelectorAll('#counters .taken, #counters .refilled')].map(e => "
+        "e.textContent)"
+    )
     assert changed == ["retries2/3\N{MINUS SIGN}1"]
     budget = tab.run("[...document.querySelectorAll('#budget li')].map(each => each.textContent)")
     assert budget[:3] == ["attempts19 of 24", "time76 of 90 s", "output tokens19060 of 20000"]

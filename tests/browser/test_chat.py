@@ -1,4 +1,6 @@
-"""The chat page of the examples in a real browser: rungs, text that is taken back, stopping, resuming, explaining."""
+"""The chat page of the examples in a real browser: rungs, text that is taken back, stopping,
+resuming, explaining.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ def example() -> Any:
 @pytest.fixture(scope="module")
 def url(example: Any) -> Iterator[str]:
     with EmbeddedProvider(example.played) as provider:
-        chain = [rungwise.OpenAIChat(name, base_url=provider.base_url) for name in ("swift-1", "steady-2")]
+        chain = [
+            rungwise.OpenAIChat(name, base_url=provider.base_url)
+            for name in ("swift-1", "steady-2")
+        ]
         with served(example.app_of(chain)) as url:
             yield url
 
@@ -42,7 +47,8 @@ def chat(request: pytest.FixtureRequest, tab: Any, url: str) -> Iterator[Any]:
     yield page
     width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert width[0] <= width[1]
-    assert tab.problems == [each for each in tab.problems if "failed: " in each]  # requests that the test cuts
+    # requests that the test cuts
+    assert tab.problems == [each for each in tab.problems if "failed: " in each]
 
 
 def ask(page: Any, question: str) -> None:
@@ -55,7 +61,11 @@ def ended(page: Any) -> tuple[str, list[str], str]:
     page.wait_for_function(IDLE)
     answer = page.locator(".answer").last
     lines = answer.locator(".rung").all_inner_texts()
-    return "".join(answer.locator(".said").all_inner_texts()), lines, answer.locator(".foot b").inner_text()
+    return (
+        "".join(answer.locator(".said").all_inner_texts()),
+        lines,
+        answer.locator(".foot b").inner_text(),
+    )
 
 
 def test_a_model_that_falls_silent_is_shown_as_a_line(chat: Any, example: Any) -> None:

@@ -1,4 +1,6 @@
-"""The page of a policy change in a real browser: at every width, by day and by night, without scripts."""
+"""The page of a policy change in a real browser: at every width, by day and by night, without
+scripts.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +24,9 @@ def page(request: Any, tmp_path: Path) -> Path:
     return path
 
 
-def test_it_fits_and_can_be_read_at_every_width_by_day_and_by_night(open_tab: Callable[..., Any], page: Path) -> None:
+def test_it_fits_and_can_be_read_at_every_width_by_day_and_by_night(
+    open_tab: Callable[..., Any], page: Path
+) -> None:
     for width in WIDTHS:
         for dark in (False, True):
             tab = open_tab(page, width=width, dark=dark)

@@ -18,7 +18,10 @@ from support.waiting import patience
 RELEASE = "mermaid@11"
 """The major version that GitHub runs."""
 
-PAGE = '<!doctype html><meta charset="utf-8"><title>Mermaid</title><script src="mermaid.min.js"></script><main></main>'
+PAGE = (
+    '<!doctype html><meta charset="utf-8"><title>Mermaid</title><script '
+    'src="mermaid.min.js"></script><main></main>'
+)
 DRAW = """async ([text, theme]) => {
   mermaid.initialize({ startOnLoad: false, securityLevel: "strict", theme });
   await mermaid.parse(text);
@@ -44,7 +47,9 @@ DRAW = """async ([text, theme]) => {
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a page with Mermaid in it, as npm has it; without it nothing is tested, and that is a failure."""
+    """Return a page with Mermaid in it, as npm has it; without it nothing is tested, and that is a
+    failure.
+    """
     folder = tmp_path_factory.mktemp("mermaid")
     try:
         packed = subprocess.run(
@@ -56,7 +61,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
             check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        pytest.fail(f"npm pack {RELEASE} failed, so that nobody knows whether Mermaid takes the pictures: {error}")
+        pytest.fail(
+            f"npm pack {RELEASE} failed, so that nobody knows whether Mermaid takes the pictures: "
+            f"{error}"
+        )
     with tarfile.open(folder / json.loads(packed.stdout)[0]["filename"]) as archive:
         script = archive.extractfile("package/dist/mermaid.min.js")
         (folder / "mermaid.min.js").write_bytes(script.read())
@@ -70,7 +78,9 @@ def drawn(tab: Tab, text: str, theme: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("theme", "some"), [("dark", tuple(pictures())), ("default", ("default", "default to own"))])
+@pytest.mark.parametrize(
+    ("theme", "some"), [("dark", tuple(pictures())), ("default", ("default", "default to own"))]
+)
 @pytest.mark.parametrize("view", VIEWS)
 def test_mermaid_draws_every_picture_with_labels_that_can_be_read(
     page: Path, open_tab: Callable[..., Tab], view: View, theme: str, some: tuple[str, ...]
@@ -87,13 +97,20 @@ def test_mermaid_draws_every_picture_with_labels_that_can_be_read(
 
 
 @pytest.mark.full
-def test_rungs_hub_and_outcomes_stand_in_their_order(page: Path, open_tab: Callable[..., Tab]) -> None:
+def test_rungs_hub_and_outcomes_stand_in_their_order(
+    page: Path, open_tab: Callable[..., Tab]
+) -> None:
     tab = open_tab(page)
     for name, picture in pictures().items():
-        nodes = {node["name"].removesuffix("_"): node for node in drawn(tab, draw(picture, "mermaid"), "default")}
+        nodes = {
+            node["name"].removesuffix("_"): node
+            for node in drawn(tab, draw(picture, "mermaid"), "default")
+        }
         hub = nodes[picture.hub]
         rungs = [nodes[node.name] for node in picture.of_kind("rung")]
-        ends = [nodes[node.name] for node in picture.of_kind("answer", "lesser", "error", "outcome")]
+        ends = [
+            nodes[node.name] for node in picture.of_kind("answer", "lesser", "error", "outcome")
+        ]
         assert all(rung["right"] < hub["left"] for rung in rungs), name
         assert all(hub["right"] < end["left"] for end in ends), name
         for column in (rungs, ends):

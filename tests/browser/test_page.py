@@ -1,4 +1,6 @@
-"""The page in a real browser: what is played is what the machine does; every page fits, can be read, and is quiet."""
+"""The page in a real browser: what is played is what the machine does; every page fits, can be
+read, and is quiet.
+"""
 
 import json
 import random
@@ -38,7 +40,9 @@ WALKS = {
 
 
 def random_walk(table: Table, limits: Mapping[str, int], steps: int) -> tuple[list[Any], list[Any]]:
-    """Fire events at random; return what was fired, and what came of it: the row, the state, the counters."""
+    """Fire events at random; return what was fired, and what came of it: the row, the state, the
+    counters.
+    """
     chance, run = random.Random(20_231), Run.at_start(table, limits)
     fired, seen = [], []
     for _ in range(steps):
@@ -46,7 +50,11 @@ def random_walk(table: Table, limits: Mapping[str, int], steps: int) -> tuple[li
         run = Run.at_start(table, limits) if begins else run
         known = [row.event for row in table.rows if row.source == run.state]
         event = chance.choice(
-            [*known, *[each for each in known if each not in ("cancelled", "ran_out")] * 4, "answered"]
+            [
+                *known,
+                *[each for each in known if each not in ("cancelled", "ran_out")] * 4,
+                "answered",
+            ]
         )
         held = [name for name in table.found_facts if chance.random() < 0.5]
         try:
@@ -83,7 +91,9 @@ def test_the_script_takes_every_step_that_the_machine_takes(show: Show, name: st
 
 
 def most_attempts(table: Table, limits: Mapping[str, int]) -> tuple[list[Any], list[int]]:
-    """Return every configuration that can be reached, and the most attempts that can follow it, by looking at all."""
+    """Return every configuration that can be reached, and the most attempts that can follow it, by
+    looking at all.
+    """
     found = walk(table, limits)
 
     @cache
@@ -110,7 +120,9 @@ VECTORS: Sequence[Mapping[str, int]] = (
 
 @pytest.mark.full
 @pytest.mark.parametrize("changes", VECTORS, ids=str)
-def test_the_worst_case_from_anywhere_is_that_of_the_walk(show: Show, changes: Mapping[str, int]) -> None:
+def test_the_worst_case_from_anywhere_is_that_of_the_walk(
+    show: Show, changes: Mapping[str, int]
+) -> None:
     limits = {**ONES, **changes}
     configurations, most = most_attempts(CALL, limits)
     run = f"machineOf({json.dumps(machine_data(CALL, limits))}).attemptsLeft"
@@ -118,7 +130,9 @@ def test_the_worst_case_from_anywhere_is_that_of_the_walk(show: Show, changes: M
 
 
 @pytest.mark.parametrize("backends", [1, 3])
-def test_the_worst_case_from_the_start_is_that_of_the_certificate(show: Show, backends: int) -> None:
+def test_the_worst_case_from_the_start_is_that_of_the_certificate(
+    show: Show, backends: int
+) -> None:
     certificate = verify(rungwise.Policy(), backends)
     data = json.dumps(machine_data(CALL, certificate.limits))
     own = f"machineOf({data})"
@@ -141,7 +155,10 @@ def take(tab: Any, event: str, *facts: str) -> None:
 
 def test_a_reviewer_sees_which_guard_decides(show: Show) -> None:
     tab = show("play")
-    assert tab.run("byId('worst').textContent") == "At most 24 more attempts can follow, where the budget ends it."
+    assert (
+        tab.run("byId('worst').textContent")
+        == "At most 24 more attempts can follow, where the budget ends it."
+    )
     take(tab, "sent")
     choose(tab, "came_empty")
     assert shown(tab)["decided"] == ["may_reask"]
@@ -152,7 +169,10 @@ def test_a_reviewer_sees_which_guard_decides(show: Show) -> None:
     assert tab.run("byId('take').textContent") == "Take this step, to nudge"
     tab.click("#take")
     assert tab.run("byId('says').textContent") == "came_empty [may_nudge] led to nudge. "
-    assert tab.run("document.querySelector('#counters .taken').textContent") == "nudges0/1\N{MINUS SIGN}1"
+    assert (
+        tab.run("document.querySelector('#counters .taken').textContent")
+        == "nudges0/1\N{MINUS SIGN}1"
+    )
 
 
 def test_facts_that_make_no_difference_are_told_apart(show: Show) -> None:
@@ -170,16 +190,26 @@ def test_the_example_of_the_diagrams_can_be_played(show: Show) -> None:
     for event in ("sent", "came_empty", "sent", "only_reasoned", "sent", "truncated", "sent"):
         take(tab, event)
     refilled = tab.run("page.at().spent")
-    assert (refilled["reasks"], refilled["prefills"], refilled["continuations"], refilled["attempts"]) == (0, 0, 1, 4)
+    assert (
+        refilled["reasks"],
+        refilled["prefills"],
+        refilled["continuations"],
+        refilled["attempts"],
+    ) == (0, 0, 1, 4)
     choose(tab, "failed_permanently")
     assert tab.run("document.querySelector('#facts input[value=has_text]').checked")
     take(tab, "answered")
-    assert tab.run("byId('says').textContent") == "answered led to done. The call is over after 4 attempts."
+    assert (
+        tab.run("byId('says').textContent")
+        == "answered led to done. The call is over after 4 attempts."
+    )
     assert tab.run("byId('choice').hidden")
     assert shown(tab)["here"] == ["done"]
     tab.click("#copy")
     text = tab.run("byId('text').value")
-    assert text.splitlines()[1] == ("  2. await --came_empty [may_reask]--> reask with has_next_backend")
+    assert text.splitlines()[1] == (
+        "  2. await --came_empty [may_reask]--> reask with has_next_backend"
+    )
     assert len(text.splitlines()) == 8
     tab.click("#undo")
     assert tab.run("[page.at().state, page.at().spent.attempts]") == ["await", 4]
@@ -214,7 +244,8 @@ def test_a_reviewer_plays_a_turn(show: Show) -> None:
     assert tab.run("document.querySelector('#budget .name').textContent") == "actions"
     for event in ("sent", "called_tools", "sent"):
         take(tab, event)
-    choose(tab, "tools_ran")  # the round has used the one fault that may be, but one of its calls has worked
+    # the round has used the one fault that may be, but one of its calls has worked
+    choose(tab, "tools_ran")
     assert tab.run("document.querySelector('#facts input[value=may_fail_again]').checked") is False
     assert shown(tab)["decided"] == ["may_report"]
     tab.click("#facts input[value=tool_worked]")
@@ -226,7 +257,10 @@ def test_a_reviewer_plays_a_turn(show: Show) -> None:
     }  # fmt: skip
     take(tab, "sent")
     take(tab, "answered")
-    assert tab.run("byId('says').textContent") == "answered led to finished. The turn is over after 3 actions."
+    assert (
+        tab.run("byId('says').textContent")
+        == "answered led to finished. The turn is over after 3 actions."
+    )
     assert tab.problems == []
 
 
@@ -239,9 +273,15 @@ def test_the_actions_of_a_turn_that_can_follow_are_those_of_the_walk(show: Show)
 
 def test_what_the_budget_does_not_allow_cannot_be_sent(show: Show) -> None:
     tab = show("short")
-    assert tab.run("byId('worst').textContent") == "At most 1 more attempt can follow, where the budget ends it."
+    assert (
+        tab.run("byId('worst').textContent")
+        == "At most 1 more attempt can follow, where the budget ends it."
+    )
     take(tab, "sent")
-    assert tab.run("byId('worst').textContent") == "At most 0 more attempts can follow, where the budget ends it."
+    assert (
+        tab.run("byId('worst').textContent")
+        == "At most 0 more attempts can follow, where the budget ends it."
+    )
     take(tab, "came_empty")
     assert tab.run("document.querySelector('input[value=sent]').disabled")
     take(tab, "ran_out")
@@ -263,7 +303,7 @@ def test_tab_reaches_everything_and_the_focus_is_seen(show: Show, name: str) -> 
         seen = tab.run("""(() => { const at = document.activeElement, outline = getComputedStyle(
             at.name === 'event' ? at.nextElementSibling : at); return at === document.body ? null
             : [at.id || at.value || at.textContent.slice(0, 16), outline.outlineStyle, parseFloat(outline.outlineWidth),
-               [...document.querySelectorAll('*')].indexOf(at)]; })()""")
+               [...document.querySelectorAll('*')].indexOf(at)]; })()""")  # noqa: E501
         if seen is None:  # past the end, and about to begin again
             continue
         assert seen[1:3] == ["solid", 3], seen
@@ -274,12 +314,39 @@ def test_tab_reaches_everything_and_the_focus_is_seen(show: Show, name: str) -> 
     facts += ["follows_tool_result", "thinks_inline", "same_empty_again", "throttled"]
     machine = ["The machine as o", "picture"]
     wanted = {
-        "explain": ["play", "forward", "to-last", "attempt-1", "contents", "The steps in the", *machine],
+        "explain": [
+            "play",
+            "forward",
+            "to-last",
+            "attempt-1",
+            "contents",
+            "The steps in the",
+            *machine,
+        ],
         "turn": [
-            *("play", "forward", "to-last", "attempt-1", "1 attempt", "1 attempt", "1 attempt", "2 attempts"),
+            *(
+                "play",
+                "forward",
+                "to-last",
+                "attempt-1",
+                "1 attempt",
+                "1 attempt",
+                "1 attempt",
+                "2 attempts",
+            ),
             *("contents", "Open call 1", "The steps in the", *machine),
         ],
-        "play": ["came_empty", *facts, "has_text", "take", "path", "undo", "restart", "copy", *machine],
+        "play": [
+            "came_empty",
+            *facts,
+            "has_text",
+            "take",
+            "path",
+            "undo",
+            "restart",
+            "copy",
+            *machine,
+        ],
     }
     order = list(reached.values())
     first = order.index(wanted[name][0])
@@ -301,15 +368,33 @@ def test_the_page_is_as_wide_as_the_window_and_quiet(
     assert tab.requests == [pages[name].as_uri()]
 
 
-OFTEN = [(name, *way) for name in ("explain", "play") for way in ((390, False), (800, True), (1440, False))]
+OFTEN = [
+    (name, *way)
+    for name in ("explain", "play")
+    for way in ((390, False), (800, True), (1440, False))
+]
 OFTEN += [("turn", 1440, True), ("hostile", 390, True), ("notebook", 390, True)]
-NAMES = ("explain", "play", "turn", "failed", "minutes", "microseconds", "hostile", "long turn", "notebook")
-EVERY = [(name, width, dark) for name in NAMES for width in (390, 800, 1440) for dark in (False, True)]
+NAMES = (
+    "explain",
+    "play",
+    "turn",
+    "failed",
+    "minutes",
+    "microseconds",
+    "hostile",
+    "long turn",
+    "notebook",
+)
+EVERY = [
+    (name, width, dark) for name in NAMES for width in (390, 800, 1440) for dark in (False, True)
+]
 WAYS = [pytest.param(*way, marks=[] if way in OFTEN else pytest.mark.full) for way in EVERY]
 
 
 @pytest.mark.parametrize(("name", "width", "dark"), WAYS)
-def test_a_page_fits_and_every_text_of_it_can_be_read(show: Show, name: str, width: int, dark: bool) -> None:
+def test_a_page_fits_and_every_text_of_it_can_be_read(
+    show: Show, name: str, width: int, dark: bool
+) -> None:
     tab = show(name, width=width, dark=dark)
     if name == "play":
         take(tab, "sent")

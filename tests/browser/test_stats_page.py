@@ -1,4 +1,6 @@
-"""The page of many journals in a browser: it fits at every width and can be read, by day and by night."""
+"""The page of many journals in a browser: it fits at every width and can be read, by day and by
+night.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,9 @@ from support.page_checks import assert_contrast, assert_page_fits
 
 @pytest.mark.parametrize("model", ["gpt-5", "a-name-without-a-place-to-break-it" * 5])
 @pytest.mark.parametrize("width", [390, 800, 1440])
-def test_it_fits_and_can_be_read(open_tab: Callable[..., Any], tmp_path: Path, width: int, model: str) -> None:
+def test_it_fits_and_can_be_read(
+    open_tab: Callable[..., Any], tmp_path: Path, width: int, model: str
+) -> None:
     path = tmp_path / "stats.html"
     path.write_text(FORMS[".html"](stats_of(model)), encoding="utf-8")
     for dark in (False, True):

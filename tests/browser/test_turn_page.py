@@ -1,4 +1,6 @@
-"""The page of a turn in a real browser: each call's own page opens inside, by mouse and by keyboard, and is quiet."""
+"""The page of a turn in a real browser: each call's own page opens inside, by mouse and by
+keyboard, and is quiet.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +14,12 @@ from rungwise.fsm.turn.explained import explain_turn, read_turn
 from support.turns import BUSY, calling, played, said
 
 Open = Callable[..., Any]  # opens a file in a new tab
-NASTY = "</script><img src=x onerror='parent.hacked = window.hacked = 1'><script>parent.hacked = 1</script>"
-# Once the closing was heard, for which a busy browser may take some time: whether the dialog is open, what has the
-# focus, how many frames there are.
+NASTY = (
+    "</script><img src=x onerror='parent.hacked = window.hacked = "
+    "1'><script>parent.hacked = 1</script>"
+)
+# Once the closing was heard, for which a busy browser may take some time: whether the dialog is
+# open, what has the focus, how many frames there are.
 HELD = """new Promise(tell => {
     const frames = () => document.querySelectorAll('iframe').length;
     const look = tries => frames() && tries ? setTimeout(look, 10, tries - 1)
@@ -24,7 +29,13 @@ HELD = """new Promise(tell => {
 
 
 def document(words: str = "first") -> dict[str, Any]:
-    turn = played(calling("look", "gone", text="Let me see."), BUSY, said("By the lake."), contents=True, seed=2)
+    turn = played(
+        calling("look", "gone", text="Let me see."),
+        BUSY,
+        said("By the lake."),
+        contents=True,
+        seed=2,
+    )
     assert (turn.result.outcome, len(turn.journal.calls)) == ("finished", 2)
     read: dict[str, Any] = orjson.loads(turn.journal.to_json())
     for steps in (read["steps"], *(call["steps"] for call in read["calls"])):
@@ -53,15 +64,26 @@ def with_table(tab: Any) -> Any:
 
 def test_each_call_opens_in_place_to_its_attempts(open_tab: Open, page: Path) -> None:
     tab = open_tab(page)
-    assert tab.run("[...document.querySelectorAll('.within')].map(each => each.open)") == [False, False]
-    assert tab.run("[...document.querySelectorAll('#attempts > li > .line .words')].map(each => each.innerText)") == [
+    assert tab.run("[...document.querySelectorAll('.within')].map(each => each.open)") == [
+        False,
+        False,
+    ]
+    assert tab.run(
+        "[...document.querySelectorAll('#attempts > li > .line .words')].map(each => "
+        "each.innerText)"
+    ) == [
         "ask · call 1 · first → called tools",
         "use tools · called tools · first → tools ran",
         "go on · call 2 · tools ran · first → answered ✓ finished",
     ]
     tab.click("#attempts > li:nth-child(3) summary")
-    lines = "[...document.querySelectorAll('.within[open] .line .words')].map(each => each.innerText)"
-    assert tab.run(lines) == ["ask · first → 429 rate limit", "retry · 429 · waited 2 s · first → answered ✓ done"]
+    lines = (
+        "[...document.querySelectorAll('.within[open] .line .words')].map(each => each.innerText)"
+    )
+    assert tab.run(lines) == [
+        "ask · first → 429 rate limit",
+        "retry · 429 · waited 2 s · first → answered ✓ done",
+    ]
     assert tab.run("page.present()") == 0  # to look into a call is not to leave the place
 
 
@@ -69,7 +91,10 @@ def test_an_attempt_of_a_call_opens_its_page_there(open_tab: Open, page: Path) -
     tab = open_tab(page)
     tab.click("#attempts > li:nth-child(3) summary")
     tab.click("[data-call='2'][data-attempt='2']")
-    assert tab.run_inside("[page.present(), byId('told').textContent.slice(0, 7)]") == [1, "2 of 2:"]
+    assert tab.run_inside("[page.present(), byId('told').textContent.slice(0, 7)]") == [
+        1,
+        "2 of 2:",
+    ]
     tab.click("#frame-close")
     assert tab.run(HELD) == [False, "attempt-3", 0]
 
@@ -80,7 +105,9 @@ def test_the_button_of_a_step_opens_the_page_of_its_call(open_tab: Open, page: P
     for step in turn.path.steps:
         tab.click(f"#step-{step.number}")
         number = turn.call_of.get(step.number)
-        buttons = tab.run("[...document.querySelectorAll('#details .open')].map(each => each.textContent)")
+        buttons = tab.run(
+            "[...document.querySelectorAll('#details .open')].map(each => each.textContent)"
+        )
         assert buttons == ([] if number is None else [f"Open call {number}"])
         if number is None:
             continue
@@ -88,7 +115,9 @@ def test_the_button_of_a_step_opens_the_page_of_its_call(open_tab: Open, page: P
         call = turn.calls[number - 1]
         assert tab.run("byId('frame-title').textContent") == f"Call {number} of 2"
         assert tab.run_inside("DATA.call.steps.length") == len(call.steps)
-        assert tab.run_inside("byId('says').textContent").startswith(f"Step 2 of {len(call.steps)}: ")
+        assert tab.run_inside("byId('says').textContent").startswith(
+            f"Step 2 of {len(call.steps)}: "
+        )
         tab.click("#frame-close")
         closed = tab.run(HELD)
         assert (closed[0], closed[1].partition("-")[0], closed[2]) == (False, "attempt", 0)
@@ -119,17 +148,28 @@ ONCE_SELECTED = """new Promise((done) => {
 })"""
 
 
-def test_from_call_to_call_and_back_to_the_step_of_the_one_that_was_seen_last(open_tab: Open, page: Path) -> None:
+def test_from_call_to_call_and_back_to_the_step_of_the_one_that_was_seen_last(
+    open_tab: Open, page: Path
+) -> None:
     tab = with_table(open_tab(page))
     tab.press("Home")
     tab.press("Enter")
-    assert tab.run("[byId('frame-earlier').disabled, byId('frame-later').disabled]") == [True, False]
+    assert tab.run("[byId('frame-earlier').disabled, byId('frame-later').disabled]") == [
+        True,
+        False,
+    ]
     tab.click("#frame-later")
     assert tab.run_inside("DATA.call.steps.length") == 4
-    assert tab.run("[byId('frame-earlier').disabled, byId('frame-later').disabled]") == [False, True]
+    assert tab.run("[byId('frame-earlier').disabled, byId('frame-later').disabled]") == [
+        False,
+        True,
+    ]
     tab.click("#frame-close")
     tab.run(ONCE_SELECTED)  # a dialog tells that it was closed a moment later
-    assert tab.run("[page.selected(), document.activeElement.id]") == [len(path_of_page().path.steps) - 1, "attempt-3"]
+    assert tab.run("[page.selected(), document.activeElement.id]") == [
+        len(path_of_page().path.steps) - 1,
+        "attempt-3",
+    ]
 
 
 def test_bars_select_the_step_in_which_they_ended(open_tab: Open, page: Path) -> None:
@@ -148,11 +188,15 @@ def test_the_counters_are_shown_after_each_step(open_tab: Open, page: Path) -> N
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [360, 1200])
-def test_the_page_within_is_as_wide_as_its_frame(open_tab: Open, page: Path, width: int, dark: bool) -> None:
+def test_the_page_within_is_as_wide_as_its_frame(
+    open_tab: Open, page: Path, width: int, dark: bool
+) -> None:
     tab = open_tab(page, width=width, dark=dark)
     tab.click("#details .open")
-    wide, inner, ground = tab.run_inside("""[document.documentElement.scrollWidth, window.innerWidth,
+    wide, inner, ground = (
+        tab.run_inside("""[document.documentElement.scrollWidth, window.innerWidth,
         getComputedStyle(document.documentElement).backgroundColor]""")
+    )
     assert wide <= inner
     assert inner > 0.85 * width
     assert ground == tab.run("getComputedStyle(document.documentElement).backgroundColor")
@@ -167,7 +211,13 @@ def test_what_a_stranger_wrote_never_runs(open_tab: Open, tmp_path: Path) -> Non
     for key in ("Home", "Enter", "Home"):
         tab.press(key)
     assert "onerror" in tab.run_inside("byId('details').textContent")
-    assert tab.run_inside("[typeof window.hacked, document.querySelectorAll('img').length]") == ["undefined", 0]
-    assert tab.run("[typeof window.hacked, document.querySelectorAll('img').length]") == ["undefined", 0]
+    assert tab.run_inside("[typeof window.hacked, document.querySelectorAll('img').length]") == [
+        "undefined",
+        0,
+    ]
+    assert tab.run("[typeof window.hacked, document.querySelectorAll('img').length]") == [
+        "undefined",
+        0,
+    ]
     assert tab.problems == []
     assert tab.requests == [path.as_uri()]

@@ -1,4 +1,6 @@
-"""What the end-to-end tests share: servers on loopback, and `run`, which makes a call in each of the modes."""
+"""What the end-to-end tests share: servers on loopback, and `run`, which makes a call in each of
+the modes.
+"""
 
 import json
 import os
@@ -36,10 +38,12 @@ ON_AIOHTTP = os.environ.get("TRANSPORT") == "httpx-aiohttp"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to `.ci/run full` what takes real time and runs on httpx2 as it does on httpx, and three cases of four.
+    """Leave to `.ci/run full` what takes real time and runs on httpx2 as it does on httpx, and
+    three cases of four.
 
     A test that is marked `sampled` says itself how many cases an ordinary run takes.
-    A run over aiohttp leaves out the tests marked `own_connections`: they count connections, or take hold of them.
+    A run over aiohttp leaves out the tests marked `own_connections`: they count connections, or
+    take hold of them.
     """
     for item in items:
         if "httpx2." in item.name:
@@ -52,14 +56,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_tls_context() -> Iterator[None]:
-    """Load the certificates once: each HTTP client takes 25 ms for them, and no test here speaks TLS."""
+    """Load the certificates once: each HTTP client takes 25 ms for them, and no test here speaks
+    TLS.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
         yield
 
 
 class OverAiohttp(OwnAsyncHttp):
-    """Send the requests of one event loop with httpx over aiohttp, as if the caller had passed such a client in."""
+    """Send the requests of one event loop with httpx over aiohttp, as if the caller had passed such
+    a client in.
+    """
 
     def _is_proxied(self, request: HttpRequest) -> bool:
         return True
@@ -68,16 +76,22 @@ class OverAiohttp(OwnAsyncHttp):
     def _proxied(self) -> BorrowedAsyncHttp:
         import httpx_aiohttp
 
-        return BorrowedAsyncHttp(httpx.AsyncClient(transport=httpx_aiohttp.AiohttpTransport(), timeout=None))
+        return BorrowedAsyncHttp(
+            httpx.AsyncClient(transport=httpx_aiohttp.AiohttpTransport(), timeout=None)
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)
 def transport() -> Iterator[None]:
-    """Where `TRANSPORT=httpx-aiohttp` is set, run every asynchronous call on asyncio over aiohttp."""
+    """Where `TRANSPORT=httpx-aiohttp` is set, run every asynchronous call on asyncio over
+    aiohttp.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if ON_AIOHTTP:
             patch.setattr(
-                running, "OwnAsyncHttp", lambda most: (OwnAsyncHttp if event_loop() is None else OverAiohttp)(most)
+                running,
+                "OwnAsyncHttp",
+                lambda most: (OwnAsyncHttp if event_loop() is None else OverAiohttp)(most),
             )
         yield
 
@@ -118,7 +132,9 @@ def accepted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Start a provider of the test's own: `serve(*replies)` plays them and goes on with the last one."""
+    """Start a provider of the test's own: `serve(*replies)` plays them and goes on with the last
+    one.
+    """
     with ExitStack() as stack:
         yield lambda *replies: stack.enter_context(Stage(replies).provider)
 
@@ -145,7 +161,9 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=ways.OWN)
 def way(request: pytest.FixtureRequest) -> str:
-    """Return a way over our own connections; a test that takes it runs in a thread and in a task."""
+    """Return a way over our own connections; a test that takes it runs in a thread and in a
+    task.
+    """
     return str(request.param)
 
 
@@ -171,12 +189,16 @@ def dead_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def cut() -> Callable[..., Scripted]:
-    """Cut a reply: `cut(reply, after)` ends its body behind the event that holds `after`; `hang` stays silent there."""
+    """Cut a reply: `cut(reply, after)` ends its body behind the event that holds `after`; `hang`
+    stays silent there.
+    """
 
     def cut(reply: ScriptedReply, after: str, *, hang: bool = False) -> Scripted:
         def answer(request: ReceivedRequest) -> ScriptedReply:
             body = render(reply, request.body).body
-            end = body.index(json.dumps(after, ensure_ascii=False)[1:-1].encode()) + len(after.encode())
+            end = body.index(json.dumps(after, ensure_ascii=False)[1:-1].encode()) + len(
+                after.encode()
+            )
             if request.body.get("stream") is True:
                 end = body.index(b"\n\n", end) + 2
             return attrs.evolve(reply, cut_after=end, hang=hang)
@@ -201,8 +223,15 @@ SELDOM = ("acall", "awhole")
 
 
 @pytest.fixture(
-    params=[pytest.param(mode, marks=[pytest.mark.full] if mode in SELDOM else []) for mode in (*MODES, *WHOLE)]
+    params=[
+        pytest.param(mode, marks=[pytest.mark.full] if mode in SELDOM else [])
+        for mode in (*MODES, *WHOLE)
+    ]
 )
-def run(request: pytest.FixtureRequest, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture) -> Run:
-    """Return what makes one call in a mode and checks it; a test that takes it runs in every mode."""
+def run(
+    request: pytest.FixtureRequest, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture
+) -> Run:
+    """Return what makes one call in a mode and checks it; a test that takes it runs in every
+    mode.
+    """
     return Run(request.param, stages, caplog)

@@ -9,20 +9,40 @@ from rungwise.core import Request
 from rungwise.testing import ScriptedReply
 
 ODD_ARGUMENTS = '{"city" :  "Malmö 🪜",\n "n": 1e3, "deep": {"a": [1, 2, "]}"]}}'
-CALLS = (ToolCall("call_a", "look", ODD_ARGUMENTS), ToolCall("call_b", "note", '{"text": "two  blanks"}'))
+CALLS = (
+    ToolCall("call_a", "look", ODD_ARGUMENTS),
+    ToolCall("call_b", "note", '{"text": "two  blanks"}'),
+)
 TOOLS = [
-    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
     {
         "type": "function",
-        "function": {"name": "look", "parameters": {"type": "object", "required": ["city"], "properties": {}}},
+        "function": {"name": "now", "parameters": {"type": "object", "properties": {}}},
     },
-    {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {"text": {}}}}},
+    {
+        "type": "function",
+        "function": {
+            "name": "look",
+            "parameters": {"type": "object", "required": ["city"], "properties": {}},
+        },
+    },
+    {
+        "type": "function",
+        "function": {"name": "note", "parameters": {"type": "object", "properties": {"text": {}}}},
+    },
 ]
 
 
 def test_text_and_a_clean_stop_are_done_after_one_request(run: Any) -> None:
-    ended = run([ScriptedReply(text="In the reeds, mostly.", usage={"prompt_tokens": 11, "completion_tokens": 5})])
-    ended.was("done", "In the reeds, mostly.", counts=[1], added=[[]], caps=[None], waits=[], path="done")
+    ended = run(
+        [
+            ScriptedReply(
+                text="In the reeds, mostly.", usage={"prompt_tokens": 11, "completion_tokens": 5}
+            )
+        ]
+    )
+    ended.was(
+        "done", "In the reeds, mostly.", counts=[1], added=[[]], caps=[None], waits=[], path="done"
+    )
     assert (ended.result.usage.input_tokens, ended.result.usage.output_tokens) == (11, 5)
     assert ended.result.cause is None
 
@@ -42,24 +62,42 @@ def test_tool_calls_beside_text_keep_both(run: Any) -> None:
 def test_a_call_without_arguments_of_a_tool_that_requires_none_is_whole(run: Any) -> None:
     ended = run([ScriptedReply(tool_calls=[ToolCall("call_a", "now", "")])], tools=TOOLS)
     ended.was("done")
-    assert [(call.name, call.arguments.strip() or "{}") for call in ended.result.tool_calls] == [("now", "{}")]
+    assert [(call.name, call.arguments.strip() or "{}") for call in ended.result.tool_calls] == [
+        ("now", "{}")
+    ]
 
 
 def test_a_body_that_arrives_byte_by_byte_is_read_like_any_other(run: Any) -> None:
-    ended = run([ScriptedReply(text="Grüße 🪜 aus dem Schilf.", reasoning="hm", tool_calls=CALLS, write_sizes=(1,))])
+    ended = run(
+        [
+            ScriptedReply(
+                text="Grüße 🪜 aus dem Schilf.", reasoning="hm", tool_calls=CALLS, write_sizes=(1,)
+            )
+        ]
+    )
     ended.was("done", "Grüße 🪜 aus dem Schilf.", tool_calls=CALLS, counts=[1])
 
 
-@pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_text", "reasoning_details"])
+@pytest.mark.parametrize(
+    "field", ["reasoning_content", "reasoning", "reasoning_text", "reasoning_details"]
+)
 def test_reasoning_in_a_field_of_its_own_is_no_text(run: Any, field: Any) -> None:
-    ended = run([ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", reasoning_field=field)])
+    ended = run(
+        [ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", reasoning_field=field)]
+    )
     ended.was("done", "In the reeds.", reasoning="Herons like reeds.")
 
 
 @pytest.mark.parametrize("size", [1, 5, 200])
 @pytest.mark.parametrize("tag", ["think", "thinking", "reasoning"])
 def test_reasoning_in_inline_tags_is_no_text(run: Any, tag: str, size: int) -> None:
-    ended = run([ScriptedReply(text=f"<{tag}>Herons like reeds.</{tag}>In the <b>reeds</b>.", chunk_size=size)])
+    ended = run(
+        [
+            ScriptedReply(
+                text=f"<{tag}>Herons like reeds.</{tag}>In the <b>reeds</b>.", chunk_size=size
+            )
+        ]
+    )
     ended.was("done", "In the <b>reeds</b>.", reasoning="Herons like reeds.")
 
 
@@ -71,11 +109,20 @@ def test_what_the_caller_adds_reaches_the_wire(run: Any) -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     messages = [
         {"role": "system", "content": "Answer in one sentence."},
-        {"role": "user", "content": [{"type": "text", "text": "What is on this picture?"}, picture]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "What is on this picture?"}, picture],
+        },
         {
             "role": "assistant",
             "content": None,
-            "tool_calls": [{"id": "a", "type": "function", "function": {"name": "look", "arguments": ODD_ARGUMENTS}}],
+            "tool_calls": [
+                {
+                    "id": "a",
+                    "type": "function",
+                    "function": {"name": "look", "arguments": ODD_ARGUMENTS},
+                }
+            ],
         },
         {"role": "tool", "tool_call_id": "a", "content": "A heron."},
         {"role": "user", "content": "And now?"},
@@ -99,13 +146,17 @@ def test_what_the_caller_adds_reaches_the_wire(run: Any) -> None:
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_lone_surrogate_in_a_message_is_repaired_before_sending(serve: Any, backend_of: Any, streams: bool) -> None:
+def test_a_lone_surrogate_in_a_message_is_repaired_before_sending(
+    serve: Any, backend_of: Any, streams: bool
+) -> None:
     messages = [{"role": "user", "content": "half a bird: \ud83e."}]
     provider = serve(ScriptedReply(text="A heron."))
     with Client(backend_of(provider)) as client:
         result = list(client.stream(messages))[-1] if streams else client.call(messages)
     assert result.text == "A heron."
-    assert provider.requests[0].body["messages"] == [{"role": "user", "content": "half a bird: \ufffd."}]
+    assert provider.requests[0].body["messages"] == [
+        {"role": "user", "content": "half a bird: \ufffd."}
+    ]
     assert messages == [{"role": "user", "content": "half a bird: \ud83e."}]
 
 
@@ -129,7 +180,9 @@ def test_streams_that_are_read_in_turns_do_not_mix(serve: Any, backend_of: Any) 
     def answer(request: Any) -> ScriptedReply:
         prompt, *more = (message["content"] for message in request.body["messages"])
         return (
-            ScriptedReply(text=f"{prompt} ends.") if more else ScriptedReply(text=f"{prompt} begins, ", finish="length")
+            ScriptedReply(text=f"{prompt} ends.")
+            if more
+            else ScriptedReply(text=f"{prompt} begins, ", finish="length")
         )
 
     provider = serve(answer)

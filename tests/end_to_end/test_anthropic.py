@@ -1,4 +1,6 @@
-"""What Anthropic's Messages and Bedrock's Converse alone have: signatures, counters, pauses, prefill, own errors."""
+"""What Anthropic's Messages and Bedrock's Converse alone have: signatures, counters, pauses,
+prefill, own errors.
+"""
 
 from typing import Any
 
@@ -16,26 +18,48 @@ from support.runs import Stage, asking
 OLD, NEW = "claude-sonnet-4-5", "claude-opus-5-5"
 ON_BEDROCK = {OLD: "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", NEW: "anthropic.claude-opus-5-5"}
 USER = {"role": "user", "content": "Where?"}
-TOOL = {"name": "look", "description": "Look.", "input_schema": {"type": "object", "properties": {}}}
+TOOL = {
+    "name": "look",
+    "description": "Look.",
+    "input_schema": {"type": "object", "properties": {}},
+}
 KEYS = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "wJalrXUtnFEMI"}
-TOOL_SPEC = {"toolSpec": {"name": "look", "description": "Look.", "inputSchema": {"json": {"type": "object"}}}}
+TOOL_SPEC = {
+    "toolSpec": {
+        "name": "look",
+        "description": "Look.",
+        "inputSchema": {"json": {"type": "object"}},
+    }
+}
 THINK = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
 CUT = ScriptedReply(text="In the reeds, ", finish="length")
 HINTS = rungwise.Hints(continuation="Go on.", nudge="Answer now.", seed="You thought: {reasoning}")
 
 
-@pytest.fixture(params=[pytest.param(mode, marks=[pytest.mark.full] * (mode in ("acall", "awhole"))) for mode in EVERY])
+@pytest.fixture(
+    params=[
+        pytest.param(mode, marks=[pytest.mark.full] * (mode in ("acall", "awhole")))
+        for mode in EVERY
+    ]
+)
 def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def asks(mode: str) -> Any:
-    """Return what asks a provider that plays a script, in one mode, and the bodies that it was sent."""
+    """Return what asks a provider that plays a script, in one mode, and the bodies that it was
+    sent.
+    """
 
     def begin(*script: Any, model: str = NEW, others: tuple[Any, ...] = (), **options: Any) -> Any:
         def chain(url: str) -> list[Any]:
-            return [rungwise.Anthropic(model, base_url=url, api_key="sk-ant-9d2f6b1c44e07a35", **options), *others]
+            return [
+                rungwise.Anthropic(
+                    model, base_url=url, api_key="sk-ant-9d2f6b1c44e07a35", **options
+                ),
+                *others,
+            ]
 
         return asking(mode, script, chain, policy=rungwise.Policy(hints=HINTS))
 
@@ -47,7 +71,11 @@ def converses(mode: str) -> Any:
     """Return what asks in the same way over Bedrock."""
 
     def begin(*script: Any, model: str = ON_BEDROCK[NEW]) -> Any:
-        return asking(mode, script, lambda url: rungwise.Bedrock(model, region="eu-north-1", base_url=url, **KEYS))
+        return asking(
+            mode,
+            script,
+            lambda url: rungwise.Bedrock(model, region="eu-north-1", base_url=url, **KEYS),
+        )
 
     return begin
 
@@ -63,7 +91,11 @@ def path(result: rungwise.Result) -> list[str]:
 def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop(asks: Any) -> None:
     call = ToolCall("toolu_1", "look", '{"bird": "heron"}')
     first = ScriptedReply(text="I look.", reasoning="Grey. A heron.", tool_calls=(call,))
-    with asks(first, ScriptedReply(text="In the reeds."), model=OLD, parameters=THINK) as (one, stage, _):
+    with asks(first, ScriptedReply(text="In the reeds."), model=OLD, parameters=THINK) as (
+        one,
+        stage,
+        _,
+    ):
         result = one(tools=[TOOL])
         assert result.tool_calls[0].id == "toolu_1"
         told = Message("tool", (ToolResult("toolu_1", "look", "Ardea."),))
@@ -78,7 +110,10 @@ def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop(asks: Any) -> N
                 {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"bird": "heron"}},
             ],
         },
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "Ardea."}]},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "Ardea."}],
+        },
     ]
     assert sent["thinking"] == THINK["thinking"]
     assert sent["max_tokens"] == 2000 + 4096
@@ -86,7 +121,8 @@ def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop(asks: Any) -> N
 
 def test_a_signature_that_is_refused_is_left_out(asks: Any) -> None:
     wrong = ScriptedReply(
-        status=400, error={"message": "messages.1.content.0: Invalid `signature` in `thinking` block"}
+        status=400,
+        error={"message": "messages.1.content.0: Invalid `signature` in `thinking` block"},
     )
     first = ScriptedReply(text="One.", reasoning="Hm.")
     with asks(first, wrong, ScriptedReply(text="Two.")) as (one, stage, _):
@@ -108,23 +144,41 @@ def test_cut_text_goes_on_behind_itself_where_the_model_takes_that(asks: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("model", "given"), [(NEW, {}), (OLD, {"parameters": {"reasoning_effort": "low"}}), (OLD, {"parameters": THINK})]
+    ("model", "given"),
+    [(NEW, {}), (OLD, {"parameters": {"reasoning_effort": "low"}}), (OLD, {"parameters": THINK})],
 )
 def test_and_behind_a_hint_where_it_does_not(asks: Any, model: str, given: Any) -> None:
     with asks(CUT, ScriptedReply(text="mostly."), model=model) as (one, stage, _):
         assert one(max_tokens=5000, **given).text == "In the reeds, mostly."
         sent = bodies(stage)
     assert [body["max_tokens"] for body in sent] == [5000, 10_000]
-    assert [message["content"] for message in sent[1]["messages"]] == ["Where?", "In the reeds, ", "Go on."]
+    assert [message["content"] for message in sent[1]["messages"]] == [
+        "Where?",
+        "In the reeds, ",
+        "Go on.",
+    ]
 
 
-SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}
+SEARCH = {
+    "type": "server_tool_use",
+    "id": "srvtoolu_1",
+    "name": "web_search",
+    "input": {"query": "herons"},
+}
 
 
 def paused(*blocks: Any, stop: str = "pause_turn") -> ScriptedReply:
     usage = {"input_tokens": 5, "output_tokens": 5}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [*blocks]}
-    return ScriptedReply(body=orjson.dumps({**message, "stop_reason": stop, "usage": usage}).decode())
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [*blocks],
+    }
+    return ScriptedReply(
+        body=orjson.dumps({**message, "stop_reason": stop, "usage": usage}).decode()
+    )
 
 
 def test_a_paused_turn_goes_on_with_the_blocks_of_the_provider(asks: Any) -> None:
@@ -137,7 +191,10 @@ def test_a_paused_turn_goes_on_with_the_blocks_of_the_provider(asks: Any) -> Non
         result = one()
         one([USER, result.message, USER])
         sent = [body["messages"][1:] for body in bodies(stage)]
-    assert (result.text, path(result)) == ("I search. In the reeds.", ["continuation", "continuation", "done"])
+    assert (result.text, path(result)) == (
+        "I search. In the reeds.",
+        ["continuation", "continuation", "done"],
+    )
     assert sent[1] == [{"role": "assistant", "content": first}]
     assert sent[2] == [{"role": "assistant", "content": [*first, *second]}]
     assert sent[3] == [{"role": "assistant", "content": [*first, *second, *last]}, USER]
@@ -145,12 +202,20 @@ def test_a_paused_turn_goes_on_with_the_blocks_of_the_provider(asks: Any) -> Non
 
 def test_what_was_said_before_a_pause_stands_before_it(asks: Any) -> None:
     cut = ScriptedReply(text="First of all, ", finish="length")
-    script = (cut, paused({"type": "text", "text": "I search. "}, SEARCH), ScriptedReply(text="Reeds."))
+    script = (
+        cut,
+        paused({"type": "text", "text": "I search. "}, SEARCH),
+        ScriptedReply(text="Reeds."),
+    )
     with asks(*script) as (one, stage, _):
         result = one()
         sent = bodies(stage)
     assert result.text == "First of all, I search. Reeds."
-    assert [block.get("text") for block in sent[2]["messages"][1]["content"]] == ["First of all, ", "I search. ", None]
+    assert [block.get("text") for block in sent[2]["messages"][1]["content"]] == [
+        "First of all, ",
+        "I search. ",
+        None,
+    ]
 
 
 def test_a_paused_turn_falls_back_as_text(asks: Any) -> None:
@@ -159,7 +224,11 @@ def test_a_paused_turn_falls_back_as_text(asks: Any) -> None:
         script = (paused({"type": "text", "text": "I search. "}, SEARCH), ScriptedReply(status=401))
         with asks(*script, others=(other,)) as (one, _, _):
             assert one().text == "I search. In the reeds."
-        assert [each["content"] for each in second.requests[0].body["messages"]] == ["Where?", "I search. ", "Go on."]
+        assert [each["content"] for each in second.requests[0].body["messages"]] == [
+            "Where?",
+            "I search. ",
+            "Go on.",
+        ]
 
 
 def test_all_tokens_are_counted_in_one_meaning(asks: Any) -> None:
@@ -170,7 +239,9 @@ def test_all_tokens_are_counted_in_one_meaning(asks: Any) -> None:
         "output_tokens": 70,
         "output_tokens_details": {"thinking_tokens": 30},
     }
-    with asks(ScriptedReply(text="Reeds.", usage=usage), prices=rungwise.Prices(1.0, 10.0, 0.1, 1.25)) as (one, _, _):
+    with asks(
+        ScriptedReply(text="Reeds.", usage=usage), prices=rungwise.Prices(1.0, 10.0, 0.1, 1.25)
+    ) as (one, _, _):
         result = one()
     assert result.usage == rungwise.Usage(1110, 70, 100, 1000, 30)
     assert result.cost == pytest.approx((10 + 0.1 * 100 + 1.25 * 1000 + 10 * 70) / 1e6)
@@ -180,7 +251,11 @@ def test_all_tokens_are_counted_in_one_meaning(asks: Any) -> None:
     ("error", "changed"),
     [
         ("`temperature` is deprecated for this model.", "temperature"),
-        ("`temperature` and `top_p` cannot both be specified for this model. Please use only one.", "top_p"),
+        (
+            "`temperature` and `top_p` cannot both be specified for this model. Please use only "
+            "one.",
+            "top_p",
+        ),
         ("This model does not support the effort parameter.", "output_config"),
     ],
 )
@@ -196,11 +271,20 @@ def test_what_the_model_refuses_is_left_out_once(asks: Any, error: str, changed:
 
 
 def test_a_prefill_that_is_refused_is_never_sent_again(asks: Any) -> None:
-    said = "This model does not support assistant message prefill. The conversation must end with a user message."
-    refused = ScriptedReply(status=400, error={"message": said}, headers={"x-should-retry": "false"})
+    said = (
+        "This model does not support assistant message prefill. The conversation must end "
+        "with a user message."
+    )
+    refused = ScriptedReply(
+        status=400, error={"message": said}, headers={"x-should-retry": "false"}
+    )
     with asks(CUT, refused, ScriptedReply(text="mostly."), model=OLD) as (one, stage, _):
         assert one().text == "In the reeds, mostly."
-        assert [body["messages"][-1]["role"] for body in bodies(stage)] == ["user", "assistant", "user"]
+        assert [body["messages"][-1]["role"] for body in bodies(stage)] == [
+            "user",
+            "assistant",
+            "user",
+        ]
 
 
 def test_the_cap_is_kept_within_a_budget(asks: Any) -> None:
@@ -224,7 +308,9 @@ def test_each_attempt_is_signed(converses: Any) -> None:
         result = one()
         assert (result.text, result.attempts, len(waits)) == ("Reeds.", 2, 1)
         for request in stage.requests:
-            assert request.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
+            assert request.headers["authorization"].startswith(
+                "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/"
+            )
             assert request.headers["x-amz-date"].endswith("Z")
         assert "AKIDEXAMPLE" not in result.journal.to_json()
 
@@ -233,27 +319,45 @@ def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop_on_bedrock(conv
     call = ToolCall("tooluse_1", "look", '{"bird": "heron"}')
     first = ScriptedReply(text="I look.", reasoning="Grey. A heron.", tool_calls=(call,))
     asked = {"reasoning_effort": "high"}
-    with converses(first, ScriptedReply(text="In the reeds."), model=ON_BEDROCK[OLD]) as (one, stage, _):
+    with converses(first, ScriptedReply(text="In the reeds."), model=ON_BEDROCK[OLD]) as (
+        one,
+        stage,
+        _,
+    ):
         result = one(tools=[TOOL_SPEC], parameters=asked, max_tokens=4096)
         told = Message("tool", (ToolResult("tooluse_1", "look", "Ardea."),))
         history = [{"role": "user", "content": [{"text": "Where?"}]}, result.message, told]
-        assert one(history, tools=[TOOL_SPEC], parameters=asked, max_tokens=4096).text == "In the reeds."
+        assert (
+            one(history, tools=[TOOL_SPEC], parameters=asked, max_tokens=4096).text
+            == "In the reeds."
+        )
         sent = stage.requests[1].body
     assert sent["messages"][1:] == [
         {
             "role": "assistant",
             "content": [
-                {"reasoningContent": {"reasoningText": {"text": "Grey. A heron.", "signature": SIGNATURE}}},
+                {
+                    "reasoningContent": {
+                        "reasoningText": {"text": "Grey. A heron.", "signature": SIGNATURE}
+                    }
+                },
                 {"text": "I look."},
                 {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}},
             ],
         },
-        {"role": "user", "content": [{"toolResult": {"toolUseId": "tooluse_1", "content": [{"text": "Ardea."}]}}]},
+        {
+            "role": "user",
+            "content": [
+                {"toolResult": {"toolUseId": "tooluse_1", "content": [{"text": "Ardea."}]}}
+            ],
+        },
     ]
     assert sent["additionalModelRequestFields"]["thinking"]["type"] == "enabled"
 
 
-def test_cut_text_goes_on_behind_itself_where_the_model_takes_that_on_bedrock(converses: Any) -> None:
+def test_cut_text_goes_on_behind_itself_where_the_model_takes_that_on_bedrock(
+    converses: Any,
+) -> None:
     with converses(CUT, ScriptedReply(text="mostly."), model=ON_BEDROCK[OLD]) as (one, stage, _):
         assert one(max_tokens=1000).text == "In the reeds, mostly."
         sent = [request.body for request in stage.requests]
@@ -267,8 +371,18 @@ COMPACTED = {
         {
             **{"input_tokens": 281, "cache_read_input_tokens": 0, "output_tokens": 20},
             "iterations": [
-                {"type": "compaction", "input_tokens": 3, "cache_read_input_tokens": 55_096, "output_tokens": 500},
-                {"type": "message", "input_tokens": 281, "cache_read_input_tokens": 0, "output_tokens": 20},
+                {
+                    "type": "compaction",
+                    "input_tokens": 3,
+                    "cache_read_input_tokens": 55_096,
+                    "output_tokens": 500,
+                },
+                {
+                    "type": "message",
+                    "input_tokens": 281,
+                    "cache_read_input_tokens": 0,
+                    "output_tokens": 20,
+                },
             ],
         },
         rungwise.Usage(55_380, 520, 55_096),
@@ -284,7 +398,11 @@ COMPACTED = {
     "and what was written to the cache": (
         {"input_tokens": 106_576, "output_tokens": 5, "cache_creation_input_tokens": 3146},
         {
-            **{"output_tokens": 74, "cache_creation_input_tokens": 445, "cache_read_input_tokens": 3146},
+            **{
+                "output_tokens": 74,
+                "cache_creation_input_tokens": 445,
+                "cache_read_input_tokens": 3146,
+            },
             "iterations": [
                 {
                     "type": "compaction",
@@ -302,7 +420,10 @@ COMPACTED = {
     ),
     "nothing, by a server that says so": (
         {"input_tokens": 10, "output_tokens": 1},
-        {"output_tokens": 7, "iterations": [{"type": "message", "input_tokens": 10, "output_tokens": 7}]},
+        {
+            "output_tokens": 7,
+            "iterations": [{"type": "message", "input_tokens": 10, "output_tokens": 7}],
+        },
         rungwise.Usage(10, 7),
     ),
 }
@@ -317,34 +438,52 @@ def test_what_a_compaction_read_is_counted_once(kind: str, is_whole: bool, serve
     events = [
         {"type": "message_start", "message": {**message, "usage": begun}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Reeds."}},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": "Reeds."},
+        },
         {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": ended},
         {"type": "message_stop"},
     ]
-    body = "".join(f"event: {each['type']}\ndata: {orjson.dumps(each).decode()}\n\n" for each in events)
+    body = "".join(
+        f"event: {each['type']}\ndata: {orjson.dumps(each).decode()}\n\n" for each in events
+    )
     reply = ScriptedReply(body=body, headers={"content-type": "text/event-stream"})
     if is_whole:
-        whole = {**message, "content": content, "stop_reason": "end_turn", "usage": {"input_tokens": 0, **ended}}
+        whole = {
+            **message,
+            "content": content,
+            "stop_reason": "end_turn",
+            "usage": {"input_tokens": 0, **ended},
+        }
         reply = ScriptedReply(body=orjson.dumps(whole).decode())
     provider = serve(reply)
-    with rungwise.Client(rungwise.Anthropic(NEW, base_url=provider.base_url, api_key="sk-ant-9d2f6b1c44")) as client:
+    with rungwise.Client(
+        rungwise.Anthropic(NEW, base_url=provider.base_url, api_key="sk-ant-9d2f6b1c44")
+    ) as client:
         result = client.call("Where?")
     assert (result.text, result.usage) == ("Reeds.", usage)
 
 
 def test_a_throttle_inside_a_reply_keeps_its_text(converses: Any) -> None:
-    broken = ScriptedReply(text="In the reeds, ", error_event={"type": "ThrottlingException", "message": "Slow down"})
+    broken = ScriptedReply(
+        text="In the reeds, ", error_event={"type": "ThrottlingException", "message": "Slow down"}
+    )
     with converses(broken, ScriptedReply(text="mostly.")) as (one, _, _):
         result = one()
     assert result.outcome == "done"
-    assert result.text in ("In the reeds, mostly.", "mostly.")  # a whole body with an error in it has no text
+    # a whole body with an error in it has no text
+    assert result.text in ("In the reeds, mostly.", "mostly.")
     assert [step.reason for step in result.journal.steps if step.reason] == ["rate_limit"]
 
 
 def test_a_call_that_the_server_could_not_read_is_asked_for_again(converses: Any) -> None:
     call = ToolCall("tooluse_1", "look", "{}")
-    with converses(ScriptedReply(finish="malformed_tool_use"), ScriptedReply(tool_calls=(call,))) as (one, _, _):
+    with converses(
+        ScriptedReply(finish="malformed_tool_use"), ScriptedReply(tool_calls=(call,))
+    ) as (one, _, _):
         result = one(tools=[TOOL_SPEC])
     assert [each.name for each in result.tool_calls] == ["look"]
     assert [step.code for step in result.journal.steps if step.code] == ["malformed_tool_use"]

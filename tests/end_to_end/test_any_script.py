@@ -23,7 +23,11 @@ from support.sampling import examples
 MESSAGES = [{"role": "user", "content": "Where do herons nest?"}]
 AFTER_A_TOOL = [
     *MESSAGES,
-    {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "type": "function", "function": {}}]},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "a", "type": "function", "function": {}}],
+    },
     {"role": "tool", "tool_call_id": "a", "content": "Three nests."},
 ]
 ONE = rungwise.Limits(**{**dict.fromkeys(rungwise.Limits(), 1), "fallbacks": None})
@@ -34,7 +38,8 @@ POLICIES = {
     "a thousand tokens": rungwise.Policy(budget=rungwise.Budget(output_tokens=1000)),
 }
 
-# What stands in braces becomes a word that no other reply holds: {a} and {b} are visible, {r} is reasoning.
+# What stands in braces becomes a word that no other reply holds: {a} and {b} are visible, {r} is
+# reasoning.
 TEXTS = (
     *("", " \n", "{a}", "{a} {b} ", "< {a}", "{a} <thi", "{r}\n</think>{a}", "{a}\n\n{b}\n"),
     *(
@@ -59,19 +64,47 @@ ERRORS = (
     {"message": "Bad key.", "code": "invalid_api_key"},
     {"message": "Filtered.", "code": "content_filter"},
     {"message": "Too long.", "code": "context_length_exceeded"},
-    {"message": "Unsupported parameter: 'temperature'.", "code": "unsupported_parameter", "param": "temperature"},
+    {
+        "message": "Unsupported parameter: 'temperature'.",
+        "code": "unsupported_parameter",
+        "param": "temperature",
+    },
     {"message": "This model does not support assistant message prefill."},
     {"message": "max_tokens: 9000 > 8192, which is the maximum allowed number of output tokens"},
     {"message": "unknown error", "code": 999},
 )
 BODIES = (
-    *("", "null", "[]", "{}", '"text"', "<html></html>", '{"choices": []}', '{"choices": [{"index": 0'),
+    *(
+        "",
+        "null",
+        "[]",
+        "{}",
+        '"text"',
+        "<html></html>",
+        '{"choices": []}',
+        '{"choices": [{"index": 0',
+    ),
     *('{"choices": [{"index": 0, "message": null}]}', 'data: {"choices": []}\n\n', "data: {\n\n"),
-    *("data: [DONE]\n\n", ": ping\n\n", '{"error": {"message": "Overloaded.", "type": "overloaded_error"}}'),
+    *(
+        "data: [DONE]\n\n",
+        ": ping\n\n",
+        '{"error": {"message": "Overloaded.", "type": "overloaded_error"}}',
+    ),
 )
 STATUSES = (400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 529, 599)
-HEADERS = ({}, {"retry-after": "3"}, {"retry-after": "900"}, {"x-should-retry": "false"}, {"x-should-retry": "true"})
-USAGES = (None, {}, {"prompt_tokens": 9, "completion_tokens": 40}, {"prompt_tokens": 9, "completion_tokens": 400})
+HEADERS = (
+    {},
+    {"retry-after": "3"},
+    {"retry-after": "900"},
+    {"x-should-retry": "false"},
+    {"x-should-retry": "true"},
+)
+USAGES = (
+    None,
+    {},
+    {"prompt_tokens": 9, "completion_tokens": 40},
+    {"prompt_tokens": 9, "completion_tokens": 400},
+)
 
 
 def tool_calls() -> st.SearchStrategy[Any]:
@@ -88,7 +121,9 @@ ANSWERS = st.builds(
     ScriptedReply,
     text=st.sampled_from(TEXTS),
     reasoning=st.sampled_from(["", "", "{r} "]),
-    reasoning_field=st.sampled_from(["reasoning_content", "reasoning", "reasoning_text", "reasoning_details"]),
+    reasoning_field=st.sampled_from(
+        ["reasoning_content", "reasoning", "reasoning_text", "reasoning_details"]
+    ),
     tool_calls=optional(tool_calls(), ()),
     finish=st.sampled_from(FINISHES),
     refusal=optional(st.just("no"), ""),
@@ -106,20 +141,36 @@ FAILURES = st.builds(
     headers=st.sampled_from(HEADERS),
     cut_after=optional(st.integers(0, 80), None),
 )
-SHAPELESS = st.builds(ScriptedReply, body=st.sampled_from(BODIES), status=st.sampled_from([200, 200, 500]))
+SHAPELESS = st.builds(
+    ScriptedReply, body=st.sampled_from(BODIES), status=st.sampled_from([200, 200, 500])
+)
 REPLIES = st.one_of(ANSWERS, ANSWERS, ANSWERS, FAILURES, SHAPELESS)
 SCRIPTS = st.lists(REPLIES, min_size=1, max_size=8)
 
 
 def filled(reply: ScriptedReply, number: int, request: ReceivedRequest) -> ScriptedReply:
     """Put words into a reply that no other reply holds."""
-    words = {"a": f"word{number:03}a.", "b": f"word{number:03}b.", "r": f"thought{number:03}", "t": f"query{number:03}"}
-    calls = [attrs.evolve(call, arguments=call.arguments.format(**words)) for call in reply.tool_calls]
-    final = reply.final_message.format(**words) if isinstance(reply.final_message, str) else reply.final_message
+    words = {
+        "a": f"word{number:03}a.",
+        "b": f"word{number:03}b.",
+        "r": f"thought{number:03}",
+        "t": f"query{number:03}",
+    }
+    calls = [
+        attrs.evolve(call, arguments=call.arguments.format(**words)) for call in reply.tool_calls
+    ]
+    final = (
+        reply.final_message.format(**words)
+        if isinstance(reply.final_message, str)
+        else reply.final_message
+    )
     text, reasoning = reply.text.format(**words), reply.reasoning.format(**words)
-    reply = attrs.evolve(reply, text=text, reasoning=reasoning, tool_calls=calls, final_message=final)
+    reply = attrs.evolve(
+        reply, text=text, reasoning=reasoning, tool_calls=calls, final_message=final
+    )
     if reply.cut_after is not None and reply.cut_after >= len(render(reply, request.body).body):
-        # The server would close the connection behind a whole body, and the next request might be lost on it.
+        # The server would close the connection behind a whole body, and the next request might be
+        # lost on it.
         return attrs.evolve(reply, cut_after=None)
     return reply
 
@@ -150,9 +201,16 @@ class Theatre:
 
         return respond
 
-    def ask(self, mode: str, policy: str, prefill: Any, options: dict[str, Any], events: list[Any]) -> rungwise.Result:
+    def ask(
+        self, mode: str, policy: str, prefill: Any, options: dict[str, Any], events: list[Any]
+    ) -> rungwise.Result:
         chain = [
-            OpenAIChat(f"model-{index}", base_url=provider.base_url, name=f"backend-{index}", prefill=prefill)
+            OpenAIChat(
+                f"model-{index}",
+                base_url=provider.base_url,
+                name=f"backend-{index}",
+                prefill=prefill,
+            )
             for index, provider in enumerate(self.providers)
         ]
         waits = self.waits = []
@@ -172,7 +230,8 @@ def theatre() -> Iterator[Theatre]:
             provider.close()
 
 
-# An example sends up to some twenty requests over HTTP, so Hypothesis may find the generation of data slow.
+# An example sends up to some twenty requests over HTTP, so Hypothesis may find the generation of
+# data slow.
 CALM = settings(max_examples=examples(75), suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -223,7 +282,9 @@ def worst_of(policy: str, max_tokens: int | None) -> dict[str, float]:
     return {case.name: case.value for case in certificate.worst if case.value is not None}
 
 
-def check_budget(theatre: Theatre, result: rungwise.Result, policy: str, max_tokens: int | None) -> None:
+def check_budget(
+    theatre: Theatre, result: rungwise.Result, policy: str, max_tokens: int | None
+) -> None:
     # A certificate takes half a second; what the caps can come to is looked at for one policy.
     worst = worst_of(policy, max_tokens if policy == "one of each" else None)
     budget = POLICIES[policy].budget
@@ -242,12 +303,17 @@ def check_budget(theatre: Theatre, result: rungwise.Result, policy: str, max_tok
 
 
 def check_honesty(theatre: Theatre, result: rungwise.Result, error: Any, mode: str) -> None:
-    steps = [step for step in result.journal.steps if step.event not in ("sent", "skipped", "ran_out")]
+    steps = [
+        step for step in result.journal.steps if step.event not in ("sent", "skipped", "ran_out")
+    ]
     answers = list(zip(steps, theatre.replies, strict=True))
     words = re.findall(r"word\d+[ab]", result.text)
     assert words == sorted(set(words)), "something is said twice, or out of order"
-    # What goes on natively amid a line is text, whatever it begins with: only a turn of its own opens reasoning there.
-    goes_on = any(request.body["messages"][-1]["role"] == "assistant" for request in theatre.requests)
+    # What goes on natively amid a line is text, whatever it begins with: only a turn of its own
+    # opens reasoning there.
+    goes_on = any(
+        request.body["messages"][-1]["role"] == "assistant" for request in theatre.requests
+    )
     assert goes_on or "thought" not in result.text
     assert "query" not in result.text
     assert (error is None) == (result.outcome in ("done", "salvaged", "partial"))
@@ -255,19 +321,33 @@ def check_honesty(theatre: Theatre, result: rungwise.Result, error: Any, mode: s
         assert result.text.strip() or result.tool_calls
     for number, (step, reply) in enumerate(answers):
         said = set(re.findall(r"word\d+[ab]", reply.text))
-        # A closing tag that nobody opened says of the text before it, in earlier parts as well, that it was reasoning.
+        # A closing tag that nobody opened says of the text before it, in earlier parts as well,
+        # that it was reasoning.
         unsaid = any("\n</think>" in later.text for _, later in answers[number:])
         # A wrong answer goes back with all its parts for a better one, and stands where none comes.
         corrected = any(later.target == "correct" for later, _ in answers[number:])
-        if step.event in ("truncated", "paused") and reply.final_message is None and not (unsaid or corrected):
+        if (
+            step.event in ("truncated", "paused")
+            and reply.final_message is None
+            and not (unsaid or corrected)
+        ):
             assert said <= set(words), "a part that was gathered is lost"
         elif step.event.endswith("_wrongly"):
             assert not said & set(words) or result.outcome != "done"
-        elif step.event not in ("truncated", "paused", "answered", "called_tools", "interrupted", "overflowed"):
+        elif step.event not in (
+            "truncated",
+            "paused",
+            "answered",
+            "called_tools",
+            "interrupted",
+            "overflowed",
+        ):
             assert not said & set(words) or result.outcome == "salvaged"
     if any(step.event.endswith("_wrongly") for step in steps):
         gathered = any("has_text" in step.facts for step in steps)
-        assert result.outcome not in ("failed", "exhausted") or not gathered, "text that was gathered is an error"
+        assert result.outcome not in ("failed", "exhausted") or not gathered, (
+            "text that was gathered is an error"
+        )
     last_step, last = answers[-1]
     if result.outcome == "done":
         assert last.status == 200
@@ -275,7 +355,8 @@ def check_honesty(theatre: Theatre, result: rungwise.Result, error: Any, mode: s
         assert not last.refusal
         assert last.finish in HONEST_FINISHES
     if last_step.event == "answered" and not streams(mode):
-        # A whole message in the last chunk is what the provider means; where nobody has read the deltas, it counts.
+        # A whole message in the last chunk is what the provider means; where nobody has read the
+        # deltas, it counts.
         final = last.final_message if theatre.requests[-1].body.get("stream") else None
         meant = final if final and isinstance(final, str) else last.text
         assert set(re.findall(r"word\d+[ab]", meant)) <= set(words)
@@ -284,6 +365,7 @@ def check_honesty(theatre: Theatre, result: rungwise.Result, error: Any, mode: s
         assert result.outcome == "done"
         assert calls == [(call.name, call.arguments) for call in last.tool_calls]
         assert all(isinstance(json.loads(arguments or "{}"), dict) for _, arguments in calls)
-    told = f"{error} {attrs.evolve(result, text='')!r}"  # the first words of its text are what a repr is asked for
+    # the first words of its text are what a repr is asked for
+    told = f"{error} {attrs.evolve(result, text='')!r}"
     assert not re.search(r"word\d|thought\d|query\d", told)
     assert "herons" not in told

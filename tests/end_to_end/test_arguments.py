@@ -1,4 +1,6 @@
-"""What a caller builds a client, a request or a provider of: it works, or a clear error says what would be right."""
+"""What a caller builds a client, a request or a provider of: it works, or a clear error says what
+would be right.
+"""
 
 import socket
 from collections.abc import Callable
@@ -29,7 +31,11 @@ ANSWER, BUSY = ScriptedReply(text="Yes."), ScriptedReply(status=503)
 @pytest.mark.parametrize("kind", [rungwise.Waits, rungwise.Timeouts, rungwise.Budget])
 @pytest.mark.parametrize("seconds", [1e10, 10**400, float("inf"), float("nan"), -1, True, "5", [5]])
 def test_seconds_that_no_clock_takes_are_refused(kind: type, seconds: Any) -> None:
-    names = [field.name for field in attrs.fields(kind) if field.name not in ("attempts", "output_tokens", "money")]
+    names = [
+        field.name
+        for field in attrs.fields(kind)
+        if field.name not in ("attempts", "output_tokens", "money")
+    ]
     for name in names:
         with pytest.raises(
             rungwise.ConfigurationError, match=rf"^{kind.__name__}\.{name} must be a finite number"
@@ -45,29 +51,45 @@ UNTIMED = rungwise.Budget(seconds=None)
 def test_the_longest_and_the_shortest_seconds_are_waited_for(
     serve: Any, backend_of: Any, mode: str, seconds: float
 ) -> None:
-    """A `Timeouts` of a millisecond may end the call; what it may not do is raise anything but an error of ours."""
+    """A `Timeouts` of a millisecond may end the call; what it may not do is raise anything but an
+    error of ours.
+    """
     timeouts = rungwise.Timeouts(connect=seconds, first_token=seconds, stall=seconds, total=seconds)
     policy = rungwise.Policy(timeouts=timeouts, budget=rungwise.Budget(seconds=seconds, attempts=2))
     short = suppress(rungwise.CallError) if seconds == 1e-3 else nullcontext()
-    with Client(backend_of(serve(ANSWER)), policy=policy, sleep=lambda seconds: None) as client, short:
+    with (
+        Client(backend_of(serve(ANSWER)), policy=policy, sleep=lambda seconds: None) as client,
+        short,
+    ):
         assert ask(client, mode).text == "Yes."
 
 
 def test_the_longest_wait_is_one_that_a_clock_takes() -> None:
     longest = LONGEST_SECONDS * (1 + LARGEST_JITTER)
-    waits = rungwise.Waits(retry_base=LONGEST_SECONDS, retry_cap=LONGEST_SECONDS, jitter=LARGEST_JITTER)
+    waits = rungwise.Waits(
+        retry_base=LONGEST_SECONDS, retry_cap=LONGEST_SECONDS, jitter=LARGEST_JITTER
+    )
     call = Call(Request("?"), rungwise.Policy(waits=waits, budget=UNTIMED), jitter=lambda: 1.0)
     call.begin()
     send = call.receive(Failure("server_error"))
     assert send is not None
-    assert send.wait == longest < 2**32 / 1000  # milliseconds in 32 bits, as the strictest of them counts
+    # milliseconds in 32 bits, as the strictest of them counts
+    assert send.wait == longest < 2**32 / 1000
 
 
 def test_a_policy_keeps_the_defaults_that_it_does_not_name() -> None:
     named = rungwise.Policy(switch_after={"rate_limit": 1})
-    assert dict(named.switch_after) == {**SWITCH_AFTER, "rate_limit": 1, "rate_limit_without_wait": 1}
+    assert dict(named.switch_after) == {
+        **SWITCH_AFTER,
+        "rate_limit": 1,
+        "rate_limit_without_wait": 1,
+    }
     assert rungwise.Policy.from_toml("[switch_after]\nrate_limit = 1\n") == named
-    assert rungwise.Policy(switch_after={}) == rungwise.Policy.from_toml("[switch_after]\n") == rungwise.Policy()
+    assert (
+        rungwise.Policy(switch_after={})
+        == rungwise.Policy.from_toml("[switch_after]\n")
+        == rungwise.Policy()
+    )
     assert attrs.evolve(named, base_cap=100).switch_after == named.switch_after
 
 
@@ -87,7 +109,21 @@ def test_a_default_of_switch_after_can_be_switched_off(count: int | None, sent: 
 
 
 @pytest.mark.parametrize(
-    "chain", ["gpt-5", b"gpt-5", ["gpt-5"], 5, None, [], {}, [None], OpenAIChat, [OpenAIChat], [LOCAL, "x"], object()]
+    "chain",
+    [
+        "gpt-5",
+        b"gpt-5",
+        ["gpt-5"],
+        5,
+        None,
+        [],
+        {},
+        [None],
+        OpenAIChat,
+        [OpenAIChat],
+        [LOCAL, "x"],
+        object(),
+    ],
 )
 def test_a_chain_of_anything_but_backends_is_refused(chain: Any) -> None:
     with pytest.raises(rungwise.ConfigurationError, match="chain"):
@@ -96,7 +132,18 @@ def test_a_chain_of_anything_but_backends_is_refused(chain: Any) -> None:
 
 @pytest.mark.parametrize("value", ["x", 5])
 @pytest.mark.parametrize(
-    "name", ["policy", "http", "async_http", "observer", "compactor", "clock", "sleep", "async_sleep", "jitter"]
+    "name",
+    [
+        "policy",
+        "http",
+        "async_http",
+        "observer",
+        "compactor",
+        "clock",
+        "sleep",
+        "async_sleep",
+        "jitter",
+    ],
 )
 def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=name):
@@ -106,13 +153,50 @@ def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) ->
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("turn", 5), ("within", 5), ("tools", 5), ("tools", None), ("tools", ["x"]), ("tools", {})),
-        *(("max_tokens", "x"), ("max_tokens", 0), ("max_tokens", True), ("max_tokens", 10**400), ("max_tokens", 1.5)),
-        *(("input_tokens", -1), ("input_tokens", 10**400), ("parameters", 5), ("parameters", {5: 5})),
-        *(("parameters", {"x": object()}), ("parameters", {"x": 10**5_000}), ("parameters", {"x": {1: 2}})),
-        *(("headers", 5), ("headers", {"a": 5}), ("headers", {"a": "\n"}), ("headers", {"a b": "c"}), ("nope", 1)),
-        *(("messages", 5), ("messages", None), ("messages", b"x"), ("messages", [5]), ("messages", [{}])),
-        *(("messages", wrong) for wrong in ({}, [], [{"role": ["user"]}], [{"role": "user", 1: 2}])),
+        *(
+            ("turn", 5),
+            ("within", 5),
+            ("tools", 5),
+            ("tools", None),
+            ("tools", ["x"]),
+            ("tools", {}),
+        ),
+        *(
+            ("max_tokens", "x"),
+            ("max_tokens", 0),
+            ("max_tokens", True),
+            ("max_tokens", 10**400),
+            ("max_tokens", 1.5),
+        ),
+        *(
+            ("input_tokens", -1),
+            ("input_tokens", 10**400),
+            ("parameters", 5),
+            ("parameters", {5: 5}),
+        ),
+        *(
+            ("parameters", {"x": object()}),
+            ("parameters", {"x": 10**5_000}),
+            ("parameters", {"x": {1: 2}}),
+        ),
+        *(
+            ("headers", 5),
+            ("headers", {"a": 5}),
+            ("headers", {"a": "\n"}),
+            ("headers", {"a b": "c"}),
+            ("nope", 1),
+        ),
+        *(
+            ("messages", 5),
+            ("messages", None),
+            ("messages", b"x"),
+            ("messages", [5]),
+            ("messages", [{}]),
+        ),
+        *(
+            ("messages", wrong)
+            for wrong in ({}, [], [{"role": ["user"]}], [{"role": "user", 1: 2}])
+        ),
     ],
 )
 def test_an_option_of_a_call_that_is_none_is_refused_and_nothing_is_sent(
@@ -192,7 +276,9 @@ async def awaited(*given: Any) -> float:
 
 @pytest.mark.parametrize("name", ["observer", "clock", "sleep", "jitter"])
 def test_a_coroutine_function_in_the_place_of_a_function_is_refused(name: str) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match=f"{name} must be a function, not a coroutine function"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match=f"{name} must be a function, not a coroutine function"
+    ):
         Client(LOCAL, **{name: awaited})
 
 
@@ -206,8 +292,12 @@ def test_a_draw_that_is_none_is_named(serve: Any, backend_of: Any, mode: str, dr
         ask(client, mode)
 
 
-@pytest.mark.parametrize(("mode", "name"), [("call", "sleep"), ("acall", "async_sleep"), ("astream", "async_sleep")])
-def test_a_sleep_of_the_other_kind_is_named(serve: Any, backend_of: Any, mode: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "name"), [("call", "sleep"), ("acall", "async_sleep"), ("astream", "async_sleep")]
+)
+def test_a_sleep_of_the_other_kind_is_named(
+    serve: Any, backend_of: Any, mode: str, name: str
+) -> None:
     sleep = (lambda seconds: awaited()) if name == "sleep" else (lambda seconds: None)
     with (
         Client(backend_of(serve(BUSY)), **{name: sleep}) as client,
@@ -226,16 +316,37 @@ NO_CHAIN = r"one by one|the chain must hold"
     [
         *(
             ("rungwise_provider", given, {}, ONE_BY_ONE)
-            for given in [([ANSWER],), ((),), (5,), ("x",), (ANSWER, "x"), (Script([ANSWER]), ANSWER)]
+            for given in [
+                ([ANSWER],),
+                ((),),
+                (5,),
+                ("x",),
+                (ANSWER, "x"),
+                (Script([ANSWER]), ANSWER),
+            ]
         ),
-        *(("rungwise_provider", (), options, "after") for options in [{"port": 5}, {"afer": "error"}, {"after": 5}]),
-        ("rungwise_provider", (Script([ANSWER]),), {"after": "error"}, "one by one"),  # which says that itself
-        *(("rungwise_client", (given,), {}, NO_CHAIN) for given in [[ANSWER], [LOCAL], None, 5, "x", object]),
-        *(("rungwise_client", (LOCAL,), options, "policy") for options in [{"polcy": 5}, {"chain": LOCAL}]),
+        *(
+            ("rungwise_provider", (), options, "after")
+            for options in [{"port": 5}, {"afer": "error"}, {"after": 5}]
+        ),
+        # which says that itself
+        ("rungwise_provider", (Script([ANSWER]),), {"after": "error"}, "one by one"),
+        *(
+            ("rungwise_client", (given,), {}, NO_CHAIN)
+            for given in [[ANSWER], [LOCAL], None, 5, "x", object]
+        ),
+        *(
+            ("rungwise_client", (LOCAL,), options, "policy")
+            for options in [{"polcy": 5}, {"chain": LOCAL}]
+        ),
     ],
 )
 def test_a_fixture_that_is_given_nonsense_refuses_it(
-    request: pytest.FixtureRequest, fixture: str, given: tuple[Any, ...], options: dict[str, Any], says: str
+    request: pytest.FixtureRequest,
+    fixture: str,
+    given: tuple[Any, ...],
+    options: dict[str, Any],
+    says: str,
 ) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=says):
         request.getfixturevalue(fixture)(*given, **options)
@@ -262,8 +373,15 @@ def closed_port() -> int:
 SECRET = "hunter2"
 REFUSED = (
     *(("HTTP_PROXY", "://"), ("http_proxy", "http://"), ("HTTPS_PROXY", f"http://u:{SECRET}@a..b")),
-    *(("HTTP_PROXY", f"http://u:{SECRET}@h:b"), ("HTTP_PROXY", f"http://u:{SECRET}@127.0.0.1:99999")),
-    *(("ALL_PROXY", f"socks5://u:{SECRET}@h"), ("ALL_PROXY", "socks4://h"), ("all_proxy", f"ftp://u:{SECRET}@h")),
+    *(
+        ("HTTP_PROXY", f"http://u:{SECRET}@h:b"),
+        ("HTTP_PROXY", f"http://u:{SECRET}@127.0.0.1:99999"),
+    ),
+    *(
+        ("ALL_PROXY", f"socks5://u:{SECRET}@h"),
+        ("ALL_PROXY", "socks4://h"),
+        ("all_proxy", f"ftp://u:{SECRET}@h"),
+    ),
     *(("NO_PROXY", "[::"), ("HTTP_PROXY", "http://\x7f"), ("HTTP_PROXY", "http://" + "a" * 64)),
     *(("SSL_CERT_FILE", "/there/is/none.pem"), ("SSL_CERT_FILE", __file__)),
 )
@@ -282,7 +400,10 @@ def test_a_variable_that_no_client_can_be_made_of_is_named_and_not_shown(
     # What is on this machine is reached without a proxy, and without TLS no certificates are read.
     scheme = "https" if name.startswith(("SSL", "HTTPS")) else "http"
     backend = OpenAIChat("model", base_url=f"{scheme}://models.example/v1", api_key="sk-4c1b")
-    with Client(backend) as client, pytest.raises(rungwise.ConfigurationError, match=name) as caught:
+    with (
+        Client(backend) as client,
+        pytest.raises(rungwise.ConfigurationError, match=name) as caught,
+    ):
         ask(client, mode)
     assert SECRET not in str(caught.value)
     assert value not in str(caught.value)
@@ -300,7 +421,8 @@ def test_a_proxy_that_cannot_be_reached_fails_the_call(
 
 
 @pytest.mark.parametrize(
-    "url", ["http://a..b", "http://" + "a" * 64, "http://[v1.x]", "http://256.1.1.1", "http://xn--a"]
+    "url",
+    ["http://a..b", "http://" + "a" * 64, "http://[v1.x]", "http://256.1.1.1", "http://xn--a"],
 )
 def test_a_host_that_is_none_makes_a_backend_unusable(url: str) -> None:
     problem = OpenAIChat("model", base_url=url, api_key="sk-9d2f6b1c44e07a35").problem
@@ -328,18 +450,27 @@ def files(directory: Path) -> dict[str, Path]:
     return {path.name: path for path in directory.iterdir()}
 
 
-@pytest.mark.parametrize("name", ["digits.toml", "levels.toml", "bytes.toml", "digits.json", "levels.json", "odd.json"])
+@pytest.mark.parametrize(
+    "name", ["digits.toml", "levels.toml", "bytes.toml", "digits.json", "levels.json", "odd.json"]
+)
 def test_a_file_that_no_command_can_read_is_one_line_and_code_2(tmp_path: Path, name: str) -> None:
     path = str(files(tmp_path)[name])
     ask = ["ask", "?", "--model", "m", "--base-url", "http://localhost:1", "--policy", path]
     commands = [["explain", path]]
     if name.endswith(".toml"):
-        commands = [["verify", path], ["diff", path, path], ["serve", path], ["explain", "--play", path], ask]
+        commands = [
+            ["verify", path],
+            ["diff", path, path],
+            ["serve", path],
+            ["explain", "--play", path],
+            ask,
+        ]
         commands.append(["fuzz", path, "--examples", "1"])
     for command in commands:
         ended = invoke(*command)
         assert ended.exit_code == 2, (command, ended.output, ended.exception)
-        # What other tests have left behind may be collected while the stack is full, and cannot say why it fails there.
+        # What other tests have left behind may be collected while the stack is full, and cannot say
+        # why it fails there.
         said = ended.stderr.replace("Exception ignored in sys.unraisablehook", "")
         assert len(said.splitlines()) == 1
         assert len(said) < 500

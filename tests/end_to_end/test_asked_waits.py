@@ -1,4 +1,6 @@
-"""How long a service asked to wait: each source in its order, waited in full and journaled, or not begun at all."""
+"""How long a service asked to wait: each source in its order, waited in full and journaled, or not
+begun at all.
+"""
 
 import json
 import time
@@ -29,7 +31,11 @@ SOURCES: list[tuple[str, Parts, float]] = [
     ("the body", ({}, {"retry_after": 4.125}), 4.125),
     ("RetryInfo", ({}, {"details": [RETRY_INFO]}), 6.125),
     ("quoted headers", ({}, {"metadata": {"headers": {"Retry-After": "7.5"}}}), 7.5),
-    ("the wording", ({}, {"message": "Rate limit reached. Please try again in 8.0625s. Or pay."}), 8.0625),
+    (
+        "the wording",
+        ({}, {"message": "Rate limit reached. Please try again in 8.0625s. Or pay."}),
+        8.0625,
+    ),
     (
         "an exhausted bucket",
         (
@@ -66,14 +72,21 @@ def busy(*parts: Parts, status: int = 429) -> ScriptedReply:
     error: dict[str, Any] = {"message": "Busy.", "code": "rate_limit_exceeded"}
     for _, given in parts:
         error |= {
-            name: {**error.get(name, {}), **value} if name == "metadata" else value for name, value in given.items()
+            name: {**error.get(name, {}), **value} if name == "metadata" else value
+            for name, value in given.items()
         }
-    return ScriptedReply(status=status, headers={**DATE, **headers}, body=json.dumps({"error": error}))
+    return ScriptedReply(
+        status=status, headers={**DATE, **headers}, body=json.dumps({"error": error})
+    )
 
 
 def told(steps: tuple[rungwise.Step, ...]) -> list[tuple[str, float | None, float]]:
     """Return what each failure asked for, and what was waited."""
-    return [(step.target, step.asked_wait, step.wait) for step in steps if step.event == "failed_transiently"]
+    return [
+        (step.target, step.asked_wait, step.wait)
+        for step in steps
+        if step.event == "failed_transiently"
+    ]
 
 
 @pytest.mark.parametrize("place", range(len(SOURCES)), ids=[name for name, _, _ in SOURCES])
@@ -90,7 +103,9 @@ def test_the_first_source_of_the_list_is_believed(run: Any, place: int) -> None:
     assert ended.waits == [SOURCES[place][2]]
 
 
-@pytest.mark.parametrize("place", range(len(SOURCES) - 1), ids=[name for name, _, _ in SOURCES[:-1]])
+@pytest.mark.parametrize(
+    "place", range(len(SOURCES) - 1), ids=[name for name, _, _ in SOURCES[:-1]]
+)
 @pytest.mark.parametrize("nonsense", ["0", "NaN"])
 def test_a_source_without_sense_gives_way_to_the_next(run: Any, place: int, nonsense: str) -> None:
     """The one that speaks nonsense stands before all that follow."""
@@ -121,8 +136,12 @@ def client_of(*providers: EmbeddedProvider, **options: Any) -> tuple[Client, Vir
 
 @pytest.mark.parametrize("ahead", [-4.0, -0.5, 0.0, 0.5, 4.0, 4.9])
 @pytest.mark.parametrize("asked", [1, 20])
-def test_nobody_wakes_early_by_a_clock_that_is_off(serve: Serve, mode: str, ahead: float, asked: int) -> None:
-    dateless = ScriptedReply(status=503, headers={"date": "", "retry-after": formatdate(WALL + asked, usegmt=True)})
+def test_nobody_wakes_early_by_a_clock_that_is_off(
+    serve: Serve, mode: str, ahead: float, asked: int
+) -> None:
+    dateless = ScriptedReply(
+        status=503, headers={"date": "", "retry-after": formatdate(WALL + asked, usegmt=True)}
+    )
     client, clock = client_of(serve(dateless, ANSWER), wall_clock=lambda: WALL + ahead + clock())
     result = modes.ask(client, mode)
     (wait,) = clock.waits
@@ -131,16 +150,23 @@ def test_nobody_wakes_early_by_a_clock_that_is_off(serve: Serve, mode: str, ahea
 
 
 def test_a_date_of_the_server_is_believed_to_the_second(serve: Serve, mode: str) -> None:
-    dated = ScriptedReply(status=503, headers={**DATE, "retry-after": formatdate(WALL + 20, usegmt=True)})
-    client, clock = client_of(serve(dated, ANSWER), wall_clock=lambda: WALL - 86_400)  # which is off by a day
+    dated = ScriptedReply(
+        status=503, headers={**DATE, "retry-after": formatdate(WALL + 20, usegmt=True)}
+    )
+    # which is off by a day
+    client, clock = client_of(serve(dated, ANSWER), wall_clock=lambda: WALL - 86_400)
     modes.ask(client, mode)
     assert clock.waits == [20]
 
 
 @pytest.mark.parametrize("off", [7200, 86_400 * 400])
 def test_a_date_far_off_is_waited_for_by_nobody(serve: Serve, mode: str, off: int) -> None:
-    """Whether it is the date that is odd or our own clock: the policy's longest wait holds for it."""
-    dateless = ScriptedReply(status=503, headers={"date": "", "retry-after": formatdate(WALL + off, usegmt=True)})
+    """Whether it is the date that is odd or our own clock: the policy's longest wait holds for
+    it.
+    """
+    dateless = ScriptedReply(
+        status=503, headers={"date": "", "retry-after": formatdate(WALL + off, usegmt=True)}
+    )
     first, second = serve(dateless), serve(ANSWER)
     client, clock = client_of(first, second, wall_clock=lambda: WALL)
     result = modes.ask(client, mode)
@@ -153,7 +179,9 @@ def test_a_date_far_off_is_waited_for_by_nobody(serve: Serve, mode: str, off: in
 
 
 def test_a_date_long_past_asks_for_nothing(serve: Serve, mode: str) -> None:
-    dateless = ScriptedReply(status=503, headers={"date": "", "retry-after": formatdate(WALL - 60, usegmt=True)})
+    dateless = ScriptedReply(
+        status=503, headers={"date": "", "retry-after": formatdate(WALL - 60, usegmt=True)}
+    )
     client, clock = client_of(serve(dateless, ANSWER), wall_clock=lambda: WALL)
     result = modes.ask(client, mode)
     assert told(result.journal.steps) == [("retry", None, clock.waits[0])]
@@ -183,7 +211,9 @@ def limits(of: str, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.mark.parametrize("of", ["budget", "shared", "deadline", "header"])
 @pytest.mark.parametrize(("asked", "waits"), [(55, [55]), (60, []), (60.5, []), (90, [])])
-def test_no_deadline_cuts_a_wait_short(serve: Serve, mode: str, of: str, asked: float, waits: list[float]) -> None:
+def test_no_deadline_cuts_a_wait_short(
+    serve: Serve, mode: str, of: str, asked: float, waits: list[float]
+) -> None:
     of_client, of_call = limits(of, 60.0)
     provider = serve(asking(asked), ANSWER)
     client, clock = client_of(provider, wall_clock=lambda: WALL, **of_client)
@@ -198,21 +228,32 @@ def test_no_deadline_cuts_a_wait_short(serve: Serve, mode: str, of: str, asked: 
 
 @pytest.mark.parametrize("of", ["budget", "shared", "deadline", "header"])
 @pytest.mark.parametrize(("asked", "waits"), [(8.5, [8.5]), (9, []), (11, [])])
-def test_no_reserve_cuts_a_wait_short(serve: Serve, mode: str, of: str, asked: float, waits: list[float]) -> None:
-    """Of 12 s a quarter is kept for the second backend: what would end later than after 9 s is not begun."""
+def test_no_reserve_cuts_a_wait_short(
+    serve: Serve, mode: str, of: str, asked: float, waits: list[float]
+) -> None:
+    """Of 12 s a quarter is kept for the second backend: what would end later than after 9 s is not
+    begun.
+    """
     of_client, of_call = limits(of, 12.0)
     first, second = serve(asking(asked), ANSWER), serve(ANSWER)
     client, clock = client_of(first, second, wall_clock=lambda: WALL, **of_client)
     result = modes.ask(client, mode, **of_call)
     assert (result.text, clock.waits) == ("By the lake.", waits)
     assert (len(first.requests), len(second.requests)) == ((2, 0) if waits else (1, 1))
-    assert told(result.journal.steps) == [("retry" if waits else "fallback", asked, waits[0] if waits else 0.0)]
+    assert told(result.journal.steps) == [
+        ("retry" if waits else "fallback", asked, waits[0] if waits else 0.0)
+    ]
 
 
 @pytest.mark.parametrize(("seconds", "waits"), [(12.0, [11.0]), (11.0, []), (14.6, [11.0])])
-def test_neither_is_a_wait_of_our_own(serve: Serve, mode: str, seconds: float, waits: list[float]) -> None:
+def test_neither_is_a_wait_of_our_own(
+    serve: Serve, mode: str, seconds: float, waits: list[float]
+) -> None:
     """A backoff of 11 s, and then of more: as long as it is, or not at all."""
-    policy = Policy(budget=Budget(seconds=None), waits=Waits(retry_base=11, retry_cap=11, overload_cap=11, jitter=0))
+    policy = Policy(
+        budget=Budget(seconds=None),
+        waits=Waits(retry_base=11, retry_cap=11, overload_cap=11, jitter=0),
+    )
     provider = serve(ScriptedReply(status=500))
     client, clock = client_of(provider, wall_clock=lambda: WALL, policy=policy)
     with pytest.raises(rungwise.OverBudget):
@@ -227,10 +268,18 @@ def test_nobody_wakes_early_by_the_real_clock(serve: Serve, mode: str, way: str 
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         arrived.append(time.monotonic())
-        return ANSWER if len(arrived) > 2 else ScriptedReply(status=503, headers={"retry-after-ms": "250"})
+        return (
+            ANSWER
+            if len(arrived) > 2
+            else ScriptedReply(status=503, headers={"retry-after-ms": "250"})
+        )
 
     name = "AsyncClient" if modes.is_async(mode) else "Client"
-    http = {} if way is None else {"async_http" if name == "AsyncClient" else "http": ways.http_of(f"{way}.{name}")}
+    http = (
+        {}
+        if way is None
+        else {"async_http" if name == "AsyncClient" else "http": ways.http_of(f"{way}.{name}")}
+    )
     policy = Policy(reserve=Reserve(), switch_after={"overloaded": 9})
     client = Client(ways.backend(serve(answer).base_url), policy=policy, **http)
     assert modes.ask(client, mode).text == "By the lake."

@@ -1,4 +1,6 @@
-"""`rungwise batch`, `worker` and `calls`: killed and run again, nothing is paid twice, and the order is kept."""
+"""`rungwise batch`, `worker` and `calls`: killed and run again, nothing is paid twice, and the
+order is kept.
+"""
 
 import json
 import subprocess
@@ -22,7 +24,11 @@ def answer(request: ReceivedRequest) -> ScriptedReply:
     text = request.body["messages"][-1]["content"]
     cap = request.body.get("max_completion_tokens") or request.body.get("max_tokens") or 190
     usage = {"prompt_tokens": 10, "completion_tokens": min(cap, 190)} if "dear" in text else None
-    return ScriptedReply(status=400) if text == "bad" else ScriptedReply(text=f"on {text}", delay=0.05, usage=usage)
+    return (
+        ScriptedReply(status=400)
+        if text == "bad"
+        else ScriptedReply(text=f"on {text}", delay=0.05, usage=usage)
+    )
 
 
 @pytest.fixture
@@ -34,13 +40,17 @@ def server(serve: Any) -> Any:
 def folder(tmp_path: Path, server: Any) -> Path:
     """Return a folder with a file of chains and twenty prompts."""
     (tmp_path / "chains.toml").write_text(f'{HEAD}"{server.base_url}"\n')
-    (tmp_path / "prompts.jsonl").write_text("".join(f'{{"prompt": "{number}"}}\n' for number in range(20)))
+    (tmp_path / "prompts.jsonl").write_text(
+        "".join(f'{{"prompt": "{number}"}}\n' for number in range(20))
+    )
     return tmp_path
 
 
 def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "rungwise", *arguments]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def run(folder: Path, *arguments: str, seconds: float = 120) -> tuple[int | None, str, str]:
@@ -49,7 +59,16 @@ def run(folder: Path, *arguments: str, seconds: float = 120) -> tuple[int | None
     return process.returncode, out, err
 
 
-BATCH = ("batch", "prompts.jsonl", "--config", "chains.toml", "-o", "answers.jsonl", "--concurrency", "4")
+BATCH = (
+    "batch",
+    "prompts.jsonl",
+    "--config",
+    "chains.toml",
+    "-o",
+    "answers.jsonl",
+    "--concurrency",
+    "4",
+)
 
 
 def answers(folder: Path) -> list[dict[str, Any]]:
@@ -63,7 +82,9 @@ def until(condition: Any) -> None:
         time.sleep(0.01)
 
 
-def test_a_killed_batch_goes_on_and_pays_only_for_what_was_in_flight(folder: Path, server: Any) -> None:
+def test_a_killed_batch_goes_on_and_pays_only_for_what_was_in_flight(
+    folder: Path, server: Any
+) -> None:
     killed = start(folder, *BATCH)
     until(lambda: len(server.requests) >= 10)
     killed.kill()
@@ -81,7 +102,9 @@ def test_a_killed_batch_goes_on_and_pays_only_for_what_was_in_flight(folder: Pat
 def test_lines_that_cannot_be_read_are_named_and_failures_are_left_until_they_are_asked_for(
     folder: Path, server: Any
 ) -> None:
-    (folder / "prompts.jsonl").write_text('{"id": "a", "prompt": "1"}\nnonsense\n{"id": "b", "prompt": "bad"}\n')
+    (folder / "prompts.jsonl").write_text(
+        '{"id": "a", "prompt": "1"}\nnonsense\n{"id": "b", "prompt": "bad"}\n'
+    )
     for options, asked in (((), 2), ((), 2), (("--retry-failed",), 3)):
         code, _, err = run(folder, *BATCH, *options)
         assert (code, len(server.requests)) == (1, asked)
@@ -94,7 +117,9 @@ def test_lines_that_cannot_be_read_are_named_and_failures_are_left_until_they_ar
     assert "prompts/b" in run(folder, "calls", *database, "--failed")[1]
     assert "prompts/a" not in run(folder, "calls", *database, "--failed")[1]
     assert "call done" in run(folder, "calls", *database, "prompts/a")[1]
-    assert json.loads(run(folder, "calls", *database, "prompts/a", "--json")[1])["outcome"] == "done"
+    assert (
+        json.loads(run(folder, "calls", *database, "prompts/a", "--json")[1])["outcome"] == "done"
+    )
 
 
 def test_workers_share_a_queue_and_go_on_for_one_that_is_killed(
@@ -118,8 +143,11 @@ def test_workers_share_a_queue_and_go_on_for_one_that_is_killed(
 
 
 def test_a_limit_of_cost_holds_for_every_run(folder: Path, server: Any) -> None:
-    limit = 20 * 200 * 2 / 1e6 / 4  # a quarter of what twenty answers as long as their caps would cost
-    (folder / "prompts.jsonl").write_text("".join(f'{{"prompt": "dear {n}", "max_tokens": 200}}\n' for n in range(20)))
+    # a quarter of what twenty answers as long as their caps would cost
+    limit = 20 * 200 * 2 / 1e6 / 4
+    (folder / "prompts.jsonl").write_text(
+        "".join(f'{{"prompt": "dear {n}", "max_tokens": 200}}\n' for n in range(20))
+    )
     for _ in range(2):
         code, _, _ = run(folder, *BATCH, "--limit-cost", f"{limit:.9f}", "--retry-failed")
         outcomes = [each["outcome"] for each in answers(folder)]
@@ -142,7 +170,9 @@ def test_the_same_id_on_two_lines_is_the_fault_of_one(folder: Path, server: Any)
 
 
 @pytest.mark.full
-def test_a_worker_runs_no_more_at_once_than_it_says_from_the_first_call_on(folder: Path, serve: Any) -> None:
+def test_a_worker_runs_no_more_at_once_than_it_says_from_the_first_call_on(
+    folder: Path, serve: Any
+) -> None:
     running, most, lock = 0, 0, threading.Lock()
 
     def counting(request: ReceivedRequest) -> ScriptedReply:
@@ -177,7 +207,9 @@ def test_answers_are_not_written_over_what_is_read(folder: Path, output: str) ->
 
 
 def test_what_is_no_regular_file_is_written_to_and_odd_names_are_names(folder: Path) -> None:
-    code, out, _ = run(folder, *BATCH[:4], "-o", "/dev/stdout", "--database", "sqlite:///a#b %20.sqlite")
+    code, out, _ = run(
+        folder, *BATCH[:4], "-o", "/dev/stdout", "--database", "sqlite:///a#b %20.sqlite"
+    )
     assert (code, len(out.splitlines())) == (0, 20)
     assert Path("/dev/stdout").is_symlink()
     assert (folder / "a#b %20.sqlite").is_file()
@@ -203,7 +235,9 @@ def answers_so_far(folder: Path) -> int:
 def test_two_thousand_prompts_are_answered_once_though_two_of_four_workers_are_killed(
     folder: Path, server: Any, postgres_server: Any
 ) -> None:
-    (folder / "prompts.jsonl").write_text("".join(f'{{"prompt": "{n}", "max_tokens": 50}}\n' for n in range(2000)))
+    (folder / "prompts.jsonl").write_text(
+        "".join(f'{{"prompt": "{n}", "max_tokens": 50}}\n' for n in range(2000))
+    )
     url, limit = postgres_server.new_database(), 2200 * 60 * 3 / 1e6
     shared = ("prompts.jsonl", "--config", "chains.toml", "--database", url)
     limited = ("--limit-cost", f"{limit:.6f}")
@@ -266,7 +300,10 @@ def test_the_lines_of_a_long_file_are_not_held(folder: Path) -> None:
         ((*BATCH, "--chain", "nobody"), "has no chain 'nobody'"),
         ((*BATCH, "--database", "mysql://here"), "database must be a URL"),
         (("calls", "--database", "sqlite:///nothing.sqlite"), "there is no file nothing.sqlite"),
-        (("worker", "--config", "prompts.jsonl", "--database", "sqlite:///x.sqlite"), "prompts.jsonl"),
+        (
+            ("worker", "--config", "prompts.jsonl", "--database", "sqlite:///x.sqlite"),
+            "prompts.jsonl",
+        ),
     ],
 )
 def test_bad_input_is_named(folder: Path, arguments: tuple[str, ...], says: str) -> None:

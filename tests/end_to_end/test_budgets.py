@@ -27,7 +27,9 @@ OFTEN = pytest.mark.parametrize("run", sampled((*MODES, *WHOLE), one_in=3), indi
 
 
 def part(text: str, output: int, finish: str = "length") -> ScriptedReply:
-    return ScriptedReply(text=text, finish=finish, usage={"prompt_tokens": 10, "completion_tokens": output})
+    return ScriptedReply(
+        text=text, finish=finish, usage={"prompt_tokens": 10, "completion_tokens": output}
+    )
 
 
 def caps(ended: Any) -> list[int | None]:
@@ -58,18 +60,26 @@ def test_three_attempts_and_errors_for_ever_are_exactly_three_requests(run: Any)
 
 @pytest.mark.parametrize(
     ("reply", "attempts"),
-    [*((DOWN, attempts) for attempts in (1, 2, 5, 7)), *((EMPTY, attempts) for attempts in (1, 2, 5))],
+    [
+        *((DOWN, attempts) for attempts in (1, 2, 5, 7)),
+        *((EMPTY, attempts) for attempts in (1, 2, 5)),
+    ],
 )
-def test_a_fallback_does_not_refill_the_attempts(run: Any, reply: ScriptedReply, attempts: int) -> None:
+def test_a_fallback_does_not_refill_the_attempts(
+    run: Any, reply: ScriptedReply, attempts: int
+) -> None:
     ended = run([reply], [reply], policy=Policy(budget=Budget(attempts=attempts)))
     ended.was("over_budget")
     most = 2 if reply is EMPTY else 4  # a backend is left at its second empty reply
-    first = 1 if attempts == 1 else min(attempts - 1, most)  # one is kept for the second backend, if there are two
+    # one is kept for the second backend, if there are two
+    first = 1 if attempts == 1 else min(attempts - 1, most)
     assert ended.counts == [first, attempts - first]
 
 
 def test_the_last_attempt_may_still_succeed(run: Any) -> None:
-    run([DOWN, DOWN, ScriptedReply(text=FIRST)], policy=Policy(budget=Budget(attempts=3))).was("done", FIRST)
+    run([DOWN, DOWN, ScriptedReply(text=FIRST)], policy=Policy(budget=Budget(attempts=3))).was(
+        "done", FIRST
+    )
 
 
 def test_text_that_was_gathered_is_in_the_result_of_a_call_over_budget(run: Any) -> None:
@@ -80,7 +90,9 @@ def test_text_that_was_gathered_is_in_the_result_of_a_call_over_budget(run: Any)
 
 def test_twenty_four_attempts_are_the_default(run: Any) -> None:
     limits = rungwise.Limits(retries=100)
-    run([DOWN], policy=Policy(limits=limits, waits=rungwise.Waits(retry_cap=2))).was("over_budget", counts=[24])
+    run([DOWN], policy=Policy(limits=limits, waits=rungwise.Waits(retry_cap=2))).was(
+        "over_budget", counts=[24]
+    )
 
 
 def test_a_quarter_of_an_hour_is_the_default(run: Any) -> None:
@@ -94,7 +106,9 @@ def test_a_quarter_of_an_hour_is_the_default(run: Any) -> None:
 
 
 @OFTEN
-@pytest.mark.parametrize("slow", [HANGS, pytest.param(TRICKLE, marks=pytest.mark.full)], ids=["hangs", "trickles"])
+@pytest.mark.parametrize(
+    "slow", [HANGS, pytest.param(TRICKLE, marks=pytest.mark.full)], ids=["hangs", "trickles"]
+)
 def test_a_slow_provider_ends_with_the_seconds_of_the_budget(run: Any, slow: ScriptedReply) -> None:
     ended = run([slow], policy=Policy(budget=Budget(seconds=0.6)))
     ended.was("over_budget", counts=[1], waits=[])
@@ -165,7 +179,9 @@ OF_A_THOUSAND_TOKENS = pytest.mark.parametrize(
 
 
 @OF_A_THOUSAND_TOKENS
-def test_no_request_goes_out_with_more_than_what_is_left(run: Any, budget: Budget, spent: str) -> None:
+def test_no_request_goes_out_with_more_than_what_is_left(
+    run: Any, budget: Budget, spent: str
+) -> None:
     replies = [part("Part one, ", 300), part("part two, ", 300), part("part three.", 300, "stop")]
     ended = run(replies, policy=Policy(budget=budget), backends=[A_THOUSANDTH])
     ended.was("done", "Part one, part two, part three.", cost=pytest.approx(0.9))
@@ -173,7 +189,9 @@ def test_no_request_goes_out_with_more_than_what_is_left(run: Any, budget: Budge
 
 
 @OF_A_THOUSAND_TOKENS
-def test_what_is_spent_ends_the_call_with_what_was_gathered(run: Any, budget: Budget, spent: str) -> None:
+def test_what_is_spent_ends_the_call_with_what_was_gathered(
+    run: Any, budget: Budget, spent: str
+) -> None:
     replies = [part("Part one, ", 300), part("part two, ", 300), part("part three, ", 400)]
     ended = run(replies, policy=Policy(budget=budget), backends=[A_THOUSANDTH])
     ended.was("over_budget", "Part one, part two, part three, ")
@@ -183,7 +201,11 @@ def test_what_is_spent_ends_the_call_with_what_was_gathered(run: Any, budget: Bu
 
 def test_discarded_replies_and_the_fallback_are_paid_from_the_same_output_tokens(run: Any) -> None:
     nothing = ScriptedReply(reasoning="hm", usage={"prompt_tokens": 10, "completion_tokens": 100})
-    ended = run([nothing], [nothing], policy=Policy(budget=Budget(output_tokens=1000), switch_after={"empty": 1000}))
+    ended = run(
+        [nothing],
+        [nothing],
+        policy=Policy(budget=Budget(output_tokens=1000), switch_after={"empty": 1000}),
+    )
     kept = 250  # of these, for the fallback
     first, second = ended.counts
     assert caps(ended)[:first] == [992 - kept - 100 * number for number in range(first)]
@@ -195,7 +217,9 @@ def test_discarded_replies_and_the_fallback_are_paid_from_the_same_output_tokens
 
 @pytest.mark.parametrize("where", ["call", "backend"])
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-def test_a_cap_among_the_parameters_holds_within_what_is_left(run: Any, where: str, name: str) -> None:
+def test_a_cap_among_the_parameters_holds_within_what_is_left(
+    run: Any, where: str, name: str
+) -> None:
     given = {"parameters": {name: 5000}}
     options = given if where == "call" else {"backends": [given]}
     replies = [part("Part one, ", 300), part("part two.", 300, "stop")]
@@ -222,7 +246,10 @@ def rejecting(name: str) -> ScriptedReply:
 def test_a_backend_that_takes_no_cap_at_all_gets_no_request_without_one(
     run: Any, options: dict[str, Any], cap: int
 ) -> None:
-    ended = run([rejecting("max_tokens"), rejecting("max_completion_tokens"), ScriptedReply(text=FIRST)], **options)
+    ended = run(
+        [rejecting("max_tokens"), rejecting("max_completion_tokens"), ScriptedReply(text=FIRST)],
+        **options,
+    )
     assert (ended.outcome, caps(ended)) == ("failed", [cap, cap])
 
 
@@ -230,7 +257,11 @@ def test_a_backend_that_takes_no_cap_at_all_gets_no_request_without_one(
 def test_a_cut_stream_keeps_all_that_was_reserved_for_it(run: Any, cut: Any) -> None:
     text = " ".join(f"heron {number:03}" for number in range(40))  # about 100 tokens
     reply = cut(ScriptedReply(text=text + "never sent", chunk_size=len(text)), text)
-    ended = run([reply, part("end", 3, "stop")], policy=Policy(budget=Budget(output_tokens=700)), max_tokens=300)
+    ended = run(
+        [reply, part("end", 3, "stop")],
+        policy=Policy(budget=Budget(output_tokens=700)),
+        max_tokens=300,
+    )
     assert caps(ended) == [300, 700 - 8 - 308]
     assert ended.result.usage.estimated
     assert ended.result.usage.output_tokens < 300  # by what came
@@ -241,7 +272,9 @@ def test_a_cut_stream_keeps_all_that_was_reserved_for_it(run: Any, cut: Any) -> 
 
 def test_a_call_that_cannot_afford_its_first_request_sends_none(run: Any) -> None:
     prices = {"prices": rungwise.Prices(input=1000, output=1000)}
-    ended = run([part("One.", 1, "stop")], policy=Policy(budget=Budget(money=0.001)), backends=[prices])
+    ended = run(
+        [part("One.", 1, "stop")], policy=Policy(budget=Budget(money=0.001)), backends=[prices]
+    )
     ended.was("over_budget", counts=[0], attempts=0, cost=0)
 
 
@@ -254,14 +287,21 @@ def test_money_needs_prices(serve: Any, backend_of: Any) -> None:
 
 
 def test_what_breaks_off_behind_its_finish_reason_costs_all_that_was_reserved(run: Any) -> None:
-    pieces = render(ScriptedReply(text=" "), {"stream": True, "stream_options": {"include_usage": True}}).pieces
-    broken = ScriptedReply(text=" ", cut_after=sum(map(len, pieces[:-2])))  # the report would come next
+    pieces = render(
+        ScriptedReply(text=" "), {"stream": True, "stream_options": {"include_usage": True}}
+    ).pieces
+    # the report would come next
+    broken = ScriptedReply(text=" ", cut_after=sum(map(len, pieces[:-2])))
     policy = Policy(budget=Budget(money=0.05), base_cap=20)
     ended = run([broken], policy=policy, backends=[A_THOUSANDTH])
-    is_streamed = ended.bodies[0].get("stream", False)  # a body that is no stream is shorter, and comes whole
-    billed = sum(most_counted(cap) if is_streamed else 1 for cap in caps(ended))  # a model writes on behind a cut
+    # a body that is no stream is shorter, and comes whole
+    is_streamed = ended.bodies[0].get("stream", False)
+    # a model writes on behind a cut
+    billed = sum(most_counted(cap) if is_streamed else 1 for cap in caps(ended))
     assert len(ended.bodies) > 1
     assert billed / 1000 <= 0.05
-    assert {each.usage.lost for each in ended.result.journal.steps if each.event == "came_empty"} == {is_streamed}
+    assert {
+        each.usage.lost for each in ended.result.journal.steps if each.event == "came_empty"
+    } == {is_streamed}
     again = rungwise.replay(rungwise.Journal.from_json(ended.result.journal.to_json()))
     assert again.journal.steps == ended.result.journal.steps

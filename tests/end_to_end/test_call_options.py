@@ -1,4 +1,6 @@
-"""Options of a call by name and a policy of its own, over HTTP: what is sent is what that call was given."""
+"""Options of a call by name and a policy of its own, over HTTP: what is sent is what that call was
+given.
+"""
 
 import asyncio
 import time
@@ -24,11 +26,16 @@ NAMED: dict[str, Any] = {
     "tool_choice": "auto",
     "parallel_tool_calls": False,
 }
-TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "parameters": {"type": "object", "properties": {}}},
+}
 
 
 def at_once(client: Client, mode: str, asked: dict[str, Policy | None]) -> list[Any]:
-    """Ask several questions side by side, each under its policy; return the results, those of errors included."""
+    """Ask several questions side by side, each under its policy; return the results, those of
+    errors included.
+    """
     if modes.is_async(mode):
 
         async def main() -> list[Any]:
@@ -41,7 +48,10 @@ def at_once(client: Client, mode: str, asked: dict[str, Policy | None]) -> list[
         ended = asyncio.run(main())
     else:
         with ThreadPoolExecutor(len(asked)) as threads:
-            made = [partial(modes.ask, client, mode, each, policy=policy) for each, policy in asked.items()]
+            made = [
+                partial(modes.ask, client, mode, each, policy=policy)
+                for each, policy in asked.items()
+            ]
             futures = list(map(threads.submit, made))
             ended = [future.exception() or future.result() for future in futures]
     return [getattr(each, "result", each) for each in ended]
@@ -59,7 +69,10 @@ def question(request: ReceivedRequest) -> str:
 
 
 def test_two_calls_at_once_have_each_its_own_policy(mode: str) -> None:
-    half, rest = ScriptedReply(text="The bittern booms by night in", finish="length"), ScriptedReply(text=" the reeds.")
+    half, rest = (
+        ScriptedReply(text="The bittern booms by night in", finish="length"),
+        ScriptedReply(text=" the reeds."),
+    )
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         return half if len(request.body["messages"]) == 1 else rest
@@ -70,7 +83,9 @@ def test_two_calls_at_once_have_each_its_own_policy(mode: str) -> None:
     }
     with EmbeddedProvider(answer) as provider, Client(ways.backend(provider.base_url)) as client:
         results = at_once(client, mode, policies)
-        assert [result.text for result in results] == ["The bittern booms by night in the reeds."] * 2
+        assert [result.text for result in results] == [
+            "The bittern booms by night in the reeds."
+        ] * 2
         for (name, policy), result in zip(policies.items(), results, strict=True):
             sent = [request.body for request in provider.requests if question(request) == name]
             assert [len(body["messages"]) for body in sent] == [1, 3]
@@ -86,7 +101,10 @@ def test_the_timeouts_of_a_calls_own_policy_hold_on_the_wire(mode: str) -> None:
     hasty = Policy(timeouts=rungwise.Timeouts(total=0.3), limits=once)
     slow = ScriptedReply(text="In the reeds.", delay=1.5)
     began = time.monotonic()
-    with EmbeddedProvider(lambda request: slow) as provider, Client(ways.backend(provider.base_url)) as client:
+    with (
+        EmbeddedProvider(lambda request: slow) as provider,
+        Client(ways.backend(provider.base_url)) as client,
+    ):
         short, long = at_once(client, mode, {"hasty": hasty, "patient": None})
     assert (short.outcome, long.outcome) == ("failed", "done")
     assert [failure.reason for _, failure in short.failures] == ["timeout"]
@@ -105,12 +123,15 @@ def test_both_calls_go_through_one_pool(serve: Any, backend_of: Any) -> None:
     assert len(provider.requests) == 2
 
 
-def test_a_budget_of_money_needs_prices_and_nothing_is_sent_without(mode: str, serve: Any, backend_of: Any) -> None:
+def test_a_budget_of_money_needs_prices_and_nothing_is_sent_without(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     provider = serve(ANSWER)
     priced = Policy(budget=rungwise.Budget(money=1.0))
     with Client(backend_of(provider)) as client:
         with pytest.raises(
-            rungwise.ConfigurationError, match=r"Budget\.money needs prices on every backend; 'primary'"
+            rungwise.ConfigurationError,
+            match=r"Budget\.money needs prices on every backend; 'primary'",
         ):
             modes.ask(client, mode, policy=priced)
         assert provider.requests == []

@@ -1,4 +1,6 @@
-"""What calls over HTTP cost, one by one and thousands at once: counted in functions called, connections and turns."""
+"""What calls over HTTP cost, one by one and thousands at once: counted in functions called,
+connections and turns.
+"""
 
 import asyncio
 import sys
@@ -42,7 +44,9 @@ class Served:
 
 @asynccontextmanager
 async def serving(seen: Served) -> AsyncIterator[str]:
-    """Answer requests in the running event loop, each one turn of the loop later: no thread could serve thousands."""
+    """Answer requests in the running event loop, each one turn of the loop later: no thread could
+    serve thousands.
+    """
 
     class Protocol(asyncio.Protocol):
         def connection_made(self, transport: Any) -> None:
@@ -65,10 +69,14 @@ async def serving(seen: Served) -> AsyncIterator[str]:
 
 
 async def many(count: int, **options: Any) -> tuple[Served, list[rungwise.Result]]:
-    """Make calls at the same time, and return what the server saw of them, and what they came to."""
+    """Make calls at the same time, and return what the server saw of them, and what they came
+    to.
+    """
     seen = Served()
     async with serving(seen) as url, Client(backend(url), stream_calls=False, **options) as client:
-        results = await asyncio.gather(*[client.acall(f"question {number}") for number in range(count)])
+        results = await asyncio.gather(
+            *[client.acall(f"question {number}") for number in range(count)]
+        )
     return seen, results
 
 
@@ -78,7 +86,8 @@ def test_thousands_of_calls_at_once_share_a_hundred_connections_in_turn(count: i
     assert {(each.text, each.attempts) for each in results} == {("Yes.", 1)}
     assert seen.connections == 100
     assert seen.most <= 100
-    # A hundred are under way at once and overtake one another, but nobody waits while two hundred others are served.
+    # A hundred are under way at once and overtake one another, but nobody waits while two hundred
+    # others are served.
     order = [int(number) for number in seen.asked]
     assert all(abs(place - number) < 200 for place, number in enumerate(order))
 
@@ -87,7 +96,9 @@ EVENT = chunk(event("nest "))
 
 
 def test_an_event_that_comes_by_itself_asks_little_of_each_layer() -> None:
-    """Each event is sent when the one before was handed out, so that no reading brings two of them."""
+    """Each event is sent when the one before was handed out, so that no reading brings two of
+    them.
+    """
     taken = threading.Semaphore(0)
 
     def play(peer: Any) -> None:

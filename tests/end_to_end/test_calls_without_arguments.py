@@ -1,4 +1,6 @@
-"""What a tool call without arguments is: one that has none, as the official clients say, or one that was cut."""
+"""What a tool call without arguments is: one that has none, as the official clients say, or one
+that was cut.
+"""
 
 import json
 from collections.abc import Callable
@@ -23,7 +25,8 @@ TOOLS = [
 def stream(*events: dict[str, Any]) -> ScriptedReply:
     return ScriptedReply(
         body="".join(
-            (f"event: {each['type']}\n" if "type" in each else "") + f"data: {json.dumps(each)}\n\n" for each in events
+            (f"event: {each['type']}\n" if "type" in each else "") + f"data: {json.dumps(each)}\n\n"
+            for each in events
         ),
         headers={"content-type": "text/event-stream"},
     )
@@ -36,18 +39,30 @@ def whole(body: dict[str, Any]) -> ScriptedReply:
 USE: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
 MESSAGE = {
     **{"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []},
-    **{"stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 5, "output_tokens": 1}},
+    **{
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 5, "output_tokens": 1},
+    },
 }
 START = {"type": "message_start", "message": MESSAGE}
 BEGIN = {"type": "content_block_start", "index": 0, "content_block": USE}
-NO_PIECE = {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": ""}}
+NO_PIECE = {
+    "type": "content_block_delta",
+    "index": 0,
+    "delta": {"type": "input_json_delta", "partial_json": ""},
+}
 END = {"type": "content_block_stop", "index": 0}
 LAST = {"type": "message_stop"}
 
 
 def stop(reason: str) -> dict[str, Any]:
     usage = {"output_tokens": 9}
-    return {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
+    return {
+        "type": "message_delta",
+        "delta": {"stop_reason": reason, "stop_sequence": None},
+        "usage": usage,
+    }
 
 
 def told(call: dict[str, Any], **candidate: Any) -> dict[str, Any]:
@@ -60,7 +75,9 @@ CLEAN = {
     "anthropic stream": stream(START, BEGIN, END, stop("tool_use"), LAST),
     "anthropic stream, an empty piece": stream(START, BEGIN, NO_PIECE, END, stop("tool_use"), LAST),
     "anthropic": whole({**MESSAGE, "content": [USE], "stop_reason": "tool_use"}),
-    "gemini stream": stream(told(CALL), told({"id": "c2", "name": "look", "args": {}}, finishReason="STOP")),
+    "gemini stream": stream(
+        told(CALL), told({"id": "c2", "name": "look", "args": {}}, finishReason="STOP")
+    ),
     "gemini": whole(told(CALL, finishReason="STOP")),
     "gemini, in an object": whole(told({**CALL, "args": {}}, finishReason="STOP")),
 }
@@ -95,9 +112,14 @@ def test_one_that_came_whole_has_none(case: str, serve: Any) -> None:
 
 
 @pytest.mark.parametrize("case", CLEAN)
-def test_one_that_came_whole_and_lacks_what_its_tool_requires_goes_back(case: str, serve: Any) -> None:
+def test_one_that_came_whole_and_lacks_what_its_tool_requires_goes_back(
+    case: str, serve: Any
+) -> None:
     provider = serve(CLEAN[case])
-    with client_of(case, provider) as client, pytest.raises(rungwise.Exhausted, match=r"wrong: look\.bird"):
+    with (
+        client_of(case, provider) as client,
+        pytest.raises(rungwise.Exhausted, match=r"wrong: look\.bird"),
+    ):
         client.call("Where?", tools=[TOOLS[1]])
     assert len(provider.requests) == 2
 
@@ -116,29 +138,49 @@ def test_one_that_was_cut_is_never_handed_out(case: str, tool: dict[str, Any], s
 def by_anthropic(provider: EmbeddedProvider, streams: bool) -> list[Any]:
     import anthropic
 
-    asked: dict[str, Any] = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Where?"}]}
+    asked: dict[str, Any] = {
+        "model": "m",
+        "max_tokens": 99,
+        "messages": [{"role": "user", "content": "Where?"}],
+    }
     base_url = provider.base_url.removesuffix("/v1")
     with anthropic.Anthropic(api_key="key", max_retries=0, base_url=base_url) as client:
         if not streams:
-            return [block.input for block in client.messages.create(**asked).content if block.type == "tool_use"]
+            return [
+                block.input
+                for block in client.messages.create(**asked).content
+                if block.type == "tool_use"
+            ]
         with client.messages.stream(**asked) as stream:
-            return [block.input for block in stream.get_final_message().content if block.type == "tool_use"]
+            return [
+                block.input
+                for block in stream.get_final_message().content
+                if block.type == "tool_use"
+            ]
 
 
 def by_google(provider: EmbeddedProvider, streams: bool) -> list[Any]:
     from google import genai
     from google.genai import types
 
-    options = types.HttpOptions(base_url=provider.base_url.removesuffix("/v1"), api_version="v1beta")
+    options = types.HttpOptions(
+        base_url=provider.base_url.removesuffix("/v1"), api_version="v1beta"
+    )
     with genai.Client(api_key="key", http_options=options) as client:
         ask = client.models.generate_content_stream if streams else client.models.generate_content
         made = ask(model="m", contents="Where?")
-        return [call.args or {} for each in (made if streams else [made]) for call in each.function_calls or []]
+        return [
+            call.args or {}
+            for each in (made if streams else [made])
+            for call in each.function_calls or []
+        ]
 
 
 @pytest.mark.parametrize("case", CLEAN)
 def test_the_official_clients_read_the_same(case: str, serve: Any) -> None:
-    read: Callable[[EmbeddedProvider, bool], list[Any]] = by_anthropic if "anthropic" in case else by_google
+    read: Callable[[EmbeddedProvider, bool], list[Any]] = (
+        by_anthropic if "anthropic" in case else by_google
+    )
     provider = serve(CLEAN[case])
     found = read(provider, "stream" in case)
     assert found

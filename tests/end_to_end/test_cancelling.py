@@ -36,7 +36,9 @@ STREAMED = pytest.mark.parametrize("mode", ["call", "stream"])
 
 @pytest.fixture(autouse=True)
 def ctrl_c() -> Iterator[None]:
-    """Let Ctrl-C interrupt, also where a shell has started the tests in the background and ignores it."""
+    """Let Ctrl-C interrupt, also where a shell has started the tests in the background and ignores
+    it.
+    """
     with ctrl_c_interrupts():
         yield
 
@@ -48,7 +50,9 @@ def silent(cut: Any) -> Any:
 
 
 class Later:
-    """Do something in another thread, a moment after a condition holds; `since` tells how long ago that was."""
+    """Do something in another thread, a moment after a condition holds; `since` tells how long ago
+    that was.
+    """
 
     def __init__(self, condition: Callable[[], Any], action: Callable[[], Any]) -> None:
         self.at = float("inf")
@@ -91,7 +95,8 @@ def has_text(events: list[Any]) -> bool:
 def cancelled(
     client: Client, mode: str, condition: Callable[[list[Any]], Any], provider: Any = None
 ) -> tuple[rungwise.Result, list[Any]]:
-    """Make a call that is cancelled as soon as a condition holds for its events, and return its result and its events.
+    """Make a call that is cancelled as soon as a condition holds for its events, and return its
+    result and its events.
 
     A provider is to see at once that the client has left.
     """
@@ -106,19 +111,28 @@ def cancelled(
 
 
 @STREAMED
-@pytest.mark.parametrize("reply", [ASKS_TO_WAIT, HANGS], ids=["during a wait", "before the first byte"])
-def test_cancelled_before_there_is_text(serve: Any, backend_of: Any, mode: str, reply: ScriptedReply) -> None:
+@pytest.mark.parametrize(
+    "reply", [ASKS_TO_WAIT, HANGS], ids=["during a wait", "before the first byte"]
+)
+def test_cancelled_before_there_is_text(
+    serve: Any, backend_of: Any, mode: str, reply: ScriptedReply
+) -> None:
     provider = serve(reply)
     client = Client(backend_of(provider), contents=True)
-    result, _ = cancelled(client, mode, lambda events: provider.requests, provider if reply is HANGS else None)
+    result, _ = cancelled(
+        client, mode, lambda events: provider.requests, provider if reply is HANGS else None
+    )
     check(result)
     assert no_more_requests(provider)
 
 
 @pytest.mark.parametrize("library", [None, httpx, httpx2])
-def test_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, silent: Any, library: Any) -> None:
+def test_cancelled_in_the_middle_of_a_stream(
+    serve: Any, backend_of: Any, silent: Any, library: Any
+) -> None:
     provider = serve(silent)
-    policy = rungwise.Policy(timeouts=rungwise.Timeouts(stall=2))  # the most that a broken promise may cost here
+    # the most that a broken promise may cost here
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(stall=2))
     with library.Client() if library else nullcontext() as http:
         client = Client(backend_of(provider), http=http, policy=policy, contents=True)
         result, events = cancelled(client, "stream", has_text, provider)
@@ -129,7 +143,9 @@ def test_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, silent
 
 
 @pytest.mark.parametrize("mode", ["call", "whole"])
-def test_cancelled_in_the_middle_of_a_body(serve: Any, backend_of: Any, silent: Any, mode: str) -> None:
+def test_cancelled_in_the_middle_of_a_body(
+    serve: Any, backend_of: Any, silent: Any, mode: str
+) -> None:
     provider = serve(silent)
     client = Client(backend_of(provider), contents=True, **options_of(mode))
     result, _ = cancelled(client, mode, lambda events: provider.requests, provider)
@@ -154,7 +170,9 @@ def test_cancelled_between_attempts(
         if step.event == moment:
             token.cancel()
 
-    client = Client(backend_of(provider), observer=observe, sleep=lambda seconds: None, contents=True)
+    client = Client(
+        backend_of(provider), observer=observe, sleep=lambda seconds: None, contents=True
+    )
     with client, pytest.raises(rungwise.Cancelled) as raised:
         ask(client, mode, PROMPT, cancellation=token)
     check(raised.value.result, text)
@@ -172,7 +190,9 @@ def test_cancelled_before_it_began(serve: Any, backend_of: Any, mode: str) -> No
 
 
 @STREAMED
-def test_a_cancellation_while_the_reply_drains_is_no_empty_reply(serve: Any, backend_of: Any, mode: str) -> None:
+def test_a_cancellation_while_the_reply_drains_is_no_empty_reply(
+    serve: Any, backend_of: Any, mode: str
+) -> None:
     provider = serve(ScriptedReply(reasoning="hm", chunk_delay=0.15, write_sizes=(100,)))
     result, _ = cancelled(Client(backend_of(provider)), mode, lambda events: provider.requests)
     assert [step.event for step in result.journal.steps] == ["sent", "cancelled"]
@@ -195,7 +215,13 @@ def test_a_cancellation_that_comes_too_late_changes_nothing(serve: Any, backend_
     ids=["an echo", "a seed"],
 )
 def test_what_is_held_back_as_an_echo_or_a_seed_is_no_text_on_cancelling(
-    serve: Any, backend_of: Any, cut: Any, first: ScriptedReply, again: str, options: dict[str, Any], text: str
+    serve: Any,
+    backend_of: Any,
+    cut: Any,
+    first: ScriptedReply,
+    again: str,
+    options: dict[str, Any],
+    text: str,
 ) -> None:
     provider = serve(first, cut(ScriptedReply(text=again, chunk_size=15), again[:15], hang=True))
     client = Client(backend_of(provider, **options), contents=True)
@@ -209,8 +235,14 @@ def test_what_is_held_back_as_an_echo_or_a_seed_is_no_text_on_cancelling(
 
 @STREAMED
 @pytest.mark.parametrize("moment", ["during a wait", "before the first byte", "in the middle"])
-def test_interrupted_by_a_signal(serve: Any, backend_of: Any, silent: Any, mode: str, moment: str) -> None:
-    reply = {"during a wait": ASKS_TO_WAIT, "before the first byte": HANGS, "in the middle": silent}[moment]
+def test_interrupted_by_a_signal(
+    serve: Any, backend_of: Any, silent: Any, mode: str, moment: str
+) -> None:
+    reply = {
+        "during a wait": ASKS_TO_WAIT,
+        "before the first byte": HANGS,
+        "in the middle": silent,
+    }[moment]
     provider, main, events = serve(reply), threading.main_thread().ident, []
     with Client(backend_of(provider), contents=True) as client:
         later = Later(lambda: provider.requests, lambda: signal.pthread_kill(main, signal.SIGINT))
@@ -229,7 +261,9 @@ def interrupt_at_text(stream: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_interrupted_in_the_consumers_loop_within_a_with_block(serve: Any, backend_of: Any, silent: Any) -> None:
+def test_interrupted_in_the_consumers_loop_within_a_with_block(
+    serve: Any, backend_of: Any, silent: Any
+) -> None:
     provider = serve(silent)
     with Client(backend_of(provider), contents=True) as client:
         stream = client.stream("Where?")
@@ -243,8 +277,12 @@ def test_interrupted_in_the_consumers_loop_within_a_with_block(serve: Any, backe
 # a cancelled task
 
 
-async def cancel_once(condition: Callable[[], Any], task: asyncio.Task[Any]) -> tuple[BaseException, float]:
-    """Cancel a task as soon as a condition holds, and return what it raised and the seconds that this took."""
+async def cancel_once(
+    condition: Callable[[], Any], task: asyncio.Task[Any]
+) -> tuple[BaseException, float]:
+    """Cancel a task as soon as a condition holds, and return what it raised and the seconds that
+    this took.
+    """
     await auntil(condition)
     await asyncio.sleep(0.05)
     at = time.monotonic()
@@ -257,7 +295,12 @@ async def cancel_once(condition: Callable[[], Any], task: asyncio.Task[Any]) -> 
 
 
 def run_and_cancel(
-    provider: Any, backend: Any, mode: str, condition: Callable[[list[Any]], Any], *, in_use: bool = True
+    provider: Any,
+    backend: Any,
+    mode: str,
+    condition: Callable[[list[Any]], Any],
+    *,
+    in_use: bool = True,
 ) -> tuple[Any, list[Any]]:
     """Cancel a call in its task and return its result and its events."""
     events: list[Any] = []
@@ -293,7 +336,9 @@ def test_a_task_cancelled_during_a_wait(serve: Any, backend_of: Any, mode: str) 
     assert no_more_requests(provider)
 
 
-def test_a_task_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, silent: Any) -> None:
+def test_a_task_cancelled_in_the_middle_of_a_stream(
+    serve: Any, backend_of: Any, silent: Any
+) -> None:
     provider = serve(silent)
     result, events = run_and_cancel(provider, backend_of(provider), "stream", has_text)
     check(result, FIRST)
@@ -312,7 +357,9 @@ async def limited(kind: str, asking: Awaitable[Any]) -> None:
 
 @pytest.mark.parametrize("kind", ["anyio", "asyncio"])
 @STREAMED
-def test_a_timeout_around_a_call_ends_it_at_once(serve: Any, backend_of: Any, mode: str, kind: str) -> None:
+def test_a_timeout_around_a_call_ends_it_at_once(
+    serve: Any, backend_of: Any, mode: str, kind: str
+) -> None:
     provider = serve(HANGS)
 
     async def main() -> float:
@@ -336,7 +383,9 @@ def test_interrupted_by_a_signal_in_an_event_loop(serve: Any, backend_of: Any, m
         async with Client(backend_of(provider), observer=steps.append) as client:
             await aask(client, f"a{mode}", PROMPT)
 
-    later = Later(lambda: provider.requests, lambda: signal.pthread_kill(main_thread, signal.SIGINT))
+    later = Later(
+        lambda: provider.requests, lambda: signal.pthread_kill(main_thread, signal.SIGINT)
+    )
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(main())
     assert later.since() < SOON
@@ -367,7 +416,9 @@ def test_a_stream_that_is_closed_early_ends_the_call(
     assert no_more_requests(provider)
 
 
-def test_the_event_loop_closes_an_abandoned_asynchronous_stream(serve: Any, backend_of: Any, silent: Any) -> None:
+def test_the_event_loop_closes_an_abandoned_asynchronous_stream(
+    serve: Any, backend_of: Any, silent: Any
+) -> None:
     provider, steps = serve(silent), []
 
     async def main() -> None:
@@ -392,7 +443,9 @@ def test_a_stream_that_is_closed_before_it_began_sends_nothing(serve: Any, backe
     assert no_more_requests(provider, 0)
 
 
-def test_the_client_goes_on_after_a_cancelled_call(serve: Any, backend_of: Any, silent: Any) -> None:
+def test_the_client_goes_on_after_a_cancelled_call(
+    serve: Any, backend_of: Any, silent: Any
+) -> None:
     provider = serve(silent, ANSWER, ANSWER)
     with Client(backend_of(provider)) as client:
         with client.stream("Where?") as stream:

@@ -1,4 +1,6 @@
-"""What is counted, reserved and sent is the same thing, so that no budget is passed, whoever tries."""
+"""What is counted, reserved and sent is the same thing, so that no budget is passed, whoever
+tries.
+"""
 
 import json
 from typing import Any
@@ -12,12 +14,18 @@ from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import MODES
 
 PRICES = Prices(2.0, 10.0)
-TOO_LONG = ScriptedReply(status=400, error={"code": "context_length_exceeded", "message": "too long"})
+TOO_LONG = ScriptedReply(
+    status=400, error={"code": "context_length_exceeded", "message": "too long"}
+)
 LONG = [{"role": "user", "content": "Where do herons nest? " * 400}]
 BOTH_CAPS = [
     ScriptedReply(
         status=400,
-        error={"code": "unsupported_parameter", "param": name, "message": f"Unsupported parameter: '{name}'"},
+        error={
+            "code": "unsupported_parameter",
+            "param": name,
+            "message": f"Unsupported parameter: '{name}'",
+        },
     )
     for name in ("max_tokens", "max_completion_tokens")
 ]
@@ -48,7 +56,9 @@ def shorten(messages: Any) -> Any:
     return [{"role": "user", "content": "Where do herons nest?"}]
 
 
-@pytest.mark.parametrize("compactor", [lengthen, shorten, list], ids=["lengthens", "shortens", "changes nothing"])
+@pytest.mark.parametrize(
+    "compactor", [lengthen, shorten, list], ids=["lengthens", "shortens", "changes nothing"]
+)
 def test_money_holds_after_a_compaction(run: Any, compactor: Any) -> None:
     policy = Policy(budget=Budget(money=0.05))
     ended = run(
@@ -63,7 +73,9 @@ def test_money_holds_after_a_compaction(run: Any, compactor: Any) -> None:
     for step, request in zip(sent, ended.requests, strict=True):
         # What was reserved is for what went out.
         assert step.input_tokens >= prompt_of(request)
-        assert step.cap == (request.body.get("max_tokens") or request.body.get("max_completion_tokens"))
+        assert step.cap == (
+            request.body.get("max_tokens") or request.body.get("max_completion_tokens")
+        )
 
 
 def test_a_compactor_gets_the_callers_messages_and_the_partial_answer_once(run: Any) -> None:
@@ -75,7 +87,11 @@ def test_a_compactor_gets_the_callers_messages_and_the_partial_answer_once(run: 
 
     part = "Herons of the northern lake nest in "
     ended = run(
-        [ScriptedReply(text=part, finish="length"), TOO_LONG, ScriptedReply(text="tall dead trees.")],
+        [
+            ScriptedReply(text=part, finish="length"),
+            TOO_LONG,
+            ScriptedReply(text="tall dead trees."),
+        ],
         messages=LONG,
         compactor=compactor,
     )
@@ -86,7 +102,9 @@ def test_a_compactor_gets_the_callers_messages_and_the_partial_answer_once(run: 
     assert [message["content"] for message in last].count(part) == 1
 
 
-@pytest.mark.parametrize("budget", [Budget(output_tokens=200), Budget(money=0.3)], ids=["tokens", "money"])
+@pytest.mark.parametrize(
+    "budget", [Budget(output_tokens=200), Budget(money=0.3)], ids=["tokens", "money"]
+)
 def test_a_provider_that_ignores_the_cap_is_cut_or_asked_no_more(run: Any, budget: Budget) -> None:
     ended = run(
         [ScriptedReply(text="word " * 100_000, finish="stop", chunk_size=50, usage={})],
@@ -106,7 +124,9 @@ def test_a_provider_that_ignores_the_cap_is_cut_or_asked_no_more(run: Any, budge
 @pytest.mark.parametrize("kind", ["empty", "reasoned"])
 def test_no_attempt_follows_one_that_passed_its_cap(run: Any, kind: str) -> None:
     usage = {"prompt_tokens": 10, "completion_tokens": 5000}
-    reply = ScriptedReply(reasoning="Hm. " * 30 if kind == "reasoned" else "", finish="stop", usage=usage)
+    reply = ScriptedReply(
+        reasoning="Hm. " * 30 if kind == "reasoned" else "", finish="stop", usage=usage
+    )
     ended = run([reply], policy=Policy(budget=Budget(output_tokens=100_000)), max_tokens=100)
     ended.was("over_budget", counts=[1], overran=True)
     assert "100 tokens" in str(ended.error)
@@ -114,7 +134,9 @@ def test_no_attempt_follows_one_that_passed_its_cap(run: Any, kind: str) -> None
 
 def test_a_reply_that_keeps_to_its_cap_is_not_cut(run: Any) -> None:
     words = " ".join(f"extraordinarily{number}" for number in range(60))
-    ended = run([ScriptedReply(text=words, usage={})], policy=Policy(budget=Budget(output_tokens=400)))
+    ended = run(
+        [ScriptedReply(text=words, usage={})], policy=Policy(budget=Budget(output_tokens=400))
+    )
     ended.was("done", words, overran=False)
 
 
@@ -130,16 +152,28 @@ def test_without_a_cap_that_the_backend_takes_it_is_left(run: Any) -> None:
 def test_gathered_text_is_counted_beside_the_callers_own_count(run: Any) -> None:
     policy = Policy(budget=Budget(money=0.31, attempts=8), limits=Limits(continuations=5))
     parts = [fair(f"Part {number}. " + f"word{number} " * 900, "length") for number in range(6)]
-    ended = run(parts, backends=[{"prices": Prices(10.0, 30.0)}], policy=policy, max_tokens=2000, input_tokens=20)
+    ended = run(
+        parts,
+        backends=[{"prices": Prices(10.0, 30.0)}],
+        policy=policy,
+        max_tokens=2000,
+        input_tokens=20,
+    )
     assert ended.result.cost <= 0.31
     sent = [step for step in ended.steps if step.event == "sent"]
-    assert all(step.input_tokens >= prompt_of(request) for step, request in zip(sent, ended.requests, strict=True))
+    assert all(
+        step.input_tokens >= prompt_of(request)
+        for step, request in zip(sent, ended.requests, strict=True)
+    )
 
 
 def test_a_prompt_that_begins_as_a_data_url_is_counted(run: Any) -> None:
     messages = [{"role": "user", "content": "data: " + "the herons of the lake " * 2000}]
     ended = run(
-        [fair("Yes.")], backends=[{"prices": PRICES}], messages=messages, policy=Policy(budget=Budget(money=0.02))
+        [fair("Yes.")],
+        backends=[{"prices": PRICES}],
+        messages=messages,
+        policy=Policy(budget=Budget(money=0.02)),
     )
     ended.was("over_budget", counts=[0])
 
@@ -166,7 +200,8 @@ def test_a_200_without_a_shape_is_charged(run: Any) -> None:
     policy = Policy(budget=Budget(output_tokens=3000))
     ended = run([shapeless], policy=policy, max_tokens=1000)
     ended.was("over_budget", counts=[3])
-    assert ended.result.usage.output_tokens == 3000 - 8 - 2 * 8  # a server may count so much beside each cap
+    # a server may count so much beside each cap
+    assert ended.result.usage.output_tokens == 3000 - 8 - 2 * 8
     assert ended.result.usage.estimated
 
 
@@ -181,7 +216,10 @@ def test_what_an_error_inside_a_200_reports_is_paid_for(run: Any) -> None:
 @pytest.mark.parametrize("run", MODES, indirect=True)
 def test_tool_arguments_without_end_are_cut_as_well(run: Any) -> None:
     call = {"id": "1", "name": "look_up", "arguments": json.dumps({"q": "herons " * 20_000})}
-    ended = run([ScriptedReply(tool_calls=(call,), usage={})], policy=Policy(budget=Budget(output_tokens=300)))
+    ended = run(
+        [ScriptedReply(tool_calls=(call,), usage={})],
+        policy=Policy(budget=Budget(output_tokens=300)),
+    )
     assert ended.outcome in ("over_budget", "exhausted")
     ended.was(overran=True, counts=[1], tool_calls=())
 
@@ -190,7 +228,9 @@ def stream_of(*choices: Any) -> ScriptedReply:
     """Stream chunks with these choices."""
     ended = {"index": 0, "delta": {}, "finish_reason": "stop"}
     events = [f"data: {json.dumps({'choices': [choice]})}\n\n" for choice in (*choices, ended)]
-    return ScriptedReply(body="".join(events) + "data: [DONE]\n\n", headers={"content-type": "text/event-stream"})
+    return ScriptedReply(
+        body="".join(events) + "data: [DONE]\n\n", headers={"content-type": "text/event-stream"}
+    )
 
 
 HUNDRED = "word " * 100
@@ -240,22 +280,36 @@ HONEST = {
         }
         for number, word in enumerate(WORDS)
     ],
-    "messages that grow": [{"message": {"content": "".join(WORDS[: number + 1])}} for number in range(60)],
+    "messages that grow": [
+        {"message": {"content": "".join(WORDS[: number + 1])}} for number in range(60)
+    ],
     "the same in several fields": [
         {
             "delta": {
                 "reasoning": word,
                 "reasoning_content": word,
-                "reasoning_details": [{"type": "reasoning.text", "text": word, "format": "some-format-v1"}],
+                "reasoning_details": [
+                    {"type": "reasoning.text", "text": word, "format": "some-format-v1"}
+                ],
                 "thinking_blocks": [{"type": "thinking", "thinking": word}],
             }
         }
         for word in WORDS
     ]
-    + [{"delta": {"content": "".join(WORDS), "thinking_blocks": [{"type": "thinking", "signature": "QUJD" * 2000}]}}],
+    + [
+        {
+            "delta": {
+                "content": "".join(WORDS),
+                "thinking_blocks": [{"type": "thinking", "signature": "QUJD" * 2000}],
+            }
+        }
+    ],
     "sources and probabilities": [
         {
-            "delta": {"content": word, "annotations": [{"url_citation": {"title": "Herons", "content": HUNDRED}}]},
+            "delta": {
+                "content": word,
+                "annotations": [{"url_citation": {"title": "Herons", "content": HUNDRED}}],
+            },
             "logprobs": {"content": [{"token": word, "top_logprobs": [{"token": word}] * 20}]},
         }
         for word in WORDS
@@ -265,9 +319,15 @@ HONEST = {
 
 @pytest.mark.parametrize("run", MODES, indirect=True)
 @pytest.mark.parametrize("kind", HONEST)
-def test_what_is_said_twice_or_not_written_is_not_counted_against_the_cap(run: Any, kind: str) -> None:
+def test_what_is_said_twice_or_not_written_is_not_counted_against_the_cap(
+    run: Any, kind: str
+) -> None:
     ended = run([stream_of(*HONEST[kind])], policy=Policy(budget=Budget(output_tokens=245)))
-    assert (ended.outcome, ended.text.lstrip("\n"), ended.result.overran) == ("done", "".join(WORDS), False)
+    assert (ended.outcome, ended.text.lstrip("\n"), ended.result.overran) == (
+        "done",
+        "".join(WORDS),
+        False,
+    )
 
 
 def test_a_stale_connection_and_an_error_status_are_free() -> None:
@@ -301,10 +361,15 @@ def test_a_schema_may_hold_anything_under_type(run: Any, kind: Any) -> None:
 def test_the_keys_of_a_schema_are_paid_for(run: Any) -> None:
     names = [f"the_customer_reference_number_of_line_{n}" for n in range(1000)]
     tools = [
-        {"type": "function", "function": {"name": "f", "parameters": {"properties": {name: {} for name in names}}}}
+        {
+            "type": "function",
+            "function": {"name": "f", "parameters": {"properties": {name: {} for name in names}}},
+        }
     ]
     policy = Policy(budget=Budget(money=0.005))
-    ended = run([ScriptedReply(text="x")], backends=[{"prices": Prices(1, 1)}], tools=tools, policy=policy)
+    ended = run(
+        [ScriptedReply(text="x")], backends=[{"prices": Prices(1, 1)}], tools=tools, policy=policy
+    )
     ended.was("over_budget", counts=[0])
 
 
@@ -317,11 +382,15 @@ def test_a_compactor_that_hands_the_same_messages_back_leaves_their_count(run: A
         policy=Policy(budget=Budget(money=0.05)),
         compactor=lambda messages: messages[-1:],
     )
-    assert [step.input_tokens >= 1000 for step in ended.steps if step.event == "sent"] == [True] * len(ended.requests)
+    assert [step.input_tokens >= 1000 for step in ended.steps if step.event == "sent"] == [
+        True
+    ] * len(ended.requests)
 
 
 def test_a_cap_that_is_taken_by_no_name_is_not_in_the_journal(run: Any) -> None:
-    ended = run([*BOTH_CAPS, ScriptedReply(finish="length")], policy=Policy(limits=Limits(enlargements=1)))
+    ended = run(
+        [*BOTH_CAPS, ScriptedReply(finish="length")], policy=Policy(limits=Limits(enlargements=1))
+    )
     assert ended.path == "repair repair enlarge exhausted"
     caps = [body.get("max_tokens") or body.get("max_completion_tokens") for body in ended.bodies]
     assert [step.cap for step in ended.steps if step.event == "sent"] == caps == [None] * 4

@@ -15,7 +15,9 @@ from support.modes import Caller, waits_into
 DOWN = ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 KEYLESS = OpenAIChat("other", base_url="https://api.example.com/v1", name="keyless")
-PLACEHOLDER = OpenAIChat("other", base_url="https://api.example.com/v1", name="placeholder", api_key="YOUR_API_KEY")
+PLACEHOLDER = OpenAIChat(
+    "other", base_url="https://api.example.com/v1", name="placeholder", api_key="YOUR_API_KEY"
+)
 CLIENTS = pytest.mark.parametrize("library", [httpx, httpx2])
 
 
@@ -29,7 +31,11 @@ def skipped(ended: Any) -> list[str]:
 
 
 def test_duplicates_and_unusable_backends_are_skipped_with_a_step_in_the_journal(run: Any) -> None:
-    ended = run([DOWN], [ANSWER], chain=lambda live: [live[0], KEYLESS, again(live[0], "twin"), PLACEHOLDER, live[1]])
+    ended = run(
+        [DOWN],
+        [ANSWER],
+        chain=lambda live: [live[0], KEYLESS, again(live[0], "twin"), PLACEHOLDER, live[1]],
+    )
     ended.was("done", "In the reeds, mostly.", counts=[4, 1])
     assert skipped(ended) == ["keyless", "twin", "placeholder"]
     notes = [step.note for step in ended.steps if step.event == "skipped"]
@@ -46,9 +52,13 @@ def test_an_unusable_primary_is_skipped_before_anything_is_sent(run: Any) -> Non
 
 @pytest.mark.parametrize("status", [401, 500])
 def test_an_unusable_fallback_never_hides_the_real_error(run: Any, status: int) -> None:
-    ended = run([ScriptedReply(status=status)], chain=lambda live: [*live, KEYLESS, again(live[0], "twin")])
+    ended = run(
+        [ScriptedReply(status=status)], chain=lambda live: [*live, KEYLESS, again(live[0], "twin")]
+    )
     ended.was("failed")
-    assert [(name, failure.status) for name, failure in ended.result.failures] == [("primary", status)]
+    assert [(name, failure.status) for name, failure in ended.result.failures] == [
+        ("primary", status)
+    ]
     assert str(status) in str(ended.error)
     assert "api_key" not in str(ended.error)
 
@@ -69,7 +79,11 @@ def test_a_chain_without_a_usable_backend_is_refused_when_it_is_built() -> None:
 def test_three_backends_are_asked_in_order(run: Any) -> None:
     ended = run([ScriptedReply(status=401)], [ScriptedReply(finish="content_filter")], [ANSWER])
     ended.was("done", counts=[1, 1, 1])
-    assert [step.backend for step in ended.steps if step.event == "sent"] == ["primary", "second", "third"]
+    assert [step.backend for step in ended.steps if step.event == "sent"] == [
+        "primary",
+        "second",
+        "third",
+    ]
 
 
 def test_each_backend_gets_fresh_retries(run: Any) -> None:
@@ -87,7 +101,12 @@ def test_every_new_call_starts_at_the_primary(serve: Any, backend_of: Any) -> No
 def test_the_fallback_gets_no_reasoning_that_only_its_writer_can_read(run: Any) -> None:
     messages = [
         {"role": "user", "content": "Where do herons nest?"},
-        {"role": "assistant", "content": "In reeds.", "reasoning_content": "signed", "thought_signature": "c2ln"},
+        {
+            "role": "assistant",
+            "content": "In reeds.",
+            "reasoning_content": "signed",
+            "thought_signature": "c2ln",
+        },
         {"role": "user", "content": "And storks?"},
     ]
     ended = run([ScriptedReply(status=401)], [ANSWER], messages=messages)
@@ -96,11 +115,16 @@ def test_the_fallback_gets_no_reasoning_that_only_its_writer_can_read(run: Any) 
 
 
 def test_a_conversation_that_ends_on_an_assistant_turn_is_never_rejected_for_it(run: Any) -> None:
-    messages = [{"role": "user", "content": "Where do herons nest?"}, {"role": "assistant", "content": "In the"}]
+    messages = [
+        {"role": "user", "content": "Where do herons nest?"},
+        {"role": "assistant", "content": "In the"},
+    ]
     ended = run([ScriptedReply(text=" reeds.")], messages=messages)
     ended.was("done")
     assert ended.bodies[0]["messages"][-1]["role"] == "user"
-    ended = run([ScriptedReply(text=" reeds.")], messages=messages, backends=[{"prefill": "trailing"}])
+    ended = run(
+        [ScriptedReply(text=" reeds.")], messages=messages, backends=[{"prefill": "trailing"}]
+    )
     assert ended.bodies[0]["messages"] == messages
 
 
@@ -140,7 +164,13 @@ def test_the_callers_own_client_is_used_with_its_connections_and_neither_closed_
 def test_connections_are_used_again_after_errors_and_empty_replies(
     serve: Any, backend_of: Any, accepted: Any, mode: str
 ) -> None:
-    provider = serve(DOWN, ScriptedReply(), ScriptedReply(body="<html></html>"), ScriptedReply(status=429), ANSWER)
+    provider = serve(
+        DOWN,
+        ScriptedReply(),
+        ScriptedReply(body="<html></html>"),
+        ScriptedReply(status=429),
+        ANSWER,
+    )
     with Caller(mode, backend_of(provider), **waits_into([])) as caller:
         for _ in range(10):
             caller.ask()
@@ -161,7 +191,9 @@ def test_failures_of_either_library_are_known(
         result = caller.ask()
     assert (result.outcome, result.backend) == ("done", "primary")
     assert waits == []
-    assert [(name, failure.reason) for name, failure in result.failures] == [("dead", "unreachable")]
+    assert [(name, failure.reason) for name, failure in result.failures] == [
+        ("dead", "unreachable")
+    ]
 
 
 def test_an_http_client_that_logs_everything_shows_no_key(

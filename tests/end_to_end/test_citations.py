@@ -1,4 +1,6 @@
-"""The sources of an answer are neutral parts of its message, and go back to their own provider alone."""
+"""The sources of an answer are neutral parts of its message, and go back to their own provider
+alone.
+"""
 
 import json
 from typing import Any
@@ -20,19 +22,39 @@ USER = {"role": "user", "content": "Where?"}
 
 BY_ANTHROPIC = [
     {
-        **{"type": "web_search_result_location", "cited_text": "Herons nest in reeds.", "url": URL, "title": "Herons"},
+        **{
+            "type": "web_search_result_location",
+            "cited_text": "Herons nest in reeds.",
+            "url": URL,
+            "title": "Herons",
+        },
         "encrypted_index": SECRET,
     },
     {
-        **{"type": "char_location", "cited_text": "Reeds.", "document_index": 0, "document_title": "Birds"},
+        **{
+            "type": "char_location",
+            "cited_text": "Reeds.",
+            "document_index": 0,
+            "document_title": "Birds",
+        },
         **{"start_char_index": 5, "end_char_index": 11, "file_id": None},
     },
     {
-        **{"type": "page_location", "cited_text": "Reeds.", "document_index": 0, "document_title": "Birds"},
+        **{
+            "type": "page_location",
+            "cited_text": "Reeds.",
+            "document_index": 0,
+            "document_title": "Birds",
+        },
         **{"start_page_number": 2, "end_page_number": 3},
     },
     {
-        **{"type": "search_result_location", "cited_text": "Reeds.", "source": URL, "title": "Herons"},
+        **{
+            "type": "search_result_location",
+            "cited_text": "Reeds.",
+            "source": URL,
+            "title": "Herons",
+        },
         **{"search_result_index": 0, "start_block_index": 1, "end_block_index": 2},
     },
 ]
@@ -45,17 +67,32 @@ ANTHROPIC = [
 
 
 def messages_stream() -> list[Any]:
-    start = {"type": "message_start", "message": {"id": "m", "model": "m", "content": [], "usage": {"input_tokens": 1}}}
-    text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": SAID}}
+    start = {
+        "type": "message_start",
+        "message": {"id": "m", "model": "m", "content": [], "usage": {"input_tokens": 1}},
+    }
+    text = {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": SAID},
+    }
     deltas = [{"type": "citations_delta", "citation": each} for each in BY_ANTHROPIC]
     return [
         start,
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "", "citations": []}},
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "text", "text": "", "citations": []},
+        },
         *({"type": "content_block_delta", "index": 0, "delta": each} for each in deltas[:2]),
         text,
         *({"type": "content_block_delta", "index": 0, "delta": each} for each in deltas[2:]),
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 3},
+        },
         {"type": "message_stop"},
     ]
 
@@ -71,7 +108,12 @@ ITEM = {
     **{"id": "msg_1", "type": "message", "role": "assistant", "status": "completed"},
     "content": [{"type": "output_text", "text": SAID, "annotations": BY_OPENAI}],
 }
-ANNOTATED = [{"type": "url_citation", "url_citation": {key: BY_OPENAI[0][key] for key in [*BY_OPENAI[0]][1:]}}]
+ANNOTATED = [
+    {
+        "type": "url_citation",
+        "url_citation": {key: BY_OPENAI[0][key] for key in [*BY_OPENAI[0]][1:]},
+    }
+]
 CHAT = [RESPONSES[0], ("", URL, "", None)]
 GROUNDED = {
     "groundingMetadata": {
@@ -79,7 +121,9 @@ GROUNDED = {
             {"web": {"uri": URL, "title": "Herons"}},
             {"retrievedContext": {"text": "Reeds.", "uri": URL}},
         ],
-        "groundingSupports": [{"segment": {"endIndex": 13, "text": SAID}, "groundingChunkIndices": [0, 1, 7]}],
+        "groundingSupports": [
+            {"segment": {"endIndex": 13, "text": SAID}, "groundingChunkIndices": [0, 1, 7]}
+        ],
     },
     "citationMetadata": {"citationSources": [{"startIndex": 3, "endIndex": 6, "uri": URL}]},
 }
@@ -90,7 +134,11 @@ GEMINI = [
 ]
 BY_BEDROCK = [
     {
-        **{"title": "Birds", "source": "birds.pdf", "sourceContent": [{"text": "Herons "}, {"text": "nest."}]},
+        **{
+            "title": "Birds",
+            "source": "birds.pdf",
+            "sourceContent": [{"text": "Herons "}, {"text": "nest."}],
+        },
         "location": {"documentPage": {"documentIndex": 0, "start": 2, "end": 3}},
     },
     {"title": "Herons", "location": {"web": {"url": URL, "domain": "birds.test"}}},
@@ -99,7 +147,9 @@ BEDROCK = [("Herons nest.", "birds.pdf", "Birds", ("pages", 2, 3)), ("", URL, "H
 
 
 def events(values: list[Any], *, done: bool = False) -> ScriptedReply:
-    body = "".join(f"data: {json.dumps(each)}\n\n" for each in values) + ("data: [DONE]\n\n" if done else "")
+    body = "".join(f"data: {json.dumps(each)}\n\n" for each in values) + (
+        "data: [DONE]\n\n" if done else ""
+    )
     return ScriptedReply(body=body, headers={"content-type": "text/event-stream"})
 
 
@@ -109,7 +159,11 @@ def whole(value: Any) -> ScriptedReply:
 
 def chat(name: str) -> Any:
     message = {"role": "assistant", "content": SAID, "annotations": ANNOTATED}
-    return {"id": "c", "citations": [URL], "choices": [{"index": 0, name: message, "finish_reason": "stop"}]}
+    return {
+        "id": "c",
+        "citations": [URL],
+        "choices": [{"index": 0, name: message, "finish_reason": "stop"}],
+    }
 
 
 RESPONSE = {"id": "r", "status": "completed", "output": [ITEM]}
@@ -119,22 +173,38 @@ BLOCKS = [{"citationsContent": {"content": [{"text": SAID}], "citations": BY_BED
 REPLIES: dict[tuple[str, bool], tuple[ScriptedReply, list[Any]]] = {
     ("anthropic", True): (events(messages_stream()), ANTHROPIC),
     ("anthropic", False): (
-        whole({"content": [{"type": "text", "text": SAID, "citations": BY_ANTHROPIC}], "stop_reason": "end_turn"}),
+        whole(
+            {
+                "content": [{"type": "text", "text": SAID, "citations": BY_ANTHROPIC}],
+                "stop_reason": "end_turn",
+            }
+        ),
         ANTHROPIC,
     ),
-    ("responses", True): (events([{"type": "response.completed", "response": RESPONSE}]), RESPONSES),
+    ("responses", True): (
+        events([{"type": "response.completed", "response": RESPONSE}]),
+        RESPONSES,
+    ),
     ("responses", False): (whole(RESPONSE), RESPONSES),
     ("openai", True): (events([chat("delta")], done=True), CHAT),
     ("openai", False): (whole(chat("message")), CHAT),
     ("gemini", True): (events([CANDIDATES]), GEMINI),
     ("gemini", False): (whole(CANDIDATES), GEMINI),
     ("bedrock", False): (
-        whole({"output": {"message": {"role": "assistant", "content": BLOCKS}}, "stopReason": "end_turn"}),
+        whole(
+            {
+                "output": {"message": {"role": "assistant", "content": BLOCKS}},
+                "stopReason": "end_turn",
+            }
+        ),
         BEDROCK,
     ),
 }
 SENT_BACK: dict[str, Any] = {
-    "anthropic": {"role": "assistant", "content": [{"type": "text", "text": SAID, "citations": BY_ANTHROPIC}]},
+    "anthropic": {
+        "role": "assistant",
+        "content": [{"type": "text", "text": SAID, "citations": BY_ANTHROPIC}],
+    },
     "responses": ITEM,
     "openai": {"role": "assistant", "content": SAID},
     "gemini": CONTENT,
@@ -153,12 +223,16 @@ def asked_twice(serve: Any, api: str, streams: bool) -> tuple[Result, Any]:
 
 
 @pytest.mark.parametrize(("own", "streams"), REPLIES)
-def test_they_are_read_alike_and_go_back_to_their_provider_as_they_came(own: str, streams: bool, serve: Any) -> None:
+def test_they_are_read_alike_and_go_back_to_their_provider_as_they_came(
+    own: str, streams: bool, serve: Any
+) -> None:
     result, body = asked_twice(serve, own, streams)
     parts = [part for part in result.message.parts if isinstance(part, TextPart | CitationPart)]
     assert parts[0] == TextPart(SAID)
     found = [each for each in parts if isinstance(each, CitationPart)]
-    assert [(each.text, each.source, each.title, each.position) for each in found] == REPLIES[own, streams][1]
+    assert [(each.text, each.source, each.title, each.position) for each in found] == REPLIES[
+        own, streams
+    ][1]
     assert (result.text, result.final_text in (None, SAID)) == (SAID, True)
     assert result.plain_message.get("annotations") is None
     conversation = next(body[name] for name in ("messages", "input", "contents") if name in body)
@@ -166,7 +240,9 @@ def test_they_are_read_alike_and_go_back_to_their_provider_as_they_came(own: str
 
 
 @pytest.mark.parametrize("own", ["anthropic", "responses", "openai", "gemini", "bedrock"])
-def test_another_provider_gets_the_text_alone_and_the_loss_is_named(api: str, own: str, serve: Any) -> None:
+def test_another_provider_gets_the_text_alone_and_the_loss_is_named(
+    api: str, own: str, serve: Any
+) -> None:
     result, _ = asked_twice(serve, own, False)
     made = told(serve, api, messages=[USER, result.message, USER])
     sent = json.dumps(made.body)
@@ -178,7 +254,9 @@ def test_another_provider_gets_the_text_alone_and_the_loss_is_named(api: str, ow
 
 
 @pytest.mark.parametrize("own", ["anthropic", "bedrock"])
-def test_what_a_caller_kept_in_the_providers_form_is_treated_alike(api: str, own: str, serve: Any) -> None:
+def test_what_a_caller_kept_in_the_providers_form_is_treated_alike(
+    api: str, own: str, serve: Any
+) -> None:
     user = {"role": "user", "content": [{"text": "Where?"}] if own == "bedrock" else "Where?"}
     made = told(serve, own, api, messages=[user, SENT_BACK[own], user])
     first, second = (json.dumps(body) for body in made.bodies)
@@ -190,7 +268,10 @@ def test_what_a_caller_kept_in_the_providers_form_is_treated_alike(api: str, own
 
 
 def test_they_are_bounded_whatever_a_provider_says(serve: Any) -> None:
-    many = {"groundingChunks": [{"web": {"uri": URL}}], "groundingSupports": [{"groundingChunkIndices": [0] * 2_000}]}
+    many = {
+        "groundingChunks": [{"web": {"uri": URL}}],
+        "groundingSupports": [{"groundingChunkIndices": [0] * 2_000}],
+    }
     nonsense = [
         7,
         None,
@@ -203,14 +284,31 @@ def test_they_are_bounded_whatever_a_provider_says(serve: Any) -> None:
     for _ in range(300):
         deep = {"url": deep}
     for own, body in (
-        ("gemini", {"candidates": [{"content": CONTENT, "finishReason": "STOP", "groundingMetadata": many}]}),
+        (
+            "gemini",
+            {
+                "candidates": [
+                    {"content": CONTENT, "finishReason": "STOP", "groundingMetadata": many}
+                ]
+            },
+        ),
         (
             "openai",
-            {"choices": [{"message": {"content": SAID, "annotations": [*nonsense, deep]}, "finish_reason": "stop"}]},
+            {
+                "choices": [
+                    {
+                        "message": {"content": SAID, "annotations": [*nonsense, deep]},
+                        "finish_reason": "stop",
+                    }
+                ]
+            },
         ),
         (
             "anthropic",
-            {"content": [{"type": "text", "text": SAID, "citations": nonsense * 9_000}], "stop_reason": "end_turn"},
+            {
+                "content": [{"type": "text", "text": SAID, "citations": nonsense * 9_000}],
+                "stop_reason": "end_turn",
+            },
         ),
     ):
         provider = serve(whole(body), ANSWER)

@@ -1,4 +1,6 @@
-"""A reply that holds only an action for the caller, or a picture, is an answer: it is asked for and paid for once."""
+"""A reply that holds only an action for the caller, or a picture, is an answer: it is asked for and
+paid for once.
+"""
 
 import json
 from collections.abc import Callable
@@ -43,12 +45,20 @@ ANSWERS: dict[str, dict[str, Any]] = {
         **{"id": "ts_1", "type": "tool_search_call", "call_id": "c1", "status": "completed"},
         **{"execution": "client", "arguments": {"query": "herons"}},
     },
-    "picture": {"id": "ig_1", "type": "image_generation_call", "status": "completed", "result": PICTURE},
+    "picture": {
+        "id": "ig_1",
+        "type": "image_generation_call",
+        "status": "completed",
+        "result": PICTURE,
+    },
 }
 NOT_FOR_THE_CALLER: dict[str, list[dict[str, Any]]] = {
     "a search of the server": [{**ANSWERS["search"], "execution": "server"}],
     "a web search": [{"id": "ws_1", "type": "web_search_call", "status": "completed"}],
-    "a shell of the server": [ANSWERS["shell"], {"type": "shell_call_output", "call_id": "c1", "output": []}],
+    "a shell of the server": [
+        ANSWERS["shell"],
+        {"type": "shell_call_output", "call_id": "c1", "output": []},
+    ],
     "half an action": [{**ANSWERS["computer"], "status": "incomplete"}],
     "no picture": [{**ANSWERS["picture"], "status": "failed", "result": None}],
 }
@@ -62,7 +72,9 @@ def replies(*items: dict[str, Any]) -> Callable[[ReceivedRequest], ScriptedReply
         whole = {**about, "status": "completed", "output": [*items]}
         if not request.body["stream"]:
             return ScriptedReply(body=json.dumps(whole))
-        events: list[dict[str, Any]] = [{"type": "response.created", "response": {"id": "resp_1", "output": []}}]
+        events: list[dict[str, Any]] = [
+            {"type": "response.created", "response": {"id": "resp_1", "output": []}}
+        ]
         for at, item in enumerate(items):
             events.append({"type": "response.output_item.added", "output_index": at, "item": item})
             events.append({"type": "response.output_item.done", "output_index": at, "item": item})
@@ -90,14 +102,26 @@ def test_it_is_done_with_the_item_in_the_message(kind: str, mode: str, serve: An
         assert own == [item]
         outcome = {"type": f"{item['type']}_output", "call_id": "c1", "output": "Ardea."}
         if kind == "approval":
-            outcome = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
+            outcome = {
+                "type": "mcp_approval_response",
+                "approval_request_id": "mcpr_1",
+                "approve": True,
+            }
         assert ask(client, mode, [USER, result.message, outcome]).text == "There."
-    assert [each.body["input"] for each in provider.requests] == [[SENT], [SENT, THOUGHT, item, outcome]]
+    assert [each.body["input"] for each in provider.requests] == [
+        [SENT],
+        [SENT, THOUGHT, item, outcome],
+    ]
 
 
 @pytest.mark.parametrize("mode", ["call", "whole"])
 def test_it_is_done_where_json_is_asked_for_too_and_beside_words(mode: str, serve: Any) -> None:
-    said = {"id": "m", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I click."}]}
+    said = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "I click."}],
+    }
     for items, text in (([ANSWERS["computer"]], ""), ([said, ANSWERS["computer"]], "I click.")):
         provider = serve(replies(*items))
         with Client(backend("responses", provider.base_url), **modes.options_of(mode)) as client:
@@ -110,21 +134,28 @@ def test_it_is_done_where_json_is_asked_for_too_and_beside_words(mode: str, serv
 def test_what_the_server_has_done_by_itself_is_no_answer(kind: str, mode: str, serve: Any) -> None:
     provider = serve(replies(*NOT_FOR_THE_CALLER[kind]))
     options = {"sleep": lambda seconds: None, **modes.options_of(mode)}
-    with Client(backend("responses", provider.base_url), **options) as client, pytest.raises(EmptyResponse):
+    with (
+        Client(backend("responses", provider.base_url), **options) as client,
+        pytest.raises(EmptyResponse),
+    ):
         ask(client, mode, [USER])
     assert len(provider.requests) == 4
 
 
 @pytest.mark.parametrize("mode", ["call", "whole"])
 def test_pictures_alone_are_an_answer_of_openrouters_too(mode: str, serve: Any) -> None:
-    images = [{"type": "image_url", "index": 0, "image_url": {"url": f"data:image/png;base64,{PICTURE}"}}]
+    images = [
+        {"type": "image_url", "index": 0, "image_url": {"url": f"data:image/png;base64,{PICTURE}"}}
+    ]
     message = {"role": "assistant", "content": "", "images": images}
 
     def reply(request: ReceivedRequest) -> ScriptedReply:
         choice = {"index": 0, "finish_reason": "stop"}
         if not request.body["stream"]:
             return ScriptedReply(body=json.dumps({"choices": [{**choice, "message": message}]}))
-        body = f"data: {json.dumps({'choices': [{**choice, 'delta': message}]})}\n\ndata: [DONE]\n\n"
+        body = (
+            f"data: {json.dumps({'choices': [{**choice, 'delta': message}]})}\n\ndata: [DONE]\n\n"
+        )
         return ScriptedReply(body=body, headers={"content-type": "text/event-stream"})
 
     provider = serve(reply, ScriptedReply(text="There."))

@@ -1,4 +1,6 @@
-"""The clocks of an attempt run on content: drips on both sides of each limit, whoever made the connection."""
+"""The clocks of an attempt run on content: drips on both sides of each limit, whoever made the
+connection.
+"""
 
 import asyncio
 import threading
@@ -14,7 +16,16 @@ import rungwise
 from rungwise import Budget, Limits, Policy, Reserve, Timeouts, Waits
 from rungwise.fsm.call.policy import DefaultSeconds
 from support.modes import follow, waits_into
-from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, event, stream_of
+from support.raw_server import (
+    STREAM_HEAD,
+    Peer,
+    RawServer,
+    answer,
+    answering,
+    chunk,
+    event,
+    stream_of,
+)
 from support.sampling import sampled
 from support.waiting import until
 from support.ways import ALL, OWN, PASSED_IN, Asked, aask, aclose, ask, backend, client_for
@@ -25,7 +36,9 @@ SLACK = 5.0  # for a busy machine; a broken clock costs more, or never ends
 
 WAYS = [OWN[0], *[pytest.param(way, marks=pytest.mark.full) for way in (*OWN[1:], *PASSED_IN)]]
 EVERY_WAY = pytest.mark.parametrize("way", WAYS)
-OWN_WAYS = pytest.mark.parametrize("way", [*OWN, *[pytest.param(way, marks=pytest.mark.full) for way in PASSED_IN]])
+OWN_WAYS = pytest.mark.parametrize(
+    "way", [*OWN, *[pytest.param(way, marks=pytest.mark.full) for way in PASSED_IN]]
+)
 BOTH = pytest.mark.parametrize("streams", [True, False], ids=["stream", "call"])
 SOME_WAYS = pytest.mark.parametrize(
     ("way", "streams"),
@@ -50,7 +63,9 @@ FIRST, SECOND = "Herons nest in reeds, ", "and they nest in trees."
 
 def arguments(text: str) -> bytes:
     """Return an event with a piece of a tool call."""
-    return event(tool_calls=[{"index": 0, "id": "1", "function": {"name": "look", "arguments": text}}])
+    return event(
+        tool_calls=[{"index": 0, "id": "1", "function": {"name": "look", "arguments": text}}]
+    )
 
 
 CONTENT: dict[str, list[bytes]] = {
@@ -125,7 +140,11 @@ class Made(Asked):
     @property
     def came(self) -> list[str]:
         """What came back, attempt by attempt."""
-        return [step.event for step in self.result.journal.steps if step.event not in ("sent", "skipped")]
+        return [
+            step.event
+            for step in self.result.journal.steps
+            if step.event not in ("sent", "skipped")
+        ]
 
     @property
     def reason(self) -> str | None:
@@ -139,9 +158,15 @@ class Made(Asked):
 
 
 def make(
-    way: str, *plays: list[Play], streams: bool = True, policy: Policy = POLICY, first: Any = None, **options: Any
+    way: str,
+    *plays: list[Play],
+    streams: bool = True,
+    policy: Policy = POLICY,
+    first: Any = None,
+    **options: Any,
 ) -> Made:
-    """Make a call that waits for nothing between its attempts to a chain of servers, one for each list of plays.
+    """Make a call that waits for nothing between its attempts to a chain of servers, one for each
+    list of plays.
 
     Arguments:
         plays: what a server does on each connection; the last one is repeated.
@@ -152,12 +177,17 @@ def make(
     with ExitStack() as stack:
         servers = [stack.enter_context(RawServer(one_by_one(each))) for each in plays]
         own = [first or {}, {"name": "second", "model": "n"}]
-        chain = [backend(server.base_url, **each) for server, each in zip(servers, own, strict=False)]
+        chain = [
+            backend(server.base_url, **each) for server, each in zip(servers, own, strict=False)
+        ]
         client = client_for(way, chain, policy=policy, **{**waits_into(waits), **options})
         asked = ask(way, client, streams=streams)
         *before, last = servers
-        until(lambda: last.open_now <= 1 and not any(each.open_now for each in before))  # nothing is left waiting there
-    return Made(asked.result, asked.seconds, asked.events, waits, [server.bodies for server in servers])
+        # nothing is left waiting there
+        until(lambda: last.open_now <= 1 and not any(each.open_now for each in before))
+    return Made(
+        asked.result, asked.seconds, asked.events, waits, [server.bodies for server in servers]
+    )
 
 
 def one_by_one(plays: list[Play]) -> Play:
@@ -175,7 +205,9 @@ def goes_on(peer: Peer) -> None:
 @EVERY_WAY
 @BOTH
 @pytest.mark.parametrize("kind", sampled(CONTENT, one_in=2))
-def test_a_stream_may_take_as_long_as_it_likes_while_content_comes(way: str, streams: bool, kind: str) -> None:
+def test_a_stream_may_take_as_long_as_it_likes_while_content_comes(
+    way: str, streams: bool, kind: str
+) -> None:
     end = event(finish="tool_calls" if kind == "tool arguments" else "stop") + END
     play = whole_stream(*CONTENT[kind], end, every=OFTEN)  # twice the limit, all in all
     made = make(way, [play], streams=streams)
@@ -191,7 +223,11 @@ def test_a_stream_that_pauses_for_too_long_between_two_pieces_has_fallen_silent(
 ) -> None:
     pieces = CONTENT[kind][:3]
     made = make(way, [hangs_after(*pieces), goes_on], streams=streams)
-    assert (made.came, made.reason, made.outcome) == (["fell_silent", "answered"], "silence", "done")
+    assert (made.came, made.reason, made.outcome) == (
+        ["fell_silent", "answered"],
+        "silence",
+        "done",
+    )
     assert len(pieces) * OFTEN + LIMIT <= made.seconds < SLACK
     [[first, second]] = made.bodies
     if kind == "text":
@@ -206,7 +242,9 @@ def test_a_stream_that_pauses_for_too_long_between_two_pieces_has_fallen_silent(
 
 @EVERY_WAY
 @BOTH
-def test_the_first_content_may_be_late_by_less_than_its_limit_alone(way: str, streams: bool) -> None:
+def test_the_first_content_may_be_late_by_less_than_its_limit_alone(
+    way: str, streams: bool
+) -> None:
     policy = Policy(timeouts=Timeouts(first_token=1.2, stall=LIMIT), limits=ONE_MORE)
     pieces = [NOISE["comments"], event(FIRST), event(SECOND)]
 
@@ -215,7 +253,8 @@ def test_the_first_content_may_be_late_by_less_than_its_limit_alone(way: str, st
         drip(peer, pieces, OFTEN if peer.number > 1 else LATE)
         peer.send(chunk(event(finish="stop")) + chunk(END) + b"0\r\n\r\n")
 
-    made = make(way, [play], streams=streams, policy=policy)  # the first content comes after 1.6 s, then after 0.3 s
+    # the first content comes after 1.6 s, then after 0.3 s
+    made = make(way, [play], streams=streams, policy=policy)
     assert (made.came, made.text) == (["fell_silent", "answered"], FIRST + SECOND)
     assert 1.2 <= made.seconds < 1.2 + SLACK
 
@@ -226,7 +265,9 @@ def test_the_first_content_may_be_late_by_less_than_its_limit_alone(way: str, st
 @SOME_WAYS
 @pytest.mark.parametrize("kind", sampled(NOISE, one_in=3))
 @pytest.mark.parametrize("said", [[], [FIRST]], ids=["first token", "stall"])
-def test_what_is_no_content_does_not_put_off_a_clock(way: str, streams: bool, kind: str, said: list[str]) -> None:
+def test_what_is_no_content_does_not_put_off_a_clock(
+    way: str, streams: bool, kind: str, said: list[str]
+) -> None:
     made = make(way, [hangs_after(*map(event, said), noise=NOISE[kind]), goes_on], streams=streams)
     assert (made.came, made.text) == (["fell_silent", "answered"], "".join([*said, SECOND]))
     assert len(said) * OFTEN + LIMIT <= made.seconds < SLACK
@@ -235,10 +276,15 @@ def test_what_is_no_content_does_not_put_off_a_clock(way: str, streams: bool, ki
 
 @pytest.mark.parametrize(
     "head",
-    [b"HTTP/1.1 200 OK\r\ncontent-type: application/json", b"HTTP/1.1 201 OK\r\ncontent-type: text/event-stream"],
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json",
+        b"HTTP/1.1 201 OK\r\ncontent-type: text/event-stream",
+    ],
 )
 @pytest.mark.parametrize("said", [[], [event(FIRST)]], ids=["pings", "text"])
-def test_a_stream_that_is_called_something_else_has_the_same_clocks(head: bytes, said: list[bytes]) -> None:
+def test_a_stream_that_is_called_something_else_has_the_same_clocks(
+    head: bytes, said: list[bytes]
+) -> None:
     def play(peer: Peer) -> None:
         peer.request()
         peer.send(head + b"\r\ntransfer-encoding: chunked\r\n\r\n" + b"".join(map(chunk, said)))
@@ -316,7 +362,8 @@ def test_a_whole_body_in_place_of_a_stream_is_waited_for(way: str, streams: bool
 @EVERY_WAY
 @pytest.mark.parametrize("streams", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize(
-    ("status", "reason", "waited"), [(b"500 Broken", "server_error", 2), (b"429 Busy", "rate_limit", 7)]
+    ("status", "reason", "waited"),
+    [(b"500 Broken", "server_error", 2), (b"429 Busy", "rate_limit", 7)],
 )
 def test_an_error_whose_body_does_not_end_is_what_its_status_says(
     way: str, streams: bool, status: bytes, reason: str, waited: float
@@ -327,7 +374,12 @@ def test_an_error_whose_body_does_not_end_is_what_its_status_says(
         peer.send(b"content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
         peer.drip(chunk(b" "), every=0.05)
 
-    made = make(way, [endless, goes_on if streams else answering(answer(SECOND))], streams=streams, stream_calls=False)
+    made = make(
+        way,
+        [endless, goes_on if streams else answering(answer(SECOND))],
+        streams=streams,
+        stream_calls=False,
+    )
     assert (made.outcome, made.text, made.waits, made.reason) == ("done", SECOND, [waited], reason)
     assert LIMIT <= made.seconds < SLACK
 
@@ -389,13 +441,17 @@ def test_what_has_come_while_other_tasks_kept_the_loop_is_no_silence() -> None:
 def test_the_next_backend_goes_on_from_the_text_of_one_that_fell_silent(
     way: str, streams: bool, said: list[str]
 ) -> None:
-    made = make(way, [hangs_after(*map(event, said)) if said else silent], [goes_on], streams=streams)
+    made = make(
+        way, [hangs_after(*map(event, said)) if said else silent], [goes_on], streams=streams
+    )
     text = "".join([*said, SECOND])
     assert (made.outcome, made.text, made.result.backend) == ("done", text, "second")
     [[one], [other]] = made.bodies
     assert other["messages"][1:2] == [{"role": "assistant", "content": each} for each in said]
     assert said or other["messages"] == one["messages"]
-    assert [step.target for step in made.result.journal.steps if step.event == "fell_silent"] == ["fallback"]
+    assert [step.target for step in made.result.journal.steps if step.event == "fell_silent"] == [
+        "fallback"
+    ]
     assert made.waits == []
     assert LIMIT <= made.seconds < SLACK
     if streams:
@@ -403,7 +459,9 @@ def test_the_next_backend_goes_on_from_the_text_of_one_that_fell_silent(
 
 
 def test_a_policy_may_ask_the_silent_one_again_first(way: str) -> None:
-    made = make(way, [silent], [goes_on], policy=Policy(timeouts=CLOCKS, switch_after={"silence": 2}))
+    made = make(
+        way, [silent], [goes_on], policy=Policy(timeouts=CLOCKS, switch_after={"silence": 2})
+    )
     assert (made.outcome, made.counts, made.waits) == ("done", [2, 1], [2])
 
 
@@ -425,15 +483,25 @@ def test_the_last_backend_is_asked_again_and_then_waited_for(way: str) -> None:
 @EVERY_WAY
 def test_without_another_try_the_last_backend_may_be_as_late_as_the_call_allows(way: str) -> None:
     late = whole_stream(event(FIRST), event(SECOND), event(finish="stop"), END, every=LATE)
-    made = make(way, [late], policy=Policy(timeouts=CLOCKS, limits=Limits(retries=0, continuations=0)))
+    made = make(
+        way, [late], policy=Policy(timeouts=CLOCKS, limits=Limits(retries=0, continuations=0))
+    )
     assert (made.outcome, made.text, made.counts) == ("done", FIRST + SECOND, [1])
 
 
-def test_the_last_backend_is_not_left_where_no_time_for_another_first_token_remains(way: str) -> None:
-    policy = Policy(timeouts=CLOCKS, budget=Budget(seconds=1.0), waits=AT_ONCE, limits=Limits(retries=3))
+def test_the_last_backend_is_not_left_where_no_time_for_another_first_token_remains(
+    way: str,
+) -> None:
+    policy = Policy(
+        timeouts=CLOCKS, budget=Budget(seconds=1.0), waits=AT_ONCE, limits=Limits(retries=3)
+    )
     made = make(way, [silent], policy=policy, sleep=time.sleep, async_sleep=asyncio.sleep)
     # At 0.4 s another first token fits into what is left of the second, at 0.8 s none does.
-    assert (made.outcome, made.counts, made.came[:2]) == ("over_budget", [2], ["fell_silent", "failed_transiently"])
+    assert (made.outcome, made.counts, made.came[:2]) == (
+        "over_budget",
+        [2],
+        ["fell_silent", "failed_transiently"],
+    )
     assert 0.95 <= made.seconds < 1.0 + SLACK
 
 
@@ -445,16 +513,21 @@ def test_a_clock_of_the_clients_own_moves_no_limit(way: str) -> None:
 
 
 @EVERY_WAY
-@pytest.mark.parametrize(("said", "requests"), [("<think>Herons like reeds. ", 1), ("Herons like reeds. ", 2)])
+@pytest.mark.parametrize(
+    ("said", "requests"), [("<think>Herons like reeds. ", 1), ("Herons like reeds. ", 2)]
+)
 @BOTH
-def test_thinking_in_tags_is_no_text_to_go_on_from(way: str, said: str, requests: int, streams: bool) -> None:
+def test_thinking_in_tags_is_no_text_to_go_on_from(
+    way: str, said: str, requests: int, streams: bool
+) -> None:
     def play(peer: Peer) -> None:
         begin(peer)
         drip(peer, [event(said)], OFTEN)
         drip(peer, [event("</think>In the reeds.") + event(finish="stop") + END], LATE)
         peer.send(b"0\r\n\r\n")
 
-    # Text could be gone on from, so that silence behind it may end the attempt; without any there is no other try.
+    # Text could be gone on from, so that silence behind it may end the attempt; without any there
+    # is no other try.
     policy = Policy(timeouts=CLOCKS, limits=Limits(retries=0, continuations=1))
     made = make(way, [play, goes_on], policy=policy, streams=streams)
     assert (made.outcome, made.counts) == ("done", [requests])
@@ -479,7 +552,11 @@ def drips(piece: bytes) -> Play:
 def test_content_does_not_put_off_the_end_of_an_attempt(way: str, streams: bool) -> None:
     policy = Policy(timeouts=Timeouts(first_token=LIMIT, stall=LIMIT, total=0.7), limits=ONE_MORE)
     made = make(way, [drips(event("heron ")), goes_on], policy=policy, streams=streams)
-    assert (made.outcome, made.came, made.reason) == ("done", ["interrupted", "answered"], "timeout")
+    assert (made.outcome, made.came, made.reason) == (
+        "done",
+        ["interrupted", "answered"],
+        "timeout",
+    )
     assert made.text.startswith("heron heron ")
     assert made.text.endswith(SECOND)
     assert 0.7 <= made.seconds < 0.7 + SLACK
@@ -487,11 +564,26 @@ def test_content_does_not_put_off_the_end_of_an_attempt(way: str, streams: bool)
 
 @SOME_WAYS
 @pytest.mark.parametrize("kind", sampled(["text", "nothing", "comments"], one_in=2))
-def test_an_attempt_ends_where_the_reserve_of_the_next_backend_begins(way: str, streams: bool, kind: str) -> None:
-    plays = {"text": drips(event("heron ")), "nothing": hangs_after(), "comments": drips(NOISE["comments"])}
-    policy = Policy(timeouts=Timeouts(first_token=30, stall=30), budget=Budget(seconds=2), reserve=Reserve(share=0.5))
+def test_an_attempt_ends_where_the_reserve_of_the_next_backend_begins(
+    way: str, streams: bool, kind: str
+) -> None:
+    plays = {
+        "text": drips(event("heron ")),
+        "nothing": hangs_after(),
+        "comments": drips(NOISE["comments"]),
+    }
+    policy = Policy(
+        timeouts=Timeouts(first_token=30, stall=30),
+        budget=Budget(seconds=2),
+        reserve=Reserve(share=0.5),
+    )
     made = make(way, [plays[kind]], [goes_on], policy=policy, streams=streams)
-    assert (made.outcome, made.result.backend, made.counts, made.reason) == ("done", "second", [1, 1], "timeout")
+    assert (made.outcome, made.result.backend, made.counts, made.reason) == (
+        "done",
+        "second",
+        [1, 1],
+        "timeout",
+    )
     assert made.text.endswith(SECOND)
     assert made.text.startswith("heron heron ") == (kind == "text")
     assert 0.95 <= made.seconds < 2
@@ -501,11 +593,19 @@ def test_an_attempt_ends_where_the_reserve_of_the_next_backend_begins(way: str, 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("first", [{"first_token": LIMIT}, {"stall": LIMIT}], ids=["first token", "stall"])
+@pytest.mark.parametrize(
+    "first", [{"first_token": LIMIT}, {"stall": LIMIT}], ids=["first token", "stall"]
+)
 def test_the_limits_of_a_backend_hold_for_it_alone(way: str, first: dict[str, float]) -> None:
     script = silent if "first_token" in first else hangs_after(event(FIRST))
     late = whole_stream(event(SECOND), event(finish="stop"), END, every=LATE)
-    made = make(way, [script], [late], first=first, policy=Policy(timeouts=Timeouts(first_token=30, stall=30)))
+    made = make(
+        way,
+        [script],
+        [late],
+        first=first,
+        policy=Policy(timeouts=Timeouts(first_token=30, stall=30)),
+    )
     assert (made.outcome, made.result.backend) == ("done", "second")
     assert made.came == ["fell_silent", "answered"]
     assert made.seconds < 3 * LATE + SLACK
@@ -518,16 +618,26 @@ THINKER = {"model": "gpt-5"}
 @EVERY_WAY
 @BOTH
 @pytest.mark.parametrize("model", ["gpt-5", "o3", "grok-4", "m"])
-def test_a_server_that_sends_no_head_is_left_at_once_whatever_the_model(way: str, streams: bool, model: str) -> None:
-    made = make(way, [silent], [goes_on], first={"model": model}, streams=streams, policy=BY_DEFAULT)
-    assert (made.came, made.result.backend, made.counts) == (["fell_silent", "answered"], "second", [1, 1])
+def test_a_server_that_sends_no_head_is_left_at_once_whatever_the_model(
+    way: str, streams: bool, model: str
+) -> None:
+    made = make(
+        way, [silent], [goes_on], first={"model": model}, streams=streams, policy=BY_DEFAULT
+    )
+    assert (made.came, made.result.backend, made.counts) == (
+        ["fell_silent", "answered"],
+        "second",
+        [1, 1],
+    )
     assert LIMIT <= made.seconds < SLACK
     assert made.bodies[0][0]["model"] == model
 
 
 @EVERY_WAY
 @BOTH
-def test_a_model_that_thinks_has_longer_once_its_server_has_begun_to_answer(way: str, streams: bool) -> None:
+def test_a_model_that_thinks_has_longer_once_its_server_has_begun_to_answer(
+    way: str, streams: bool
+) -> None:
     def play(peer: Peer) -> None:
         begin(peer)
         drip(peer, [event(FIRST)], 2 * LATE)
@@ -541,10 +651,20 @@ def test_a_model_that_thinks_has_longer_once_its_server_has_begun_to_answer(way:
 @EVERY_WAY
 @BOTH
 @pytest.mark.parametrize("clock", ["of the policy", "of the backend"])
-def test_a_clock_that_somebody_set_holds_for_a_model_that_thinks(way: str, streams: bool, clock: str) -> None:
-    policy, first = (POLICY, THINKER) if clock == "of the policy" else (BY_DEFAULT, {**THINKER, "first_token": LIMIT})
+def test_a_clock_that_somebody_set_holds_for_a_model_that_thinks(
+    way: str, streams: bool, clock: str
+) -> None:
+    policy, first = (
+        (POLICY, THINKER)
+        if clock == "of the policy"
+        else (BY_DEFAULT, {**THINKER, "first_token": LIMIT})
+    )
     made = make(way, [hangs_after()], [goes_on], first=first, streams=streams, policy=policy)
-    assert (made.came, made.result.backend, made.counts) == (["fell_silent", "answered"], "second", [1, 1])
+    assert (made.came, made.result.backend, made.counts) == (
+        ["fell_silent", "answered"],
+        "second",
+        [1, 1],
+    )
     assert LIMIT <= made.seconds < SLACK
 
 
@@ -554,4 +674,10 @@ def test_nothing_is_left_behind_by_attempts_that_fell_silent(way: str) -> None:
     before = {thread for thread in threading.enumerate() if thread.name.startswith("rungwise")}
     made = make(way, [silent, silent, silent, goes_on], policy=policy)
     assert (made.outcome, len(made.waits)) == ("done", 3)
-    until(lambda: not [t for t in threading.enumerate() if t.name == "rungwise attempt" and t not in before])
+    until(
+        lambda: (
+            not [
+                t for t in threading.enumerate() if t.name == "rungwise attempt" and t not in before
+            ]
+        )
+    )

@@ -20,7 +20,10 @@ SOON = 1.0  # the promise is 0.1 s
 def failing(peer: Peer) -> None:
     """Ask to wait for long."""
     peer.request()
-    peer.send(b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 60\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+    peer.send(
+        b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 60\r\ncontent-length: 0\r\nconnection: "
+        b"close\r\n\r\n"
+    )
 
 
 PLAYS = pytest.mark.parametrize("play", [stuck_in_a_stream, silent, failing])
@@ -40,7 +43,9 @@ def test_closing_ends_the_calls_under_way(way: str, play: Any) -> None:
         return len(server.requests) == 3
 
     async def main(server: RawServer) -> None:
-        async with Either(way, backend(server.base_url), policy=rungwise.Policy(), observer=steps.append) as one:
+        async with Either(
+            way, backend(server.base_url), policy=rungwise.Policy(), observer=steps.append
+        ) as one:
             tasks = [asyncio.create_task(one.ask(events=each)) for each in events]
             await auntil(lambda: are_under_way(server))
             at = time.monotonic()
@@ -66,7 +71,10 @@ def test_closing_ends_a_stream_that_nobody_is_reading(way: str) -> None:
             with pytest.raises(rungwise.Cancelled) as raised:
                 await stream.next()
             assert time.monotonic() - began < SOON
-            assert (raised.value.result.outcome, raised.value.result.text) == ("cancelled", "In the ")
+            assert (raised.value.result.outcome, raised.value.result.text) == (
+                "cancelled",
+                "In the ",
+            )
             assert await stream.next() is None
 
     with RawServer(stuck_in_a_stream) as server:
@@ -125,7 +133,9 @@ def test_a_stream_that_is_closed_while_another_thread_or_task_reads_it_ends_ther
 
 def test_an_observer_may_close_the_stream_that_it_watches() -> None:
     with RawServer(stuck_in_a_stream) as server:
-        client = client_for("own sync", backend(server.base_url), observer=lambda step: stream.close())
+        client = client_for(
+            "own sync", backend(server.base_url), observer=lambda step: stream.close()
+        )
         stream = client.stream("Where?")
         with pytest.raises(rungwise.Cancelled):
             list(stream)
@@ -153,7 +163,9 @@ def test_a_compactor_that_is_awaited_ends_with_its_call(how: str) -> None:
 
     async def main(server: RawServer) -> None:
         policy = rungwise.Policy(budget=rungwise.Budget(seconds=None if how == "closed" else 0.3))
-        client = client_for("own async", backend(server.base_url), policy=policy, compactor=compactor)
+        client = client_for(
+            "own async", backend(server.base_url), policy=policy, compactor=compactor
+        )
         task = asyncio.create_task(aask(client))
         await auntil(lambda: begun)
         at = time.monotonic()
@@ -174,7 +186,9 @@ def test_a_timeout_of_the_compactors_own_is_raised() -> None:
         raise TimeoutError("the summary took too long")
 
     async def main(server: RawServer) -> None:
-        client = client_for("own async", backend(server.base_url), policy=rungwise.Policy(), compactor=compactor)
+        client = client_for(
+            "own async", backend(server.base_url), policy=rungwise.Policy(), compactor=compactor
+        )
         with pytest.raises(TimeoutError, match="the summary"):
             await client.acall("Where?")
         await client.aclose()

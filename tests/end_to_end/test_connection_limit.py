@@ -9,7 +9,17 @@ import pytest
 
 import rungwise
 from rungwise import Cancellation, Client
-from support.raw_server import STREAM_HEAD, Peer, RawServer, chunk, echo, echoes, event, silent, stuck_in_a_stream
+from support.raw_server import (
+    STREAM_HEAD,
+    Peer,
+    RawServer,
+    chunk,
+    echo,
+    echoes,
+    event,
+    silent,
+    stuck_in_a_stream,
+)
 from support.waiting import until
 from support.ways import ONCE, Asked, Either, ask, at_once, backend, client_for, in_one_loop, quick
 
@@ -32,14 +42,20 @@ def test_calls_beyond_the_connections_wait_in_turn(way: str) -> None:
 
     with RawServer(play) as server:
         client = quick(way, server, max_connections=4)
-        results = at_once(way, client, [{"messages": f"q {number}", "streams": False} for number in range(60)])
-    assert [(each.text, each.result.attempts) for each in results] == [(f"q {number}", 1) for number in range(60)]
+        results = at_once(
+            way, client, [{"messages": f"q {number}", "streams": False} for number in range(60)]
+        )
+    assert [(each.text, each.result.attempts) for each in results] == [
+        (f"q {number}", 1) for number in range(60)
+    ]
     assert most <= 4
     assert server.connections <= 4
 
 
 def test_waiting_for_a_connection_takes_time_of_the_call_and_is_no_failure(way: str) -> None:
-    policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=0.5), timeouts=rungwise.Timeouts(connect=0.1))
+    policy = rungwise.Policy(
+        limits=ONCE, budget=rungwise.Budget(seconds=0.5), timeouts=rungwise.Timeouts(connect=0.1)
+    )
 
     async def main(server: RawServer) -> list[Asked]:
         async with Either(way, backend(server.base_url), policy=policy, max_connections=1) as one:
@@ -83,9 +99,16 @@ def test_a_wait_for_a_connection_is_charged_to_no_backend(way: str) -> None:
     with RawServer(play) as server:
         asked = asyncio.run(main(server))
         let_go.set()
-    assert (asked.outcome, asked.text, asked.result.attempts, asked.failures) == ("done", "Here.", 1, [])
+    assert (asked.outcome, asked.text, asked.result.attempts, asked.failures) == (
+        "done",
+        "Here.",
+        1,
+        [],
+    )
     assert asked.result.backend == "primary"
-    assert [body["model"] for body in server.bodies if body["messages"][-1]["content"] == "Here."] == ["m"]
+    assert [
+        body["model"] for body in server.bodies if body["messages"][-1]["content"] == "Here."
+    ] == ["m"]
 
 
 def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> None:
@@ -109,7 +132,9 @@ def test_a_cancellation_ends_the_wait_for_a_connection() -> None:
         first.start()
         until(lambda: server.requests)
         token, ended = Cancellation(), []
-        second = threading.Thread(target=lambda: ended.append(ask("own sync", client, cancellation=token)))
+        second = threading.Thread(
+            target=lambda: ended.append(ask("own sync", client, cancellation=token))
+        )
         second.start()
         time.sleep(0.1)  # so that it waits
         at = time.monotonic()

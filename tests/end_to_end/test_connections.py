@@ -1,4 +1,6 @@
-"""Which connection a request goes out on: never one that has died, holds bytes of before, or belongs to a parent."""
+"""Which connection a request goes out on: never one that has died, holds bytes of before, or
+belongs to a parent.
+"""
 
 import asyncio
 import multiprocessing
@@ -16,7 +18,18 @@ import pytest
 import rungwise
 from rungwise import Client
 from support.modes import waits_into
-from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, echo, echoes, event, stream_of
+from support.raw_server import (
+    STREAM_HEAD,
+    Peer,
+    RawServer,
+    answer,
+    answering,
+    chunk,
+    echo,
+    echoes,
+    event,
+    stream_of,
+)
 from support.waiting import until
 from support.ways import (
     ALL,
@@ -47,7 +60,9 @@ def echo_once(peer: Peer) -> None:
 
 
 def echo_first(then: Callable[[Peer], Any]) -> Callable[[Peer], None]:
-    """Return a script that answers the first request on a connection, and does something else with the second."""
+    """Return a script that answers the first request on a connection, and does something else with
+    the second.
+    """
 
     def play(peer: Peer) -> None:
         echo_once(peer)
@@ -57,7 +72,9 @@ def echo_first(then: Callable[[Peer], Any]) -> Callable[[Peer], None]:
 
 
 def three_idle_and_dead() -> Callable[[Peer], None]:
-    """Return a script that leaves three connections idle, each of which closes under its second request."""
+    """Return a script that leaves three connections idle, each of which closes under its second
+    request.
+    """
     everybody = threading.Barrier(3, timeout=10)
 
     def play(peer: Peer) -> None:
@@ -75,7 +92,9 @@ def with_idle_connections(way: str, client: Client, count: int) -> Asked:
 
     async def main() -> Asked:
         async with Either(way, client) as one:
-            await asyncio.gather(*(one.ask(f"question {number}", streams=False) for number in range(count)))
+            await asyncio.gather(
+                *(one.ask(f"question {number}", streams=False) for number in range(count))
+            )
             return await one.ask("again", streams=False)
 
     return asyncio.run(main())
@@ -97,7 +116,8 @@ def test_a_connection_that_dies_under_a_request_is_stale(way: str, tls: bool, ho
     with RawServer(echo_first(Peer.reset) if how == "reset" else echo_once, tls=tls) as server:
         asked = several(way, quick(way, server, observer=steps.append), 3)
     assert [each.text for each in asked] == ["question 0", "question 1", "question 2"]
-    # Our own connections learn from the first loss; those of a client that was passed in are its own affair.
+    # Our own connections learn from the first loss; those of a client that was passed in are its
+    # own affair.
     lost = 1 if way in OWN else 2
     assert [each.result.attempts for each in asked] == [1, 2, lost]
     assert (server.connections, len(server.requests)) == (3, 3 + lost)
@@ -105,7 +125,9 @@ def test_a_connection_that_dies_under_a_request_is_stale(way: str, tls: bool, ho
 
 
 def test_a_server_that_closes_after_its_replies_costs_one_request(way: str) -> None:
-    """llama.cpp's server closes the connection of each stream so, a moment too late to be seen by the next request."""
+    """llama.cpp's server closes the connection of each stream so, a moment too late to be seen by
+    the next request.
+    """
     with RawServer(echo_once) as server, in_one_loop(way, quick(way, server)) as caller:
         attempts = [caller().result.attempts for _ in range(6)]
     assert attempts == [1, 2, 1, 1, 1, 1]
@@ -124,7 +146,8 @@ def test_a_connection_that_stays_open_is_trusted_again(way: str) -> None:
         in_one_loop(way, quick(way, server)) as caller,
     ):
         asked = [caller(), caller()]  # on the first connection, and on a second one after the loss
-        patch.setattr("rungwise.adapters.http.pool.SOON", 0.0)  # as if that had been idle for so long
+        # as if that had been idle for so long
+        patch.setattr("rungwise.adapters.http.pool.SOON", 0.0)
         asked.append(caller())
         patch.undo()
         asked.append(caller())
@@ -138,11 +161,15 @@ def test_a_stale_connection_is_named_in_the_failure(way: str, tls: bool) -> None
     with RawServer(echo_once, tls=tls) as server:
         asked = several(way, quick(way, server, policy=rungwise.Policy(limits=ONCE)), 2)
     assert asked[1].outcome == "failed"
-    assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("connection", True)]
+    assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [
+        ("connection", True)
+    ]
 
 
 @pytest.mark.parametrize("way", ALL)
-def test_what_a_stale_connection_lost_is_sent_again_at_once_where_no_retry_is_left(way: str) -> None:
+def test_what_a_stale_connection_lost_is_sent_again_at_once_where_no_retry_is_left(
+    way: str,
+) -> None:
     waits: list[float] = []
     policy = rungwise.Policy(limits=rungwise.Limits(**{**ONCE, "resends": 1}))
     with RawServer(echo_once) as server:
@@ -153,7 +180,9 @@ def test_what_a_stale_connection_lost_is_sent_again_at_once_where_no_retry_is_le
         ("done", "question 1", 2),
     ]
     lost = [step for step in asked[1].result.journal.steps if step.target == "resend"]
-    assert [(step.event, step.guard, step.wait) for step in lost] == [("failed_transiently", "may_resend", 0.0)]
+    assert [(step.event, step.guard, step.wait) for step in lost] == [
+        ("failed_transiently", "may_resend", 0.0)
+    ]
     assert (waits, server.connections) == ([], 2)
     assert server.requests[1] == server.requests[2]  # the same bytes, on another connection
 
@@ -170,7 +199,9 @@ def test_a_resend_counts_as_an_attempt(way: str) -> None:
 def test_a_first_request_that_dies_is_not_stale(way: str) -> None:
     with RawServer(lambda peer: peer.request()) as server:
         asked = several(way, quick(way, server, policy=rungwise.Policy(limits=ONCE)), 1)
-    assert [(failure.reason, failure.is_stale) for failure in asked[0].failures] == [("connection", False)]
+    assert [(failure.reason, failure.is_stale) for failure in asked[0].failures] == [
+        ("connection", False)
+    ]
 
 
 BROKEN = {
@@ -185,7 +216,12 @@ BROKEN = {
     "a long head": b"HTTP/1.1 200 OK\r\nx: " + b"x" * 200_000 + b"\r\n\r\n",
 }
 
-HALF_A_HEAD = ("half a status line", "half a head", "an information", "an information and half a head")
+HALF_A_HEAD = (
+    "half a status line",
+    "half a head",
+    "an information",
+    "an information and half a head",
+)
 
 
 @pytest.mark.parametrize("way", ALL)
@@ -193,8 +229,11 @@ HALF_A_HEAD = ("half a status line", "half a head", "an information", "an inform
 def test_a_reused_connection_on_which_something_has_come_is_not_stale(way: str, kind: str) -> None:
     with RawServer(echo_first(lambda peer: peer.send(BROKEN[kind]))) as server:
         asked = several(way, quick(way, server, policy=rungwise.Policy(limits=ONCE)), 2)
-    is_stale = way in PASSED_IN and kind in HALF_A_HEAD  # httpx does not tell that anything had come
-    assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("connection", is_stale)]
+    # httpx does not tell that anything had come
+    is_stale = way in PASSED_IN and kind in HALF_A_HEAD
+    assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [
+        ("connection", is_stale)
+    ]
     assert (server.connections, len(server.requests)) == (1, 2)
 
 
@@ -214,7 +253,9 @@ def test_a_silent_reused_connection_is_not_stale(way: str) -> None:
     policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(total=0.3))
     with RawServer(echo_first(Peer.hang)) as server:
         asked = several(way, quick(way, server, policy=policy), 2)
-    assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("timeout", False)]
+    assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [
+        ("timeout", False)
+    ]
 
 
 def test_no_attempt_is_stale_twice_in_a_row(way: str) -> None:
@@ -234,7 +275,9 @@ def test_a_connection_that_was_closed_behind_a_reply_is_not_used_again(way: str,
 
 @SCHEMES
 @pytest.mark.parametrize("when", ["in one piece", "a moment later", "half of it"])
-def test_a_reply_that_nobody_asked_for_answers_no_later_call(way: str, tls: bool, when: str) -> None:
+def test_a_reply_that_nobody_asked_for_answers_no_later_call(
+    way: str, tls: bool, when: str
+) -> None:
     sent = threading.Semaphore(0)
 
     def play(peer: Peer) -> None:
@@ -258,7 +301,9 @@ def test_a_reply_that_nobody_asked_for_answers_no_later_call(way: str, tls: bool
 
 
 @pytest.mark.parametrize(("is_whole", "connections"), [(False, 2), (True, 1)])
-def test_a_stream_that_was_left_early_answers_no_later_call(way: str, is_whole: bool, connections: int) -> None:
+def test_a_stream_that_was_left_early_answers_no_later_call(
+    way: str, is_whole: bool, connections: int
+) -> None:
     reply = stream_of("one", "two")
 
     def play(peer: Peer) -> None:
@@ -276,7 +321,9 @@ def test_a_stream_that_was_left_early_answers_no_later_call(way: str, is_whole: 
     with RawServer(play) as server:
         second = asyncio.run(main(quick(way, server)))
     assert second.text == "onetwo"
-    assert server.connections == connections, "one serves again only when the whole reply has been read"
+    assert server.connections == connections, (
+        "one serves again only when the whole reply has been read"
+    )
 
 
 def texts_of(way: str, client: Client) -> list[str]:
@@ -326,7 +373,9 @@ def test_bytes_behind_a_reply_that_closes_the_connection_are_none_of_it(
 
 def test_bytes_behind_an_error_that_closes_the_connection_hide_no_status(way: str) -> None:
     body = b'{"error": {"message": "Incorrect API key provided.", "code": "invalid_api_key"}}'
-    head = b"HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+    head = b"HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(
+        body
+    )
     with RawServer(answering(head + body + b"\r\n")) as server:
         (asked,) = several(way, quick(way, server), 1)
     assert [failure.reason for failure in asked.failures] == ["auth"]
@@ -359,7 +408,10 @@ def test_a_forked_child_opens_connections_of_its_own(before: str, after: str, tl
         assert first.text == "parent"
 
         def child(number: int, answers: Any) -> None:
-            texts = [ask(after, client, f"child {number}.{index}", streams=False).text for index in range(3)]
+            texts = [
+                ask(after, client, f"child {number}.{index}", streams=False).text
+                for index in range(3)
+            ]
             answers.put((number, texts))
 
         context = multiprocessing.get_context("fork")
@@ -372,7 +424,9 @@ def test_a_forked_child_opens_connections_of_its_own(before: str, after: str, tl
         for process in children:
             process.join(10)
     assert again == [f"parent {index}" for index in range(3)]
-    assert told == {number: [f"child {number}.{index}" for index in range(3)] for number in range(3)}
+    assert told == {
+        number: [f"child {number}.{index}" for index in range(3)] for number in range(3)
+    }
 
 
 # what is left behind
@@ -441,7 +495,9 @@ def test_a_flood_leaves_other_tasks_their_turns() -> None:
 
     async def main(server: RawServer) -> int:
         client = client_for(
-            "own async", backend(server.base_url), policy=rungwise.Policy(budget=rungwise.Budget(seconds=1.0))
+            "own async",
+            backend(server.base_url),
+            policy=rungwise.Policy(budget=rungwise.Budget(seconds=1.0)),
         )
         task = asyncio.create_task(aask(client))
         turns = 0

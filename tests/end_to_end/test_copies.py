@@ -1,4 +1,6 @@
-"""What is sent is what the caller gave when the call was made, whatever becomes of it afterwards."""
+"""What is sent is what the caller gave when the call was made, whatever becomes of it
+afterwards.
+"""
 
 import asyncio
 import copy
@@ -27,7 +29,13 @@ def messages() -> list[dict[str, Any]]:
     call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     return [
         {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {}}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is it?"},
+                {"type": "image_url", "image_url": {}},
+            ],
+        },
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "1", "content": "A heron."},
     ]
@@ -101,14 +109,20 @@ class Pair(NamedTuple):
 
 @pytest.mark.parametrize("kind", [Part, Slotted])
 @pytest.mark.parametrize("wrap", [list, tuple, Pair._make])
-def test_a_dataclass_and_a_named_tuple_are_copied_as_json_has_them(kind: Any, wrap: Callable[[Any], Any]) -> None:
+def test_a_dataclass_and_a_named_tuple_are_copied_as_json_has_them(
+    kind: Any, wrap: Callable[[Any], Any]
+) -> None:
     text = {"words": ["What is it?"]}
     part = kind("text", text)
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         part.type = "spoilt"
         spoil(text)
-        return ScriptedReply(text="A heron.") if len(provider.requests) > 1 else ScriptedReply(status=503)
+        return (
+            ScriptedReply(text="A heron.")
+            if len(provider.requests) > 1
+            else ScriptedReply(status=503)
+        )
 
     with EmbeddedProvider(answer) as provider:
         client = Client(OpenAIChat("model", base_url=provider.base_url), sleep=lambda seconds: None)
@@ -119,7 +133,9 @@ def test_a_dataclass_and_a_named_tuple_are_copied_as_json_has_them(kind: Any, wr
 
 
 def test_a_task_asks_what_was_given_when_it_was_made() -> None:
-    with EmbeddedProvider(lambda request: ScriptedReply(text=request.body["messages"][0]["content"])) as provider:
+    with EmbeddedProvider(
+        lambda request: ScriptedReply(text=request.body["messages"][0]["content"])
+    ) as provider:
         client = Client(OpenAIChat("model", base_url=provider.base_url))
 
         async def ask_three() -> list[str]:
@@ -135,7 +151,11 @@ def test_a_task_asks_what_was_given_when_it_was_made() -> None:
 
 def test_a_callers_own_objects_are_never_changed(mode: str) -> None:
     asked, given = messages(), options()
-    replies = [ScriptedReply(), ScriptedReply(text="Half of ", finish="length"), ScriptedReply(text="it.")]
+    replies = [
+        ScriptedReply(),
+        ScriptedReply(text="Half of ", finish="length"),
+        ScriptedReply(text="it."),
+    ]
     with EmbeddedProvider(lambda request: replies[len(provider.requests) - 1]) as provider:
         backend = OpenAIChat("model", base_url=provider.base_url)
         with Client(backend, **waits_into([])) as client:
@@ -156,7 +176,9 @@ def test_a_compactor_changes_what_it_returns_and_nothing_else(mode: str) -> None
         if len(provider.requests) == 1:
             return ScriptedReply(status=413)
         spoil(handed)
-        return ScriptedReply(status=503) if len(provider.requests) == 2 else ScriptedReply(text="Yes.")
+        return (
+            ScriptedReply(status=503) if len(provider.requests) == 2 else ScriptedReply(text="Yes.")
+        )
 
     request = Request(messages())
     with EmbeddedProvider(answer) as provider:
@@ -222,12 +244,20 @@ POLICIES = {"plain": rungwise.Policy(), "money": rungwise.Policy(budget=rungwise
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("build", [loop, lambda: nested(DEEPEST + 1), lambda: nested(100_000)])
 @pytest.mark.parametrize("mode", sampled(MODES, one_in=4))
-def test_what_is_too_deep_to_be_sent_is_refused(mode: str, build: Callable[[], Any], policy: str) -> None:
+def test_what_is_too_deep_to_be_sent_is_refused(
+    mode: str, build: Callable[[], Any], policy: str
+) -> None:
     backend = OpenAIChat("model", base_url="http://localhost:1/v1", prices=rungwise.Prices(1, 1))
     with Client(backend, policy=POLICIES[policy]) as client:
         for place, given in (
-            ("messages[1]", {"asked": [{"role": "user", "content": "x"}, {"role": "user", "content": build()}]}),
-            ("Request.tools[0]", {"asked": "x", "tools": [{"type": "function", "function": build()}]}),
+            (
+                "messages[1]",
+                {"asked": [{"role": "user", "content": "x"}, {"role": "user", "content": build()}]},
+            ),
+            (
+                "Request.tools[0]",
+                {"asked": "x", "tools": [{"type": "function", "function": build()}]},
+            ),
             ("Request.parameters", {"asked": "x", "parameters": {"metadata": build()}}),
         ):
             with pytest.raises(rungwise.ConfigurationError, match="nested more than") as caught:
@@ -238,7 +268,10 @@ def test_what_is_too_deep_to_be_sent_is_refused(mode: str, build: Callable[[], A
 
 
 def test_what_is_as_deep_as_can_be_is_sent(mode: str) -> None:
-    asked = [{"role": "assistant", "content": "x\ud800", "tool_calls": nested(DEEPEST - 2)}, *messages()]
+    asked = [
+        {"role": "assistant", "content": "x\ud800", "tool_calls": nested(DEEPEST - 2)},
+        *messages(),
+    ]
     policy = rungwise.Policy(budget=rungwise.Budget(money=1.0))
     with EmbeddedProvider(lambda request: ScriptedReply(text="Yes.")) as provider:
         backend = OpenAIChat("model", base_url=provider.base_url, prices=rungwise.Prices(1, 1))
@@ -274,7 +307,9 @@ def test_a_request_of_two_messages_takes_few_calls_to_copy() -> None:
     assert calls <= 8
 
 
-@pytest.mark.parametrize("given", [MappingProxyType({"a": MappingProxyType({"b": [1]})}), {"a": {"b": [1]}}])
+@pytest.mark.parametrize(
+    "given", [MappingProxyType({"a": MappingProxyType({"b": [1]})}), {"a": {"b": [1]}}]
+)
 def test_a_copy_equals_what_it_is_made_of_and_refuses_every_change(given: Any) -> None:
     made = frozen_copy(given, "it")
     assert made == {"a": {"b": [1]}}

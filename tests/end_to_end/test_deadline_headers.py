@@ -1,4 +1,6 @@
-"""A deadline as a header: each request carries it, and what came in with a request is read and passed on."""
+"""A deadline as a header: each request carries it, and what came in with a request is read and
+passed on.
+"""
 
 from typing import Any
 
@@ -33,7 +35,9 @@ def deadline_of(result: rungwise.Result) -> float | None:
     return result.journal.setting.deadline
 
 
-def test_every_request_to_every_backend_says_when_the_call_must_have_ended(serve: Serve, mode: str) -> None:
+def test_every_request_to_every_backend_says_when_the_call_must_have_ended(
+    serve: Serve, mode: str
+) -> None:
     first, second = serve(BUSY, FAILING), serve(ANSWER)
     client, clock = client_of(first, second)
     result = modes.ask(client, mode, deadline=WALL + 30.25)
@@ -42,7 +46,9 @@ def test_every_request_to_every_backend_says_when_the_call_must_have_ended(serve
     assert told(second) == ["2026-11-20T10:00:30.250Z"]
 
 
-def test_the_seconds_of_a_budget_and_of_a_shared_one_are_told_as_well(serve: Serve, mode: str) -> None:
+def test_the_seconds_of_a_budget_and_of_a_shared_one_are_told_as_well(
+    serve: Serve, mode: str
+) -> None:
     provider = serve(ANSWER)
     client, _ = client_of(provider, policy=Policy(budget=Budget(seconds=90)))
     modes.ask(client, mode)
@@ -65,7 +71,8 @@ def test_a_clock_that_is_set_meanwhile_is_read_anew(serve: Serve, http: str | No
     client._options["observer"] = observe
     client.call("Where?", deadline=WALL + 30)
     assert clock.waits == [5.0]
-    assert told(provider) == ["2026-11-20T10:00:30.000Z", "2026-11-20T11:00:25.000Z"]  # 25 s are left
+    # 25 s are left
+    assert told(provider) == ["2026-11-20T10:00:30.000Z", "2026-11-20T11:00:25.000Z"]
 
 
 @pytest.mark.parametrize("mode", turn_modes.MODES)
@@ -78,7 +85,11 @@ def test_the_calls_of_a_turn_say_when_the_turn_must_have_ended(serve: Serve, mod
         tools={"look": lambda: "three herons"},
         policy=TurnPolicy(call=UNLIMITED),
         headers={"X-Deadline": "2026-11-20T10:00:30Z"},
-        client_options={"deadline_header": NAME, "clock": VirtualClock(now=50.0), "wall_clock": lambda: wall[0]},
+        client_options={
+            "deadline_header": NAME,
+            "clock": VirtualClock(now=50.0),
+            "wall_clock": lambda: wall[0],
+        },
     )
     assert turned.outcome == "finished"
     assert turned.result.journal.setting.deadline == 30.0
@@ -90,7 +101,9 @@ def test_without_a_limit_or_without_a_name_there_is_none(serve: Serve, mode: str
     modes.ask(client_of(provider)[0], mode)
     modes.ask(client_of(provider, deadline_header=None)[0], mode, deadline=WALL + 30)
     assert [request.headers.get(NAME) for request in provider.requests] == [None, None]
-    assert not any("deadline" in name.lower() for request in provider.requests for name in request.headers)
+    assert not any(
+        "deadline" in name.lower() for request in provider.requests for name in request.headers
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,13 +116,18 @@ def test_without_a_limit_or_without_a_name_there_is_none(serve: Serve, mode: str
         "1795168830500",
     ],
 )
-def test_one_that_a_request_came_with_is_read_and_passed_on(serve: Serve, mode: str, said: str) -> None:
+def test_one_that_a_request_came_with_is_read_and_passed_on(
+    serve: Serve, mode: str, said: str
+) -> None:
     first, second = serve(FAILING), serve(ANSWER)
     client, _ = client_of(first, second)
     result = modes.ask(client, mode, headers={"X-Deadline": said, "x-request-id": "42"})
     assert deadline_of(result) == 30.5
-    # Once, whatever its case was; also to the second backend, which is given no other header of the request.
-    assert [value for name, value in first.requests[0].headers.items() if name.lower() == NAME] == told(first)
+    # Once, whatever its case was; also to the second backend, which is given no other header of the
+    # request.
+    assert [
+        value for name, value in first.requests[0].headers.items() if name.lower() == NAME
+    ] == told(first)
     assert told(first) == told(second) == ["2026-11-20T10:00:30.500Z"]
     assert first.requests[0].headers["x-request-id"] == "42"
 
@@ -129,7 +147,10 @@ def test_the_tightest_wins_and_goes_out(
     client, _ = client_of(provider, policy=Policy(budget=Budget(seconds=budget)))
     modes.ask(client, mode, headers={NAME: said}, deadline=given)
     modes.ask(
-        client_of(provider, policy=client.policy)[0], mode, Request("Where?", headers={NAME: said}), deadline=given
+        client_of(provider, policy=client.policy)[0],
+        mode,
+        Request("Where?", headers={NAME: said}),
+        deadline=given,
     )
     assert told(provider) == [tightest, tightest]
 
@@ -137,7 +158,10 @@ def test_the_tightest_wins_and_goes_out(
 def test_of_two_that_differ_in_case_the_tightest_wins(serve: Serve) -> None:
     provider = serve(ANSWER)
     client, _ = client_of(provider)
-    client.call("Where?", headers={"x-deadline": "2026-11-20T10:00:30Z", "X-DEADLINE": "2026-11-20T10:00:20Z"})
+    client.call(
+        "Where?",
+        headers={"x-deadline": "2026-11-20T10:00:30Z", "X-DEADLINE": "2026-11-20T10:00:20Z"},
+    )
     assert told(provider) == ["2026-11-20T10:00:20.000Z"]
 
 
@@ -154,7 +178,13 @@ def test_one_that_has_passed_sends_nothing(serve: Serve, mode: str) -> None:
     "said",
     [
         *("soon", "", "-5", "nan", "30s", "1e9", "0x10", "1795168830,5", "9" * 20, "9" * 500),
-        *("2026-11-20T10:00:30", "2026-11-20", "2026-11-31T10:00:30Z", "2026-W47-5T10:00:30Z", "10:00:30Z"),
+        *(
+            "2026-11-20T10:00:30",
+            "2026-11-20",
+            "2026-11-31T10:00:30Z",
+            "2026-W47-5T10:00:30Z",
+            "10:00:30Z",
+        ),
         *("2026-11-20T10:00:30+99:00", "Fri, 20 Nov 2026 10:00:30 GMT", "sk-9d2f6b1c44e07a35"),
     ],
 )
@@ -177,17 +207,25 @@ def test_a_backends_own_header_gives_way(serve: Serve) -> None:
     provider = serve(ANSWER)
     backend = ways.backend(provider.base_url, headers={"X-Deadline": "whenever"})
     client_of(backend)[0].call("Where?", deadline=WALL + 30)
-    assert [value for name, value in provider.requests[0].headers.items() if name.lower() == NAME] == told(provider)
+    assert [
+        value for name, value in provider.requests[0].headers.items() if name.lower() == NAME
+    ] == told(provider)
     assert told(provider) == ["2026-11-20T10:00:30.000Z"]
 
 
-@pytest.mark.parametrize("name", ["", "x deadline", "x-déadline", 5, b"x-deadline", ["x-deadline"], True])
+@pytest.mark.parametrize(
+    "name", ["", "x deadline", "x-déadline", 5, b"x-deadline", ["x-deadline"], True]
+)
 def test_what_is_no_name_of_a_header_is_refused(name: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="deadline_header must be the name of a header"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="deadline_header must be the name of a header"
+    ):
         client_of(ways.backend("http://127.0.0.1:1/v1"), deadline_header=name)
 
 
-@pytest.mark.parametrize("name", ["Authorization", "api-key", "Content-Length", "host", "content-type"])
+@pytest.mark.parametrize(
+    "name", ["Authorization", "api-key", "Content-Length", "host", "content-type"]
+)
 def test_a_name_that_means_something_else_is_refused(name: str) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=f"deadline_header cannot be '{name}'"):
         client_of(ways.backend("http://127.0.0.1:1/v1"), deadline_header=name)

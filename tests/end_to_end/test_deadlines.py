@@ -1,4 +1,6 @@
-"""A deadline holds in every phase of an attempt, and a cancellation ends each at once, whoever made the connection."""
+"""A deadline holds in every phase of an attempt, and a cancellation ends each at once, whoever made
+the connection.
+"""
 
 import asyncio
 import gc
@@ -17,13 +19,24 @@ import pytest
 
 import rungwise
 from rungwise import Cancellation
-from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, event, silent, stream_of
+from support.raw_server import (
+    STREAM_HEAD,
+    Peer,
+    RawServer,
+    answer,
+    answering,
+    chunk,
+    event,
+    silent,
+    stream_of,
+)
 from support.sampling import sampled
 from support.waiting import until
 from support.ways import ALL, ONCE, OWN, PASSED_IN, SYNC, aask, aclose, ask, backend, client_for
 
 BUDGET = 0.5
-CEILING = BUDGET + 6  # a broken promise costs 10 s and more, or never ends; the rest is for a busy machine
+# a broken promise costs 10 s and more, or never ends; the rest is for a busy machine
+CEILING = BUDGET + 6
 SOON = 1.0  # the promise is 0.1 s
 POLICY = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=BUDGET))
 
@@ -57,12 +70,24 @@ header = drips("header", b"HTTP/1.1 200 OK\r\nx-long: ", b"x")
 headers = drips("headers", b"HTTP/1.1 200 OK\r\n", b"x-more: 1\r\n")
 extension = drips("extension", STREAM_HEAD + b"\r\n5;x=", b"x")
 deflate = drips(  # blocks that decode to nothing
-    "deflate", STREAM_HEAD + b"content-encoding: deflate\r\n\r\n" + chunk(EMPTY_DEFLATE), chunk(b"\0\0\0\xff\xff")
+    "deflate",
+    STREAM_HEAD + b"content-encoding: deflate\r\n\r\n" + chunk(EMPTY_DEFLATE),
+    chunk(b"\0\0\0\xff\xff"),
 )
 comments = drips("comments", STREAM_HEAD + b"\r\n", chunk(b": still here\n\n"))
 silent_body = drips("silent_body", STREAM_HEAD + b"\r\n")
 
-READING = [silent, informing, informing_slowly, header, headers, extension, deflate, comments, silent_body]
+READING = [
+    silent,
+    informing,
+    informing_slowly,
+    header,
+    headers,
+    extension,
+    deflate,
+    comments,
+    silent_body,
+]
 LARGE = "heron " * 4_000_000  # more than any socket buffers
 
 
@@ -130,18 +155,27 @@ def stage(phase: Any, names: Any) -> Iterator[str]:
 def soon_ended(way: str, client: Any, *asked: Any, **options: Any) -> Any:
     """Make a call in another thread, which has to end, and return how it ended."""
     ended: list[Any] = []
-    thread = threading.Thread(target=lambda: ended.append(ask(way, client, *asked, **options)), daemon=True)
+    thread = threading.Thread(
+        target=lambda: ended.append(ask(way, client, *asked, **options)), daemon=True
+    )
     thread.start()
     thread.join(30)
     assert ended, "the call has not ended"
     return ended[0]
 
 
-def ended_by_a_token(way: str, client: Any, *asked: Any, when: Callable[[], object], pause: float) -> Any:
-    """Make a call, cancel it a moment after something holds, and return how it ended, which it did at once."""
+def ended_by_a_token(
+    way: str, client: Any, *asked: Any, when: Callable[[], object], pause: float
+) -> Any:
+    """Make a call, cancel it a moment after something holds, and return how it ended, which it did
+    at once.
+    """
     token, ended = Cancellation(), list[Any]()
     thread = threading.Thread(
-        target=lambda: ended.append((ask(way, client, *asked, cancellation=token), time.monotonic())), daemon=True
+        target=lambda: ended.append(
+            (ask(way, client, *asked, cancellation=token), time.monotonic())
+        ),
+        daemon=True,
     )
     thread.start()
     until(when)
@@ -156,33 +190,46 @@ def ended_by_a_token(way: str, client: Any, *asked: Any, when: Callable[[], obje
 
 
 PHASES = ["resolve", "connect", "dead addresses", "handshake", "write", *READING]
-OFTEN = [*OWN, *[pytest.param(way, marks=pytest.mark.full) for way in PASSED_IN]]  # each waits for half a second
-IN_EVERY_PHASE = pytest.mark.parametrize("phase", PHASES, ids=lambda phase: getattr(phase, "__name__", phase))
+# each waits for half a second
+OFTEN = [*OWN, *[pytest.param(way, marks=pytest.mark.full) for way in PASSED_IN]]
+IN_EVERY_PHASE = pytest.mark.parametrize(
+    "phase", PHASES, ids=lambda phase: getattr(phase, "__name__", phase)
+)
 
 
 @pytest.mark.own_connections
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("way", OFTEN)
-@pytest.mark.parametrize("phase", sampled(PHASES, one_in=2), ids=lambda phase: getattr(phase, "__name__", phase))
+@pytest.mark.parametrize(
+    "phase", sampled(PHASES, one_in=2), ids=lambda phase: getattr(phase, "__name__", phase)
+)
 def test_the_budget_ends_a_call_in_every_phase(names: Any, way: str, phase: Any) -> None:
     with stage(phase, names) as url:
         client = client_for(way, backend(url), policy=POLICY)
         asked = soon_ended(way, client, LARGE if phase == "write" else "Where?")
         assert asked.seconds < CEILING
         assert asked.outcome in ("failed", "over_budget")
-        assert asked.failures[-1].reason == "timeout" if asked.failures else asked.outcome == "over_budget"
+        assert (
+            asked.failures[-1].reason == "timeout"
+            if asked.failures
+            else asked.outcome == "over_budget"
+        )
 
 
 @pytest.mark.own_connections
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.parametrize("way", [OWN[0], *[pytest.param(way, marks=pytest.mark.full) for way in ALL[1:]]])
+@pytest.mark.parametrize(
+    "way", [OWN[0], *[pytest.param(way, marks=pytest.mark.full) for way in ALL[1:]]]
+)
 @IN_EVERY_PHASE
 def test_the_next_backend_is_asked_when_no_first_token_has_come_in_whatever_phase(
     names: Any, way: str, phase: Any
 ) -> None:
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(connect=30, first_token=BUDGET))
     with stage(phase, names) as url, RawServer(answering(stream_of("Yes."))) as b:
-        client = client_for(way, [backend(url), backend(b.base_url, name="second", first_token=30)], policy=policy)
+        client = client_for(
+            way, [backend(url), backend(b.base_url, name="second", first_token=30)], policy=policy
+        )
         asked = soon_ended(way, client, LARGE if phase == "write" else "Where?", streams=False)
     assert (asked.outcome, asked.text, asked.result.backend) == ("done", "Yes.", "second")
     assert [failure.reason for failure in asked.failures] == ["silence"]
@@ -196,10 +243,14 @@ CONNECTING = ["resolve", "connect", "dead addresses", "handshake"]
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("way", ALL)
 @pytest.mark.parametrize("phase", CONNECTING)
-def test_the_time_to_connect_covers_names_addresses_and_tls(names: Any, way: str, phase: str) -> None:
+def test_the_time_to_connect_covers_names_addresses_and_tls(
+    names: Any, way: str, phase: str
+) -> None:
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(connect=BUDGET, first_token=30))
     with stage(phase, names) as url, RawServer(answering(stream_of("Yes."))) as b:
-        asked = soon_ended(way, client_for(way, [backend(url), backend(b.base_url, name="second")], policy=policy))
+        asked = soon_ended(
+            way, client_for(way, [backend(url), backend(b.base_url, name="second")], policy=policy)
+        )
     assert (asked.outcome, asked.text, asked.result.backend) == ("done", "Yes.", "second")
     assert [(failure.reason, type(failure.exception).__name__) for failure in asked.failures] == [
         ("timeout", "ConnectTimeout")
@@ -209,7 +260,9 @@ def test_the_time_to_connect_covers_names_addresses_and_tls(names: Any, way: str
 
 @pytest.mark.own_connections
 @pytest.mark.parametrize("way", ALL)
-def test_the_time_to_connect_is_that_of_all_its_phases_together(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+def test_the_time_to_connect_is_that_of_all_its_phases_together(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
     """A name that takes most of the time, and then TLS that never comes about."""
     real = socket.getaddrinfo
 
@@ -220,23 +273,29 @@ def test_the_time_to_connect_is_that_of_all_its_phases_together(monkeypatch: pyt
         return [tcp("127.0.0.1", port)]
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
-    policy = rungwise.Policy(limits=rungwise.Limits(retries=0), timeouts=rungwise.Timeouts(connect=BUDGET))
+    policy = rungwise.Policy(
+        limits=rungwise.Limits(retries=0), timeouts=rungwise.Timeouts(connect=BUDGET)
+    )
     with RawServer(Peer.hang) as server:
-        asked = soon_ended(way, client_for(way, backend(f"https://slow.test:{server.port}/v1"), policy=policy))
+        asked = soon_ended(
+            way, client_for(way, backend(f"https://slow.test:{server.port}/v1"), policy=policy)
+        )
     assert [failure.reason for failure in asked.failures] == ["timeout"]
     assert BUDGET <= asked.seconds < BUDGET * 1.4 + SOON
 
 
 @pytest.mark.parametrize(
     ("way", "phase"),
-    [(SYNC[0], phase) for phase in PHASES] + sampled([(way, phase) for way in SYNC[1:] for phase in PHASES], one_in=3),
+    [(SYNC[0], phase) for phase in PHASES]
+    + sampled([(way, phase) for way in SYNC[1:] for phase in PHASES], one_in=3),
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_a_cancellation_ends_a_call_in_every_phase(names: Any, way: str, phase: Any) -> None:
     with stage(phase, names) as url:
         messages = LARGE if phase == "write" else "Where?"
         client = client_for(way, backend(url))
-        asked = ended_by_a_token(way, client, messages, when=lambda: True, pause=0.2)  # so that it is in the phase
+        # so that it is in the phase
+        asked = ended_by_a_token(way, client, messages, when=lambda: True, pause=0.2)
         assert asked.outcome == "cancelled"
 
 
@@ -266,8 +325,12 @@ def unpacking(peer: Peer) -> None:
 
 @pytest.mark.parametrize("way", ALL)
 @pytest.mark.parametrize("tokens", [None, 1000])
-def test_a_body_that_unpacks_to_very_much_does_not_keep_a_call(way: str, tokens: int | None) -> None:
-    policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=BUDGET, output_tokens=tokens))
+def test_a_body_that_unpacks_to_very_much_does_not_keep_a_call(
+    way: str, tokens: int | None
+) -> None:
+    policy = rungwise.Policy(
+        limits=ONCE, budget=rungwise.Budget(seconds=BUDGET, output_tokens=tokens)
+    )
     very_much()
     with RawServer(unpacking) as server:
         asked = ask(way, client_for(way, backend(server.base_url), policy=policy))
@@ -282,7 +345,8 @@ def test_a_cancellation_ends_a_call_that_unpacks_very_much(way: str) -> None:
     very_much()
     with RawServer(unpacking) as server:
         client = client_for(way, backend(server.base_url), policy=policy)
-        asked = ended_by_a_token(way, client, when=lambda: server.requests, pause=0.1)  # so that it unpacks
+        # so that it unpacks
+        asked = ended_by_a_token(way, client, when=lambda: server.requests, pause=0.1)
     assert (asked.outcome, asked.text) == ("cancelled", "In the reeds")
 
 
@@ -324,7 +388,9 @@ def test_a_dead_address_does_not_hide_a_live_one(names: Any, way: str) -> None:
     assert asked.seconds < CEILING
 
 
-def test_a_name_is_looked_up_by_one_thread_whatever_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_is_looked_up_by_one_thread_whatever_the_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[Any] = []
     released = threading.Event()
 
@@ -340,7 +406,10 @@ def test_a_name_is_looked_up_by_one_thread_whatever_the_port(monkeypatch: pytest
             peer.send(answer(f"port {peer.server.port}"))
 
     with RawServer(play) as one, RawServer(play) as other:
-        clients = [client_for("own sync", backend(f"http://slow.test:{each.port}/v1")) for each in (one, other)]
+        clients = [
+            client_for("own sync", backend(f"http://slow.test:{each.port}/v1"))
+            for each in (one, other)
+        ]
         with ThreadPoolExecutor(2) as threads:
             ended = threads.map(lambda client: ask("own sync", client, streams=False), clients)
             until(lambda: asked)

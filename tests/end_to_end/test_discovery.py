@@ -26,7 +26,10 @@ LLAMA_CPP = {
         "chat_template": "{% for message in messages %}...",
         "build_info": "b8681-Debian",
     },
-    "/v1/models": {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "llamacpp"}]},
+    "/v1/models": {
+        "object": "list",
+        "data": [{"id": "m", "object": "model", "owned_by": "llamacpp"}],
+    },
 }
 VLLM = {
     "/version": {"version": "0.11.2"},
@@ -38,18 +41,39 @@ VLLM = {
         ],
     },
 }
-SGLANG = {"/v1/models": {"data": [{"id": "m", "owned_by": "sglang", "root": "m", "max_model_len": 16_384}]}}
-OLDER_SGLANG = {"/get_model_info": {"model_path": "org/m", "tokenizer_path": "org/m", "is_generation": True}}
+SGLANG = {
+    "/v1/models": {
+        "data": [{"id": "m", "owned_by": "sglang", "root": "m", "max_model_len": 16_384}]
+    }
+}
+OLDER_SGLANG = {
+    "/get_model_info": {"model_path": "org/m", "tokenizer_path": "org/m", "is_generation": True}
+}
 LM_STUDIO = {
     "/api/v0/models": {
         "data": [
-            {"id": "m", "type": "vlm", "compatibility_type": "gguf", "state": "loaded", "loaded_context_length": 4_096},
-            {"id": "n", "type": "llm", "compatibility_type": "mlx", "state": "not-loaded", "max_context_length": 9},
+            {
+                "id": "m",
+                "type": "vlm",
+                "compatibility_type": "gguf",
+                "state": "loaded",
+                "loaded_context_length": 4_096,
+            },
+            {
+                "id": "n",
+                "type": "llm",
+                "compatibility_type": "mlx",
+                "state": "not-loaded",
+                "max_context_length": 9,
+            },
         ]
     },
     "/v1/models": {"data": [{"id": "m", "object": "model", "owned_by": "organization_owner"}]},
 }
-OLLAMA = {"/api/version": {"version": "0.12.3"}, "/v1/models": {"data": [{"id": "m", "owned_by": "library"}]}}
+OLLAMA = {
+    "/api/version": {"version": "0.12.3"},
+    "/v1/models": {"data": [{"id": "m", "owned_by": "library"}]},
+}
 
 CUT = ScriptedReply(text="Herons nest in the reeds of the northern", finish="length")
 REST = ScriptedReply(text=" lake.")
@@ -79,7 +103,9 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Any]], Pages
 
 
 def backend(provider: Any, **options: Any) -> OpenAIChat:
-    return OpenAIChat("m", **{"base_url": provider.base_url, "name": "mine", "api_key_required": False, **options})
+    return OpenAIChat(
+        "m", **{"base_url": provider.base_url, "name": "mine", "api_key_required": False, **options}
+    )
 
 
 def discovered(client: Client, way: str) -> dict[str, str]:
@@ -90,7 +116,12 @@ def discovered(client: Client, way: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("pages", "name", "prefills", "known"),
     [
-        (LLAMA_CPP, "llama.cpp b8681-Debian", True, Capabilities(window=8_192, images=False, hides_cuts=True)),
+        (
+            LLAMA_CPP,
+            "llama.cpp b8681-Debian",
+            True,
+            Capabilities(window=8_192, images=False, hides_cuts=True),
+        ),
         (VLLM, "vLLM 0.11.2", True, Capabilities(window=32_768)),
         ({"/v1/models": VLLM["/v1/models"]}, "vLLM", True, Capabilities(window=32_768)),
         (SGLANG, "SGLang", True, Capabilities(window=16_384)),
@@ -112,7 +143,9 @@ def test_a_server_says_what_it_is(
 
 
 @pytest.mark.parametrize("pages", [LLAMA_CPP, VLLM, SGLANG])
-def test_a_cut_text_is_gone_on_from_natively_without_a_flag(serve: Any, says: Any, pages: Any) -> None:
+def test_a_cut_text_is_gone_on_from_natively_without_a_flag(
+    serve: Any, says: Any, pages: Any
+) -> None:
     says(pages)
     provider = serve(CUT, REST)
     with Client(backend(provider)) as client:
@@ -136,11 +169,16 @@ def test_responses_of_llama_cpp_hide_cuts(serve: Any, says: Any, way: str) -> No
     says(LLAMA_CPP)
     used = {"input_tokens": 10, "output_tokens": 100, "total_tokens": 110}
     provider = serve(ScriptedReply(text=CUT.text, usage=used), REST)
-    responses = rungwise.OpenAIResponses("m", base_url=provider.base_url, name="mine", api_key_required=False)
+    responses = rungwise.OpenAIResponses(
+        "m", base_url=provider.base_url, name="mine", api_key_required=False
+    )
     with Client(responses) as client:
         assert discovered(client, way) == {"mine": "llama.cpp b8681-Debian"}
         result = client.call("Where do herons nest?", max_tokens=100)
-    assert (result.outcome, result.text) == ("done", "Herons nest in the reeds of the northern lake.")
+    assert (result.outcome, result.text) == (
+        "done",
+        "Herons nest in the reeds of the northern lake.",
+    )
     assert [request.body["max_output_tokens"] for request in provider.requests] == [100, 200]
     assert result.journal.steps[0].note == "discovered: llama.cpp b8681-Debian"
 
@@ -184,7 +222,13 @@ def test_a_process_asks_once_until_it_forgets(serve: Any, says: Any) -> None:
     for _ in range(2):
         with Client(backend(provider)) as client:
             assert client.discover() == client.discover() == {"mine": "Ollama 0.12.3"}
-    assert pages.asked == ["/props", "/v1/models", "/get_model_info", "/api/v0/models", "/api/version"]
+    assert pages.asked == [
+        "/props",
+        "/v1/models",
+        "/get_model_info",
+        "/api/v0/models",
+        "/api/version",
+    ]
     LEARNED.forget()
     with Client(backend(provider)) as client:
         client.discover()
@@ -257,7 +301,8 @@ def test_keys_go_to_their_own_origin_alone(root: str) -> None:
         b'{"default_generation_settings": 7, "build_info": 1}',
         b'{"data": [{"owned_by": "vllm", "max_model_len": "many"}, 3]}',
         b'{"data": [{"state": 1, "compatibility_type": [], "id": {}, "type": []}]}',
-        b'{"default_generation_settings": {"n_ctx": -1}, "build_info": {}, "modalities": {"vision": "yes"}}',
+        b'{"default_generation_settings": {"n_ctx": -1}, "build_info": {}, "modalities": '
+        b'{"vision": "yes"}}',
         b'{"version": {"a": NaN}}',
         json.dumps({"version": "\x1b[31m" + "9" * 1_000}).encode(),
         b'{"model_path": "\\ud800", "tokenizer_path": 1, "is_generation": null}',
@@ -273,7 +318,9 @@ def test_what_a_stranger_says_never_raises(answer: bytes) -> None:
             questions.send(answer)
     except StopIteration as end:
         found = end.value
-    assert found is None or (len(found.name) <= 80 and found.name.isprintable() and found.known.window is None)
+    assert found is None or (
+        len(found.name) <= 80 and found.name.isprintable() and found.known.window is None
+    )
 
 
 def test_a_page_without_end_is_left(serve: Any, says: Any) -> None:

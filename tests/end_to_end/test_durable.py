@@ -1,4 +1,6 @@
-"""Calls that outlive their process: run once per id, resumed where they stood, and never dearer than is proved."""
+"""Calls that outlive their process: run once per id, resumed where they stood, and never dearer
+than is proved.
+"""
 
 import asyncio
 import json
@@ -40,7 +42,11 @@ from rungwise.core import Reply, TurnContext
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.durable import SHORT, child, same, until
 
-ANSWER, DOWN, SILENT = ScriptedReply(text="In the reeds."), ScriptedReply(status=503), ScriptedReply(hang=True)
+ANSWER, DOWN, SILENT = (
+    ScriptedReply(text="In the reeds."),
+    ScriptedReply(status=503),
+    ScriptedReply(hang=True),
+)
 MESSAGES = "Where do herons nest?"
 RESTLESS = "[waits]\nretry_base = 0.01\nreask_base = 0.01\nretry_cap = 0.01\nreask_cap = 0.01"
 KEY = "sk-secret-5e884898da28"
@@ -50,7 +56,9 @@ def events(result: Any) -> list[str]:
     return [step.event for step in result.journal.steps if step.event != "sent"]
 
 
-def test_an_id_is_run_once_in_this_process_and_the_next(serve: Any, backend_of: Any, opened: Any) -> None:
+def test_an_id_is_run_once_in_this_process_and_the_next(
+    serve: Any, backend_of: Any, opened: Any
+) -> None:
     server = serve(DOWN, ANSWER)
     open_ = opened(backend_of(server))
     with open_() as durable:
@@ -63,14 +71,19 @@ def test_an_id_is_run_once_in_this_process_and_the_next(serve: Any, backend_of: 
     assert again.text == "In the reeds."
     assert events(again) == ["failed_transiently", "answered"]
     assert replay(again.journal).outcome == "done"
-    assert [request.body["messages"] for request in server.requests] == [[{"role": "user", "content": MESSAGES}]] * 2
+    assert [request.body["messages"] for request in server.requests] == [
+        [{"role": "user", "content": MESSAGES}]
+    ] * 2
 
 
 def test_a_failure_is_kept_too(serve: Any, backend_of: Any, opened: Any) -> None:
     server = serve(DOWN)
     for _ in range(2):
         once = Policy(limits=Limits(retries=0))
-        with opened(backend_of(server))(policy=once) as durable, pytest.raises(Failed, match="HTTP 503") as caught:
+        with (
+            opened(backend_of(server))(policy=once) as durable,
+            pytest.raises(Failed, match="HTTP 503") as caught,
+        ):
             durable.call("herons", MESSAGES)
     assert caught.value.result.attempts == len(server.requests) == 1
 
@@ -94,14 +107,19 @@ def test_what_a_killed_process_had_in_flight_counts_once_at_its_cap(
         serve(SILENT, ANSWER),
         "[budget]\noutput_tokens = 1000\n[waits]\nretry_base = 0.01\nretry_cap = 0.01",
     )
-    killed = child(server, database, "herons", messages=MESSAGES, policy=policy, options={"max_tokens": 200})
+    killed = child(
+        server, database, "herons", messages=MESSAGES, policy=policy, options={"max_tokens": 200}
+    )
     until(lambda: server.requests)
     killed.kill()
     killed.wait()
     with opened(same(server))(policy=Policy.from_toml(policy)) as durable:
         result = durable.call("herons", MESSAGES, max_tokens=200)
     assert events(result) == ["failed_transiently", "answered"]
-    assert (result.journal.steps[1].reason, result.journal.steps[1].usage.output_tokens) == ("crashed", 200)
+    assert (result.journal.steps[1].reason, result.journal.steps[1].usage.output_tokens) == (
+        "crashed",
+        200,
+    )
     assert result.attempts == len(server.requests) == 2
     assert result.usage.output_tokens > 200
     assert replay(result.journal).outcome == "done"
@@ -146,7 +164,9 @@ def test_a_survivor_goes_on_with_what_a_dead_process_has_left(
     assert len(server.requests) == 4
 
 
-def test_a_living_process_keeps_its_calls(serve: Any, backend_of: Any, opened: Any, database: str) -> None:
+def test_a_living_process_keeps_its_calls(
+    serve: Any, backend_of: Any, opened: Any, database: str
+) -> None:
     server = serve(ScriptedReply(text="In the reeds.", delay=4.0))
     living = child(server, database, "herons", messages=MESSAGES)
     until(lambda: server.requests)
@@ -179,7 +199,9 @@ def test_what_a_program_of_somebody_else_has_left_is_not_touched(
     assert (left.status, left.executor_id, left.queue_name) == ("PENDING", "local", None)
 
 
-def test_a_program_that_runs_dbos_keeps_it(serve: Any, backend_of: Any, opened: Any, tmp_path: Path) -> None:
+def test_a_program_that_runs_dbos_keeps_it(
+    serve: Any, backend_of: Any, opened: Any, tmp_path: Path
+) -> None:
     DBOS(config={"name": "theirs", "system_database_url": f"sqlite:///{tmp_path}/theirs.sqlite"})
     try:
         DBOS.launch()
@@ -190,7 +212,9 @@ def test_a_program_that_runs_dbos_keeps_it(serve: Any, backend_of: Any, opened: 
         DBOS.destroy()
 
 
-def test_the_dbos_of_a_program_is_used_where_it_says_so(serve: Any, backend_of: Any, tmp_path: Path) -> None:
+def test_the_dbos_of_a_program_is_used_where_it_says_so(
+    serve: Any, backend_of: Any, tmp_path: Path
+) -> None:
     server = serve(DOWN, ANSWER)
     client = Client(backend_of(server), policy=SHORT)
     DBOS(config={"name": "theirs", "system_database_url": f"sqlite:///{tmp_path}/theirs.sqlite"})
@@ -234,7 +258,8 @@ def test_a_changed_policy_is_refused_or_started_again_on_what_is_left(
     with opened(same(server))(policy=Policy(budget=Budget(attempts=3))) as durable:
         with pytest.raises(ConfigurationError, match="changed since this call began"):
             durable.call("herons", MESSAGES)
-        assert durable.handle("herons").status() in ("running", "waiting")  # for a process that can run it
+        # for a process that can run it
+        assert durable.handle("herons").status() in ("running", "waiting")
         result = durable.call("herons", MESSAGES, restart=True)
         assert durable.call("herons", MESSAGES, restart=True) == result
     assert result.text == "In the reeds."
@@ -260,7 +285,12 @@ def test_a_shared_budget_holds_for_all_processes_and_over_crashes(
     within = {"attempts": 4, "seconds": None, "output_tokens": 1000}
     options = {"max_tokens": 300}
     for ids in (["one"], ["two"]):
-        assert child(server, database, *ids, messages=MESSAGES, options=options, within=within).wait(60) == 0
+        assert (
+            child(server, database, *ids, messages=MESSAGES, options=options, within=within).wait(
+                60
+            )
+            == 0
+        )
     killed = child(server, database, "three", messages=MESSAGES, options=options, within=within)
     until(lambda: len(server.requests) == 3)
     killed.kill()
@@ -280,7 +310,9 @@ def test_a_deadline_goes_on_while_no_process_holds_the_call(
     serve: Any, backend_of: Any, opened: Any, database: str
 ) -> None:
     server = serve(SILENT, ANSWER)
-    killed = child(server, database, "herons", messages=MESSAGES, options={"deadline": time.time() + 600})
+    killed = child(
+        server, database, "herons", messages=MESSAGES, options={"deadline": time.time() + 600}
+    )
     until(lambda: server.requests)
     killed.kill()
     killed.wait()
@@ -298,8 +330,13 @@ def is_short(reply: Reply, place: Place) -> str | None:
     return None if len(place.where) < 12 else "say it in one word"
 
 
-def test_values_and_verdicts_are_found_by_their_path(serve: Any, backend_of: Any, opened: Any) -> None:
-    long, short = ScriptedReply(text='{"where": "among the reeds"}'), ScriptedReply(text='{"where": "reeds"}')
+def test_values_and_verdicts_are_found_by_their_path(
+    serve: Any, backend_of: Any, opened: Any
+) -> None:
+    long, short = (
+        ScriptedReply(text='{"where": "among the reeds"}'),
+        ScriptedReply(text='{"where": "reeds"}'),
+    )
     server = serve(long, short)
     with opened(backend_of(server))() as durable:
         result = durable.call("herons", MESSAGES, returns=Place, verdict=is_short)
@@ -311,9 +348,13 @@ def test_values_and_verdicts_are_found_by_their_path(serve: Any, backend_of: Any
     assert listed.value == {"where": "reeds"}
 
 
-def test_the_database_holds_no_key(serve: Any, backend_of: Any, opened: Any, tmp_path: Path) -> None:
+def test_the_database_holds_no_key(
+    serve: Any, backend_of: Any, opened: Any, tmp_path: Path
+) -> None:
     server = serve(ScriptedReply(status=401), ANSWER)
-    with opened(backend_of(server, api_key=KEY), backend_of(server, name="second", api_key=KEY + "2"))() as durable:
+    with opened(
+        backend_of(server, api_key=KEY), backend_of(server, name="second", api_key=KEY + "2")
+    )() as durable:
         durable.call("herons", MESSAGES)
         with pytest.raises(ConfigurationError, match="the database holds no keys"):
             durable.call("key", MESSAGES, headers={"Authorization": KEY})
@@ -325,22 +366,39 @@ NONSENSE: dict[str, tuple[Any, str]] = {
     "no id": (lambda durable: durable.start("", MESSAGES), "id of a call"),
     "a long id": (lambda durable: durable.start("x" * 201, MESSAGES), "id of a call"),
     "an unknown id": (lambda durable: durable.handle("nobody"), "there is no call"),
-    "within": (lambda durable: durable.start("x", MESSAGES, within=object()), "within must be a SharedBudget"),
-    "no name": (lambda durable: durable.start("x", MESSAGES, within=SharedBudget(Budget(seconds=None))), "a name"),
-    "seconds": (lambda durable: durable.start("x", MESSAGES, within=SharedBudget(Budget(), name="n")), "seconds=None"),
+    "within": (
+        lambda durable: durable.start("x", MESSAGES, within=object()),
+        "within must be a SharedBudget",
+    ),
+    "no name": (
+        lambda durable: durable.start("x", MESSAGES, within=SharedBudget(Budget(seconds=None))),
+        "a name",
+    ),
+    "seconds": (
+        lambda durable: durable.start("x", MESSAGES, within=SharedBudget(Budget(), name="n")),
+        "seconds=None",
+    ),
     "turn": (lambda durable: durable.start("x", MESSAGES, turn=TurnContext()), "cannot have turn="),
     "money without prices": (
-        lambda durable: durable.start("x", MESSAGES, within=SharedBudget(Budget(seconds=None, money=1), name="n")),
+        lambda durable: durable.start(
+            "x", MESSAGES, within=SharedBudget(Budget(seconds=None, money=1), name="n")
+        ),
         "prices",
     ),
-    "a second one": (lambda durable: Durable(durable._client, "sqlite:///other.sqlite"), "one Durable at a time"),
+    "a second one": (
+        lambda durable: Durable(durable._client, "sqlite:///other.sqlite"),
+        "one Durable at a time",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", NONSENSE)
 def test_nonsense_is_refused(name: str, serve: Any, backend_of: Any, opened: Any) -> None:
     do, says = NONSENSE[name]
-    with opened(backend_of(serve(ANSWER)))() as durable, pytest.raises(ConfigurationError, match=says):
+    with (
+        opened(backend_of(serve(ANSWER)))() as durable,
+        pytest.raises(ConfigurationError, match=says),
+    ):
         do(durable)
 
 
@@ -363,13 +421,19 @@ def test_processes_that_are_killed_at_random_moments_cost_no_more_than_is_proved
 ) -> None:
     draws = random.Random(seed)
     server = serve(
-        lambda _: evolve(draws.choice((DOWN, ScriptedReply(text=""), ANSWER, ANSWER)), delay=draws.random() / 5)
+        lambda _: evolve(
+            draws.choice((DOWN, ScriptedReply(text=""), ANSWER, ANSWER)), delay=draws.random() / 5
+        )
     )
     database, policy = f"sqlite:///{tmp_path}/calls.sqlite", "[budget]\nattempts = 40\n" + RESTLESS
     for _ in range(KILLS):
         known = len(server.requests)
         process = child(server, database, *CALLS, messages="Where does {id} nest?", policy=policy)
-        until(lambda known=known, process=process: len(server.requests) > known or process.poll() is not None)
+        until(
+            lambda known=known, process=process: (
+                len(server.requests) > known or process.poll() is not None
+            )
+        )
         time.sleep(draws.random() / 2)
         process.kill()
         process.wait()
@@ -390,8 +454,12 @@ def slowly(request: ReceivedRequest) -> ScriptedReply:
     """Write a long text over three seconds, or what is left of it."""
     last = request.body["messages"][-1]
     is_begun = last["role"] == "assistant" or len(request.body["messages"]) > 1
-    given = next((each["content"] for each in request.body["messages"] if each["role"] == "assistant"), "")
-    return ScriptedReply(text=LONG[len(given) :] if is_begun else LONG, lasts=0.5 if is_begun else 3.0)
+    given = next(
+        (each["content"] for each in request.body["messages"] if each["role"] == "assistant"), ""
+    )
+    return ScriptedReply(
+        text=LONG[len(given) :] if is_begun else LONG, lasts=0.5 if is_begun else 3.0
+    )
 
 
 def test_a_stream_goes_on_after_a_crash_from_the_text_that_was_written(
@@ -463,7 +531,9 @@ def test_who_waits_for_a_call_or_asks_after_the_end_is_told_that_it_is_closed(
     closing.set()
     waiting.join(60)
     for use in (handle.result, handle.status, lambda: durable.call("owls", MESSAGES)):
-        with pytest.raises(RungwiseError, match="this Durable is closed: its calls go on in the next process"):
+        with pytest.raises(
+            RungwiseError, match="this Durable is closed: its calls go on in the next process"
+        ):
             use()
     assert [type(error) for error in told] == [RungwiseError]
     assert "is closed" in str(told[0])
@@ -480,7 +550,11 @@ def test_of_different_requests_under_one_id_at_the_same_moment_one_is_answered(
         begin.wait()
         try:
             prompt = f"Where is {number}?"
-            came.append(durable.call("one", prompt) if way == "call" else [*durable.stream("one", prompt)][-1])
+            came.append(
+                durable.call("one", prompt)
+                if way == "call"
+                else [*durable.stream("one", prompt)][-1]
+            )
         except ConfigurationError as error:
             came.append(str(error))
 
@@ -506,7 +580,9 @@ def test_many_asynchronous_calls_leave_the_threads_of_the_program_alone(
 
     async def main() -> int:
         with opened(backend_of(provider))() as durable:
-            calls = [asyncio.create_task(durable.acall(str(number), MESSAGES)) for number in range(45)]
+            calls = [
+                asyncio.create_task(durable.acall(str(number), MESSAGES)) for number in range(45)
+            ]
             while len(provider.requests) < 45:
                 await asyncio.sleep(0.01)
             borrowed = anyio.to_thread.current_default_thread_limiter().borrowed_tokens
@@ -519,14 +595,20 @@ def test_many_asynchronous_calls_leave_the_threads_of_the_program_alone(
 
 
 @pytest.mark.parametrize("offset", [-1, "3", 1.5, None])
-def test_an_offset_is_a_number_of_events(serve: Any, backend_of: Any, opened: Any, offset: Any) -> None:
+def test_an_offset_is_a_number_of_events(
+    serve: Any, backend_of: Any, opened: Any, offset: Any
+) -> None:
     with opened(backend_of(serve(ANSWER)))() as durable:
         durable.call("herons", MESSAGES)
-        with pytest.raises(ConfigurationError, match="offset must be a whole number of 0 or more, not"):
+        with pytest.raises(
+            ConfigurationError, match="offset must be a whole number of 0 or more, not"
+        ):
             list(durable.stream("herons", MESSAGES, offset=offset))
 
 
-def test_who_reads_a_call_that_is_no_stream_gets_its_result(serve: Any, backend_of: Any, opened: Any) -> None:
+def test_who_reads_a_call_that_is_no_stream_gets_its_result(
+    serve: Any, backend_of: Any, opened: Any
+) -> None:
     with opened(backend_of(serve(ANSWER)))() as durable:
         result = durable.call("herons", MESSAGES)
         assert list(durable.stream("herons", MESSAGES)) == [result]

@@ -1,4 +1,6 @@
-"""Turns that outlive their process: resumed where they stood, and no tool is run twice that must not be."""
+"""Turns that outlive their process: resumed where they stood, and no tool is run twice that must
+not be.
+"""
 
 import json
 from pathlib import Path
@@ -20,7 +22,10 @@ SHORT = "[waits]\nretry_base = 0.01\nretry_cap = 0.01\noverload_cap = 0.01"
 
 def calling(*names: str) -> ScriptedReply:
     arguments = '{"bird": "heron"}'
-    calls = [{"id": f"c{place}", "name": name, "arguments": arguments} for place, name in enumerate(names)]
+    calls = [
+        {"id": f"c{place}", "name": name, "arguments": arguments}
+        for place, name in enumerate(names)
+    ]
     return ScriptedReply(tool_calls=calls)
 
 
@@ -41,11 +46,15 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def told(server: Any) -> dict[str, str]:
     """Return what the model was told last of each tool call."""
     return {
-        each["tool_call_id"]: each["content"] for each in server.requests[-1].body["messages"] if "tool_call_id" in each
+        each["tool_call_id"]: each["content"]
+        for each in server.requests[-1].body["messages"]
+        if "tool_call_id" in each
     }
 
 
-def test_an_id_is_run_once_in_this_process_and_the_next(serve: Any, backend_of: Any, opened: Any, log: Path) -> None:
+def test_an_id_is_run_once_in_this_process_and_the_next(
+    serve: Any, backend_of: Any, opened: Any, log: Path
+) -> None:
     server = serve(DOWN, answer)
     open_ = opened(backend_of(server))
     with open_() as durable:
@@ -68,7 +77,13 @@ def test_an_id_is_run_once_in_this_process_and_the_next(serve: Any, backend_of: 
 
 @pytest.mark.parametrize("tool", ["ring heron", "look heron"])
 def test_a_tool_that_ran_when_its_process_died_is_run_again_only_if_it_may_be(
-    tool: str, serve: Any, backend_of: Any, opened: Any, database: str, log: Path, monkeypatch: pytest.MonkeyPatch
+    tool: str,
+    serve: Any,
+    backend_of: Any,
+    opened: Any,
+    database: str,
+    log: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = serve(calling(tool.split()[0]), answer)
     monkeypatch.setenv("DURABLE_DIE_IN", tool)
@@ -90,7 +105,9 @@ def test_a_process_that_dies_between_any_two_writes_runs_no_tool_twice_and_stays
     moment: int, serve: Any, backend_of: Any, opened: Any, database: str, log: Path
 ) -> None:
     server = serve(DOWN, answer)
-    died = child(server, database, "heron", messages=MESSAGES, is_turn=True, policy=SHORT, die_at=moment)
+    died = child(
+        server, database, "heron", messages=MESSAGES, is_turn=True, policy=SHORT, die_at=moment
+    )
     said, _ = died.communicate(timeout=60)
     with opened(same(server))(policy=Policy.from_toml(SHORT)) as durable:
         result = durable.turn("heron", MESSAGES, tools=TOOLS)
@@ -104,7 +121,9 @@ def test_a_process_that_dies_between_any_two_writes_runs_no_tool_twice_and_stays
     assert replay(result.journal).outcome == "finished"
 
 
-def test_an_approval_may_come_in_another_process(serve: Any, backend_of: Any, opened: Any, log: Path) -> None:
+def test_an_approval_may_come_in_another_process(
+    serve: Any, backend_of: Any, opened: Any, log: Path
+) -> None:
     server = serve(calling("ring"), answer)
     open_ = opened(backend_of(server))
     with open_() as durable:
@@ -113,7 +132,9 @@ def test_an_approval_may_come_in_another_process(serve: Any, backend_of: Any, op
     with open_() as durable:
         paused = durable.handle("heron").result()
         [waiting] = paused.awaiting
-        result = durable.turn("heron, approved", paused.messages, tools=PAID, approvals={waiting.id: True})
+        result = durable.turn(
+            "heron, approved", paused.messages, tools=PAID, approvals={waiting.id: True}
+        )
     assert result.text == "It is grey."
     assert log.read_text() == "ring heron\n"
 
@@ -136,13 +157,27 @@ def test_a_turn_that_is_started_again_has_what_is_left_of_its_budget(
     assert result.journal.setting.policy.budget.attempts == 100 - 3
 
 
-def test_what_another_process_would_not_find_is_refused(serve: Any, backend_of: Any, opened: Any) -> None:
+def test_what_another_process_would_not_find_is_refused(
+    serve: Any, backend_of: Any, opened: Any
+) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"tools": [Tool(lambda bird: bird, name="ring")]}, "the function of the tool 'ring' .* top of a module"),
-        ({"tools": [Tool(ring, needs_approval=lambda bird: True)]}, "the needs_approval of the tool 'ring'"),
+        (
+            {"tools": [Tool(lambda bird: bird, name="ring")]},
+            "the function of the tool 'ring' .* top of a module",
+        ),
+        (
+            {"tools": [Tool(ring, needs_approval=lambda bird: True)]},
+            "the needs_approval of the tool 'ring'",
+        ),
         ({"tools": TOOLS, "policy": Policy()}, "policy must be a TurnPolicy"),
-        ({"tools": [{"name": "fly"}], "executor": lambda name, arguments: name}, "the executor of a durable turn"),
-        ({"tools": TOOLS, "compactor": lambda messages, room: messages}, "the compactor of a durable turn"),
+        (
+            {"tools": [{"name": "fly"}], "executor": lambda name, arguments: name},
+            "the executor of a durable turn",
+        ),
+        (
+            {"tools": TOOLS, "compactor": lambda messages, room: messages},
+            "the compactor of a durable turn",
+        ),
         ({"tools": TOOLS, "within": object()}, "cannot have within="),
         ({"tools": TOOLS, "approvals": {"c0": True}}, "approvals are for the messages"),
     ]

@@ -10,7 +10,11 @@ from rungwise.testing import ScriptedReply
 
 EMPTY = ScriptedReply()
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
-ASKED = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Malmö"}'}}
+ASKED = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "look", "arguments": '{"city": "Malmö"}'},
+}
 AFTER_A_TOOL = [
     {"role": "user", "content": "Where do herons nest?"},
     {"role": "assistant", "content": None, "tool_calls": [ASKED]},
@@ -22,7 +26,10 @@ PRIOR = "Herons nest in reeds; I have noted that."
 
 def after_a_tool(distance: int) -> list[dict[str, Any]]:
     """Make messages whose tool result is so many messages from the end, counted from 1."""
-    turns = [{"role": ("user", "assistant")[number % 2], "content": f"turn {number}"} for number in range(distance - 1)]
+    turns = [
+        {"role": ("user", "assistant")[number % 2], "content": f"turn {number}"}
+        for number in range(distance - 1)
+    ]
     messages = [*AFTER_A_TOOL, *reversed(turns)]
     assert messages[-distance]["role"] == "tool"
     return messages
@@ -35,7 +42,9 @@ def test_empty_then_empty_then_text_asks_the_same_three_times_with_longer_waits(
 
 
 @pytest.mark.parametrize(("draw", "waits"), [(0.0, [1, 2, 4]), (1.0, [1.5, 3, 6])])
-def test_empty_for_ever_is_exhausted_after_one_and_three_requests(run: Any, draw: float, waits: list[float]) -> None:
+def test_empty_for_ever_is_exhausted_after_one_and_three_requests(
+    run: Any, draw: float, waits: list[float]
+) -> None:
     ended = run([EMPTY], jitter=lambda: draw)
     ended.was("exhausted", "", counts=[1 + 3], waits=waits, attempts=4)
     assert all(body == ended.bodies[0] for body in ended.bodies)
@@ -72,7 +81,9 @@ def test_blanks_alone_are_empty(run: Any, blank: ScriptedReply) -> None:
 
 
 def test_identical_empties_skip_the_reasks_only_where_the_policy_says_so(run: Any) -> None:
-    run([EMPTY], policy=rungwise.Policy(skip_identical_empties=True)).was("exhausted", counts=[2], waits=[1])
+    run([EMPTY], policy=rungwise.Policy(skip_identical_empties=True)).was(
+        "exhausted", counts=[2], waits=[1]
+    )
 
 
 # after a tool round
@@ -86,7 +97,10 @@ def test_empty_after_a_tool_result_is_nudged_with_a_placeholder_and_a_hint(run: 
         path="nudge done",
         added=[
             [],
-            [{"role": "assistant", "content": "(silence)"}, {"role": "user", "content": "Go on from the results."}],
+            [
+                {"role": "assistant", "content": "(silence)"},
+                {"role": "user", "content": "Go on from the results."},
+            ],
         ],
         waits=[],
     )
@@ -107,7 +121,9 @@ def test_the_fallback_after_a_nudge_gets_the_plain_question(run: Any) -> None:
 
 
 @pytest.mark.parametrize(("distance", "rung", "added"), [(5, "nudge", 2), (6, "reask", 0)])
-def test_a_tool_result_is_nudged_up_to_five_messages_back(run: Any, distance: int, rung: str, added: int) -> None:
+def test_a_tool_result_is_nudged_up_to_five_messages_back(
+    run: Any, distance: int, rung: str, added: int
+) -> None:
     ended = run([EMPTY, ANSWER], messages=after_a_tool(distance))
     assert ended.path == f"{rung} done"
     assert [len(messages) for messages in ended.added] == [0, added]
@@ -122,29 +138,43 @@ NOTED = [
 ]
 
 
-@pytest.mark.parametrize("prior", [PRIOR, f"<think>reeds?</think>{PRIOR}"], ids=["plain", "with its thinking"])
+@pytest.mark.parametrize(
+    "prior", [PRIOR, f"<think>reeds?</think>{PRIOR}"], ids=["plain", "with its thinking"]
+)
 @pytest.mark.parametrize("nothing", [EMPTY, ScriptedReply(reasoning="I said it all.")])
 def test_empty_after_an_answer_beside_housekeeping_tools_is_salvaged_with_it(
     run: Any, nothing: ScriptedReply, prior: str
 ) -> None:
-    ended = run([nothing], messages=NOTED, turn=TurnContext(prior_answer=prior, only_housekeeping=True))
+    ended = run(
+        [nothing], messages=NOTED, turn=TurnContext(prior_answer=prior, only_housekeeping=True)
+    )
     ended.was("salvaged", PRIOR, counts=[1], waits=[])
 
 
 def test_empty_after_an_answer_beside_a_substantive_tool_is_not_salvaged(run: Any) -> None:
-    ended = run([EMPTY], messages=NOTED, turn=TurnContext(prior_answer=PRIOR, only_housekeeping=False))
+    ended = run(
+        [EMPTY], messages=NOTED, turn=TurnContext(prior_answer=PRIOR, only_housekeeping=False)
+    )
     ended.was("exhausted", "", path="nudge reask reask reask exhausted")
 
 
 @pytest.mark.parametrize(
-    ("prior", "replies"), [(PRIOR, [ANSWER]), ("<think>reeds?</think>", [EMPTY, ANSWER])], ids=["prior", "thinking"]
+    ("prior", "replies"),
+    [(PRIOR, [ANSWER]), ("<think>reeds?</think>", [EMPTY, ANSWER])],
+    ids=["prior", "thinking"],
 )
-def test_a_prior_answer_does_not_stand_in_for_an_answer_that_comes(run: Any, prior: str, replies: Any) -> None:
-    ended = run(replies, messages=NOTED, turn=TurnContext(prior_answer=prior, only_housekeeping=True))
+def test_a_prior_answer_does_not_stand_in_for_an_answer_that_comes(
+    run: Any, prior: str, replies: Any
+) -> None:
+    ended = run(
+        replies, messages=NOTED, turn=TurnContext(prior_answer=prior, only_housekeeping=True)
+    )
     ended.was("done", "In the reeds, mostly.")
 
 
 def test_a_prior_answer_does_not_take_the_place_of_text_that_was_gathered(run: Any) -> None:
     turn = TurnContext(prior_answer=PRIOR, only_housekeeping=True)
-    ended = run([ScriptedReply(text="Part one, ", finish="length"), EMPTY], messages=NOTED, turn=turn)
+    ended = run(
+        [ScriptedReply(text="Part one, ", finish="length"), EMPTY], messages=NOTED, turn=turn
+    )
     ended.was("partial", "Part one, ")

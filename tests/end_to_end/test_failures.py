@@ -33,8 +33,12 @@ def test_two_server_errors_then_text_asks_the_same_three_times(run: Any) -> None
     assert [step.status for step in ended.steps] == [None, 500, None, 500, None, None]
 
 
-@pytest.mark.parametrize(("draw", "waits"), [(0.0, [2, 4, 8]), (0.5, [2.5, 5, 10]), (1.0, [3, 6, 12])])
-def test_server_errors_for_ever_fail_after_four_requests(run: Any, draw: float, waits: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("draw", "waits"), [(0.0, [2, 4, 8]), (0.5, [2.5, 5, 10]), (1.0, [3, 6, 12])]
+)
+def test_server_errors_for_ever_fail_after_four_requests(
+    run: Any, draw: float, waits: list[float]
+) -> None:
     ended = run([down()], jitter=lambda: draw)
     ended.was("failed", counts=[4], waits=waits)
     assert all(body == ended.bodies[0] for body in ended.bodies)
@@ -65,7 +69,10 @@ def test_a_failing_backend_is_left_after_so_many_requests(
 def test_server_errors_of_both_backends_are_both_told(run: Any) -> None:
     ended = run([down(500)], [down(502)])
     ended.was("failed", counts=[4, 4])
-    assert [(name, failure.status) for name, failure in ended.result.failures] == [("primary", 500), ("second", 502)]
+    assert [(name, failure.status) for name, failure in ended.result.failures] == [
+        ("primary", 500),
+        ("second", 502),
+    ]
     assert "500" in str(ended.error)
     assert "502" in str(ended.error)
 
@@ -81,12 +88,16 @@ def test_an_error_and_an_empty_reply_have_series_of_their_own(run: Any) -> None:
 
 def test_a_plain_404_is_retried_and_an_unknown_model_is_not(run: Any) -> None:
     run([error(404, "Not Found"), ANSWER]).was("done", counts=[2])
-    run([error(404, "The model 'model-0' does not exist", code="model_not_found"), ANSWER]).was("failed", counts=[1])
+    run([error(404, "The model 'model-0' does not exist", code="model_not_found"), ANSWER]).was(
+        "failed", counts=[1]
+    )
 
 
 @pytest.mark.parametrize(("word", "requests"), [("false", 1), ("true", 4)])
 def test_the_services_own_word_on_retrying_wins(run: Any, word: str, requests: int) -> None:
-    run([down(400 if word == "true" else 500, headers={"x-should-retry": word})]).was("failed", counts=[requests])
+    run([down(400 if word == "true" else 500, headers={"x-should-retry": word})]).was(
+        "failed", counts=[requests]
+    )
 
 
 @pytest.mark.own_connections
@@ -94,11 +105,15 @@ def test_a_backend_that_refuses_connections_is_left_at_once(run: Any, dead_url: 
     dead = OpenAIChat("model", base_url=dead_url, name="dead", api_key="sk-dead0f2b7d9e6a1c3")
     ended = run([ANSWER], chain=lambda live: [dead, *live])
     ended.was("done", "In the reeds, mostly.", waits=[], attempts=2)
-    assert [(name, failure.reason) for name, failure in ended.result.failures] == [("dead", "unreachable")]
+    assert [(name, failure.reason) for name, failure in ended.result.failures] == [
+        ("dead", "unreachable")
+    ]
 
 
 @pytest.mark.parametrize(("most", "waits"), sampled([(1, []), (2, [2])], one_in=2))
-def test_a_backend_that_never_answers_is_left_after_so_many_timeouts(run: Any, most: int, waits: list[int]) -> None:
+def test_a_backend_that_never_answers_is_left_after_so_many_timeouts(
+    run: Any, most: int, waits: list[int]
+) -> None:
     switch_after = {} if most == 1 else {"timeout": most}  # the first is the default
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(total=0.4), switch_after=switch_after)
     ended = run([ScriptedReply(hang=True)], [ANSWER], policy=policy)
@@ -123,10 +138,17 @@ def test_an_asked_wait_shorter_than_the_series_is_kept_as_well(run: Any) -> None
 
 @pytest.mark.parametrize(
     "policy",
-    [rungwise.Policy(), rungwise.Policy(budget=rungwise.Budget(seconds=60), waits=rungwise.Waits(longest_asked=1000))],
+    [
+        rungwise.Policy(),
+        rungwise.Policy(
+            budget=rungwise.Budget(seconds=60), waits=rungwise.Waits(longest_asked=1000)
+        ),
+    ],
     ids=["above the longest allowed", "beyond the deadline"],
 )
-def test_an_asked_wait_that_is_too_long_ends_the_call_at_once(run: Any, policy: rungwise.Policy) -> None:
+def test_an_asked_wait_that_is_too_long_ends_the_call_at_once(
+    run: Any, policy: rungwise.Policy
+) -> None:
     ended = run([down(429, headers={"retry-after": "500"})], policy=policy)
     ended.was("failed", counts=[1], waits=[])
     assert "500 s" in str(ended.error)
@@ -141,7 +163,8 @@ def test_a_rejected_key_fails_at_once_and_only_the_backend_is_named(run: Any) ->
     ended.was("failed", counts=[1], waits=[])
     assert "primary" in str(ended.error)
     assert "key" in str(ended.error)
-    assert "sk-" not in str(ended.error)  # that no journal and no log line holds it either is seen by `run`
+    # that no journal and no log line holds it either is seen by `run`
+    assert "sk-" not in str(ended.error)
 
 
 def test_an_error_that_quotes_the_prompt_is_not_passed_on(run: Any) -> None:
@@ -153,7 +176,9 @@ def test_an_error_that_quotes_the_prompt_is_not_passed_on(run: Any) -> None:
 
 
 def test_a_parameter_that_is_not_supported_is_left_out(run: Any) -> None:
-    rejected = error(400, "Unsupported parameter: 'temperature' is not supported.", param="temperature")
+    rejected = error(
+        400, "Unsupported parameter: 'temperature' is not supported.", param="temperature"
+    )
     ended = run([rejected, ANSWER], parameters={"temperature": 0.5, "top_p": 0.5})
     ended.was("done", path="repair done", waits=[])
     assert [body.get("temperature") for body in ended.bodies] == [0.5, None]
@@ -161,20 +186,28 @@ def test_a_parameter_that_is_not_supported_is_left_out(run: Any) -> None:
 
 
 @pytest.mark.parametrize("others", [[], [[ANSWER]]], ids=["alone", "with a fallback"])
-def test_a_repair_is_made_once_and_the_fallback_gets_every_parameter_again(run: Any, others: list[Any]) -> None:
-    rejected = error(400, "Unsupported parameter: 'temperature' is not supported.", param="temperature")
+def test_a_repair_is_made_once_and_the_fallback_gets_every_parameter_again(
+    run: Any, others: list[Any]
+) -> None:
+    rejected = error(
+        400, "Unsupported parameter: 'temperature' is not supported.", param="temperature"
+    )
     ended = run([rejected], *others, parameters={"temperature": 0.5})
     ended.was("done" if others else "failed", counts=[2, *[1 for _ in others]])
     assert [body.get("temperature") for body in ended.bodies] == [0.5, None, *[0.5 for _ in others]]
 
 
 def test_a_rejected_cap_is_clamped_below_what_is_available(run: Any) -> None:
-    rejected = error(400, "max_tokens: 9000 > 8192, which is the maximum allowed number of output tokens")
+    rejected = error(
+        400, "max_tokens: 9000 > 8192, which is the maximum allowed number of output tokens"
+    )
     run([rejected, ANSWER], max_tokens=9000).was("done", caps=[9000, 8192 - 64])
 
 
 def test_a_rejected_cap_field_gives_way_to_the_other(run: Any) -> None:
-    message = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+    message = (
+        "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+    )
     ended = run([error(400, message, param="max_tokens"), ANSWER], max_tokens=900)
     ended.was("done")
     assert [body.get("max_completion_tokens") for body in ended.bodies] == [None, 900]
@@ -188,7 +221,11 @@ NO_PREFILL = error(400, "This model does not support assistant message prefill."
 def test_a_rejected_prefill_becomes_a_user_turn_and_is_remembered(run: Any) -> None:
     ended = run([THINKING, NO_PREFILL, ANSWER], backends=[{"prefill": "trailing"}])
     ended.was("done", path="prefill repair done")
-    assert [[message["role"] for message in added] for added in ended.added] == [[], ["assistant"], ["user"]]
+    assert [[message["role"] for message in added] for added in ended.added] == [
+        [],
+        ["assistant"],
+        ["user"],
+    ]
 
 
 def test_a_rejected_prefill_teaches_every_later_call(serve: Any, backend_of: Any) -> None:
@@ -201,7 +238,9 @@ def test_a_rejected_prefill_teaches_every_later_call(serve: Any, backend_of: Any
 
 # a conversation that does not fit
 
-TOO_LONG = error(400, "This model's maximum context length is 10 tokens.", code="context_length_exceeded")
+TOO_LONG = error(
+    400, "This model's maximum context length is 10 tokens.", code="context_length_exceeded"
+)
 LONG = [{"role": "user", "content": "a long story"}, {"role": "user", "content": "and a question"}]
 
 
@@ -226,7 +265,10 @@ def test_an_overflow_is_compacted_by_the_callers_compactor(run: Any) -> None:
 
 def test_an_overflow_is_compacted_from_its_oldest_end(run: Any) -> None:
     calls = [{"id": "1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}]
-    tools = [{"role": "assistant", "content": None, "tool_calls": calls}, {"role": "tool", "tool_call_id": "1"}]
+    tools = [
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "1"},
+    ]
     result = {**tools[1], "content": "two nests " * 200}
     talk = [*LONG[:1], tools[0], result, {"role": "assistant", "content": "Two."}, *LONG[1:]]
     ended = run([TOO_LONG, TOO_LONG, ANSWER], messages=talk, compactor=OldestFirst(keep=1))
@@ -236,7 +278,9 @@ def test_an_overflow_is_compacted_from_its_oldest_end(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", ["call", "stream"], indirect=True)
-def test_a_compactor_that_is_a_coroutine_function_is_refused_before_anything_is_sent(run: Any, stages: Any) -> None:
+def test_a_compactor_that_is_a_coroutine_function_is_refused_before_anything_is_sent(
+    run: Any, stages: Any
+) -> None:
     async def compact(messages: Any) -> Any:
         return messages
 
@@ -246,7 +290,9 @@ def test_a_compactor_that_is_a_coroutine_function_is_refused_before_anything_is_
 
 
 def test_an_overflow_for_ever_is_compacted_three_times(run: Any) -> None:
-    run([TOO_LONG], messages=LONG, compactor=lambda messages: list(messages)[-1:]).was("failed", counts=[4])
+    run([TOO_LONG], messages=LONG, compactor=lambda messages: list(messages)[-1:]).was(
+        "failed", counts=[4]
+    )
 
 
 def test_an_overflow_without_a_compactor_goes_to_the_fallback_or_fails(run: Any) -> None:
@@ -268,7 +314,15 @@ SHAPELESS = pytest.mark.parametrize(
         ScriptedReply(body="data: [DONE]\n\n"),
         ODD,
     ],
-    ids=["no choices", "html", "half a document", "a list", "no message", "no chunk", "an unknown finish"],
+    ids=[
+        "no choices",
+        "html",
+        "half a document",
+        "a list",
+        "no message",
+        "no chunk",
+        "an unknown finish",
+    ],
 )
 
 
@@ -285,11 +339,15 @@ def test_a_200_of_no_usable_shape_is_retried_where_nobody_else_is_there(
     run: Any, shapeless: ScriptedReply, answers: bool
 ) -> None:
     ended = run([shapeless, ANSWER] if answers else [shapeless])
-    assert (ended.outcome, ended.text) == (("done", "In the reeds, mostly.") if answers else ("failed", ""))
+    assert (ended.outcome, ended.text) == (
+        ("done", "In the reeds, mostly.") if answers else ("failed", "")
+    )
     ended.was(counts=[2 if answers else 4], waits=[1] if answers else [1, 2, 4])
     assert all(body == ended.bodies[0] for body in ended.bodies)
     stops = [step.stop_raw for step in ended.steps if step.event == "malformed"]
-    assert stops == [shapeless.finish if shapeless is ODD else None] * len(ended.waits if answers else ended.requests)
+    assert stops == [shapeless.finish if shapeless is ODD else None] * len(
+        ended.waits if answers else ended.requests
+    )
 
 
 def test_an_empty_200_is_no_success(run: Any) -> None:
@@ -297,7 +355,10 @@ def test_an_empty_200_is_no_success(run: Any) -> None:
 
 
 def test_a_whole_completion_in_answer_to_a_stream_is_read(run: Any) -> None:
-    body = '{"choices": [{"index": 0, "message": {"content": "In the reeds."}, "finish_reason": "stop"}]}'
+    body = (
+        '{"choices": [{"index": 0, "message": {"content": "In the reeds."}, '
+        '"finish_reason": "stop"}]}'
+    )
     run([ScriptedReply(body=body)]).was("done", "In the reeds.", counts=[1])
 
 
@@ -313,16 +374,29 @@ REFUSALS = pytest.mark.parametrize(
         ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}], finish="content_filter"),
         error(400, "The response was filtered.", code="content_filter"),
     ],
-    ids=["after text", "at once", "refusal", "refusal after text", "after a tool call", "status 400"],
+    ids=[
+        "after text",
+        "at once",
+        "refusal",
+        "refusal after text",
+        "after a tool call",
+        "status 400",
+    ],
 )
 
 
 @REFUSALS
 @pytest.mark.parametrize("others", [[], [[ANSWER]]], ids=["alone", "with a fallback"])
-def test_a_refusal_is_never_sent_to_the_same_model_again(run: Any, refusal: ScriptedReply, others: list[Any]) -> None:
+def test_a_refusal_is_never_sent_to_the_same_model_again(
+    run: Any, refusal: ScriptedReply, others: list[Any]
+) -> None:
     ended = run([refusal, ANSWER], *others)
-    assert (ended.outcome, ended.text) == (("done", "In the reeds, mostly.") if others else ("refused", ""))
-    ended.was(counts=[1, *[1 for _ in others]], added=[[], *[[] for _ in others]], waits=[], tool_calls=())
+    assert (ended.outcome, ended.text) == (
+        ("done", "In the reeds, mostly.") if others else ("refused", "")
+    )
+    ended.was(
+        counts=[1, *[1 for _ in others]], added=[[], *[[] for _ in others]], waits=[], tool_calls=()
+    )
     assert others or type(ended.error) is rungwise.Refused
 
 
@@ -355,7 +429,9 @@ def test_a_type_error_in_the_callers_compactor_is_raised_at_once(run: Any, stage
     assert [len(stage.requests) for stage in stages[:2]] == [1, 0]
 
 
-def test_an_argument_that_has_no_form_in_json_is_raised_before_anything_is_sent(run: Any, stages: Any) -> None:
+def test_an_argument_that_has_no_form_in_json_is_raised_before_anything_is_sent(
+    run: Any, stages: Any
+) -> None:
     with pytest.raises(rungwise.ConfigurationError) as raised:
         run([ANSWER], parameters={"temperature": object()})
     assert not stages[0].requests

@@ -1,4 +1,6 @@
-"""Whatever the other backends of a chain do, a healthy one that answers within its reserve gets the call done."""
+"""Whatever the other backends of a chain do, a healthy one that answers within its reserve gets the
+call done.
+"""
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +24,8 @@ def problems(chains: Iterable[Chain]) -> list[str]:
 def test_each_trouble_of_a_first_backend_is_survived() -> None:
     plain = evolve(Chain.drawn(0), borrowed=False, max_tokens=None)
     chains = [
-        evolve(plain, troubles=((name,), ()), mode=MODES[place % len(MODES)]) for place, name in enumerate(TROUBLES)
+        evolve(plain, troubles=((name,), ()), mode=MODES[place % len(MODES)])
+        for place, name in enumerate(TROUBLES)
     ]
     assert problems(chains) == []
 
@@ -35,7 +38,8 @@ def test_random_troubles_are_survived() -> None:
 def test_five_hundred_random_troubles_are_survived() -> None:
     chains = [Chain.drawn(seed) for seed in range(1000, 1500)]
     assert problems(chains) == []
-    # They were held to the seconds of their budget, which is what their certificates say, but for closing.
+    # They were held to the seconds of their budget, which is what their certificates say, but for
+    # closing.
     assert {bound_of(chain) for chain in chains[::25]} == {SECONDS + CLOSING}
 
 
@@ -50,5 +54,8 @@ def test_random_troubles_in_random_protocols_are_survived(seed: int) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("start", range(1000, 1500, 50))
 def test_hundreds_of_random_troubles_are_survived(start: int) -> None:
-    problems = [many_tongues.problem_with(many_tongues.Chain.drawn(seed)) for seed in range(start, start + 50)]
+    problems = [
+        many_tongues.problem_with(many_tongues.Chain.drawn(seed))
+        for seed in range(start, start + 50)
+    ]
     assert [problem for problem in problems if problem] == []

@@ -1,4 +1,6 @@
-"""Gemini over HTTP, in every mode: signatures through a round of tools, repairs, blocks, and what Vertex is told."""
+"""Gemini over HTTP, in every mode: signatures through a round of tools, repairs, blocks, and what
+Vertex is told.
+"""
 
 import json
 from collections.abc import Callable
@@ -29,7 +31,9 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 def backend(provider: Any, model: str = "gemini-3-pro-preview", **options: Any) -> Gemini:
-    return Gemini(model, **{"base_url": provider.base_url, "api_key": KEY, "name": "primary", **options})
+    return Gemini(
+        model, **{"base_url": provider.base_url, "api_key": KEY, "name": "primary", **options}
+    )
 
 
 def path_of(result: Result) -> str:
@@ -41,7 +45,9 @@ def contents(request: ReceivedRequest) -> Any:
 
 
 def whatever(*chunks: dict[str, Any]) -> Callable[[ReceivedRequest], ScriptedReply]:
-    """Answer with these objects: as events, or merged into one list of parts where the reply is not streamed."""
+    """Answer with these objects: as events, or merged into one list of parts where the reply is not
+    streamed.
+    """
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         if ":stream" in request.path:
@@ -50,7 +56,11 @@ def whatever(*chunks: dict[str, Any]) -> Callable[[ReceivedRequest], ScriptedRep
         *_, last = chunks
         merged = json.loads(json.dumps(last))
         if "candidates" in last:
-            parts = [part for chunk in chunks for part in chunk["candidates"][0]["content"].get("parts", [])]
+            parts = [
+                part
+                for chunk in chunks
+                for part in chunk["candidates"][0]["content"].get("parts", [])
+            ]
             merged["candidates"][0]["content"]["parts"] = parts
         return ScriptedReply(body=json.dumps(merged))
 
@@ -67,7 +77,9 @@ OWN = [
     {"functionCall": {"name": "look", "args": {"bird": "heron"}}, "thoughtSignature": "Y2FsbA=="},
     {"functionCall": {"name": "look", "args": {"bird": "heron"}}},
 ]
-ASKS = whatever(*map(chunk, OWN), chunk({"text": "", "thoughtSignature": "ZW5k"}, finishReason="STOP"))
+ASKS = whatever(
+    *map(chunk, OWN), chunk({"text": "", "thoughtSignature": "ZW5k"}, finishReason="STOP")
+)
 
 
 def test_a_round_of_tools_goes_back_word_for_word(serve: Any, mode: str) -> None:
@@ -76,7 +88,8 @@ def test_a_round_of_tools_goes_back_word_for_word(serve: Any, mode: str) -> None
         first = caller.ask([ASKED], tools=[TOOL])
         assert (first.text, first.reasoning) == ("I look.", "Herons like reeds.")
         told = [
-            Message("tool", (ToolResult(call.id, call.name, f"{call.id}."),)) for call in reversed(first.tool_calls)
+            Message("tool", (ToolResult(call.id, call.name, f"{call.id}."),))
+            for call in reversed(first.tool_calls)
         ]
         second = caller.ask([ASKED, first.message, *told], tools=[TOOL])
     assert second.text == ANSWER.text
@@ -121,7 +134,8 @@ def test_a_signature_that_is_rejected_is_sent_no_more(serve: Any, mode: str) -> 
     ("message", "gone"),
     [
         (
-            "Invalid JSON payload received. Unknown name \"temperature\" at 'generation_config': Cannot find field.",
+            "Invalid JSON payload received. Unknown name \"temperature\" at 'generation_config': "
+            "Cannot find field.",
             "temperature",
         ),
         ("`top_p` is not supported for this model.", "topP"),
@@ -138,31 +152,54 @@ def test_a_rejected_parameter_is_left_out(serve: Any, mode: str, message: str, g
     assert first == {**second, gone: first[gone]}
 
 
-def test_a_model_that_prefills_goes_on_and_one_that_rejects_it_is_asked(serve: Any, mode: str) -> None:
+def test_a_model_that_prefills_goes_on_and_one_that_rejects_it_is_asked(
+    serve: Any, mode: str
+) -> None:
     cut = ScriptedReply(text="Herons nest in the ", finish="length")
     provider = serve(cut, ScriptedReply(text="reeds."))
     with Caller(mode, backend(provider, "gemini-2.5-flash")) as caller:
         assert caller.ask([ASKED]).text == "Herons nest in the reeds."
-    assert contents(provider.requests[1])[-1] == {"role": "model", "parts": [{"text": "Herons nest in the"}]}
-    rejects = ScriptedReply(status=400, error={"message": "Requests ending with a model turn are not supported."})
+    assert contents(provider.requests[1])[-1] == {
+        "role": "model",
+        "parts": [{"text": "Herons nest in the"}],
+    }
+    rejects = ScriptedReply(
+        status=400, error={"message": "Requests ending with a model turn are not supported."}
+    )
     provider = serve(cut, rejects, ScriptedReply(text="reeds."))
     with Caller(mode, backend(provider, "gemini-2.5-pro")) as caller:
         result = caller.ask([ASKED])
-    assert (result.text, path_of(result)) == ("Herons nest in the reeds.", "continuation repair done")
+    assert (result.text, path_of(result)) == (
+        "Herons nest in the reeds.",
+        "continuation repair done",
+    )
     assert contents(provider.requests[2])[-1]["role"] == "user"
 
 
-def test_what_a_rung_adds_stands_behind_contents_that_are_sent_word_for_word(serve: Any, mode: str) -> None:
+def test_what_a_rung_adds_stands_behind_contents_that_are_sent_word_for_word(
+    serve: Any, mode: str
+) -> None:
     own = [
         {
             "role": "user",
-            "parts": [{"fileData": {"fileUri": "files/1"}, "videoMetadata": {"fps": 1}}, {"text": "Where?"}],
+            "parts": [
+                {"fileData": {"fileUri": "files/1"}, "videoMetadata": {"fps": 1}},
+                {"text": "Where?"},
+            ],
         },
-        {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}]},
-        {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"seen": 1}}}]},
+        {
+            "role": "model",
+            "parts": [{"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}],
+        },
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"name": "look", "response": {"seen": 1}}}],
+        },
     ]
     provider = serve(
-        ScriptedReply(), ScriptedReply(text="Herons nest in", finish="length"), ScriptedReply(text=" reeds.")
+        ScriptedReply(),
+        ScriptedReply(text="Herons nest in", finish="length"),
+        ScriptedReply(text=" reeds."),
     )
     with Caller(mode, backend(provider, "gemini-3.6-flash")) as caller:
         result = caller.ask(own, tools=[TOOL])
@@ -183,7 +220,11 @@ def test_reasoning_that_used_up_the_cap_is_lowered(serve: Any, mode: str) -> Non
 
 
 def test_a_call_that_the_server_could_not_read_is_asked_for_again(serve: Any, mode: str) -> None:
-    broken = whatever(chunk(finishReason="MALFORMED_FUNCTION_CALL", finishMessage="Malformed function call: print("))
+    broken = whatever(
+        chunk(
+            finishReason="MALFORMED_FUNCTION_CALL", finishMessage="Malformed function call: print("
+        )
+    )
     provider = serve(broken, ScriptedReply(tool_calls=(ToolCall("1", "look", "{}"),)))
     waits: list[float] = []
     with Caller(mode, backend(provider), **waits_into(waits)) as caller:
@@ -194,7 +235,10 @@ def test_a_call_that_the_server_could_not_read_is_asked_for_again(serve: Any, mo
 
 def test_a_blocked_prompt_is_refused_and_its_word_is_in_the_journal(serve: Any, mode: str) -> None:
     blocked = whatever(
-        {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 8}}
+        {
+            "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
+            "usageMetadata": {"promptTokenCount": 8},
+        }
     )
     with Caller(mode, backend(serve(blocked))) as caller, pytest.raises(rungwise.Refused) as raised:
         caller.ask([ASKED])
@@ -204,7 +248,14 @@ def test_a_blocked_prompt_is_refused_and_its_word_is_in_the_journal(serve: Any, 
 
 def test_a_wait_that_stands_in_the_body_is_kept(serve: Any, mode: str) -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "14s"}]
-    error = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Too many.", "details": details}}
+    error = {
+        "error": {
+            "code": 429,
+            "status": "RESOURCE_EXHAUSTED",
+            "message": "Too many.",
+            "details": details,
+        }
+    }
     busy = ScriptedReply(status=429, body=json.dumps([error]))
     waits: list[float] = []
     with Caller(mode, backend(serve(busy, ANSWER)), **waits_into(waits)) as caller:
@@ -214,7 +265,8 @@ def test_a_wait_that_stands_in_the_body_is_kept(serve: Any, mode: str) -> None:
 
 def test_a_picture_alone_is_an_answer(serve: Any, mode: str) -> None:
     shown = chunk(
-        {"inlineData": {"mimeType": "image/png", "data": PIXEL}, "thoughtSignature": SIGNATURE}, finishReason="STOP"
+        {"inlineData": {"mimeType": "image/png", "data": PIXEL}, "thoughtSignature": SIGNATURE},
+        finishReason="STOP",
     )
     provider = serve(whatever(shown), ANSWER)
     with Caller(mode, backend(provider, "gemini-3-pro-image-preview")) as caller:
@@ -243,5 +295,11 @@ def test_a_turn_runs_its_tools(serve: Any) -> None:
     _, model, user = contents(provider.requests[1])
     assert model["parts"][-1]["thoughtSignature"] == SIGNATURE
     assert user["parts"] == [
-        {"functionResponse": {"id": "1", "name": "look", "response": {"output": "heron: in the reeds."}}}
+        {
+            "functionResponse": {
+                "id": "1",
+                "name": "look",
+                "response": {"output": "heron: in the reeds."},
+            }
+        }
     ]

@@ -1,4 +1,6 @@
-"""A deadline that is given: every entry point ends by it, it is read once, and one that has passed sends nothing."""
+"""A deadline that is given: every entry point ends by it, it is read once, and one that has passed
+sends nothing.
+"""
 
 import math
 import time
@@ -73,7 +75,9 @@ def test_one_that_has_passed_sends_nothing(serve: Serve, mode: str, ago: float) 
 
 
 @pytest.mark.parametrize("mode", sampled(ALL, one_in=3))
-@pytest.mark.parametrize("hangs", [ScriptedReply(hang=True), ScriptedReply("Reeds. " * 90, hang=True, cut_after=450)])
+@pytest.mark.parametrize(
+    "hangs", [ScriptedReply(hang=True), ScriptedReply("Reeds. " * 90, hang=True, cut_after=450)]
+)
 def test_a_request_in_flight_is_ended_by_it(serve: Serve, mode: str, hangs: ScriptedReply) -> None:
     provider = serve(hangs)
     began = time.monotonic()
@@ -141,7 +145,10 @@ def test_the_calls_of_a_turn_share_it(serve: Serve, mode: str) -> None:
     assert [journal.setting.deadline for journal in journals_of(result)] == [8.0, 2.0]
     assert isinstance(result, rungwise.TurnResult)
     assert result.journal.setting.deadline == 8.0
-    assert rungwise.replay(rungwise.TurnJournal.from_json(result.journal.to_json())).outcome == "finished"
+    assert (
+        rungwise.replay(rungwise.TurnJournal.from_json(result.journal.to_json())).outcome
+        == "finished"
+    )
 
 
 @pytest.mark.parametrize("mode", turn_modes.MODES)
@@ -153,7 +160,9 @@ def test_tools_are_ended_by_it(serve: Serve, mode: str) -> None:
         return "three herons"
 
     began = time.monotonic()
-    result = ask(Client(ways.backend(provider.base_url)), mode, tools=[look], deadline=time.time() + 0.5)
+    result = ask(
+        Client(ways.backend(provider.base_url)), mode, tools=[look], deadline=time.time() + 0.5
+    )
     assert time.monotonic() - began < 8
     assert (result.outcome, len(provider.requests)) == ("over_budget", 1)
 
@@ -176,7 +185,9 @@ NAIVE = datetime(2026, 11, 20, 10, 0, 8)
         (10**400, "point in time"),
     ],
 )
-def test_what_is_no_point_in_time_is_refused(serve: Serve, mode: str, given: Any, says: str) -> None:
+def test_what_is_no_point_in_time_is_refused(
+    serve: Serve, mode: str, given: Any, says: str
+) -> None:
     provider = serve(ScriptedReply("By the lake."))
     client, _ = virtual(provider)
     with pytest.raises(rungwise.ConfigurationError, match=f"^deadline must .*{says}"):
@@ -187,7 +198,9 @@ def test_what_is_no_point_in_time_is_refused(serve: Serve, mode: str, given: Any
 @pytest.mark.parametrize("says", ["now", None, float("nan"), 1e300])
 def test_a_wall_clock_returns_seconds(says: Any) -> None:
     client = Client(ways.backend("http://127.0.0.1:1/v1"), wall_clock=lambda: says)
-    with pytest.raises(rungwise.ConfigurationError, match="wall_clock must return the seconds since 1970"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="wall_clock must return the seconds since 1970"
+    ):
         client.call("Where?", deadline=time.time() + 5)
 
 

@@ -1,4 +1,6 @@
-"""Cut replies: what is gone on from, what is asked for again as a whole, and what was whole already."""
+"""Cut replies: what is gone on from, what is asked for again as a whole, and what was whole
+already.
+"""
 
 import json
 from typing import Any
@@ -17,7 +19,11 @@ STREAMED = pytest.mark.parametrize("run", MODES, indirect=True)
 PREFILLS = [{"prefill": "trailing"}]
 JSON = {"response_format": {"type": "json_object"}}
 OBJECT = json.dumps({"place": "the northern lake", "trees": ["dead", "tall"], "nests": 12})
-ERROR = {"type": "rate_limited", "code": "rate_limit_exceeded", "message": "slow down, try again in 20 seconds"}
+ERROR = {
+    "type": "rate_limited",
+    "code": "rate_limit_exceeded",
+    "message": "slow down, try again in 20 seconds",
+}
 
 
 def cap_of(body: Any) -> int:
@@ -30,7 +36,8 @@ def cap_of(body: Any) -> int:
 @pytest.mark.parametrize("prefill", ["trailing", "prefix", "continue_final_message"])
 def test_a_cap_on_the_last_word_is_no_failure(run: Any, prefill: str) -> None:
     ended = run(
-        [ScriptedReply(text=TEXT, finish="length"), ScriptedReply(finish="stop")], backends=[{"prefill": prefill}]
+        [ScriptedReply(text=TEXT, finish="length"), ScriptedReply(finish="stop")],
+        backends=[{"prefill": prefill}],
     )
     ended.was("done", TEXT, path="continuation done", waits=[])
     assert ended.bodies[1]["messages"][-1]["content"] == TEXT
@@ -46,7 +53,10 @@ def test_a_stream_that_breaks_behind_its_last_word_is_no_failure(
     run: Any, cut: Any, finish: str | None, options: dict[str, Any]
 ) -> None:
     ended = run(
-        [cut(ScriptedReply(text=TEXT, chunk_size=200, finish=finish), TEXT), ScriptedReply(finish=finish)],
+        [
+            cut(ScriptedReply(text=TEXT, chunk_size=200, finish=finish), TEXT),
+            ScriptedReply(finish=finish),
+        ],
         backends=[{"prefill": "trailing", **options}],
     )
     ended.was("done", TEXT, waits=[])
@@ -59,7 +69,11 @@ def test_an_empty_reply_to_a_notice_is_still_an_empty_reply(run: Any) -> None:
 
 def test_an_empty_continuation_that_was_cut_is_not_whole(run: Any) -> None:
     ended = run(
-        [ScriptedReply(text=FIRST, finish="length"), ScriptedReply(finish="length"), ScriptedReply(text=TEXT[31:])],
+        [
+            ScriptedReply(text=FIRST, finish="length"),
+            ScriptedReply(finish="length"),
+            ScriptedReply(text=TEXT[31:]),
+        ],
         backends=PREFILLS,
     )
     ended.was("done", TEXT)
@@ -96,8 +110,12 @@ def test_a_refusal_in_a_stream_always_leaves_the_model(run: Any, second: bool) -
 NEWER = {"structured_outputs": {"json": {"type": "object"}}}
 
 
-@pytest.mark.parametrize("parameters", [JSON, NEWER], ids=["response format", "the schema of a newer server"])
-def test_json_that_the_cap_cuts_is_asked_for_again_with_a_larger_one(run: Any, parameters: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "parameters", [JSON, NEWER], ids=["response format", "the schema of a newer server"]
+)
+def test_json_that_the_cap_cuts_is_asked_for_again_with_a_larger_one(
+    run: Any, parameters: dict[str, Any]
+) -> None:
     script = [ScriptedReply(text=OBJECT[:30], finish="length"), ScriptedReply(text=OBJECT)]
     ended = run(script, parameters=parameters, max_tokens=50)
     ended.was(text=OBJECT, path="enlarge done")
@@ -108,7 +126,8 @@ def test_json_that_the_cap_cuts_is_asked_for_again_with_a_larger_one(run: Any, p
 
 def test_json_in_a_stream_that_breaks_is_asked_for_again(run: Any, cut: Any) -> None:
     ended = run(
-        [cut(ScriptedReply(text=OBJECT, chunk_size=8), OBJECT[16:24]), ScriptedReply(text=OBJECT)], parameters=JSON
+        [cut(ScriptedReply(text=OBJECT, chunk_size=8), OBJECT[16:24]), ScriptedReply(text=OBJECT)],
+        parameters=JSON,
     )
     assert json.loads(ended.text) == json.loads(OBJECT)
     ended.was(path="retry done", added=[[], []])
@@ -126,7 +145,8 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(
-    "text", ["Sure! Here it is.", OBJECT + OBJECT, OBJECT[:-1], "```json\n{}\n```", "{'a': 1}", *NUMBERS]
+    "text",
+    ["Sure! Here it is.", OBJECT + OBJECT, OBJECT[:-1], "```json\n{}\n```", "{'a': 1}", *NUMBERS],
 )
 def test_what_does_not_parse_is_never_done(run: Any, text: str) -> None:
     ended = run([ScriptedReply(text=text)], parameters=JSON)
@@ -142,7 +162,9 @@ def test_json_that_pauses_is_asked_for_again_as_a_whole(run: Any) -> None:
     ended.was("done", OBJECT, path="continuation done", added=[[], []])
 
 
-@pytest.mark.parametrize(("text", "outcome"), [(OBJECT[30:], "partial"), ("", "exhausted"), ("And so on.", "partial")])
+@pytest.mark.parametrize(
+    ("text", "outcome"), [(OBJECT[30:], "partial"), ("", "exhausted"), ("And so on.", "partial")]
+)
 def test_json_of_which_the_end_never_came_is_not_done(run: Any, text: str, outcome: str) -> None:
     policy = Policy(limits=Limits(corrections=0, reasks=0))
     ended = run([PAUSED, ScriptedReply(text=text)], parameters=JSON, policy=policy)
@@ -150,7 +172,17 @@ def test_json_of_which_the_end_never_came_is_not_done(run: Any, text: str, outco
 
 
 @pytest.mark.parametrize(
-    "text", [OBJECT, "[1, 2]", "  {}\n", '"a"', '{"a": "\\ud83d"}', '{"a": "NaN"}', "1e-400", f"[1{400 * '0'}]"]
+    "text",
+    [
+        OBJECT,
+        "[1, 2]",
+        "  {}\n",
+        '"a"',
+        '{"a": "\\ud83d"}',
+        '{"a": "NaN"}',
+        "1e-400",
+        f"[1{400 * '0'}]",
+    ],
 )
 def test_what_parses_is_an_answer(run: Any, text: str) -> None:
     run([ScriptedReply(text=text)], parameters=JSON).was("done", text)
@@ -160,7 +192,9 @@ def test_a_backends_own_response_format_counts_unless_the_call_says_otherwise(ru
     backends = [{"parameters": JSON}]
     assert run([ScriptedReply(text="Prose.")], backends=backends).outcome == "partial"
     asked = {"response_format": {"type": "text"}}
-    assert run([ScriptedReply(text="Prose.")], backends=backends, parameters=asked).outcome == "done"
+    assert (
+        run([ScriptedReply(text="Prose.")], backends=backends, parameters=asked).outcome == "done"
+    )
 
 
 # a handful of tokens
@@ -181,7 +215,9 @@ def test_what_a_handful_is_is_the_policys_to_say(run: Any) -> None:
 
 
 @STREAMED
-def test_a_single_word_from_a_broken_stream_is_asked_for_again_and_not_said_twice(run: Any, cut: Any) -> None:
+def test_a_single_word_from_a_broken_stream_is_asked_for_again_and_not_said_twice(
+    run: Any, cut: Any
+) -> None:
     ended = run([cut(ScriptedReply(text="yes"), "yes"), ScriptedReply(text="yes")], max_tokens=1)
     ended.was("done", "yes", added=[[], []])
 

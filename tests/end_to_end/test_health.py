@@ -1,4 +1,6 @@
-"""A backend that is down is asked once in a while, by one call at a time, and again as soon as it has recovered."""
+"""A backend that is down is asked once in a while, by one call at a time, and again as soon as it
+has recovered.
+"""
 
 import asyncio
 import threading
@@ -46,7 +48,9 @@ def lake(serve: Any, backend_of: Any) -> Lake:
     return Lake(serve, backend_of)
 
 
-def test_an_outage_of_fifteen_calls_costs_the_primary_six_requests_and_it_is_used_again(mode: str, lake: Lake) -> None:
+def test_an_outage_of_fifteen_calls_costs_the_primary_six_requests_and_it_is_used_again(
+    mode: str, lake: Lake
+) -> None:
     clock = Clock()
     with Caller(mode, lake.chain, **clock.options) as caller:
         for _ in range(15):
@@ -60,14 +64,19 @@ def test_an_outage_of_fifteen_calls_costs_the_primary_six_requests_and_it_is_use
         assert caller.client.health()[lake.chain[0].name].state == "closed"
 
 
-def test_a_call_that_finds_it_open_says_so_in_its_journal_and_sends_nothing_there(mode: str, lake: Lake) -> None:
+def test_a_call_that_finds_it_open_says_so_in_its_journal_and_sends_nothing_there(
+    mode: str, lake: Lake
+) -> None:
     clock = Clock()
     with Caller(mode, lake.chain, wall_clock=lambda: 0.0, **clock.options) as caller:
         caller.ask()
         result = caller.ask()
     assert steps(result) == ["found_open primary", "sent second", "answered second"]
     assert result.journal.steps[0].note == "open until 1970-01-01T00:00:05.000Z: 503, 2 in a row"
-    assert "skipped primary: open until 1970-01-01T00:00:05.000Z: 503, 2 in a row" in result._repr_html_()
+    assert (
+        "skipped primary: open until 1970-01-01T00:00:05.000Z: 503, 2 in a row"
+        in result._repr_html_()
+    )
     assert (result.attempts, result.backend) == (1, "second")
 
 
@@ -77,7 +86,12 @@ def test_whoever_tries_it_leaves_at_once_if_it_is_not_back(mode: str, lake: Lake
         caller.ask()
         clock.advance(5.0)
         result = caller.ask()
-    assert steps(result) == ["sent primary", "failed_transiently primary", "sent second", "answered second"]
+    assert steps(result) == [
+        "sent primary",
+        "failed_transiently primary",
+        "sent second",
+        "answered second",
+    ]
     assert result.journal.steps[0].note == "asked to see whether it is back"
     assert lake.counts == [3, 2]
 
@@ -100,9 +114,12 @@ def test_a_rejected_key_is_not_tried_by_every_call(mode: str, lake: Lake) -> Non
 
 
 @pytest.mark.parametrize(
-    "reply", [ScriptedReply(status=400), ScriptedReply(finish="content_filter"), ScriptedReply(status=404)]
+    "reply",
+    [ScriptedReply(status=400), ScriptedReply(finish="content_filter"), ScriptedReply(status=404)],
 )
-def test_what_speaks_of_the_request_is_no_evidence(mode: str, lake: Lake, reply: ScriptedReply) -> None:
+def test_what_speaks_of_the_request_is_no_evidence(
+    mode: str, lake: Lake, reply: ScriptedReply
+) -> None:
     lake.reply = reply
     with Caller(mode, lake.chain, **Clock().options) as caller:
         assert [caller.ask().text for _ in range(4)] == [OTHER.text] * 4
@@ -118,9 +135,13 @@ def test_a_failure_that_a_fallback_rescued_counts(mode: str, lake: Lake) -> None
     assert lake.counts == [2, 5]
 
 
-def test_when_all_are_open_the_first_to_come_due_is_asked_and_no_call_fails_unasked(mode: str, lake: Lake) -> None:
+def test_when_all_are_open_the_first_to_come_due_is_asked_and_no_call_fails_unasked(
+    mode: str, lake: Lake
+) -> None:
     clock, lake.reply = Clock(), BUSY
-    with Caller(mode, lake.chain[:1], policy=Policy(limits=rungwise.Limits(retries=0)), **clock.options) as caller:
+    with Caller(
+        mode, lake.chain[:1], policy=Policy(limits=rungwise.Limits(retries=0)), **clock.options
+    ) as caller:
         for count in range(1, 4):
             with pytest.raises(rungwise.Failed):
                 caller.ask()
@@ -130,9 +151,14 @@ def test_when_all_are_open_the_first_to_come_due_is_asked_and_no_call_fails_unas
         assert caller.client.health()["primary"].state == "closed"
 
 
-def test_backends_in_the_middle_are_passed_over_as_well(mode: str, serve: Any, backend_of: Any) -> None:
+def test_backends_in_the_middle_are_passed_over_as_well(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     servers = [serve(DOWN), serve(ScriptedReply(status=401)), serve(ANSWER)]
-    chain = [backend_of(server, name=name) for server, name in zip(servers, ("one", "two", "three"), strict=True)]
+    chain = [
+        backend_of(server, name=name)
+        for server, name in zip(servers, ("one", "two", "three"), strict=True)
+    ]
     with Caller(mode, chain, contents=True, **Clock().options) as caller:
         caller.ask()
         result = caller.ask()
@@ -214,7 +240,8 @@ def test_a_probe_that_the_budget_keeps_back_in_the_end_leaves_the_next_one_to(
 
     def arrive_late(call: Call, keys: tuple[int, ...], *, is_probe: bool) -> None:
         arrive(call, keys, is_probe=is_probe)
-        clock.advance(80.0 if call.backend == 0 else 0.0)  # so that what is left is kept for the second
+        # so that what is left is kept for the second
+        clock.advance(80.0 if call.backend == 0 else 0.0)
 
     monkeypatch.setattr(Call, "arrive", arrive_late)
     result = client.call("Where?")
@@ -234,7 +261,9 @@ def test_a_call_without_time_of_its_own_says_nothing_of_the_backend(lake: Lake) 
     client.close()
 
 
-def test_forty_calls_at_once_to_a_server_that_admits_twenty_all_succeed(serve: Any, backend_of: Any) -> None:
+def test_forty_calls_at_once_to_a_server_that_admits_twenty_all_succeed(
+    serve: Any, backend_of: Any
+) -> None:
     under_way, lock = [0], threading.Lock()
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
@@ -281,7 +310,11 @@ def test_a_replay_needs_no_store(mode: str, lake: Lake) -> None:
             clock.advance(advance)
             journal = caller.ask().journal
             again = replay(Journal.from_json(journal.to_json()))
-            assert (again.outcome, again.text, again.journal.steps) == ("done", OTHER.text, journal.steps)
+            assert (again.outcome, again.text, again.journal.steps) == (
+                "done",
+                OTHER.text,
+                journal.steps,
+            )
             assert what_if(journal, Policy()).kind == "same"
 
 
@@ -299,7 +332,9 @@ def test_a_forged_step_of_a_backend_that_was_not_asked_is_found(lake: Lake) -> N
 
 @pytest.mark.parametrize("share", [True, -0.1, 20, float("nan"), "a fifth"])
 def test_a_share_that_is_none_is_refused(lake: Lake, share: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="retry_share must be a number from 0 to 1, or None"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="retry_share must be a number from 0 to 1, or None"
+    ):
         Client(lake.chain, retry_share=share)
 
 

@@ -1,4 +1,6 @@
-"""Servers that call every reply whole, as llama.cpp does in its Responses, and LiteLLM in front of such servers."""
+"""Servers that call every reply whole, as llama.cpp does in its Responses, and LiteLLM in front of
+such servers.
+"""
 
 from typing import Any
 
@@ -16,7 +18,12 @@ HIDES = Capabilities(hides_cuts=True)
 
 
 def reply(text: str, output: int) -> ScriptedReply:
-    used = {"prompt_tokens": 10, "completion_tokens": output, "input_tokens": 10, "output_tokens": output}
+    used = {
+        "prompt_tokens": 10,
+        "completion_tokens": output,
+        "input_tokens": 10,
+        "output_tokens": output,
+    }
     return ScriptedReply(text=text, usage={**used, "total_tokens": 10 + output})
 
 
@@ -31,20 +38,32 @@ def called(api: str, provider: Any, mode: str, **options: Any) -> rungwise.Resul
 
 @pytest.mark.parametrize("mode", EVERY)
 @pytest.mark.parametrize("api", ["openai", "responses"])
-@pytest.mark.parametrize(("rest", "output"), [(REST, 7), (REST[:-7], 200), ("", 0)], ids=["rest", "cut again", "none"])
-def test_a_reply_that_hides_its_cut_is_continued_once(serve: Any, api: str, mode: str, rest: str, output: int) -> None:
+@pytest.mark.parametrize(
+    ("rest", "output"), [(REST, 7), (REST[:-7], 200), ("", 0)], ids=["rest", "cut again", "none"]
+)
+def test_a_reply_that_hides_its_cut_is_continued_once(
+    serve: Any, api: str, mode: str, rest: str, output: int
+) -> None:
     provider = serve(reply(FIRST, 100), reply(rest, output), ScriptedReply(status=500))
     result = called(api, provider, mode, capabilities=HIDES)
     assert (result.outcome, result.text, result.attempts) == ("done", FIRST + rest, 2)
     assert [protocols.cap(request) for request in provider.requests] == [100, 200]
     said = [(one.role, one.text) for one in protocols.said(provider.requests[1])]
-    assert said == [("user", "Where?"), ("assistant", FIRST), ("user", rungwise.Hints().continuation)]
+    assert said == [
+        ("user", "Where?"),
+        ("assistant", FIRST),
+        ("user", rungwise.Hints().continuation),
+    ]
 
 
 @pytest.mark.parametrize("mode", EVERY)
-@pytest.mark.parametrize("options", [{}, {"capabilities": Capabilities(hides_cuts=False)}], ids=["unknown", "no"])
+@pytest.mark.parametrize(
+    "options", [{}, {"capabilities": Capabilities(hides_cuts=False)}], ids=["unknown", "no"]
+)
 @pytest.mark.parametrize("api", ["openai", "responses"])
-def test_a_server_that_is_not_known_to_hide_cuts_is_believed(serve: Any, api: str, mode: str, options: Any) -> None:
+def test_a_server_that_is_not_known_to_hide_cuts_is_believed(
+    serve: Any, api: str, mode: str, options: Any
+) -> None:
     provider = serve(reply(FIRST, 100), ScriptedReply(status=500))
     result = called(api, provider, mode, **options)
     assert (result.outcome, result.text, len(provider.requests)) == ("done", FIRST, 1)
@@ -55,4 +74,10 @@ def test_a_server_of_gguf_models_is_known_to_hide_cuts(serve: Any, api: str) -> 
     provider = serve(reply(FIRST, 100), reply(REST, 7))
     result = called(api, provider, "call", model="ggml-org/gpt-oss-20b-GGUF")
     assert (result.outcome, result.text, len(provider.requests)) == ("done", FIRST + REST, 2)
-    assert called(api, serve(reply(FIRST, 100)), "call", model="m.gguf", capabilities=Capabilities(hides_cuts=False))
+    assert called(
+        api,
+        serve(reply(FIRST, 100)),
+        "call",
+        model="m.gguf",
+        capabilities=Capabilities(hides_cuts=False),
+    )

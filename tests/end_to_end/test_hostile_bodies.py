@@ -1,4 +1,6 @@
-"""Bodies that would fill memory or take for ever to read, over raw HTTP: each call ends, and stays small."""
+"""Bodies that would fill memory or take for ever to read, over raw HTTP: each call ends, and stays
+small.
+"""
 
 import gzip
 import json
@@ -50,10 +52,14 @@ def raw() -> Iterator[Serve]:
         yield start
 
 
-def run(server: RawServer, mode: str, *, passed_in: bool = False, backend: Any = None, **options: Any) -> Result:
+def run(
+    server: RawServer, mode: str, *, passed_in: bool = False, backend: Any = None, **options: Any
+) -> Result:
     """Make a call, and return how it ended."""
     chat = OpenAIChat("m", base_url=server.base_url, **(backend or {}))
-    with Caller(mode, chat, http=httpx if passed_in else None, **{"policy": POLICY, **options}) as caller:
+    with Caller(
+        mode, chat, http=httpx if passed_in else None, **{"policy": POLICY, **options}
+    ) as caller:
         try:
             return caller.ask("hi")
         except rungwise.CallError as error:
@@ -79,7 +85,10 @@ def small(run_it: Callable[[], Result], most: int = CEILING) -> Result:
 
 
 def malformed(result: Result) -> bool:
-    return (result.outcome, [failure.reason for _, failure in result.failures]) == ("failed", ["malformed"])
+    return (result.outcome, [failure.reason for _, failure in result.failures]) == (
+        "failed",
+        ["malformed"],
+    )
 
 
 # encodings
@@ -100,8 +109,12 @@ def test_servers_are_asked_for_no_encoding_but_what_is_unpacked_with_a_bound(
     assert line == "accept-encoding: gzip, deflate"
 
 
-@pytest.mark.parametrize(("asked", "sent"), [("identity", "identity"), ("gzip;q=1", "gzip;q=1"), ("br, zstd", None)])
-def test_a_caller_may_want_fewer_encodings_and_no_others(raw: Serve, asked: str, sent: str | None) -> None:
+@pytest.mark.parametrize(
+    ("asked", "sent"), [("identity", "identity"), ("gzip;q=1", "gzip;q=1"), ("br, zstd", None)]
+)
+def test_a_caller_may_want_fewer_encodings_and_no_others(
+    raw: Serve, asked: str, sent: str | None
+) -> None:
     server = raw("", completion("In the reeds."))
     assert run(server, "call", backend={"headers": {"Accept-Encoding": asked}}).outcome == "done"
     assert head_of(server).count("accept-encoding") == 1
@@ -126,9 +139,13 @@ PACKED = {
 
 @pytest.mark.parametrize("passed_in", [False, True])
 @pytest.mark.parametrize("encoding", PACKED)
-def test_encodings_that_were_asked_for_are_taken_off(raw: Serve, mode: str, encoding: str, passed_in: bool) -> None:
+def test_encodings_that_were_asked_for_are_taken_off(
+    raw: Serve, mode: str, encoding: str, passed_in: bool
+) -> None:
     packed = PACKED[encoding](body_for(mode))
-    server = raw(f"content-encoding: {encoding}\r\n", *(packed[n : n + 1] for n in range(len(packed))))
+    server = raw(
+        f"content-encoding: {encoding}\r\n", *(packed[n : n + 1] for n in range(len(packed)))
+    )
     result = run(server, mode, passed_in=passed_in)
     assert (result.outcome, result.text) == ("done", "In the reeds.")
 
@@ -139,13 +156,17 @@ def test_gzip_may_have_several_members(raw: Serve, mode: str, size: int, tail: b
     body = body_for(mode)
     members = [body[:10], b"", body[10:100], body[100:]]
     packed = b"".join(map(gzip.compress, members)) + tail
-    server = raw("content-encoding: gzip\r\n", *(packed[n : n + size] for n in range(0, len(packed), size)))
+    server = raw(
+        "content-encoding: gzip\r\n", *(packed[n : n + size] for n in range(0, len(packed), size))
+    )
     result = run(server, mode)
     assert (result.outcome, result.text, len(server.requests)) == ("done", "In the reeds.", 1)
 
 
 @pytest.mark.parametrize("data", [bytes(MEGABYTE), b""], ids=["zeros", "nothing"])
-def test_members_of_gzip_are_unpacked_with_one_bound_together(raw: Serve, mode: str, data: bytes) -> None:
+def test_members_of_gzip_are_unpacked_with_one_bound_together(
+    raw: Serve, mode: str, data: bytes
+) -> None:
     packed = gzip.compress(data, 9) * 20_000
     server = raw(f"content-encoding: gzip\r\ncontent-length: {len(packed)}\r\n", packed)
     result = small(lambda: run(server, mode), 64 * MEGABYTE)
@@ -161,8 +182,12 @@ def bomb(window: int, times: int = 1) -> bytes:
 
 
 @pytest.mark.parametrize("passed_in", [False, True])
-@pytest.mark.parametrize("headers", ["gzip, gzip", "gzip\r\ncontent-encoding: gzip", "br", "zstd", "compress", "x"])
-def test_other_encodings_are_malformed_and_never_unpacked(raw: Serve, mode: str, headers: str, passed_in: bool) -> None:
+@pytest.mark.parametrize(
+    "headers", ["gzip, gzip", "gzip\r\ncontent-encoding: gzip", "br", "zstd", "compress", "x"]
+)
+def test_other_encodings_are_malformed_and_never_unpacked(
+    raw: Serve, mode: str, headers: str, passed_in: bool
+) -> None:
     packed = bomb(31, 2)
     assert len(packed) < 10_000
     server = raw(f"content-encoding: {headers}\r\ncontent-length: {len(packed)}\r\n", packed)
@@ -179,8 +204,14 @@ def test_a_body_that_is_not_what_its_encoding_says_is_malformed(raw: Serve, mode
 
 
 @pytest.mark.parametrize("headers", ["content-encoding: br\r\n", "content-encoding: gzip\r\n", ""])
-def test_the_status_of_an_error_counts_though_its_body_cannot_be_read(raw: Serve, mode: str, headers: str) -> None:
-    for status, reason in (("401 Unauthorized", "auth"), ("429 Slow down", "rate_limit"), ("500 No", "server_error")):
+def test_the_status_of_an_error_counts_though_its_body_cannot_be_read(
+    raw: Serve, mode: str, headers: str
+) -> None:
+    for status, reason in (
+        ("401 Unauthorized", "auth"),
+        ("429 Slow down", "rate_limit"),
+        ("500 No", "server_error"),
+    ):
         server = raw(headers, *([b"{}," * 300_000] * 20), status=status)
         assert [failure.reason for _, failure in run(server, mode).failures] == [reason]
 
@@ -194,7 +225,9 @@ def test_63_megabytes_of_small_objects_stay_small(raw: Serve, mode: str) -> None
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-def test_a_body_that_unpacks_to_gigabytes_is_left_alone(raw: Serve, mode: str, encoding: str) -> None:
+def test_a_body_that_unpacks_to_gigabytes_is_left_alone(
+    raw: Serve, mode: str, encoding: str
+) -> None:
     packed = bomb(31 if encoding == "gzip" else 15)
     server = raw(f"content-encoding: {encoding}\r\ncontent-length: {len(packed)}\r\n", packed)
     assert malformed(small(lambda: run(server, mode), 64 * MEGABYTE))
@@ -214,10 +247,12 @@ ENDLESS = {
     "text": event("word " * 200),
     "reasoning": event(reasoning="word " * 200),
     "refusal": event(refusal="word " * 200),
-    "arguments": event(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "x" * 1000}}]),
-    "calls": event(tool_calls=[{"id": "a", "function": {"name": "f", "arguments": "{}"}}] * 50).replace(
-        b'"a"', b'"%d"'
+    "arguments": event(
+        tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "x" * 1000}}]
     ),
+    "calls": event(
+        tool_calls=[{"id": "a", "function": {"name": "f", "arguments": "{}"}}] * 50
+    ).replace(b'"a"', b'"%d"'),
     "an event": b'data: {"a":\n' + b"data: 1,\n" * 100,
     "a line": b"data: " + b"x" * 1000,
     "comments": b": keepalive\n\n" * 5_000,
@@ -229,11 +264,16 @@ ENDLESS = {
 
 @pytest.mark.parametrize("mode", sampled(["stream", "astream"], one_in=2))
 @pytest.mark.parametrize("kind", sampled(ENDLESS, one_in=2))
-def test_a_stream_without_an_end_is_cut_with_the_text_so_far(raw: Serve, mode: str, kind: str) -> None:
+def test_a_stream_without_an_end_is_cut_with_the_text_so_far(
+    raw: Serve, mode: str, kind: str
+) -> None:
     largest = MEGABYTE // 4
     endless = ENDLESS[kind]
     many = -(-20 * largest // len(endless))
-    pieces = [endless % tuple([n] * endless.count(b"%d")) if b"%d" in endless else endless for n in range(many)]
+    pieces = [
+        endless % tuple([n] * endless.count(b"%d")) if b"%d" in endless else endless
+        for n in range(many)
+    ]
     server = raw("content-type: text/event-stream\r\n", event("In the "), *pieces)
     result = small(lambda: run(server, mode, largest_reply=largest), 48 * MEGABYTE)
     if kind == "refusal":
@@ -261,7 +301,12 @@ def test_largest_reply_is_a_number_of_bytes(largest: Any) -> None:
 def test_a_reply_with_log_probabilities_is_no_heavy_one(raw: Serve) -> None:
     one = {"token": " the", "logprob": -0.123456, "bytes": [32, 116, 104, 101]}
     logprobs = {"content": [{**one, "top_logprobs": [one] * 20}] * 4_000}
-    choice = {"index": 0, "message": {"content": "x"}, "finish_reason": "stop", "logprobs": logprobs}
+    choice = {
+        "index": 0,
+        "message": {"content": "x"},
+        "finish_reason": "stop",
+        "logprobs": logprobs,
+    }
     body = json.dumps({"choices": [choice]}, separators=(",", ":")).encode()
     assert 4 * MEGABYTE < len(body) < 8 * MEGABYTE
     assert run(raw("", body), "call").outcome == "done"
@@ -294,8 +339,12 @@ def test_a_body_without_an_end_is_not_read_to_it(streams: bool) -> None:
 # what is read over HTTP as everywhere
 
 
-def test_done_without_a_finish_reason_is_a_cut_unless_the_server_is_known_for_it(raw: Serve, mode: str) -> None:
-    body = event("In the ") + b"data: [DONE]\n\n" if "stream" in mode else completion("In the ", None)
+def test_done_without_a_finish_reason_is_a_cut_unless_the_server_is_known_for_it(
+    raw: Serve, mode: str
+) -> None:
+    body = (
+        event("In the ") + b"data: [DONE]\n\n" if "stream" in mode else completion("In the ", None)
+    )
     cut = run(raw("", body), mode)
     assert (cut.outcome, cut.text) == ("partial", "In the ")
     whole = run(raw("", body), mode, backend={"sends_finish_reason": False})
@@ -316,7 +365,9 @@ REFUSALS = {
 
 @pytest.mark.parametrize("body", REFUSALS.values(), ids=REFUSALS)
 @pytest.mark.parametrize("mode", ["stream", "astream"])
-def test_a_refusal_in_a_reply_that_breaks_off_is_never_asked_for_again(raw: Serve, mode: str, body: bytes) -> None:
+def test_a_refusal_in_a_reply_that_breaks_off_is_never_asked_for_again(
+    raw: Serve, mode: str, body: bytes
+) -> None:
     server = raw("", body)
     result = run(server, mode, policy=rungwise.Policy())
     assert (result.outcome, result.text, len(server.requests)) == ("refused", "", 1)
@@ -324,10 +375,20 @@ def test_a_refusal_in_a_reply_that_breaks_off_is_never_asked_for_again(raw: Serv
 
 @pytest.mark.parametrize("finish", [None, "error"])
 @pytest.mark.parametrize("mode", ["call", "acall"])
-def test_a_refusal_in_a_whole_body_without_an_end_is_one(raw: Serve, mode: str, finish: str | None) -> None:
+def test_a_refusal_in_a_whole_body_without_an_end_is_one(
+    raw: Serve, mode: str, finish: str | None
+) -> None:
     message = {"content": "Sure, here is", "refusal": NO}
-    server = raw("", json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish}]}).encode())
-    assert (run(server, mode, policy=rungwise.Policy()).outcome, len(server.requests)) == ("refused", 1)
+    server = raw(
+        "",
+        json.dumps(
+            {"choices": [{"index": 0, "message": message, "finish_reason": finish}]}
+        ).encode(),
+    )
+    assert (run(server, mode, policy=rungwise.Policy()).outcome, len(server.requests)) == (
+        "refused",
+        1,
+    )
 
 
 # what nobody reported
@@ -348,7 +409,11 @@ def test_what_ends_after_its_head_counts_as_its_cap(raw: Serve, mode: str, body:
     server = raw("content-type: text/event-stream\r\n", body)
     result = run(server, mode, policy=policy)
     spent = 5000 - 2 * COUNTED_BESIDE  # which is kept back for each
-    assert (result.outcome, result.usage.output_tokens, len(server.requests)) == ("over_budget", spent, 2)
+    assert (result.outcome, result.usage.output_tokens, len(server.requests)) == (
+        "over_budget",
+        spent,
+        2,
+    )
 
 
 @pytest.mark.parametrize("text", ["", "A few words "])

@@ -1,4 +1,6 @@
-"""JSON that a backend cannot be held to is asked for in words, in the system prompt; the journal says so."""
+"""JSON that a backend cannot be held to is asked for in words, in the system prompt; the journal
+says so.
+"""
 
 import json
 from typing import Any
@@ -14,7 +16,10 @@ from support.modes import EVERY, ask, options_of, waits_into
 
 SCHEMA = {"type": "object", "properties": {"où": {"type": "string"}}, "required": ["où"]}
 OBJECT: dict[str, Any] = {"type": "json_object"}
-BY_SCHEMA: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA}}
+BY_SCHEMA: dict[str, Any] = {
+    "type": "json_schema",
+    "json_schema": {"name": "place", "schema": SCHEMA},
+}
 OLD, NEW = "claude-3-5-haiku-latest", "claude-opus-4-6"
 LACKING = [
     ("anthropic", OLD, OBJECT),
@@ -25,8 +30,17 @@ LACKING = [
     ("ollama", "m", {"type": "json_schema"}),
     ("gemini", "m", {"type": "json"}),
 ]
-HELD = [("anthropic", NEW, BY_SCHEMA), ("bedrock", "m", BY_SCHEMA), ("ollama", "m", OBJECT), ("gemini", "m", OBJECT)]
-HELD += [("openai", "m", OBJECT), ("responses", "m", BY_SCHEMA), ("anthropic", OLD, {"type": "text"})]
+HELD = [
+    ("anthropic", NEW, BY_SCHEMA),
+    ("bedrock", "m", BY_SCHEMA),
+    ("ollama", "m", OBJECT),
+    ("gemini", "m", OBJECT),
+]
+HELD += [
+    ("openai", "m", OBJECT),
+    ("responses", "m", BY_SCHEMA),
+    ("anthropic", OLD, {"type": "text"}),
+]
 PROSE, ANSWER = ScriptedReply(text="In the reeds."), ScriptedReply(text='{"où": "reeds"}')
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where?"}]
 
@@ -35,7 +49,9 @@ def system_of(body: dict[str, Any]) -> str:
     """Return all that a body says in its system prompt."""
     turns = body.get("messages") or body.get("contents") or body.get("input")
     beside = [body.get(name) for name in ("system", "systemInstruction", "instructions")]
-    return json.dumps([*beside, *[turn for turn in turns if turn.get("role") == "system"]], ensure_ascii=False)  # type: ignore[union-attr]
+    return json.dumps(
+        [*beside, *[turn for turn in turns if turn.get("role") == "system"]], ensure_ascii=False
+    )  # type: ignore[union-attr]
 
 
 def notes(result: rungwise.Result) -> list[str | None]:
@@ -58,11 +74,12 @@ def test_json_is_asked_for_in_words_and_again_where_prose_came(
         hint = hints.json_schema.partition("{schema}")[0] if wanted is BY_SCHEMA else hints.json
         assert said.count(json.dumps(hint)[1:-1]) == 1
         assert said.index("Be brief.") < said.index(json.dumps(hint)[1:-1])
-        assert (json.dumps(json.dumps(SCHEMA, ensure_ascii=False), ensure_ascii=False)[1:-1] in said) is (
-            wanted is BY_SCHEMA
-        )
+        assert (
+            json.dumps(json.dumps(SCHEMA, ensure_ascii=False), ensure_ascii=False)[1:-1] in said
+        ) is (wanted is BY_SCHEMA)
     first_said, second_said = (
-        [message.text for message in protocols.said(request) if message.role == "user"] for request in provider.requests
+        [message.text for message in protocols.said(request) if message.role == "user"]
+        for request in provider.requests
     )
     assert (first_said, second_said[0], len(second_said)) == (["Where?"], "Where?", 2)
     first, second = notes(result)
@@ -70,12 +87,17 @@ def test_json_is_asked_for_in_words_and_again_where_prose_came(
     assert first.startswith("left out: response_format: asked for in words (")
     assert second is None
     assert rungwise.replay(Journal.from_json(result.journal.to_json())).outcome == "done"
-    assert MESSAGES == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where?"}]
+    assert MESSAGES == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Where?"},
+    ]
     assert "nothing else" not in str(result.plain_message)
 
 
 @pytest.mark.parametrize(("api", "model", "wanted"), HELD)
-def test_where_a_parameter_says_it_no_words_do(api: str, model: str, wanted: dict[str, Any], serve: Any) -> None:
+def test_where_a_parameter_says_it_no_words_do(
+    api: str, model: str, wanted: dict[str, Any], serve: Any
+) -> None:
     provider = serve(ANSWER)
     with Client(protocols.backend(api, provider.base_url, model=model)) as client:
         result = client.call(MESSAGES, response_format=wanted)
@@ -85,7 +107,9 @@ def test_where_a_parameter_says_it_no_words_do(api: str, model: str, wanted: dic
 
 def test_a_backends_own_wish_for_json_is_said_in_words_too(serve: Any) -> None:
     provider = serve(ANSWER)
-    backend = protocols.backend("anthropic", provider.base_url, parameters={"response_format": OBJECT})
+    backend = protocols.backend(
+        "anthropic", provider.base_url, parameters={"response_format": OBJECT}
+    )
     with Client(backend, policy=Policy(hints=Hints(json="JSON, please."))) as client:
         result = client.call("Where?")
     assert provider.requests[0].body["system"] == "JSON, please."
@@ -96,7 +120,10 @@ def test_a_backends_own_wish_for_json_is_said_in_words_too(serve: Any) -> None:
 
 def test_the_words_are_said_to_the_backend_alone_that_needs_them(serve: Any) -> None:
     first, second = serve(ScriptedReply(status=401)), serve(ANSWER)
-    chain = [protocols.backend("openai", first.base_url), protocols.backend("anthropic", second.base_url, name="other")]
+    chain = [
+        protocols.backend("openai", first.base_url),
+        protocols.backend("anthropic", second.base_url, name="other"),
+    ]
     with Client(chain) as client:
         result = client.call("Where?", response_format=OBJECT)
     assert first.requests[0].body["response_format"] == OBJECT
@@ -113,7 +140,8 @@ def test_the_words_count_as_input(serve: Any) -> None:
     backend = protocols.backend("anthropic", provider.base_url, prices=prices)
     with Client(backend, policy=policy) as client:
         plain, asked = (
-            client.call(Request("Where?", input_tokens=5, **options)) for options in ({}, {"response_format": OBJECT})
+            client.call(Request("Where?", input_tokens=5, **options))
+            for options in ({}, {"response_format": OBJECT})
         )
     assert plain.usage.input_tokens == 5
     added = asked.usage.input_tokens - plain.usage.input_tokens
@@ -138,8 +166,12 @@ def asked(client: Client, **options: Any) -> rungwise.Result:
         return error.result
 
 
-@pytest.mark.parametrize(("api", "given"), [("anthropic", {"input_tokens": 5}), ("anthropic", {}), ("openai", {})])
-def test_a_schema_counts_as_input_in_words_and_as_a_parameter(api: str, given: dict[str, int], serve: Any) -> None:
+@pytest.mark.parametrize(
+    ("api", "given"), [("anthropic", {"input_tokens": 5}), ("anthropic", {}), ("openai", {})]
+)
+def test_a_schema_counts_as_input_in_words_and_as_a_parameter(
+    api: str, given: dict[str, int], serve: Any
+) -> None:
     """By its bytes, and once."""
     provider = serve(ScriptedReply(text=ANSWER.text, usage={}))
     least = BYTES * 9 // 10 // 3
@@ -156,7 +188,8 @@ def test_a_schema_counts_as_often_as_it_is_said(serve: Any) -> None:
     provider = serve(ScriptedReply(text=ANSWER.text, usage={}))
     policy = Policy(hints=Hints(json_schema="{schema}, again: {schema}"))
     with Client(
-        protocols.backend("anthropic", provider.base_url, model=OLD, prices=A_MILLION), policy=policy
+        protocols.backend("anthropic", provider.base_url, model=OLD, prices=A_MILLION),
+        policy=policy,
     ) as client:
         result = asked(client, input_tokens=5)
     assert provider.requests[0].body["system"].count(json.dumps(LONG)) == 2
@@ -164,23 +197,37 @@ def test_a_schema_counts_as_often_as_it_is_said(serve: Any) -> None:
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_certificate_knows_the_schema_of_a_backend_and_the_one_that_it_is_given(own: bool, serve: Any) -> None:
+def test_a_certificate_knows_the_schema_of_a_backend_and_the_one_that_it_is_given(
+    own: bool, serve: Any
+) -> None:
     provider = serve(ScriptedReply(text=ANSWER.text, usage={}))
     parameters = {"response_format": BY_LONG}
     given: dict[str, Any] = {"parameters": parameters} if own else {}
-    backend = protocols.backend("anthropic", provider.base_url, model=OLD, prices=A_MILLION, **given)
+    backend = protocols.backend(
+        "anthropic", provider.base_url, model=OLD, prices=A_MILLION, **given
+    )
     policy = Policy(budget=Budget(attempts=1))
     with Client(backend, policy=policy) as client:
-        result = client.call(Request("Where?", max_tokens=20, input_tokens=5, parameters={} if own else parameters))
+        result = client.call(
+            Request("Where?", max_tokens=20, input_tokens=5, parameters={} if own else parameters)
+        )
     known: dict[str, Any] = {"max_tokens": 20, "input_tokens": 5, "assistant_turns": 0}
     [most] = [
         worst
-        for worst in rungwise.verify(policy, [backend], **known, response_format=None if own else BY_LONG).worst
+        for worst in rungwise.verify(
+            policy, [backend], **known, response_format=None if own else BY_LONG
+        ).worst
         if worst.name == "money"
     ]
     assert most.value == pytest.approx(result.cost)
-    assert most.value == pytest.approx(5 + len(provider.requests[0].body["system"]) // 3 + 1 + 8, abs=1)
-    [blind] = [worst for worst in rungwise.verify(policy, [backend], **known).worst if worst.name == "money"]
+    assert most.value == pytest.approx(
+        5 + len(provider.requests[0].body["system"]) // 3 + 1 + 8, abs=1
+    )
+    [blind] = [
+        worst
+        for worst in rungwise.verify(policy, [backend], **known).worst
+        if worst.name == "money"
+    ]
     assert "without a JSON schema that a backend gets in words" in blind.note
     assert (blind.value == most.value) is own
 
@@ -199,12 +246,28 @@ TOLD_OF = {
     "bedrock": "outputConfig.textFormat: Extra inputs are not permitted",
 }
 WHOLE = {"anthropic": "output_config", "bedrock": "outputConfig"}
-MARKS = ("response_format", '"format"', "textFormat", "responseMimeType", "responseJsonSchema", "responseSchema")
+MARKS = (
+    "response_format",
+    '"format"',
+    "textFormat",
+    "responseMimeType",
+    "responseJsonSchema",
+    "responseSchema",
+)
 OWN: dict[str, dict[str, Any]] = {
     "openai": {"guided_json": SCHEMA},
-    "responses": {"text": {"verbosity": "low", "format": {"type": "json_schema", "name": "n", "schema": SCHEMA}}},
-    "anthropic": {"output_config": {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}}},
-    "gemini": {"generationConfig": {"responseMimeType": "application/json", "responseSchema": SCHEMA}},
+    "responses": {
+        "text": {
+            "verbosity": "low",
+            "format": {"type": "json_schema", "name": "n", "schema": SCHEMA},
+        }
+    },
+    "anthropic": {
+        "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}}
+    },
+    "gemini": {
+        "generationConfig": {"responseMimeType": "application/json", "responseSchema": SCHEMA}
+    },
     "ollama": {"format": SCHEMA},
     "bedrock": {
         "outputConfig": {
@@ -223,19 +286,29 @@ def refused(told: str) -> ScriptedReply:
 
 
 def asks_by_parameter(body: dict[str, Any]) -> bool:
-    held = {name: value for name, value in body.items() if name not in ("messages", "input", "contents")}
+    held = {
+        name: value for name, value in body.items() if name not in ("messages", "input", "contents")
+    }
     return any(mark in json.dumps(held) for mark in (*MARKS, "guided_json"))
 
 
 @pytest.mark.parametrize("mode", EVERY)
-def test_json_is_asked_for_in_words_once_its_parameter_is_rejected(api: str, mode: str, serve: Any) -> None:
+def test_json_is_asked_for_in_words_once_its_parameter_is_rejected(
+    api: str, mode: str, serve: Any
+) -> None:
     provider = serve(refused(TOLD_OF[api]), PROSE, ANSWER)
     model = NEW if api == "anthropic" else "m"
-    with Client(protocols.backend(api, provider.base_url, model=model), **waits_into([]), **options_of(mode)) as client:
+    with Client(
+        protocols.backend(api, provider.base_url, model=model), **waits_into([]), **options_of(mode)
+    ) as client:
         result = ask(client, mode, MESSAGES, response_format=BY_SCHEMA)
     assert (result.outcome, result.text) == ("done", ANSWER.text)
     assert [asks_by_parameter(each.body) for each in provider.requests] == [True, False, False]
-    assert ["nothing else" in system_of(each.body) for each in provider.requests] == [False, True, True]
+    assert ["nothing else" in system_of(each.body) for each in provider.requests] == [
+        False,
+        True,
+        True,
+    ]
     assert notes(result) == [None, "response_format: asked for in words (it was rejected)", None]
     assert rungwise.replay(Journal.from_json(result.journal.to_json())).outcome == "done"
 
@@ -249,25 +322,36 @@ def test_json_asked_for_in_a_protocols_own_words_is_too(api: str, serve: Any) ->
     first, second = (each.body for each in provider.requests)
     assert asks_by_parameter(first)
     assert not asks_by_parameter(second)
-    assert json.dumps(json.dumps(SCHEMA, ensure_ascii=False), ensure_ascii=False)[1:-1] in system_of(second)
+    assert json.dumps(json.dumps(SCHEMA, ensure_ascii=False), ensure_ascii=False)[
+        1:-1
+    ] in system_of(second)
     kept = {"text": "verbosity", "output_config": "effort", "outputConfig": "effort"}
     for name in kept.keys() & OWN[api].keys():
         assert second[name] == {kept[name]: "low"}
 
 
 @pytest.mark.parametrize(("api", "name"), WHOLE.items())
-def test_what_holds_the_wish_is_left_out_where_the_rest_of_it_is_rejected(api: str, name: str, serve: Any) -> None:
+def test_what_holds_the_wish_is_left_out_where_the_rest_of_it_is_rejected(
+    api: str, name: str, serve: Any
+) -> None:
     no = refused(f"{name}: Extra inputs are not permitted")
     provider = serve(no, no, ANSWER)
     model = NEW if api == "anthropic" else "m"
     with Client(protocols.backend(api, provider.base_url, model=model)) as client:
         assert client.call(MESSAGES, parameters=OWN[api]).text == ANSWER.text
     assert [each.body.get(name, {}).keys() for each in provider.requests][1:] == [{"effort"}, set()]
-    assert ["nothing else" in system_of(each.body) for each in provider.requests] == [False, True, True]
+    assert ["nothing else" in system_of(each.body) for each in provider.requests] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_without_a_wish_for_json_nothing_is_tried_again(api: str, serve: Any) -> None:
     provider = serve(refused(TOLD_OF[api]), ANSWER)
-    with Client(protocols.backend(api, provider.base_url)) as client, pytest.raises(rungwise.Failed):
+    with (
+        Client(protocols.backend(api, provider.base_url)) as client,
+        pytest.raises(rungwise.Failed),
+    ):
         client.call(MESSAGES)
     assert len(provider.requests) == 1

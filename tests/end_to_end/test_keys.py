@@ -1,4 +1,6 @@
-"""A backend with several keys: one that is rejected, spent or limited gives way to the next, in later calls too."""
+"""A backend with several keys: one that is rejected, spent or limited gives way to the next, in
+later calls too.
+"""
 
 import pickle
 from collections.abc import Callable, Mapping
@@ -44,13 +46,21 @@ def test_the_next_key_is_used_at_once_and_by_later_calls_first(
         assert later.journal.steps[0].note == "with key number 2"
         health = caller.client.health()
     assert keys_sent(server) == ["one", "two", "two"]
-    assert steps(result)[1] == f"{'failed_transiently' if wrong is LIMITED else 'failed_permanently'} lake"
+    assert (
+        steps(result)[1]
+        == f"{'failed_transiently' if wrong is LIMITED else 'failed_permanently'} lake"
+    )
     assert result.journal.steps[2].source == "rotate"
-    assert (health["lake, key number 1"].state, health["lake, key number 2"]) == ("open", BackendHealth())
+    assert (health["lake, key number 1"].state, health["lake, key number 2"]) == (
+        "open",
+        BackendHealth(),
+    )
     assert replay(result.journal).outcome == replay(later.journal).outcome == "done"
 
 
-def test_a_key_that_was_limited_is_used_again_when_its_time_has_come(mode: str, serve: Any, backend_of: Any) -> None:
+def test_a_key_that_was_limited_is_used_again_when_its_time_has_come(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     answers = {"one": LIMITED, "two": ANSWER}
     clock, server = Clock(), serve(lambda request: by_key(answers)(request))
     with Caller(mode, [backend_of(server, api_key=["one", "two"])], **clock.options) as caller:
@@ -62,7 +72,9 @@ def test_a_key_that_was_limited_is_used_again_when_its_time_has_come(mode: str, 
     assert keys_sent(server) == ["one", "two", "two", "one"]
 
 
-def test_every_key_is_tried_before_the_next_backend_and_each_once(mode: str, serve: Any, backend_of: Any) -> None:
+def test_every_key_is_tried_before_the_next_backend_and_each_once(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     server, second = serve(REJECTED), serve(OTHER)
     chain = [backend_of(server, api_key=["one", "two", "three"]), backend_of(second, name="second")]
     with Caller(mode, chain, **Clock().options) as caller:
@@ -70,7 +82,9 @@ def test_every_key_is_tried_before_the_next_backend_and_each_once(mode: str, ser
     assert keys_sent(server) == ["one", "two", "three"]
 
 
-def test_where_every_key_is_limited_the_last_one_is_waited_for(mode: str, serve: Any, backend_of: Any) -> None:
+def test_where_every_key_is_limited_the_last_one_is_waited_for(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     clock, began = Clock(), 1000.0
     server = serve(lambda request: ANSWER if clock.now >= began + 40 else LIMITED)
     with Caller(mode, [backend_of(server, api_key=["one", "two"])], **clock.options) as caller:
@@ -83,14 +97,21 @@ def test_an_outage_is_no_fault_of_a_key(mode: str, serve: Any, backend_of: Any) 
     server = serve(DOWN)
     policy = Policy(limits=Limits(retries=2))
     chain = [backend_of(server, api_key=["one", "two"])]
-    with Caller(mode, chain, policy=policy, **Clock().options) as caller, pytest.raises(rungwise.Failed):
+    with (
+        Caller(mode, chain, policy=policy, **Clock().options) as caller,
+        pytest.raises(rungwise.Failed),
+    ):
         caller.ask()
     assert keys_sent(server) == ["one"] * 3
 
 
-def test_what_every_key_is_denied_speaks_of_the_request(mode: str, serve: Any, backend_of: Any) -> None:
+def test_what_every_key_is_denied_speaks_of_the_request(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     server = serve(lambda request: DENIED if "secret" in str(request.body) else ANSWER)
-    with Caller(mode, [backend_of(server, api_key=["one", "two", "three"], name="lake")], **Clock().options) as caller:
+    with Caller(
+        mode, [backend_of(server, api_key=["one", "two", "three"], name="lake")], **Clock().options
+    ) as caller:
         with pytest.raises(rungwise.Failed):
             caller.ask("a secret")
         assert {health.state for health in caller.client.health().values()} == {"closed"}
@@ -100,16 +121,22 @@ def test_what_every_key_is_denied_speaks_of_the_request(mode: str, serve: Any, b
 
 def test_what_one_key_is_denied_speaks_of_that_key(mode: str, serve: Any, backend_of: Any) -> None:
     server = serve(by_key({"one": DENIED, "two": ANSWER}))
-    with Caller(mode, [backend_of(server, api_key=["one", "two"], name="lake")], **Clock().options) as caller:
+    with Caller(
+        mode, [backend_of(server, api_key=["one", "two"], name="lake")], **Clock().options
+    ) as caller:
         caller.ask()
         assert caller.client.health()["lake, key number 1"].state == "open"
         caller.ask()
     assert keys_sent(server) == ["one", "two", "two"]
 
 
-def test_without_memory_each_call_begins_with_the_first_key(mode: str, serve: Any, backend_of: Any) -> None:
+def test_without_memory_each_call_begins_with_the_first_key(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     server = serve(by_key({"one": REJECTED, "two": ANSWER}))
-    with Caller(mode, [backend_of(server, api_key=["one", "two"])], **{**Clock().options, "health": None}) as caller:
+    with Caller(
+        mode, [backend_of(server, api_key=["one", "two"])], **{**Clock().options, "health": None}
+    ) as caller:
         caller.ask()
         caller.ask()
     assert keys_sent(server) == ["one", "two"] * 2
@@ -129,12 +156,16 @@ def test_keys_may_come_from_functions(mode: str, serve: Any, backend_of: Any) ->
         return later if mode.startswith("a") else plain
 
     server = serve(by_key({"one": LIMITED, "two": ANSWER}))
-    with Caller(mode, [backend_of(server, api_key=[key_of("one"), key_of("two")])], **Clock().options) as caller:
+    with Caller(
+        mode, [backend_of(server, api_key=[key_of("one"), key_of("two")])], **Clock().options
+    ) as caller:
         caller.ask()
     assert keys_sent(server) == asked == ["one", "two"]
 
 
-def test_a_function_is_asked_once_more_before_the_next_key_is_used(mode: str, serve: Any, backend_of: Any) -> None:
+def test_a_function_is_asked_once_more_before_the_next_key_is_used(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     server = serve(by_key({"one": REJECTED, "two": REJECTED, "three": ANSWER}))
 
     def key_of(name: str) -> Any:
@@ -150,9 +181,14 @@ def test_a_function_is_asked_once_more_before_the_next_key_is_used(mode: str, se
     assert replay(result.journal).outcome == "done"
 
 
-def test_a_call_never_goes_back_to_a_key_and_its_certificate_holds(serve: Any, backend_of: Any) -> None:
+def test_a_call_never_goes_back_to_a_key_and_its_certificate_holds(
+    serve: Any, backend_of: Any
+) -> None:
     server, second = serve(REJECTED), serve(REJECTED)
-    chain = [backend_of(server, api_key=["one", "two", "three"]), backend_of(second, api_key="four", name="second")]
+    chain = [
+        backend_of(server, api_key=["one", "two", "three"]),
+        backend_of(second, api_key="four", name="second"),
+    ]
     worst = {case.name: case for case in verify(Policy(), chain).worst}
     with pytest.raises(rungwise.Failed) as failed:
         Client(chain, **Clock().options).call("Where?")
@@ -164,7 +200,9 @@ def test_a_call_never_goes_back_to_a_key_and_its_certificate_holds(serve: Any, b
 def test_a_policy_may_forbid_it(serve: Any, backend_of: Any) -> None:
     server = serve(REJECTED)
     with pytest.raises(rungwise.Failed):
-        Client([backend_of(server, api_key=["one", "two"])], policy=Policy(limits=Limits(rotations=0))).call("Where?")
+        Client(
+            [backend_of(server, api_key=["one", "two"])], policy=Policy(limits=Limits(rotations=0))
+        ).call("Where?")
     assert keys_sent(server) == ["one"]
 
 
@@ -195,10 +233,14 @@ def test_no_key_of_several_is_ever_shown() -> None:
 
 
 def test_a_placeholder_among_the_keys_is_a_problem_of_the_backend() -> None:
-    assert "placeholder" in (OpenAIChat("model", api_key=["a-real-key-of-some-length", "sk-..."]).problem or "")
+    assert "placeholder" in (
+        OpenAIChat("model", api_key=["a-real-key-of-some-length", "sk-..."]).problem or ""
+    )
 
 
 def test_a_backend_with_one_of_the_keys_is_a_duplicate_and_one_with_another_is_none() -> None:
-    pool, same, other = (OpenAIChat("model", api_key=key) for key in (["one", "two"], "two", "three"))
+    pool, same, other = (
+        OpenAIChat("model", api_key=key) for key in (["one", "two"], "two", "three")
+    )
     assert not pool.identities.isdisjoint(same.identities)
     assert pool.identities.isdisjoint(other.identities)

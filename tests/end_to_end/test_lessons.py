@@ -1,4 +1,6 @@
-"""What a server has rejected once is not sent to it again by later calls, which say so in their journals."""
+"""What a server has rejected once is not sent to it again by later calls, which say so in their
+journals.
+"""
 
 import json
 from collections.abc import Callable
@@ -17,7 +19,9 @@ ANSWER = ScriptedReply(text="In the reeds, mostly.")
 
 
 def error(message: str, **more: Any) -> ScriptedReply:
-    return ScriptedReply(status=400, error={"message": message, "type": "invalid_request_error", **more})
+    return ScriptedReply(
+        status=400, error={"message": message, "type": "invalid_request_error", **more}
+    )
 
 
 def without(*names: str) -> Callable[[ReceivedRequest], ScriptedReply]:
@@ -26,7 +30,9 @@ def without(*names: str) -> Callable[[ReceivedRequest], ScriptedReply]:
     def reply(request: ReceivedRequest) -> ScriptedReply:
         for name in names:
             if name in request.body:
-                return error(f"Unsupported parameter: '{name}' is not supported with this model.", param=name)
+                return error(
+                    f"Unsupported parameter: '{name}' is not supported with this model.", param=name
+                )
         return ANSWER
 
     return reply
@@ -45,12 +51,17 @@ def replayed(result: rungwise.Result) -> rungwise.Result:
     return again
 
 
-def test_a_rejected_parameter_is_left_out_by_later_calls(serve: Any, backend_of: Any, mode: str) -> None:
+def test_a_rejected_parameter_is_left_out_by_later_calls(
+    serve: Any, backend_of: Any, mode: str
+) -> None:
     provider = serve(without("temperature", "stream_options"))
     with Caller(mode, backend_of(provider), **waits_into([])) as caller:
         options = {"parameters": {"temperature": 0.5, "seed": 7}}
         first, second = (caller.ask(**options) for _ in range(2))
-    sent = [sorted({"temperature", "stream_options", "seed"} & {*request.body}) for request in provider.requests]
+    sent = [
+        sorted({"temperature", "stream_options", "seed"} & {*request.body})
+        for request in provider.requests
+    ]
     asked = ["seed", "stream_options", "temperature"] if len(sent) == 4 else ["seed", "temperature"]
     assert sent[0] == asked
     assert sent[-1] == ["seed"]
@@ -88,10 +99,17 @@ def test_what_shapes_the_answer_is_sent_again_by_each_call(serve: Any, backend_o
     with Client(backend_of(provider)) as client:
         for _ in range(2):
             client.call("hi", tools=tools, parameters={"tool_choice": "auto"})
-    assert [request.body.get("tool_choice") for request in provider.requests] == ["auto", None, "auto", None]
+    assert [request.body.get("tool_choice") for request in provider.requests] == [
+        "auto",
+        None,
+        "auto",
+        None,
+    ]
 
 
-def test_what_was_asked_for_is_never_dropped_to_please_a_server(serve: Any, backend_of: Any) -> None:
+def test_what_was_asked_for_is_never_dropped_to_please_a_server(
+    serve: Any, backend_of: Any
+) -> None:
     provider = serve(without("tools"))
     tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
     with Client(backend_of(provider)) as client, pytest.raises(rungwise.Failed):
@@ -111,16 +129,30 @@ def test_reasoning_is_given_back_from_the_start(serve: Any, backend_of: Any) -> 
         results = [client.call(conversation) for _ in range(2)]
     sent = [request.body["messages"][1].get("reasoning_content") for request in provider.requests]
     assert sent == [None, "They like water.", "They like water."]
-    assert [notes(result) for result in results] == [[None, None], ["learned: with the reasoning of earlier turns"]]
+    assert [notes(result) for result in results] == [
+        [None, None],
+        ["learned: with the reasoning of earlier turns"],
+    ]
     replayed(results[1])
 
 
-def test_the_largest_output_that_a_server_names_caps_later_calls(serve: Any, backend_of: Any) -> None:
-    provider = serve(error("max_tokens: 9000 > 8192, which is the maximum allowed number of output tokens"), ANSWER)
+def test_the_largest_output_that_a_server_names_caps_later_calls(
+    serve: Any, backend_of: Any
+) -> None:
+    provider = serve(
+        error("max_tokens: 9000 > 8192, which is the maximum allowed number of output tokens"),
+        ANSWER,
+    )
     with Client(backend_of(provider)) as client:
         results = [client.call("hi", max_tokens=cap) for cap in (9_000, 9_000, 700)]
         client.call("hi")
-    assert [request.body.get("max_tokens") for request in provider.requests] == [9_000, 8_192 - 64, 8_192, 700, None]
+    assert [request.body.get("max_tokens") for request in provider.requests] == [
+        9_000,
+        8_192 - 64,
+        8_192,
+        700,
+        None,
+    ]
     assert notes(results[1]) == ["learned: at most 8192 output tokens"]
     replayed(results[1])
 
@@ -144,7 +176,10 @@ def test_a_fallback_begins_with_what_is_remembered_of_it(serve: Any) -> None:
         results = [client.call("hi", parameters={"temperature": 0.5}) for _ in range(2)]
     assert [request.body.get("temperature") for request in picky.requests] == [0.5, None, None]
     assert notes(results[1]) == [None, "learned: without temperature"]
-    assert [step.backend for step in results[1].journal.steps if step.event == "sent"] == ["first", "second"]
+    assert [step.backend for step in results[1].journal.steps if step.event == "sent"] == [
+        "first",
+        "second",
+    ]
     replayed(results[1])
 
 
@@ -155,12 +190,19 @@ def test_a_turn_heeds_what_its_first_call_has_learned(serve: Any, backend_of: An
         result = client.turn("hi", parameters={"temperature": 0.5})
     assert [request.body.get("temperature") for request in provider.requests] == [0.5, None, None]
     [call] = result.journal.calls
-    assert [step.note for step in call.steps if step.event == "sent"] == ["learned: without temperature"]
-    assert rungwise.replay(rungwise.TurnJournal.from_json(result.journal.to_json())).outcome == "finished"
+    assert [step.note for step in call.steps if step.event == "sent"] == [
+        "learned: without temperature"
+    ]
+    assert (
+        rungwise.replay(rungwise.TurnJournal.from_json(result.journal.to_json())).outcome
+        == "finished"
+    )
 
 
 @pytest.mark.parametrize("learns", [True, False], ids=["forgotten", "never learned"])
-def test_what_is_forgotten_or_never_learned_is_paid_for_again(serve: Any, backend_of: Any, learns: bool) -> None:
+def test_what_is_forgotten_or_never_learned_is_paid_for_again(
+    serve: Any, backend_of: Any, learns: bool
+) -> None:
     provider = serve(without("temperature"))
     backend = backend_of(provider, learns=learns)
     with Client(backend) as client:
@@ -168,7 +210,12 @@ def test_what_is_forgotten_or_never_learned_is_paid_for_again(serve: Any, backen
             client.call("hi", parameters={"temperature": 0.5})
             if learns:
                 LEARNED.forget(backend.places)
-    assert [request.body.get("temperature") for request in provider.requests] == [0.5, None, 0.5, None]
+    assert [request.body.get("temperature") for request in provider.requests] == [
+        0.5,
+        None,
+        0.5,
+        None,
+    ]
 
 
 def test_what_one_call_teaches_changes_no_other_that_has_begun(serve: Any, backend_of: Any) -> None:
@@ -196,7 +243,9 @@ def test_what_one_call_teaches_changes_no_other_that_has_begun(serve: Any, backe
         ({}, "'lessons' must be a list of objects"),
     ],
 )
-def test_a_journal_that_anybody_may_have_written(serve: Any, backend_of: Any, lessons: Any, says: str | None) -> None:
+def test_a_journal_that_anybody_may_have_written(
+    serve: Any, backend_of: Any, lessons: Any, says: str | None
+) -> None:
     with Client(backend_of(serve(ANSWER))) as client:
         document = json.loads(client.call("hi").journal.to_json())
     text = json.dumps({**document, "lessons": lessons})

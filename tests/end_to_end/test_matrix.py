@@ -1,4 +1,6 @@
-"""Every scene of a call in every protocol, streamed and not, in threads and in event loops: the same call each time."""
+"""Every scene of a call in every protocol, streamed and not, in threads and in event loops: the
+same call each time.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -18,17 +20,25 @@ pytestmark = pytest.mark.sampled(1)
 
 WELL: Final = ScriptedReply(text="In the reeds, mostly.")
 HINTS: Final = rungwise.Hints(
-    placeholder="(no reply)", continuation="Go on.", nudge="Answer now.", seed="You thought: {reasoning}"
+    placeholder="(no reply)",
+    continuation="Go on.",
+    nudge="Answer now.",
+    seed="You thought: {reasoning}",
 )
 POLICY: Final = rungwise.Policy(hints=HINTS)
 HASTY: Final = rungwise.Policy(hints=HINTS, timeouts=rungwise.Timeouts(first_token=0.5, stall=0.2))
 AFTER_A_TOOL: Final = [
-    {"content": None, **message} for message in SCENARIOS["tool-round"].messages if isinstance(message, dict)
+    {"content": None, **message}
+    for message in SCENARIOS["tool-round"].messages
+    if isinstance(message, dict)
 ]
 WEATHER_TOOL: Final = SCENARIOS["tool-round"].tools[0]
 LONG: Final = "".join(reply.text for reply in SCENARIOS["truncated"].primary)
 TIDES: Final = SCENARIOS["cut-stream"].primary[0].text
-TOO_LONG: Final = {"message": "prompt is too long: 300 tokens > 200 maximum", "code": "context_length_exceeded"}
+TOO_LONG: Final = {
+    "message": "prompt is too long: 300 tokens > 200 maximum",
+    "code": "context_length_exceeded",
+}
 CALL: Final = ToolCall("call_2", "get_weather", '{"city": "Reykjavik"}')
 OTHER_CALL: Final = ToolCall("call_3", "get_weather", '{"city": "Oslo"}')
 CUT_CALL: Final = ToolCall("call_1", "get_weather", '{"city": "Reykj')
@@ -66,10 +76,13 @@ def ends_with(*turns: tuple[str, str]) -> Callable[[Ended], None]:
     """Check that the last request ends with these turns."""
 
     def check(ended: Ended) -> None:
-        said = [(one.role, one.text.rstrip()) for one in protocols.said(ended.requests[-1])][-len(turns) :]
+        said = [(one.role, one.text.rstrip()) for one in protocols.said(ended.requests[-1])][
+            -len(turns) :
+        ]
         assert [role for role, _ in said] == [role for role, _ in turns]
         assert [text for _, text in said[1:]] == [text.rstrip() for _, text in turns[1:]]
-        assert said[0][1].endswith(turns[0][1].rstrip())  # it may share its turn with what was said before
+        # it may share its turn with what was said before
+        assert said[0][1].endswith(turns[0][1].rstrip())
 
     return check
 
@@ -90,9 +103,9 @@ def waits(*seconds: float) -> Callable[[Ended], None]:
 
 def calls(*expected: ToolCall) -> Callable[[Ended], None]:
     def check(ended: Ended) -> None:
-        assert [(each.name, each.arguments.replace(" ", "")) for each in ended.result.tool_calls] == [
-            (each.name, each.arguments.replace(" ", "")) for each in expected
-        ]
+        assert [
+            (each.name, each.arguments.replace(" ", "")) for each in ended.result.tool_calls
+        ] == [(each.name, each.arguments.replace(" ", "")) for each in expected]
 
     return check
 
@@ -109,7 +122,9 @@ SCENES: Final[dict[str, Scene]] = {
     "clean": Scene(scripts=((WELL,),)),
     "reasoning": Scene(scripts=((ScriptedReply(text=WELL.text, reasoning="Herons like reeds."),),)),
     "rate limit": Scene(
-        scripts=((ScriptedReply(status=429, headers={"retry-after": "30"}), WELL),), path="retry done", check=waits(30)
+        scripts=((ScriptedReply(status=429, headers={"retry-after": "30"}), WELL),),
+        path="retry done",
+        check=waits(30),
     ),
     "nothing to say to a tool": Scene(
         scripts=((ScriptedReply(), WELL),),
@@ -142,7 +157,10 @@ SCENES: Final[dict[str, Scene]] = {
         whole_path="retry done",
     ),
     "a stream that falls silent": Scene(
-        scripts=((protocols.cut_in_half(ScriptedReply(text=TIDES), hang=True),), (ScriptedReply(text=TIDES),)),
+        scripts=(
+            (protocols.cut_in_half(ScriptedReply(text=TIDES), hang=True),),
+            (ScriptedReply(text=TIDES),),
+        ),
         text=TIDES,
         path="fallback done",
         modes=MODES,
@@ -167,15 +185,25 @@ SCENES: Final[dict[str, Scene]] = {
         check=calls(CALL, OTHER_CALL),
     ),
     "a refusal": Scene(
-        scripts=((ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),), (WELL,)),
+        scripts=(
+            (ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),),
+            (WELL,),
+        ),
         path="fallback done",
     ),
     "refused by all": Scene(
-        scripts=((ScriptedReply(finish="content_filter"),),), outcome="refused", text="", path="refused"
+        scripts=((ScriptedReply(finish="content_filter"),),),
+        outcome="refused",
+        text="",
+        path="refused",
     ),
     "everything is broken": Scene(
         scripts=(
-            (ScriptedReply(status=500), ScriptedReply(), ScriptedReply(body="<html>It works!</html>")),
+            (
+                ScriptedReply(status=500),
+                ScriptedReply(),
+                ScriptedReply(body="<html>It works!</html>"),
+            ),
             (ScriptedReply(status=529), ScriptedReply(cut_after=0), ScriptedReply(status=401)),
         ),
         outcome="failed",
@@ -187,7 +215,9 @@ SCENES: Final[dict[str, Scene]] = {
     "an error inside": Scene(
         scripts=(
             (
-                ScriptedReply(text=TIDES, error_event={"message": "Overloaded", "type": "overloaded_error"}),
+                ScriptedReply(
+                    text=TIDES, error_event={"message": "Overloaded", "type": "overloaded_error"}
+                ),
                 ScriptedReply(text=TIDES),
             ),
         ),
@@ -200,7 +230,11 @@ SCENES: Final[dict[str, Scene]] = {
         path="compact done",
         options={
             "compactor": shorter,
-            "messages": [*MESSAGES, {"role": "assistant", "content": "Here."}, {"role": "user", "content": "Shorter?"}],
+            "messages": [
+                *MESSAGES,
+                {"role": "assistant", "content": "Here."},
+                {"role": "user", "content": "Shorter?"},
+            ],
         },
         check=ends_with(("user", "Shorter?")),
     ),
@@ -210,7 +244,10 @@ SCENES: Final[dict[str, Scene]] = {
         check=ends_with(("assistant", "They nest"), ("user", "Go on.")),
     ),
     "empty for ever": Scene(
-        scripts=((ScriptedReply(),),), outcome="exhausted", text="", path="reask reask reask exhausted"
+        scripts=((ScriptedReply(),),),
+        outcome="exhausted",
+        text="",
+        path="reask reask reask exhausted",
     ),
     "a word that nobody knows": Scene(
         scripts=((ScriptedReply(text="In the", finish="gremlins"), WELL),), path="retry done"
@@ -230,7 +267,11 @@ def _cases() -> list[Any]:
                     mode == "stream" and name in ("clean", "tool calls", "truncated twice")
                 )
                 marks = [pytest.mark.full] if is_full else []
-                cases.append(pytest.param(api, name, mode, id=f"{api}-{name.replace(' ', '-')}-{mode}", marks=marks))
+                cases.append(
+                    pytest.param(
+                        api, name, mode, id=f"{api}-{name.replace(' ', '-')}-{mode}", marks=marks
+                    )
+                )
     return cases
 
 

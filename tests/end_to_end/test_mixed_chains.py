@@ -1,7 +1,9 @@
-"""A conversation goes from one protocol to another, in every order: what was said, called and seen goes along.
+"""A conversation goes from one protocol to another, in every order: what was said, called and seen
+goes along.
 
-Each backend in turn answers with signed reasoning and a tool call, and dies; the next one takes the conversation over.
-At the end the first one is back, and gets what it alone can read of its own, word for word.
+Each backend in turn answers with signed reasoning and a tool call, and dies; the next one takes the
+conversation over. At the end the first one is back, and gets what it alone can read of its own,
+word for word.
 """
 
 from itertools import permutations
@@ -18,8 +20,13 @@ from support.sampling import sampled
 
 pytestmark = pytest.mark.sampled(1)
 
-PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-QUESTION: Final = Message("user", (TextPart("Which bird is this?"), MediaPart("image", PIXEL, "image/png")))
+PIXEL: Final = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9aw"
+    "AAAABJRU5ErkJggg=="
+)
+QUESTION: Final = Message(
+    "user", (TextPart("Which bird is this?"), MediaPart("image", PIXEL, "image/png"))
+)
 PLAIN_QUESTION: Final = {
     "role": "user",
     "content": [
@@ -32,11 +39,17 @@ TOOL: Final = {
     "function": {
         "name": "look",
         "description": "Look a bird up.",
-        "parameters": {"type": "object", "properties": {"bird": {"type": "string"}}, "required": ["bird"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"bird": {"type": "string"}},
+            "required": ["bird"],
+        },
     },
 }
 DEAD: Final = ScriptedReply(status=401)
-ONE_OF_EACH: Final = tuple(api for api in ("anthropic", "openai", "gemini", "ollama") if api in protocols.PROTOCOLS)
+ONE_OF_EACH: Final = tuple(
+    api for api in ("anthropic", "openai", "gemini", "ollama") if api in protocols.PROTOCOLS
+)
 OTHERS: Final = tuple(api for api in protocols.PROTOCOLS if api not in ONE_OF_EACH)
 ORDERS: Final = [*permutations(ONE_OF_EACH), *((other, *ONE_OF_EACH) for other in OTHERS)]
 
@@ -51,7 +64,9 @@ def asks(number: int) -> ScriptedReply:
 
 
 def check(request: ReceivedRequest, history: list[Any], me: str) -> None:
-    """Check that a request holds all of a conversation that is portable, and nothing that is another provider's."""
+    """Check that a request holds all of a conversation that is portable, and nothing that is
+    another provider's.
+    """
     messages = protocols.said(request)
     texts = [part.text for one in messages for part in one.parts if isinstance(part, TextPart)]
     told = [part.text for one in history for part in one.parts if isinstance(part, TextPart)]
@@ -62,7 +77,9 @@ def check(request: ReceivedRequest, history: list[Any], me: str) -> None:
         (call.name, call.arguments.replace(" ", "")) for call in made
     ]
     results = [result for one in messages for result in one.tool_results]
-    assert [result.text for result in results] == [result.text for one in history for result in one.tool_results]
+    assert [result.text for result in results] == [
+        result.text for one in history for result in one.tool_results
+    ]
     assert len([part for one in messages for part in one.parts if isinstance(part, MediaPart)]) == 1
     if any(call.id for call in calls):
         assert [call.id for call in calls] == [result.id for result in results]
@@ -98,9 +115,14 @@ def test_a_conversation_survives_every_switch(
                 assert [call.arguments.replace(" ", "") for call in result.tool_calls] == [
                     f'{{"bird":"number{number}"}}'
                 ]
-                check(servers[number].requests[-1], [*read_messages(history)], chain[number].provider)
+                check(
+                    servers[number].requests[-1], [*read_messages(history)], chain[number].provider
+                )
                 [call] = result.tool_calls
-                history += [result.message, Message("tool", (ToolResult(call.id, call.name, f"Page {number}."),))]
+                history += [
+                    result.message,
+                    Message("tool", (ToolResult(call.id, call.name, f"Page {number}."),)),
+                ]
             servers[0].play([ScriptedReply(text="A heron.")])
             result = ask(client, mode, history, tools=[TOOL])
             assert result.text == "A heron."
@@ -119,9 +141,15 @@ def test_plain_messages_of_an_answer_go_to_any_backend(stages: tuple[Stage, ...]
                 first = client.call("Which?", tools=[TOOL])
             stages[1].play([ScriptedReply(text="A heron.")])
             told = [{"role": "user", "content": "Which?"}, first.plain_message]
-            told.append({"role": "tool", "tool_call_id": first.tool_calls[0].id, "content": "Page 1."})
+            told.append(
+                {"role": "tool", "tool_call_id": first.tool_calls[0].id, "content": "Page 1."}
+            )
             with Client(protocols.backend(other, stages[1].provider.base_url)) as client:
                 assert client.call(told, tools=[TOOL]).text == "A heron."
             sent = protocols.said(stages[1].requests[-1])
-            assert [one.role for one in sent if one.role != "system"] == ["user", "assistant", "tool"]
+            assert [one.role for one in sent if one.role != "system"] == [
+                "user",
+                "assistant",
+                "tool",
+            ]
             assert [result.text for one in sent for result in one.tool_results] == ["Page 1."]

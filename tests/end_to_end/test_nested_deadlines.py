@@ -1,4 +1,6 @@
-"""Calls and turns that tools and compactors make: they end by the deadline of the turn around, without being told."""
+"""Calls and turns that tools and compactors make: they end by the deadline of the turn around,
+without being told.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -16,7 +18,9 @@ from support.ways import WALL
 
 ANSWER = ScriptedReply("By the lake.")
 CALLS = turn_modes.calling(("look", "{}"))
-OVERFLOW = ScriptedReply(status=400, error={"message": "too long", "code": "context_length_exceeded"})
+OVERFLOW = ScriptedReply(
+    status=400, error={"message": "too long", "code": "context_length_exceeded"}
+)
 UNLIMITED = Policy(budget=Budget(seconds=None))
 FREE = TurnPolicy(call=UNLIMITED, budget=Budget(seconds=None))
 LONG = [
@@ -60,7 +64,9 @@ class Nest:
     def turn(self, mode: str, tool: Any = None, **options: Any) -> rungwise.TurnResult:
         """Run a turn whose only tool this is."""
         tools = {"tools": {"look": tool}} if tool is not None else {}
-        return turn_modes.ask(self.outer, mode, **{"policy": FREE, "deadline": WALL + 60, **tools, **options})
+        return turn_modes.ask(
+            self.outer, mode, **{"policy": FREE, "deadline": WALL + 60, **tools, **options}
+        )
 
     def shorten(self, messages: Any, *room: int) -> Any:
         """Compact messages after 20 seconds and a call in this thread."""
@@ -77,7 +83,9 @@ class Nest:
 
 @pytest.fixture
 def nest(serve: Serve) -> Nest:
-    """Return one whose outer clock stands at 50 and whose inner one at 7000, at the same time of day."""
+    """Return one whose outer clock stands at 50 and whose inner one at 7000, at the same time of
+    day.
+    """
     asked = serve(ANSWER)
     outer, clock = ways.virtual(serve(CALLS, ANSWER), now=50.0, policy=UNLIMITED)
     inner, _ = ways.virtual(asked, now=7000.0, policy=UNLIMITED)
@@ -115,7 +123,10 @@ def test_the_tightest_counts(nest: Nest, mode: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "deadline"),
-    [({"policy": TurnPolicy(call=UNLIMITED, budget=Budget(seconds=30))}, 30.0), ({"deadline": None}, None)],
+    [
+        ({"policy": TurnPolicy(call=UNLIMITED, budget=Budget(seconds=30))}, 30.0),
+        ({"deadline": None}, None),
+    ],
     ids=["seconds of the budget", "no limit"],
 )
 def test_the_limits_of_the_turn_are_those_of_the_call(
@@ -156,13 +167,23 @@ def test_turns_within_turns_pass_it_on(nest: Nest, serve: Serve, mode: str) -> N
 
 
 def test_a_looser_turn_within_passes_on_the_tighter_deadline(nest: Nest, serve: Serve) -> None:
-    """The stream is made before, so that the turn itself knows nothing of the one around, and read in a tool."""
+    """The stream is made before, so that the turn itself knows nothing of the one around, and read
+    in a tool.
+    """
     between = serve(turn_modes.calling(("ask", "{}")), ANSWER)
-    waits = {"clock": nest.clock, "sleep": nest.clock.sleep, "wall_clock": lambda: WALL - 50 + nest.clock()}
+    waits = {
+        "clock": nest.clock,
+        "sleep": nest.clock.sleep,
+        "wall_clock": lambda: WALL - 50 + nest.clock(),
+    }
     middle = Client(ways.backend(between.base_url), policy=UNLIMITED, **waits)
-    stream = middle.stream_turn("Where?", tools={"ask": lambda: nest.ask()}, policy=FREE, deadline=WALL + 3600)
+    stream = middle.stream_turn(
+        "Where?", tools={"ask": lambda: nest.ask()}, policy=FREE, deadline=WALL + 3600
+    )
     with middle:
-        nest.turn("turn", lambda: [event.text for event in stream if isinstance(event, rungwise.Text)])
+        nest.turn(
+            "turn", lambda: [event.text for event in stream if isinstance(event, rungwise.Text)]
+        )
     assert nest.deadlines == [60.0]
 
 
@@ -178,7 +199,9 @@ def test_what_reads_the_stream_is_not_bound_by_it(nest: Nest, mode: str) -> None
 
         async def read() -> None:
             async for event in nest.outer.astream_turn("Where?", tools=tools, **options):
-                if isinstance(event, rungwise.ToolStarted | rungwise.ToolEnded | rungwise.TurnResult):
+                if isinstance(
+                    event, rungwise.ToolStarted | rungwise.ToolEnded | rungwise.TurnResult
+                ):
                     await nest.aask()
             await nest.outer.aclose()
 
@@ -197,7 +220,10 @@ def overflowing(nest: Nest, serve: Serve) -> Callable[..., Client]:
 
     def client(**options: Any) -> Client:
         waits = {"clock": nest.clock, "wall_clock": lambda: WALL - 50 + nest.clock()}
-        return Client(ways.backend(serve(OVERFLOW, ANSWER).base_url), **{"policy": UNLIMITED, **waits, **options})
+        return Client(
+            ways.backend(serve(OVERFLOW, ANSWER).base_url),
+            **{"policy": UNLIMITED, **waits, **options},
+        )
 
     return client
 
@@ -209,7 +235,11 @@ def test_a_compactor_of_a_turn_makes_its_calls_within_it(
     if kind != "sync" and mode in SYNC:
         pytest.skip("only what is asynchronous can await a compactor")
 
-    compactor = {"sync": nest.shorten, "async": nest.ashorten, "awaitable": lambda *given: nest.ashorten(*given)}[kind]
+    compactor = {
+        "sync": nest.shorten,
+        "async": nest.ashorten,
+        "awaitable": lambda *given: nest.ashorten(*given),
+    }[kind]
     nest.outer = overflowing()
     result = nest.turn(mode, messages=LONG, compactor=compactor)
     assert result.outcome == "finished"
@@ -232,7 +262,9 @@ def test_a_compactor_of_a_call_makes_its_calls_within_it(
 
 
 def test_tools_side_by_side_and_turns_side_by_side_keep_their_own(serve: Serve) -> None:
-    both = ScriptedReply(tool_calls=[ToolCall("1", "look", '{"by": 1}'), ToolCall("2", "look", '{"by": 2}')])
+    both = ScriptedReply(
+        tool_calls=[ToolCall("1", "look", '{"by": 1}'), ToolCall("2", "look", '{"by": 2}')]
+    )
     first, second = serve(both, ANSWER), serve(both, ANSWER)
     clock = VirtualClock(now=50.0)
     inner = Client(ways.backend(serve(ANSWER).base_url), policy=UNLIMITED, clock=clock)

@@ -1,4 +1,6 @@
-"""What came in the place of a reply is told: its type, and that it is no JSON; nothing of what it says."""
+"""What came in the place of a reply is told: its type, and that it is no JSON; nothing of what it
+says.
+"""
 
 from typing import Any
 
@@ -39,7 +41,9 @@ def test_what_came_is_told_and_nothing_of_what_it_says(
 
 def test_an_empty_body_is_called_one(serve: Any) -> None:
     provider = serve(ScriptedReply(body="", headers={"content-type": "application/json"}))
-    client = Client(protocols.backend("openai", provider.base_url), policy=POLICY, stream_calls=False)
+    client = Client(
+        protocols.backend("openai", provider.base_url), policy=POLICY, stream_calls=False
+    )
     with client, pytest.raises(rungwise.Failed, match="it was empty"):
         client.call("Where?")
 
@@ -53,8 +57,9 @@ def test_each_backend_of_a_chain_says_what_came_from_it(serve: Any) -> None:
     ]
     with Client(chain, policy=POLICY) as client, pytest.raises(rungwise.Failed) as caught:
         client.call("Where?")
-    assert "(primary: malformed, HTTP 200, text/html and no JSON; second: malformed, HTTP 200, JSON of" in str(
-        caught.value
+    assert (
+        "(primary: malformed, HTTP 200, text/html and no JSON; second: malformed, HTTP 200, JSON of"
+        in str(caught.value)
     )
 
 
@@ -65,7 +70,9 @@ def test_an_answer_that_never_parses_is_called_so(mode: str, text: str, serve: A
         result = ask(client, mode, response_format={"type": "json_object"})
     assert (result.outcome, result.text) == ("partial", text)
     assert result.cause == "the answer was wrong: the answer is not JSON"
-    assert [request.body["response_format"] for request in provider.requests] == [{"type": "json_object"}] * 2
+    assert [request.body["response_format"] for request in provider.requests] == [
+        {"type": "json_object"}
+    ] * 2
     journal = Journal.from_json(result.journal.to_json())
     assert "nests" not in result.journal.to_json()
     assert rungwise.replay(journal).journal.steps == result.journal.steps

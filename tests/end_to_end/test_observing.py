@@ -15,7 +15,9 @@ from rungwise import Client, ToolCall
 from rungwise.testing import ScriptedReply
 
 DOWN = ScriptedReply(status=500)
-ANSWER = ScriptedReply(text="In the reeds, mostly.", usage={"prompt_tokens": 12, "completion_tokens": 5})
+ANSWER = ScriptedReply(
+    text="In the reeds, mostly.", usage={"prompt_tokens": 12, "completion_tokens": 5}
+)
 CALL = ToolCall("call_1", "look", '{"city": "Malmö"}')
 STREAMS = pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
 
@@ -27,15 +29,21 @@ class Complaint(Exception):
 # the observer
 
 
-@pytest.mark.parametrize("error", [Complaint, ValueError, TypeError, StopIteration, AssertionError, OSError])
+@pytest.mark.parametrize(
+    "error", [Complaint, ValueError, TypeError, StopIteration, AssertionError, OSError]
+)
 def test_an_observer_that_raises_breaks_no_call(run: Any, error: type[Exception]) -> None:
     def observe(step: rungwise.Step) -> None:
         raise error("about herons")
 
-    run([DOWN, ScriptedReply(), ANSWER], observer=observe).was("done", "In the reeds, mostly.", counts=[3])
+    run([DOWN, ScriptedReply(), ANSWER], observer=observe).was(
+        "done", "In the reeds, mostly.", counts=[3]
+    )
 
 
-def test_an_observer_that_raises_is_told_of_without_its_words(run: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_observer_that_raises_is_told_of_without_its_words(
+    run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     def observe(step: rungwise.Step) -> None:
         raise Complaint("about herons")
 
@@ -46,7 +54,9 @@ def test_an_observer_that_raises_is_told_of_without_its_words(run: Any, caplog: 
     assert "about herons" not in caplog.text
 
 
-def test_the_observer_hears_of_a_step_before_the_next_thing_happens(serve: Any, backend_of: Any) -> None:
+def test_the_observer_hears_of_a_step_before_the_next_thing_happens(
+    serve: Any, backend_of: Any
+) -> None:
     provider = serve(DOWN, ANSWER)
     heard: list[tuple[str, int]] = []
     waits: list[float] = []
@@ -77,10 +87,14 @@ def test_an_observer_may_make_a_call_of_its_own(serve: Any, backend_of: Any) -> 
 
 
 def logged(caplog: pytest.LogCaptureFixture, level: int) -> list[logging.LogRecord]:
-    return [record for record in caplog.records if record.name == "rungwise" and record.levelno == level]
+    return [
+        record for record in caplog.records if record.name == "rungwise" and record.levelno == level
+    ]
 
 
-def test_a_call_that_simply_succeeds_is_told_of_at_debug_only(run: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_call_that_simply_succeeds_is_told_of_at_debug_only(
+    run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     run([ANSWER])
     assert len(logged(caplog, logging.DEBUG)) == 2
     assert not logged(caplog, logging.INFO) + logged(caplog, logging.WARNING)
@@ -91,13 +105,29 @@ def test_more_than_one_attempt_is_information_and_a_fallback_a_warning(
 ) -> None:
     run([ScriptedReply(status=401)], [ANSWER])
     warning, end = (logged(caplog, level)[-1] for level in (logging.WARNING, logging.INFO))
-    assert warning.getMessage() == "failed_permanently [may_fall_back] -> fallback (primary, 401, auth)"
+    assert (
+        warning.getMessage()
+        == "failed_permanently [may_fall_back] -> fallback (primary, 401, auth)"
+    )
     assert end.getMessage().startswith("answered -> done (second, stop); 2 attempts, ")
     told = {name: value for name, value in vars(warning).items() if name.startswith("rungwise_")}
     assert told == {
-        **{"rungwise_machine": "call", "rungwise_event": "failed_permanently", "rungwise_source": "await"},
-        **{"rungwise_target": "fallback", "rungwise_guard": "may_fall_back", "rungwise_backend": "primary"},
-        **{"rungwise_wait": 0.0, "rungwise_status": 401, "rungwise_reason": "auth", "rungwise_code": "invalid_api_key"},
+        **{
+            "rungwise_machine": "call",
+            "rungwise_event": "failed_permanently",
+            "rungwise_source": "await",
+        },
+        **{
+            "rungwise_target": "fallback",
+            "rungwise_guard": "may_fall_back",
+            "rungwise_backend": "primary",
+        },
+        **{
+            "rungwise_wait": 0.0,
+            "rungwise_status": 401,
+            "rungwise_reason": "auth",
+            "rungwise_code": "invalid_api_key",
+        },
         **{"rungwise_attempts": 1, "rungwise_at": told["rungwise_at"]},
     }
 
@@ -105,11 +135,14 @@ def test_more_than_one_attempt_is_information_and_a_fallback_a_warning(
 def test_nothing_is_printed_unless_somebody_sets_up_logging() -> None:
     script = (
         "import rungwise, rungwise.testing as t\n"
-        "with t.testing(), t.EmbeddedProvider(t.Script([t.ScriptedReply(status=401), t.ScriptedReply('Yes.')])) as p:\n"
+        "with t.testing(), t.EmbeddedProvider(t.Script([t.ScriptedReply(status=401), "
+        "t.ScriptedReply('Yes.')])) as p:\n"
         "    chain = [rungwise.OpenAIChat(m, base_url=p.base_url, api_key='k') for m in 'ab']\n"
         "    assert rungwise.Client(chain).call('Is it?').attempts == 2\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert (done.stdout, done.stderr) == ("", "")
 
 
@@ -155,9 +188,13 @@ def _strings(value: Any) -> set[str]:
     return {value} if isinstance(value, str) else set()
 
 
-def test_a_journal_with_contents_holds_no_key_that_a_provider_quotes(serve: Any, backend_of: Any) -> None:
+def test_a_journal_with_contents_holds_no_key_that_a_provider_quotes(
+    serve: Any, backend_of: Any
+) -> None:
     key = "sk-9d2f6b1c44e07a35"
-    quoting = ScriptedReply(status=401, error={"message": f"Incorrect API key: {key}.", "code": "invalid_api_key"})
+    quoting = ScriptedReply(
+        status=401, error={"message": f"Incorrect API key: {key}.", "code": "invalid_api_key"}
+    )
     backend = backend_of(serve(quoting), api_key=key)
     with Client(backend, contents=True) as client, pytest.raises(rungwise.Failed) as raised:
         client.call("Where?")
@@ -178,12 +215,19 @@ def test_a_replay_of_failures_names_them_again(serve: Any, backend_of: Any) -> N
 
 @pytest.mark.parametrize(
     ("number", "changed"),
-    [(2, {"target": "reask"}), (2, {"wait": 3.0}), (2, {"guard": "may_fall_back"}), (4, {"event": "came_empty"})],
+    [
+        (2, {"target": "reask"}),
+        (2, {"wait": 3.0}),
+        (2, {"guard": "may_fall_back"}),
+        (4, {"event": "came_empty"}),
+    ],
 )
 def test_a_replay_that_differs_names_the_first_step(
     serve: Any, backend_of: Any, number: int, changed: dict[str, Any]
 ) -> None:
-    with Client(backend_of(serve(DOWN, ANSWER)), sleep=lambda seconds: None, jitter=lambda: 0.0) as client:
+    with Client(
+        backend_of(serve(DOWN, ANSWER)), sleep=lambda seconds: None, jitter=lambda: 0.0
+    ) as client:
         document = json.loads(client.call("Where?").journal.to_json())
     document["steps"][number - 1].update(changed)
     with pytest.raises(rungwise.JournalMismatch, match=f"step {number}:"):
@@ -210,9 +254,9 @@ def test_our_steps_and_the_machine_log_to_their_own_loggers(
     caplog.set_level(logging.DEBUG)
     with Client(backend_of(serve(ScriptedReply(), ANSWER)), sleep=lambda _: None) as client:
         client.call("Where?")
-    assert [record.getMessage().split()[0] for record in caplog.records if record.name == "rungwise"] == [
-        *("sent", "came_empty", "sent", "answered")
-    ]
+    assert [
+        record.getMessage().split()[0] for record in caplog.records if record.name == "rungwise"
+    ] == [*("sent", "came_empty", "sent", "answered")]
     machine = [record for record in caplog.records if record.name.startswith("transitions")]
     assert {record.name for record in machine} == {"transitions.core"}
     assert all(record.getMessage().startswith("rungwise: ") for record in machine)
@@ -235,22 +279,40 @@ def test_basic_logging_stays_short() -> None:
         "call.receive(rungwise.core.Failure('server_error', status=500))\n"
         "call.receive(rungwise.core.Reply('Hello.', stop_reason='stop'))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert [line.split(":")[:2] for line in done.stderr.splitlines()] == [["INFO", "rungwise"]]
 
 
-def test_the_journal_says_when_a_call_began_its_model_and_when_its_text_came(serve: Any, backend_of: Any) -> None:
+def test_the_journal_says_when_a_call_began_its_model_and_when_its_text_came(
+    serve: Any, backend_of: Any
+) -> None:
     for streams in (True, False):
-        given = {"stream_calls": streams, "wall_clock": lambda: 1_764_000_000.5, "sleep": lambda _: None}
+        given = {
+            "stream_calls": streams,
+            "wall_clock": lambda: 1_764_000_000.5,
+            "sleep": lambda _: None,
+        }
         with Client(backend_of(serve(DOWN, ANSWER)), **given) as client:
             result = client.call("Where?")
         journal = rungwise.Journal.from_json(result.journal.to_json())
-        assert (journal.started, [link.model for link in journal.setting.chain]) == (1_764_000_000.5, ["m"])
+        assert (journal.started, [link.model for link in journal.setting.chain]) == (
+            1_764_000_000.5,
+            ["m"],
+        )
         firsts = [step.first_token for step in journal.steps]
         assert firsts[:3] == [None] * 3  # an error response is no content
-        assert firsts[3] is not None and 0 <= firsts[3] <= result.seconds if streams else firsts[3] is None
+        assert (
+            firsts[3] is not None and 0 <= firsts[3] <= result.seconds
+            if streams
+            else firsts[3] is None
+        )
         again = rungwise.replay(journal).journal
-        assert (again.started, [step.first_token for step in again.steps]) == (journal.started, firsts)
+        assert (again.started, [step.first_token for step in again.steps]) == (
+            journal.started,
+            firsts,
+        )
 
 
 def test_a_journal_of_before_says_nothing_of_times_and_models(serve: Any, backend_of: Any) -> None:
@@ -258,7 +320,11 @@ def test_a_journal_of_before_says_nothing_of_times_and_models(serve: Any, backen
         document = json.loads(client.call("Where?").journal.to_json())
     del document["started"], document["chain"][0]["model"], document["steps"][1]["first_token"]
     journal = rungwise.Journal.from_json(json.dumps(document))
-    assert (journal.started, journal.setting.chain[0].model, journal.steps[1].first_token) == (None, None, None)
+    assert (journal.started, journal.setting.chain[0].model, journal.steps[1].first_token) == (
+        None,
+        None,
+        None,
+    )
     assert "started" not in json.loads(journal.to_json())
     with pytest.raises(rungwise.ConfigurationError, match="'started' must be a number"):
         rungwise.Journal.from_json(json.dumps({**document, "started": "now"}))
@@ -277,5 +343,7 @@ def test_an_observer_may_have_any_attributes(serve: Any, backend_of: Any) -> Non
     with Client(backend_of(serve(*replies)), observer=observer) as client:
         assert client.turn("Where?", tools={"look": lambda: "here"}).text == ANSWER.text
     assert [
-        call.args[0].event for call in observer.call_args_list if not isinstance(call.args[0], rungwise.TurnStep)
+        call.args[0].event
+        for call in observer.call_args_list
+        if not isinstance(call.args[0], rungwise.TurnStep)
     ] == [*("sent", "called_tools", "sent", "answered")]

@@ -1,4 +1,6 @@
-"""The contents of earlier turns: what one provider alone reads, or wants back as DeepSeek does, and what all read."""
+"""The contents of earlier turns: what one provider alone reads, or wants back as DeepSeek does, and
+what all read.
+"""
 
 import json
 import pickle
@@ -16,12 +18,23 @@ from support.modes import options_of
 ASKED = {"role": "user", "content": "Where do herons nest?"}
 FOUND = {"role": "tool", "tool_call_id": "call_1", "content": "Three nests."}
 DETAILS = [
-    {"type": "reasoning.text", "text": "Herons like reeds.", "format": "v1", "index": 0, "signature": "c2ln"},
+    {
+        "type": "reasoning.text",
+        "text": "Herons like reeds.",
+        "format": "v1",
+        "index": 0,
+        "signature": "c2ln",
+    },
     {"type": "reasoning.encrypted", "data": "gAAA", "id": "r1", "index": 1},
     {"type": "reasoning.encrypted", "data": "gBBB", "id": "r2", "index": 1},
 ]
 FUNCTION = {"name": "look", "arguments": '{"city": "Malmö"}'}
-SIGNED = {"id": "call_1", "type": "function", "function": FUNCTION, "extra_content": {"google": {"signature": "s"}}}
+SIGNED = {
+    "id": "call_1",
+    "type": "function",
+    "function": FUNCTION,
+    "extra_content": {"google": {"signature": "s"}},
+}
 PLAIN = {"id": "call_1", "type": "function", "function": FUNCTION}
 PORTABLE = {"role": "assistant", "content": "I look.", "tool_calls": [PLAIN]}
 OWN = {**PORTABLE, "tool_calls": [SIGNED], "reasoning_details": DETAILS}
@@ -31,10 +44,19 @@ EVERY_MODE = pytest.mark.parametrize("mode", ["stream", "call", "whole"])
 
 def deltas() -> list[dict[str, Any]]:
     text, encrypted, other = DETAILS
-    pieces = [{**text, "text": piece, "signature": None} for piece in ("Herons ", "like ", "reeds.")]
+    pieces = [
+        {**text, "text": piece, "signature": None} for piece in ("Herons ", "like ", "reeds.")
+    ]
     ends = {"type": text["type"], "index": 0, "signature": text["signature"]}
-    opening = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": ""}}
-    arguments = [{"index": 0, "function": {"arguments": piece}} for piece in ('{"city": ', '"Malmö"}')]
+    opening = {
+        "index": 0,
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "look", "arguments": ""},
+    }
+    arguments = [
+        {"index": 0, "function": {"arguments": piece}} for piece in ('{"city": ', '"Malmö"}')
+    ]
     return [
         *({"reasoning_details": [piece]} for piece in (*pieces, ends, encrypted, other)),
         *({"content": piece} for piece in ("I ", "look.")),
@@ -47,12 +69,16 @@ def asks(request: ReceivedRequest) -> ScriptedReply:
     """Reason, say something and call a tool, each with what the provider wants back."""
     if not request.body.get("stream"):
         return ScriptedReply(
-            body=json.dumps({"choices": [{"index": 0, "message": OWN, "finish_reason": "tool_calls"}]})
+            body=json.dumps(
+                {"choices": [{"index": 0, "message": OWN, "finish_reason": "tool_calls"}]}
+            )
         )
     chunks: list[Any] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas()]
     chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
     events = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
-    return ScriptedReply(body="".join([*events, "data: [DONE]\n\n"]), headers={"content-type": "text/event-stream"})
+    return ScriptedReply(
+        body="".join([*events, "data: [DONE]\n\n"]), headers={"content-type": "text/event-stream"}
+    )
 
 
 def ask(client: Client, messages: list[Any], *, mode: str = "call") -> Result:
@@ -62,7 +88,11 @@ def ask(client: Client, messages: list[Any], *, mode: str = "call") -> Result:
 
 
 def sent(provider: Any) -> list[Any]:
-    return [request.body["messages"][1] for request in provider.requests if len(request.body["messages"]) > 1]
+    return [
+        request.body["messages"][1]
+        for request in provider.requests
+        if len(request.body["messages"]) > 1
+    ]
 
 
 @EVERY_MODE
@@ -72,7 +102,12 @@ def test_it_goes_back_to_its_provider_word_for_word(serve: Any, backend_of: Any,
         first = ask(client, [ASKED], mode=mode)
         assert ask(client, [ASKED, first.message, FOUND], mode=mode).text == "In the reeds, mostly."
     assert sent(provider) == [OWN]
-    assert [type(part) for part in first.message.parts] == [ReasoningPart, OpaquePart, TextPart, ToolCall]
+    assert [type(part) for part in first.message.parts] == [
+        ReasoningPart,
+        OpaquePart,
+        TextPart,
+        ToolCall,
+    ]
     assert (first.message.text, first.message.reasoning) == ("I look.", "Herons like reeds.")
     assert first.tool_calls == (ToolCall("call_1", "look", FUNCTION["arguments"]),)
 
@@ -97,17 +132,23 @@ def test_after_a_fallback_each_gets_its_own(serve: Any, backend_of: Any) -> None
 
 
 def test_a_provider_that_rejects_its_own_signature_gets_none(serve: Any, backend_of: Any) -> None:
-    provider = serve(asks, ScriptedReply(status=400, error={"message": "Corrupted thought signature."}), ANSWER)
+    provider = serve(
+        asks, ScriptedReply(status=400, error={"message": "Corrupted thought signature."}), ANSWER
+    )
     with Client(backend_of(provider)) as client:
         ask(client, [ASKED, ask(client, [ASKED]).message, FOUND])
     assert sent(provider) == [OWN, PORTABLE]
 
 
 @pytest.mark.parametrize("thought", ["Herons like reeds.", ""])
-def test_a_provider_that_wants_plain_reasoning_back_gets_that(serve: Any, backend_of: Any, thought: str) -> None:
+def test_a_provider_that_wants_plain_reasoning_back_gets_that(
+    serve: Any, backend_of: Any, thought: str
+) -> None:
     wanted = "The `reasoning_content` in the thinking mode must be passed back to the API."
     provider = serve(
-        ScriptedReply(text="I look.", reasoning=thought), ScriptedReply(status=400, error={"message": wanted}), ANSWER
+        ScriptedReply(text="I look.", reasoning=thought),
+        ScriptedReply(status=400, error={"message": wanted}),
+        ANSWER,
     )
     with Client(backend_of(provider)) as client:
         ask(client, [ASKED, ask(client, [ASKED]).message, {"role": "user", "content": "And?"}])
@@ -115,21 +156,34 @@ def test_a_provider_that_wants_plain_reasoning_back_gets_that(serve: Any, backen
     assert sent(provider) == [message, {**message, "reasoning_content": thought or STAND_IN}]
 
 
-def test_messages_and_copies_of_results_hold_no_parts_of_the_provider(serve: Any, backend_of: Any) -> None:
+def test_messages_and_copies_of_results_hold_no_parts_of_the_provider(
+    serve: Any, backend_of: Any
+) -> None:
     with Client(backend_of(serve(asks))) as client:
         result = ask(client, [ASKED])
     for each in (result, pickle.loads(pickle.dumps(result))):
         assert each.plain_message == PORTABLE
-        assert each.plain_message_with_reasoning == {**PORTABLE, "reasoning_content": "Herons like reeds."}
+        assert each.plain_message_with_reasoning == {
+            **PORTABLE,
+            "reasoning_content": "Herons like reeds.",
+        }
         assert each.message.parts[1].block == {"reasoning_details": DETAILS}
 
 
-def test_what_is_nested_too_deeply_to_go_back_does_not_break_the_reply(serve: Any, backend_of: Any) -> None:
+def test_what_is_nested_too_deeply_to_go_back_does_not_break_the_reply(
+    serve: Any, backend_of: Any
+) -> None:
     deep: list[Any] = []
     for _ in range(250):
         deep = [deep]
-    message = {**OWN, "reasoning_details": deep, "tool_calls": [{**PLAIN, "extra_content": {"x": deep}}]}
-    body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
+    message = {
+        **OWN,
+        "reasoning_details": deep,
+        "tool_calls": [{**PLAIN, "extra_content": {"x": deep}}],
+    }
+    body = json.dumps(
+        {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    )
     provider = serve(ScriptedReply(body=body), ANSWER)
     with Client(backend_of(provider)) as client:
         ask(client, [ASKED, ask(client, [ASKED]).message, FOUND])
@@ -137,7 +191,9 @@ def test_what_is_nested_too_deeply_to_go_back_does_not_break_the_reply(serve: An
 
 
 def test_text_of_several_replies_goes_back_as_one_turn(serve: Any, backend_of: Any) -> None:
-    provider = serve(ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly."))
+    provider = serve(
+        ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly.")
+    )
     with Client(backend_of(provider)) as client:
         assert ask(client, [ASKED]).message == Message.saying("assistant", "In the reeds, mostly.")
 
@@ -147,7 +203,11 @@ def test_text_of_several_replies_goes_back_as_one_turn(serve: Any, backend_of: A
 
 THOUGHT = "Herons like shallow water and reeds."
 WANTED = "The `reasoning_content` in the thinking mode must be passed back to the API."
-CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Malmö"}'}}
+CALL = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "look", "arguments": '{"city": "Malmö"}'},
+}
 DOWN = ScriptedReply(status=401)
 
 FIELDS = pytest.mark.parametrize(
@@ -156,9 +216,23 @@ FIELDS = pytest.mark.parametrize(
         ({"reasoning_content": THOUGHT}, THOUGHT),
         ({"reasoning": THOUGHT}, THOUGHT),
         ({"reasoning_text": THOUGHT}, THOUGHT),
-        ({"reasoning_details": [{"type": "reasoning.text", "text": THOUGHT, "signature": "s"}]}, THOUGHT),
-        ({"thinking_blocks": [{"type": "thinking", "thinking": THOUGHT, "signature": "s"}]}, THOUGHT),
-        ({"content": [{"type": "thinking", "thinking": THOUGHT}, {"type": "text", "text": "I look."}]}, THOUGHT),
+        (
+            {"reasoning_details": [{"type": "reasoning.text", "text": THOUGHT, "signature": "s"}]},
+            THOUGHT,
+        ),
+        (
+            {"thinking_blocks": [{"type": "thinking", "thinking": THOUGHT, "signature": "s"}]},
+            THOUGHT,
+        ),
+        (
+            {
+                "content": [
+                    {"type": "thinking", "thinking": THOUGHT},
+                    {"type": "text", "text": "I look."},
+                ]
+            },
+            THOUGHT,
+        ),
         ({"reasoning_details": [{"type": "reasoning.encrypted", "data": "gAAA"}]}, STAND_IN),
         ({"reasoning_content": ""}, STAND_IN),
         ({}, STAND_IN),
@@ -187,12 +261,18 @@ def deepseek(answer: ScriptedReply = ANSWER) -> Callable[[ReceivedRequest], Scri
 
 
 def given_back(request: ReceivedRequest) -> list[Any]:
-    return [turn.get("reasoning_content") for turn in request.body["messages"] if turn["role"] == "assistant"]
+    return [
+        turn.get("reasoning_content")
+        for turn in request.body["messages"]
+        if turn["role"] == "assistant"
+    ]
 
 
 @FIELDS
 @pytest.mark.parametrize("streams", [False, True])
-def test_it_is_given_back(serve: Any, backend_of: Any, given: dict[str, Any], wanted: str, streams: bool) -> None:
+def test_it_is_given_back(
+    serve: Any, backend_of: Any, given: dict[str, Any], wanted: str, streams: bool
+) -> None:
     provider = serve(deepseek())
     with Client(backend_of(provider)) as client:
         messages = conversation(given)
@@ -204,7 +284,9 @@ def test_it_is_given_back(serve: Any, backend_of: Any, given: dict[str, Any], wa
 
 
 @FIELDS
-def test_it_is_given_back_after_a_switch_of_backend(run: Any, given: dict[str, Any], wanted: str) -> None:
+def test_it_is_given_back_after_a_switch_of_backend(
+    run: Any, given: dict[str, Any], wanted: str
+) -> None:
     messages = conversation({**given, "content": None})  # that `run` compares
     wanted = STAND_IN if "content" in given else wanted
     ended = run([DOWN], [deepseek()], messages=messages)
@@ -218,13 +300,18 @@ def test_it_is_given_back_after_a_switch_of_backend(run: Any, given: dict[str, A
 def test_it_is_given_back_once_and_not_for_ever(serve: Any, backend_of: Any) -> None:
     rejected = ScriptedReply(status=400, error={"message": WANTED})
     provider = serve(rejected)
-    with Client(backend_of(provider)) as client, pytest.raises(Exception, match="reasoning_missing"):
+    with (
+        Client(backend_of(provider)) as client,
+        pytest.raises(Exception, match="reasoning_missing"),
+    ):
         client.call(conversation({}))
     assert len(provider.requests) == 2
 
 
 def test_a_provider_that_then_rejects_the_field_gets_none(serve: Any, backend_of: Any) -> None:
-    rejected = ScriptedReply(status=400, error={"message": "property 'reasoning_content' is unsupported"})
+    rejected = ScriptedReply(
+        status=400, error={"message": "property 'reasoning_content' is unsupported"}
+    )
     provider = serve(ScriptedReply(status=400, error={"message": WANTED}), rejected, ANSWER)
     with Client(backend_of(provider)) as client:
         assert client.call(conversation({})).text == "In the reeds, mostly."
@@ -232,14 +319,31 @@ def test_a_provider_that_then_rejects_the_field_gets_none(serve: Any, backend_of
 
 
 def test_the_fallback_gets_none_unless_it_asks_for_it_too(run: Any) -> None:
-    ended = run([DOWN], [ScriptedReply(status=400, error={"message": WANTED})], [ANSWER], messages=conversation({}))
+    ended = run(
+        [DOWN],
+        [ScriptedReply(status=400, error={"message": WANTED})],
+        [ANSWER],
+        messages=conversation({}),
+    )
     ended.was("done", counts=[1, 2, 1])
-    assert [given_back(request) for request in ended.requests] == [[None], [None], [STAND_IN], [None]]
+    assert [given_back(request) for request in ended.requests] == [
+        [None],
+        [None],
+        [STAND_IN],
+        [None],
+    ]
 
 
-def test_a_tool_loop_works_with_the_plain_message_and_at_once_with_the_reasoning(serve: Any, backend_of: Any) -> None:
-    asks = ScriptedReply(reasoning=THOUGHT, tool_calls=({"id": "call_1", "name": "look", "arguments": "{}"},))
-    for property_name, reasoning in (("plain_message", STAND_IN), ("plain_message_with_reasoning", THOUGHT)):
+def test_a_tool_loop_works_with_the_plain_message_and_at_once_with_the_reasoning(
+    serve: Any, backend_of: Any
+) -> None:
+    asks = ScriptedReply(
+        reasoning=THOUGHT, tool_calls=({"id": "call_1", "name": "look", "arguments": "{}"},)
+    )
+    for property_name, reasoning in (
+        ("plain_message", STAND_IN),
+        ("plain_message_with_reasoning", THOUGHT),
+    ):
         provider = serve(asks, deepseek())
         if property_name == "plain_message":
             provider = serve(asks, deepseek(), deepseek())

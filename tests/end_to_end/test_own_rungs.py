@@ -1,4 +1,6 @@
-"""Rungs and facts of one's own over HTTP: what they send, what is taken back, and what a journal keeps of it."""
+"""Rungs and facts of one's own over HTTP: what they send, what is taken back, and what a journal
+keeps of it.
+"""
 
 from functools import cache
 from typing import Any
@@ -11,7 +13,12 @@ from rungwise.testing import ScriptedReply
 
 HINT = "Answer the question about the herons."
 WRONG, RIGHT = "Cats sleep a lot, on sofas mostly.", "Herons nest in tall dead trees."
-PLEAD = Rung("plead", limit=1, holds=Fact("is_off_topic", of=lambda reply: "Herons" not in reply.text), hint=HINT)
+PLEAD = Rung(
+    "plead",
+    limit=1,
+    holds=Fact("is_off_topic", of=lambda reply: "Herons" not in reply.text),
+    hint=HINT,
+)
 
 
 @cache
@@ -25,7 +32,9 @@ def test_an_answer_that_is_beside_the_point_is_pleaded_with_and_taken_back(run: 
     ended.was("done", RIGHT, path="plead done")
     asked, pleaded = (body["messages"] for body in ended.bodies)
     assert pleaded == [*asked, {"role": "user", "content": HINT}]
-    assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == [WRONG] * bool(ended.events)
+    assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == [
+        WRONG
+    ] * bool(ended.events)
 
 
 @pytest.mark.parametrize("prefill", ["no", "trailing"])
@@ -38,5 +47,14 @@ def test_the_hint_stands_before_an_answer_that_is_gone_on_from(run: Any, prefill
     ended = run(script, policy=pleading(), backends=[{"prefill": prefill}])
     ended.was("done", RIGHT, path="plead continuation done")
     [asked, _, gone_on] = [body["messages"] for body in ended.bodies]
-    notice = [] if prefill == "trailing" else [{"role": "user", "content": rungwise.Hints().continuation}]
-    assert gone_on == [*asked, {"role": "user", "content": HINT}, {"role": "assistant", "content": RIGHT[:19]}, *notice]
+    notice = (
+        []
+        if prefill == "trailing"
+        else [{"role": "user", "content": rungwise.Hints().continuation}]
+    )
+    assert gone_on == [
+        *asked,
+        {"role": "user", "content": HINT},
+        {"role": "assistant", "content": RIGHT[:19]},
+        *notice,
+    ]

@@ -1,4 +1,6 @@
-"""What a review says of each trouble is what a call does: the same responses over HTTP lead along the same path."""
+"""What a review says of each trouble is what a call does: the same responses over HTTP lead along
+the same path.
+"""
 
 from itertools import count
 from typing import Any
@@ -15,14 +17,18 @@ from rungwise.testing import ScriptedReply
 DEFAULT = rungwise.Policy()
 POOR = rungwise.Policy(budget=rungwise.Budget(attempts=9, money=0.031, output_tokens=2600))
 PRICES = rungwise.Prices(1, 10)
-SHORT = rungwise.Policy(timeouts=rungwise.Timeouts(connect=5, first_token=0.1, stall=0.1, total=0.3))
+SHORT = rungwise.Policy(
+    timeouts=rungwise.Timeouts(connect=5, first_token=0.1, stall=0.1, total=0.3)
+)
 NOBODY = "http://127.0.0.1:1/v1"
 FINISHES = {"unknown": "odd", "paused": "pause_turn"}
 TROUBLES = {each.name: each for each in troubles_of(DEFAULT, DEFAULT)}
 HANGING = [each.name for each in TROUBLES.values() if each.lasts != "no time"]
 
 
-def scripted(came: Reply | Failure | Response, body: dict[str, Any], prompt: int | None) -> ScriptedReply:
+def scripted(
+    came: Reply | Failure | Response, body: dict[str, Any], prompt: int | None
+) -> ScriptedReply:
     """Return the reply of the embedded provider that is the same on the wire."""
     if isinstance(came, Response):
         return ScriptedReply(status=came.status, body=came.body, headers=came.headers)
@@ -41,7 +47,12 @@ def scripted(came: Reply | Failure | Response, body: dict[str, Any], prompt: int
 
 
 def over_http(
-    policy: rungwise.Policy, trouble: Trouble, scene: Scene, provider: Any, client: Any, **asked: Any
+    policy: rungwise.Policy,
+    trouble: Trouble,
+    scene: Scene,
+    provider: Any,
+    client: Any,
+    **asked: Any,
 ) -> tuple[list[tuple[str, float]], str]:
     """Make the call over HTTP; return its rungs with their waits, and its outcome."""
     numbers = count(1)
@@ -55,7 +66,10 @@ def over_http(
         return respond
 
     kind = rungwise.Anthropic if "pauses" in trouble.name else rungwise.OpenAIChat
-    refuses = [trouble.name == "a refused connection" and scene.takes(1, backend) for backend in range(scene.backends)]
+    refuses = [
+        trouble.name == "a refused connection" and scene.takes(1, backend)
+        for backend in range(scene.backends)
+    ]
     chain = [
         kind(
             f"model-{backend}",
@@ -72,7 +86,9 @@ def over_http(
     except rungwise.CallError as error:
         result = error.result
     steps = result.journal.steps
-    rungs = [(step.source, before.wait) for before, step in zip((steps[0], *steps), steps, strict=False)]
+    rungs = [
+        (step.source, before.wait) for before, step in zip((steps[0], *steps), steps, strict=False)
+    ]
     sent = [each for each, step in zip(rungs, steps, strict=True) if step.event == "sent"]
     return sent, result.outcome
 
@@ -94,7 +110,9 @@ def test_each_trouble_leads_over_http_where_the_review_says(
 
 
 @pytest.mark.parametrize("name", HANGING)
-def test_what_takes_time_leads_where_the_review_says(rungwise_provider: Any, rungwise_client: Any, name: str) -> None:
+def test_what_takes_time_leads_where_the_review_says(
+    rungwise_provider: Any, rungwise_client: Any, name: str
+) -> None:
     trouble, scene = TROUBLES[name], Scene("the first backend", 2)
     course = course_of(SHORT, trouble, scene, prices=PRICES)
     assert course is not None

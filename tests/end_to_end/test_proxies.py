@@ -21,7 +21,9 @@ def through(monkeypatch: pytest.MonkeyPatch, proxy: RawServer) -> None:
 
 
 @pytest.mark.parametrize("host", ["models.test", "elsewhere.test"])
-def test_the_proxies_of_the_environment_are_used(monkeypatch: pytest.MonkeyPatch, way: str, host: str) -> None:
+def test_the_proxies_of_the_environment_are_used(
+    monkeypatch: pytest.MonkeyPatch, way: str, host: str
+) -> None:
     with RawServer(echoes) as proxy:
         through(monkeypatch, proxy)
         client = client_for(way, backend(f"http://{host}/v1"))
@@ -30,7 +32,9 @@ def test_the_proxies_of_the_environment_are_used(monkeypatch: pytest.MonkeyPatch
             client.close()
     if host == "models.test":
         assert asked.text == "through the proxy"
-        assert proxy.requests[0].startswith(b"POST http://models.test/v1/chat/completions HTTP/1.1\r\n")
+        assert proxy.requests[0].startswith(
+            b"POST http://models.test/v1/chat/completions HTTP/1.1\r\n"
+        )
     else:
         assert (asked.outcome, proxy.requests) == ("failed", [])
 
@@ -39,7 +43,9 @@ def test_a_reply_that_nobody_asked_for_answers_no_later_call_through_a_proxy(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     extra = answer("I answer nobody.")
-    with RawServer(lambda peer: [peer.send(echo(request) + extra) for request in peer.requests()]) as proxy:
+    with RawServer(
+        lambda peer: [peer.send(echo(request) + extra) for request in peer.requests()]
+    ) as proxy:
         through(monkeypatch, proxy)
         asked = several(way, client_for(way, backend("http://models.test/v1")), 3)
     assert [each.text for each in asked] == ["question 0", "question 1", "question 2"]
@@ -71,7 +77,9 @@ def test_a_cookie_that_comes_through_a_proxy_is_given_to_nobody(
     monkeypatch: pytest.MonkeyPatch, way: str, cookie: str
 ) -> None:
     extra = f"set-cookie: {cookie}\r\n".encode()
-    with RawServer(lambda peer: [peer.send(answer("Yes.", extra)) for _ in peer.requests()]) as proxy:
+    with RawServer(
+        lambda peer: [peer.send(answer("Yes.", extra)) for _ in peer.requests()]
+    ) as proxy:
         through(monkeypatch, proxy)
         asked = several(way, client_for(way, backend("http://models.test/v1")), 2)
     assert [each.outcome for each in asked] == ["done", "done"]

@@ -1,4 +1,6 @@
-"""The SDKs and other programs through the proxy, over sockets: paths, keys, headers, models, and an own application."""
+"""The SDKs and other programs through the proxy, over sockets: paths, keys, headers, models, and an
+own application.
+"""
 
 import json
 from collections.abc import Iterator
@@ -49,12 +51,16 @@ def proxy(own_stages: list[Stage], kept: dict[str, Any]) -> Iterator[str]:
         kept[id] = result
 
     chain = [
-        protocols.backend(api, stage.provider.base_url, model="m", name=api, prices=Prices(1.0, 2.0))
+        protocols.backend(
+            api, stage.provider.base_url, model="m", name=api, prices=Prices(1.0, 2.0)
+        )
         for api, stage in zip(("openai", "anthropic"), own_stages, strict=True)
     ]
     quick = client_over(["gemini"], own_stages[1:])
     with rungwise.Client(chain, policy=POLICY, **waits_into([])) as client, quick as fast:
-        app = Proxy(Gateway({"fast": fast, "default": client, "*": client}, False, keep), metrics=metrics)
+        app = Proxy(
+            Gateway({"fast": fast, "default": client, "*": client}, False, keep), metrics=metrics
+        )
         with served(app) as url:
             yield url
 
@@ -69,7 +75,9 @@ def stage(own_stages: list[Stage]) -> Iterator[Stage]:
             no_secret_in(request)
 
 
-def send(url: str, api: str, *, streams: bool = False, headers: Any = (), **fields: Any) -> httpx.Response:
+def send(
+    url: str, api: str, *, streams: bool = False, headers: Any = (), **fields: Any
+) -> httpx.Response:
     body = written(api, **fields)
     if streams and api != "gemini":
         body["stream"] = True
@@ -81,19 +89,34 @@ def send(url: str, api: str, *, streams: bool = False, headers: Any = (), **fiel
 @pytest.mark.parametrize("api", APIS)
 def test_an_sdk_reads_its_answer(api: str, way: str, proxy: str, stage: Stage) -> None:
     seen = sdks.ask(api, way, base_url=proxy)
-    assert (seen.error, seen.text, seen.finish, seen.model) == (None, TEXT, FINISHES[api]["stop"], "m")
-    stage.play([ScriptedReply(status=503, headers={"retry-after": "0"}), ScriptedReply(tool_calls=CALLS)])
+    assert (seen.error, seen.text, seen.finish, seen.model) == (
+        None,
+        TEXT,
+        FINISHES[api]["stop"],
+        "m",
+    )
+    stage.play(
+        [ScriptedReply(status=503, headers={"retry-after": "0"}), ScriptedReply(tool_calls=CALLS)]
+    )
     seen = sdks.ask(api, way, base_url=proxy, tools=TOOLS[api])
     assert (seen.error, seen.calls) == (None, [("look", {"bird": "heron"})])
     assert len(stage.requests) == 2
-    stage.play([ScriptedReply(status=400, error={"message": "Too long.", "code": "context_length_exceeded"})])
+    stage.play(
+        [
+            ScriptedReply(
+                status=400, error={"message": "Too long.", "code": "context_length_exceeded"}
+            )
+        ]
+    )
     seen = sdks.ask(api, way, base_url=proxy)
     assert seen.status == 400 or seen.text == TEXT  # the other backend may take it
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("api", APIS)
-def test_an_application_of_ones_own_takes_it_under_a_prefix(api: str, stages: tuple[Stage, ...]) -> None:
+def test_an_application_of_ones_own_takes_it_under_a_prefix(
+    api: str, stages: tuple[Stage, ...]
+) -> None:
     from starlette.applications import Starlette
     from starlette.routing import Mount
 
@@ -108,23 +131,35 @@ def test_an_application_of_ones_own_takes_it_under_a_prefix(api: str, stages: tu
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("api", APIS)
-def test_the_headers_of_a_whole_answer_tell_of_its_call(api: str, proxy: str, stage: Stage, kept: Any) -> None:
+def test_the_headers_of_a_whole_answer_tell_of_its_call(
+    api: str, proxy: str, stage: Stage, kept: Any
+) -> None:
     response = send(proxy, api)
     assert response.status_code == 200
-    own = {name: value for name, value in response.headers.items() if name.startswith("x-rungwise-")}
+    own = {
+        name: value for name, value in response.headers.items() if name.startswith("x-rungwise-")
+    }
     journal = own.pop("x-rungwise-journal")
     cost = float(own.pop("x-rungwise-cost"))
     assert cost > 0
-    assert own == {"x-rungwise-outcome": "done", "x-rungwise-attempts": "1", "x-rungwise-backend": "openai"}
+    assert own == {
+        "x-rungwise-outcome": "done",
+        "x-rungwise-attempts": "1",
+        "x-rungwise-backend": "openai",
+    }
     assert kept[journal].text == TEXT
     assert kept[journal].cost == pytest.approx(cost, abs=1e-6)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("api", APIS)
-def test_a_stream_says_before_its_end_how_its_call_went(api: str, proxy: str, stage: Stage, kept: Any) -> None:
+def test_a_stream_says_before_its_end_how_its_call_went(
+    api: str, proxy: str, stage: Stage, kept: Any
+) -> None:
     response = send(proxy, api, streams=True)
-    assert [name for name in response.headers if name.startswith("x-rungwise-")] == ["x-rungwise-journal"]
+    assert [name for name in response.headers if name.startswith("x-rungwise-")] == [
+        "x-rungwise-journal"
+    ]
     assert kept[response.headers["x-rungwise-journal"]].outcome == "done"
     comments = [line for line in response.text.splitlines() if line.startswith(": ")]
     if api == "gemini":
@@ -138,7 +173,9 @@ def test_a_stream_says_before_its_end_how_its_call_went(api: str, proxy: str, st
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", ["/v1", "/v1beta", "/v1alpha", ""])
-def test_gemini_is_served_under_each_of_its_versions(version: str, proxy: str, stage: Stage) -> None:
+def test_gemini_is_served_under_each_of_its_versions(
+    version: str, proxy: str, stage: Stage
+) -> None:
     for method in ("generateContent", "streamGenerateContent?alt=sse"):
         response = httpx.post(f"{proxy}{version}/models/any:{method}", json=written("gemini"))
         assert response.status_code == 200
@@ -180,7 +217,11 @@ def test_health_and_metrics(proxy: str, stage: Stage) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("path", "member"),
-    [("/v1/embeddings", "error"), ("/v1/messages/count_tokens", "type"), ("/v1beta/models/m:countTokens", "error")],
+    [
+        ("/v1/embeddings", "error"),
+        ("/v1/messages/count_tokens", "type"),
+        ("/v1beta/models/m:countTokens", "error"),
+    ],
 )
 def test_what_is_no_model_call_is_404(path: str, member: str, proxy: str, stage: Stage) -> None:
     response = httpx.post(proxy + path, json={})
@@ -195,7 +236,9 @@ def test_what_is_no_model_call_is_404(path: str, member: str, proxy: str, stage:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("api", APIS)
-def test_a_request_may_lower_its_deadline_and_its_budget(api: str, proxy: str, stage: Stage, kept: Any) -> None:
+def test_a_request_may_lower_its_deadline_and_its_budget(
+    api: str, proxy: str, stage: Stage, kept: Any
+) -> None:
     lower = {"x-rungwise-deadline": "12.5", "x-rungwise-budget": "0.5"}
     response = send(proxy, api, headers=lower)
     assert response.status_code == 200
@@ -215,7 +258,10 @@ def test_a_deadline_that_passes_is_504(
     response = send(proxy, api, streams=streams, headers={"x-rungwise-deadline": "0.05"})
     assert response.status_code == 504
     assert fault_of(api, response)
-    assert response.headers["x-rungwise-outcome"] == kept[response.headers["x-rungwise-journal"]].outcome
+    assert (
+        response.headers["x-rungwise-outcome"]
+        == kept[response.headers["x-rungwise-journal"]].outcome
+    )
 
 
 @pytest.mark.sampled(1)
@@ -234,7 +280,9 @@ def test_a_deadline_that_passes_is_504(
         ("x-rungwise-budget", "nan"),
     ],
 )
-def test_a_request_may_raise_neither(api: str, header: tuple[str, str], proxy: str, stage: Stage) -> None:
+def test_a_request_may_raise_neither(
+    api: str, header: tuple[str, str], proxy: str, stage: Stage
+) -> None:
     response = send(proxy, api, headers=[header])
     assert response.status_code == 400
     assert header[0] in response.text
@@ -244,7 +292,10 @@ def test_a_request_may_raise_neither(api: str, header: tuple[str, str], proxy: s
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("api", APIS)
 def test_the_trace_goes_on_to_the_backend(api: str, proxy: str, stage: Stage) -> None:
-    trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "a=b"}
+    trace = {
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "tracestate": "a=b",
+    }
     assert send(proxy, api, headers={**trace, "x-other": "no", "cookie": "no"}).status_code == 200
     [request] = stage.requests
     assert {name: request.headers.get(name) for name in trace} == trace
@@ -256,14 +307,19 @@ def test_the_trace_goes_on_to_the_backend(api: str, proxy: str, stage: Stage) ->
 
 @pytest.fixture(scope="module")
 def guarded(own_stages: list[Stage]) -> Iterator[str]:
-    with client_over(["openai"], own_stages[:1]) as client, served(Proxy(Gateway(client), key=Secret(sdks.KEY))) as url:
+    with (
+        client_over(["openai"], own_stages[:1]) as client,
+        served(Proxy(Gateway(client), key=Secret(sdks.KEY))) as url,
+    ):
         yield url
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("header", ["authorization", "x-api-key", "x-goog-api-key"])
 @pytest.mark.parametrize("api", APIS)
-def test_a_key_may_be_shown_in_each_of_three_headers(api: str, header: str, guarded: str, stage: Stage) -> None:
+def test_a_key_may_be_shown_in_each_of_three_headers(
+    api: str, header: str, guarded: str, stage: Stage
+) -> None:
     shown = {header: f"Bearer {sdks.KEY}" if header == "authorization" else sdks.KEY}
     assert send(guarded, api, headers=shown).status_code == 200
     assert len(stage.requests) == 1
@@ -272,10 +328,18 @@ def test_a_key_may_be_shown_in_each_of_three_headers(api: str, header: str, guar
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "shown",
-    [{}, {"authorization": "Bearer wrong"}, {"x-api-key": sdks.KEY[:-1]}, {"x-goog-api-key": ""}, {"x-api-key": "é"}],
+    [
+        {},
+        {"authorization": "Bearer wrong"},
+        {"x-api-key": sdks.KEY[:-1]},
+        {"x-goog-api-key": ""},
+        {"x-api-key": "é"},
+    ],
 )
 @pytest.mark.parametrize("api", APIS)
-def test_without_the_key_a_request_is_401(api: str, shown: dict[str, str], guarded: str, stage: Stage) -> None:
+def test_without_the_key_a_request_is_401(
+    api: str, shown: dict[str, str], guarded: str, stage: Stage
+) -> None:
     given = {name: value.encode() for name, value in shown.items()}
     response = httpx.post(guarded + path_of(api), json=written(api), headers=given)  # type: ignore[arg-type]
     assert response.status_code == 401
@@ -296,8 +360,15 @@ def test_an_sdk_raises_its_own_error_for_a_wrong_key(guarded: str, stage: Stage)
 @pytest.mark.parametrize("api", APIS)
 def test_without_a_key_no_web_page_gets_in(api: str, proxy: str, stage: Stage) -> None:
     assert send(proxy, api, headers={"origin": "https://elsewhere.example"}).status_code == 403
-    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
-        plain = httpx.post(proxy + path_of(api), content=json.dumps(written(api)), headers={"content-type": kind})
+    for kind in (
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "",
+    ):
+        plain = httpx.post(
+            proxy + path_of(api), content=json.dumps(written(api)), headers={"content-type": kind}
+        )
         assert plain.status_code == 415
         assert "error" in plain.json()
     assert stage.requests == []
@@ -308,9 +379,13 @@ def test_without_a_key_no_web_page_gets_in(api: str, proxy: str, stage: Stage) -
 
 @pytest.fixture(scope="module")
 def forwarding() -> Iterator[tuple[str, str]]:
-    """Serve a proxy that forwards, and return its address with that of the provider, whose base URL has no path."""
+    """Serve a proxy that forwards, and return its address with that of the provider, whose base URL
+    has no path.
+    """
     with echoing() as provider:
-        own = rungwise.OpenAIChat("m", base_url=f"{provider}/chat/completions", api_key=protocols.KEY)
+        own = rungwise.OpenAIChat(
+            "m", base_url=f"{provider}/chat/completions", api_key=protocols.KEY
+        )
         client = rungwise.Client([protocols.backend("ollama", provider), own])
         with client, served(Proxy(Gateway(client), key=Secret(sdks.KEY), forwards=True)) as url:
             yield url, provider
@@ -326,9 +401,13 @@ def forwarding() -> Iterator[tuple[str, str]]:
         ("GET", "/v1/batches"),
     ],
 )
-def test_other_requests_are_forwarded_on_request(method: str, path: str, forwarding: tuple[str, str]) -> None:
+def test_other_requests_are_forwarded_on_request(
+    method: str, path: str, forwarding: tuple[str, str]
+) -> None:
     own = {"authorization": f"Bearer {sdks.KEY}"}
-    answer = httpx.request(method, forwarding[0] + path, headers={**own, "cookie": sdks.KEY}, content=b"as it is")
+    answer = httpx.request(
+        method, forwarding[0] + path, headers={**own, "cookie": sdks.KEY}, content=b"as it is"
+    )
     assert answer.status_code == 200
     assert answer.headers["x-rungwise-outcome"] == "forwarded"
     got = {"path": path.removeprefix("/v1"), "key": f"Bearer {protocols.KEY}", "body": "as it is"}
@@ -337,15 +416,21 @@ def test_other_requests_are_forwarded_on_request(method: str, path: str, forward
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("path", ["/v1/models/m:countTokens", "/v1/messages/count_tokens", "/nothing", "/"])
+@pytest.mark.parametrize(
+    "path", ["/v1/models/m:countTokens", "/v1/messages/count_tokens", "/nothing", "/"]
+)
 def test_what_no_backend_takes_is_404(path: str, forwarding: tuple[str, str]) -> None:
-    answer = httpx.post(forwarding[0] + path, headers={"authorization": f"Bearer {sdks.KEY}"}, json={})
+    answer = httpx.post(
+        forwarding[0] + path, headers={"authorization": f"Bearer {sdks.KEY}"}, json={}
+    )
     assert answer.status_code == 404
     assert "error" in answer.json()
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("rest", ["@{}", "@{}/x", ":{}/x", ".elsewhere.example/x", "@elsewhere.example"])
+@pytest.mark.parametrize(
+    "rest", ["@{}", "@{}/x", ":{}/x", ".elsewhere.example/x", "@elsewhere.example"]
+)
 def test_no_path_leads_to_another_host(rest: str, forwarding: tuple[str, str]) -> None:
     """The key of the backend goes with it."""
     with echoing() as other:

@@ -40,8 +40,13 @@ def hanging(request: ReceivedRequest) -> ScriptedReply:
 def chains(folder: Path, url: str, more: str = "") -> Path:
     """Write the file of a chain."""
     path = folder / "chains.toml"
-    backend = f'api = "openai"\nmodel = "m"\nbase_url = "{url}"\nkey_env = "BACKEND_KEY"\nprices = [1, 2]\n'
-    path.write_text(f"[budget]\nseconds = 60\n{more}\n[[chain.default]]\n{backend}[[chain.other]]\n{backend}")
+    backend = (
+        f'api = "openai"\nmodel = "m"\nbase_url = "{url}"\nkey_env = '
+        f'"BACKEND_KEY"\nprices = [1, 2]\n'
+    )
+    path.write_text(
+        f"[budget]\nseconds = 60\n{more}\n[[chain.default]]\n{backend}[[chain.other]]\n{backend}"
+    )
     return path
 
 
@@ -74,12 +79,18 @@ def test_it_serves_keeps_journals_and_drains(tmp_path: Path, stages: tuple[Stage
         kept = [*journals.glob("*.json")]
         assert len(kept) == 4
         keys = {"authorization": f"Bearer {sdks.KEY}"}
-        response = httpx.post(url + PATHS["openai"], json=written("openai", a_field=1), headers=keys)
+        response = httpx.post(
+            url + PATHS["openai"], json=written("openai", a_field=1), headers=keys
+        )
         assert response.headers["x-rungwise-outcome"] == "forwarded"
         journal = journals / f"{response.headers['x-rungwise-journal']}.json"
         assert journal in [*journals.glob("*.json")]
         stages[0].play([hanging])
-        asked = [pool.submit(sdks.ask, api, way, base_url=url) for api in APIS for way in ("whole", "stream")]
+        asked = [
+            pool.submit(sdks.ask, api, way, base_url=url)
+            for api in APIS
+            for way in ("whole", "stream")
+        ]
         until(lambda: len(stages[0].requests) == len(asked))
         process.send_signal(signal.SIGTERM)
         seen = [each.result() for each in asked]
@@ -92,7 +103,9 @@ def test_it_serves_keeps_journals_and_drains(tmp_path: Path, stages: tuple[Stage
         assert "shutting down" in whole.message
         assert "shutting down" in stream.message
     shown = b"".join(told).decode() + "".join(path.read_text() for path in journals.glob("*.json"))
-    assert not [secret for secret in (sdks.KEY, protocols.KEY, sdks.QUESTION, TEXT) if secret in shown]
+    assert not [
+        secret for secret in (sdks.KEY, protocols.KEY, sdks.QUESTION, TEXT) if secret in shown
+    ]
     assert len([*journals.glob("*.json")]) == 4 + 1 + len(asked)
     for path in (journal, *kept):
         explained = invoke("explain", path)
@@ -102,7 +115,10 @@ def test_it_serves_keeps_journals_and_drains(tmp_path: Path, stages: tuple[Stage
 def test_ctrl_c_ends_it(tmp_path: Path, stages: tuple[Stage, ...]) -> None:
     with running(chains(tmp_path, stages[0].provider.base_url)) as (process, url):
         assert httpx.get(f"{url}/healthz").json() == {"status": "ok", "running": 0}
-        assert {each["id"] for each in httpx.get(f"{url}/v1/models").json()["data"]} == {"default", "other"}
+        assert {each["id"] for each in httpx.get(f"{url}/v1/models").json()["data"]} == {
+            "default",
+            "other",
+        }
         assert httpx.post(f"{url}/v1/embeddings", json={}).status_code == 404
         process.send_signal(signal.SIGINT)
         out, told = process.communicate(timeout=patience())
@@ -123,7 +139,10 @@ def test_ctrl_c_ends_it(tmp_path: Path, stages: tuple[Stage, ...]) -> None:
         ("[chain.a]\nmodel = 'm'", "chain.a"),
         ("[[chain.a]]\napi = 'nobody'\nmodel = 'm'\n", "nobody"),
         ("[[chain.a]]\napi = 'openai'\n", "model"),
-        ("[[chain.a]]\napi = 'openai'\nmodel = 'm'\nkey_env = 'NOT_SET_AT_ALL'\n", "NOT_SET_AT_ALL"),
+        (
+            "[[chain.a]]\napi = 'openai'\nmodel = 'm'\nkey_env = 'NOT_SET_AT_ALL'\n",
+            "NOT_SET_AT_ALL",
+        ),
         ("[[chain.a]]\napi = 'openai'\nmodel = 'm'\nkey_env = ''\na_word = 1\n", "a_word"),
         ("[budget]\nmoney = 1\n[[chain.a]]\napi = 'openai'\nmodel = 'm'\nkey_env = ''\n", "price"),
     ],
@@ -156,7 +175,9 @@ def test_others_reach_it_with_a_key_alone(host: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [None, "", " "])
-def test_a_key_that_is_missing_is_refused(value: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_missing_is_refused(
+    value: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BACKEND_KEY", protocols.KEY)
     if value is not None:
         monkeypatch.setenv("A_KEY", value)
@@ -167,7 +188,9 @@ def test_a_key_that_is_missing_is_refused(value: str | None, tmp_path: Path, mon
         assert "sk-this" not in result.output
 
 
-def test_a_folder_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_a_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BACKEND_KEY", protocols.KEY)
     path = chains(tmp_path, "http://127.0.0.1:9/v1")
     for folder in (path, path / "below"):
@@ -176,7 +199,9 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("host", ["::1", "256.1.1.1", "203.0.113.7", "no such host"])
-def test_an_address_of_nobody_is_refused(host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_of_nobody_is_refused(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     path = chains(tmp_path, "http://127.0.0.1:9/v1")
@@ -188,24 +213,34 @@ def test_an_address_of_nobody_is_refused(host: str, tmp_path: Path, monkeypatch:
 def test_the_options_reach_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKEND_KEY", protocols.KEY)
     path = chains(tmp_path, "http://127.0.0.1:9/v1")
-    app = _app(clients_in(str(path), max_connections=3), None, 3, hold=True, forward=True, journals=None)
+    app = _app(
+        clients_in(str(path), max_connections=3), None, 3, hold=True, forward=True, journals=None
+    )
     assert (app.gateway.hold, app.forwards, app.most, app.key) == (True, True, 3, None)
     assert {*app.gateway.chains} == {"default", "other", "*"}
     assert app.gateway.chains["*"] is app.gateway.chains["default"]
     path.write_text(path.read_text().replace("chain.default", "chain.another"))
-    app = _app(clients_in(str(path), max_connections=3), None, 3, hold=False, forward=False, journals=None)
-    assert {*app.gateway.chains} == {"another", "other"}, "which of them an unknown model means, nobody knows"
+    app = _app(
+        clients_in(str(path), max_connections=3), None, 3, hold=False, forward=False, journals=None
+    )
+    assert {*app.gateway.chains} == {"another", "other"}, (
+        "which of them an unknown model means, nobody knows"
+    )
 
 
 def test_a_second_ctrl_c_ends_what_still_runs(tmp_path: Path, stages: tuple[Stage, ...]) -> None:
     stages[0].play([hanging])
     file = chains(tmp_path, stages[0].provider.base_url)
-    with ThreadPoolExecutor(2) as pool, running(file, "--drain", "600", "--max-connections", "2") as (process, url):
+    with (
+        ThreadPoolExecutor(2) as pool,
+        running(file, "--drain", "600", "--max-connections", "2") as (process, url),
+    ):
         asked = [pool.submit(sdks.ask, "openai", way, base_url=url) for way in ("whole", "stream")]
         until(lambda: len(stages[0].requests) == len(asked))
         busy = httpx.post(url + PATHS["openai"], json=written("openai"))
         assert (busy.status_code, busy.headers["retry-after"]) == (503, "1")
-        assert httpx.get(f"{url}/healthz").json() == {"status": "ok", "running": 2}  # which no limit keeps out
+        # which no limit keeps out
+        assert httpx.get(f"{url}/healthz").json() == {"status": "ok", "running": 2}
         process.send_signal(signal.SIGINT)
         assert b"press Ctrl-C again" in read_until(process.stderr.fileno(), b"again\n")
         process.send_signal(signal.SIGINT)

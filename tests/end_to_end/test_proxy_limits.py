@@ -45,7 +45,9 @@ def request_of(app: Any, api: str, *, streams: bool = False, body: bytes | None 
     return exchange
 
 
-def over(stage: Stage, play: Callable[[Any, Any], Awaitable[None]], script: list[Any], **options: Any) -> list[Result]:
+def over(
+    stage: Stage, play: Callable[[Any, Any], Awaitable[None]], script: list[Any], **options: Any
+) -> list[Result]:
     """Play with an application over a scripted server, and return the results that it kept."""
     kept: list[Result] = []
     stage.play(script)
@@ -79,7 +81,9 @@ def test_a_body_that_is_too_large_is_413(api: str, stages: tuple[Stage, ...]) ->
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_body_that_does_not_come_is_408(api: str, stages: tuple[Stage, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_come_is_408(
+    api: str, stages: tuple[Stage, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(asgi, "BODY_SECONDS", 0.01)
 
     async def play(app: Any, client: Any) -> None:
@@ -92,7 +96,9 @@ def test_a_body_that_does_not_come_is_408(api: str, stages: tuple[Stage, ...], m
     over(stages[0], play, [ScriptedReply(text=TEXT)])
 
 
-def test_a_client_that_leaves_before_its_body_has_come_gets_nothing(stages: tuple[Stage, ...]) -> None:
+def test_a_client_that_leaves_before_its_body_has_come_gets_nothing(
+    stages: tuple[Stage, ...],
+) -> None:
     async def play(app: Any, client: Any) -> None:
         exchange = Exchange(app, path=PATHS["openai"], headers=dict(JSON))
         exchange.give(json.dumps(written("openai")).encode(), more=True)
@@ -125,7 +131,9 @@ def test_too_many_requests_are_503_with_retry_after(api: str, stages: tuple[Stag
 @pytest.mark.own_connections
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("api", APIS)
-def test_a_client_that_goes_away_cancels_its_call(api: str, streams: bool, stages: tuple[Stage, ...]) -> None:
+def test_a_client_that_goes_away_cancels_its_call(
+    api: str, streams: bool, stages: tuple[Stage, ...]
+) -> None:
     async def play(app: Any, client: Any) -> None:
         exchange = request_of(app, api, streams=streams)
         running = asyncio.create_task(exchange.run())
@@ -144,7 +152,9 @@ def test_a_client_that_goes_away_cancels_its_call(api: str, streams: bool, stage
 
 @pytest.mark.own_connections
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_client_that_closes_its_socket_cancels_its_call(streams: bool, stages: tuple[Stage, ...]) -> None:
+def test_a_client_that_closes_its_socket_cancels_its_call(
+    streams: bool, stages: tuple[Stage, ...]
+) -> None:
     stages[0].play([hanging])
     with client_over(["openai"], stages[:1]) as client, served(Proxy(Gateway(client))) as url:
         body = {**written("openai"), "stream": streams}
@@ -176,7 +186,9 @@ def test_at_the_end_a_whole_answer_is_503(api: str, stages: tuple[Stage, ...]) -
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
 @pytest.mark.parametrize("api", APIS)
-def test_at_the_end_a_stream_makes_the_sdk_raise(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+def test_at_the_end_a_stream_makes_the_sdk_raise(
+    api: str, way: str, stages: tuple[Stage, ...]
+) -> None:
     stages[0].play([hanging])
     with client_over(["openai"], stages[:1]) as client:
         app = Proxy(Gateway(client))

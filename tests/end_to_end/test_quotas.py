@@ -1,4 +1,6 @@
-"""A backend with a quota receives no more than that: calls wait in turn, or go elsewhere where that takes long."""
+"""A backend with a quota receives no more than that: calls wait in turn, or go elsewhere where that
+takes long.
+"""
 
 import multiprocessing
 import threading
@@ -23,7 +25,9 @@ def options(clock: Clock, **more: Any) -> dict[str, Any]:
     return {**clock.options, "wall_clock": lambda: 0.0, **more}
 
 
-def test_what_does_not_fit_into_the_minute_waits_for_it(mode: str, serve: Any, backend_of: Any) -> None:
+def test_what_does_not_fit_into_the_minute_waits_for_it(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     clock, server = Clock(), serve(ANSWER)
     with Caller(mode, [backend_of(server, quota=MINUTE)], **options(clock)) as caller:
         waits = []
@@ -37,14 +41,21 @@ def test_what_does_not_fit_into_the_minute_waits_for_it(mode: str, serve: Any, b
     assert (replay(result.journal).outcome, result.journal.steps[0].at) == ("done", 30.0)
 
 
-def test_what_would_wait_for_too_long_goes_to_the_next_backend(mode: str, serve: Any, backend_of: Any) -> None:
+def test_what_would_wait_for_too_long_goes_to_the_next_backend(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     clock, server, second = Clock(), serve(ANSWER), serve(OTHER)
     chain = [backend_of(server, name="first", quota=MINUTE), backend_of(second, name="second")]
-    with Caller(mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(clock)) as caller:
+    with Caller(
+        mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(clock)
+    ) as caller:
         results = [caller.ask() for _ in range(3)]
     assert [result.text for result in results] == [ANSWER.text, ANSWER.text, OTHER.text]
     assert steps(results[2]) == ["found_open first", "sent second", "answered second"]
-    assert results[2].journal.steps[0].note == "its quota is used up; 30 s are more than the call can wait"
+    assert (
+        results[2].journal.steps[0].note
+        == "its quota is used up; 30 s are more than the call can wait"
+    )
     assert replay(results[2].journal).outcome == "done"
     assert len(server.requests) == 2
 
@@ -53,29 +64,41 @@ def test_so_does_a_retry(mode: str, serve: Any, backend_of: Any) -> None:
     clock, server, second = Clock(), serve(DOWN), serve(OTHER)
     quota = Quota(requests_per_minute=1)
     chain = [backend_of(server, name="first", quota=quota), backend_of(second, name="second")]
-    with Caller(mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(clock)) as caller:
+    with Caller(
+        mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(clock)
+    ) as caller:
         result = caller.ask()
     assert steps(result)[2:] == ["found_open first", "sent second", "answered second"]
     assert replay(result.journal).outcome == "done"
 
 
 @pytest.mark.parametrize("behind", [False, True])
-def test_where_nobody_follows_the_call_ends_and_says_why(mode: str, behind: bool, serve: Any, backend_of: Any) -> None:
+def test_where_nobody_follows_the_call_ends_and_says_why(
+    mode: str, behind: bool, serve: Any, backend_of: Any
+) -> None:
     server, first = serve(ANSWER), serve(ScriptedReply(status=404))
     chain = [backend_of(server, name="last", quota=Quota(requests_per_minute=1))]
     chain = [backend_of(first, name="first"), *chain] if behind else chain
-    with Caller(mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(Clock())) as caller:
+    with Caller(
+        mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(Clock())
+    ) as caller:
         caller.ask()
-        with pytest.raises(rungwise.OverBudget if behind else rungwise.Failed, match="its quota is used up") as ended:
+        with pytest.raises(
+            rungwise.OverBudget if behind else rungwise.Failed, match="its quota is used up"
+        ) as ended:
             caller.ask()
     assert len(server.requests) == 1
     assert replay(ended.value.result.journal).outcome == ended.value.result.outcome
 
 
-def test_a_wait_that_the_budget_has_no_time_for_is_not_begun(mode: str, serve: Any, backend_of: Any) -> None:
+def test_a_wait_that_the_budget_has_no_time_for_is_not_begun(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     clock, server = Clock(), serve(ANSWER)
     policy = Policy(budget=Budget(seconds=20.0))
-    with Caller(mode, [backend_of(server, quota=MINUTE)], policy=policy, **options(clock)) as caller:
+    with Caller(
+        mode, [backend_of(server, quota=MINUTE)], policy=policy, **options(clock)
+    ) as caller:
         caller.ask()
         caller.ask()
         began = clock.now
@@ -84,12 +107,20 @@ def test_a_wait_that_the_budget_has_no_time_for_is_not_begun(mode: str, serve: A
         assert clock.now == began
 
 
-def test_tokens_count_as_the_cap_allows_and_as_they_were_used(mode: str, serve: Any, backend_of: Any) -> None:
+def test_tokens_count_as_the_cap_allows_and_as_they_were_used(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     clock, server = (
         Clock(),
-        serve(ScriptedReply(text="In the reeds.", usage={"prompt_tokens": 50, "completion_tokens": 50})),
+        serve(
+            ScriptedReply(
+                text="In the reeds.", usage={"prompt_tokens": 50, "completion_tokens": 50}
+            )
+        ),
     )
-    with Caller(mode, [backend_of(server, quota=Quota(tokens_per_minute=1000))], **options(clock)) as caller:
+    with Caller(
+        mode, [backend_of(server, quota=Quota(tokens_per_minute=1000))], **options(clock)
+    ) as caller:
         for _ in range(9):
             caller.ask(max_tokens=100, headers={})
         assert clock.now == pytest.approx(1000.0, abs=0.1)
@@ -99,36 +130,56 @@ def test_tokens_count_as_the_cap_allows_and_as_they_were_used(mode: str, serve: 
 
 def test_the_provider_s_own_count_is_believed(mode: str, serve: Any, backend_of: Any) -> None:
     clock = Clock()
-    server = serve(ScriptedReply(text="In the reeds.", headers={"x-ratelimit-remaining-requests": "0"}))
-    with Caller(mode, [backend_of(server, quota=Quota(requests_per_minute=6))], **options(clock)) as caller:
+    server = serve(
+        ScriptedReply(text="In the reeds.", headers={"x-ratelimit-remaining-requests": "0"})
+    )
+    with Caller(
+        mode, [backend_of(server, quota=Quota(requests_per_minute=6))], **options(clock)
+    ) as caller:
         caller.ask()
         began = clock.now
         caller.ask()
     assert clock.now - began == pytest.approx(10.0)
 
 
-def test_each_key_has_a_quota_of_its_own_and_health_may_be_off(mode: str, serve: Any, backend_of: Any) -> None:
+def test_each_key_has_a_quota_of_its_own_and_health_may_be_off(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     clock = Clock()
-    server = serve(lambda request: ScriptedReply(status=401) if "one" in request.headers["authorization"] else ANSWER)
+    server = serve(
+        lambda request: (
+            ScriptedReply(status=401) if "one" in request.headers["authorization"] else ANSWER
+        )
+    )
     chain = [backend_of(server, api_key=["one", "two"], quota=Quota(requests_per_minute=1))]
     with Caller(mode, chain, **options(clock, health=None)) as caller:
         caller.ask()
     assert (clock.now, len(server.requests)) == (1000.0, 2)
 
 
-def test_the_next_key_is_used_where_the_first_one_has_no_room(mode: str, serve: Any, backend_of: Any) -> None:
+def test_the_next_key_is_used_where_the_first_one_has_no_room(
+    mode: str, serve: Any, backend_of: Any
+) -> None:
     clock, server = Clock(), serve(ANSWER)
     chain = [backend_of(server, api_key=["one", "two"], quota=Quota(requests_per_minute=1))]
     with Caller(mode, chain, **options(clock)) as caller:
         results = [caller.ask() for _ in range(3)]
-    assert [request.headers["authorization"][-3:] for request in server.requests] == ["one", "two", "one"]
+    assert [request.headers["authorization"][-3:] for request in server.requests] == [
+        "one",
+        "two",
+        "one",
+    ]
     assert (clock.now, results[1].journal.steps[0].note) == (1060.0, "with key number 2")
     assert all(replay(result.journal).outcome == "done" for result in results)
 
 
 def test_a_call_that_waits_for_a_later_key_replays(mode: str, serve: Any, backend_of: Any) -> None:
     clock = Clock()
-    server = serve(lambda request: ScriptedReply(status=401) if "one" in request.headers["authorization"] else ANSWER)
+    server = serve(
+        lambda request: (
+            ScriptedReply(status=401) if "one" in request.headers["authorization"] else ANSWER
+        )
+    )
     chain = [backend_of(server, api_key=["one", "two"], quota=Quota(requests_per_minute=1))]
     with Caller(mode, chain, **options(clock)) as caller:
         caller.ask()
@@ -138,7 +189,9 @@ def test_a_call_that_waits_for_a_later_key_replays(mode: str, serve: Any, backen
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_who_stops_waiting_has_used_nothing(stored: bool, serve: Any, backend_of: Any, redis_url: str) -> None:
+def test_who_stops_waiting_has_used_nothing(
+    stored: bool, serve: Any, backend_of: Any, redis_url: str
+) -> None:
     cancellation, waits = rungwise.Cancellation(), list[float]()
 
     def give_up(seconds: float) -> None:
@@ -146,7 +199,9 @@ def test_who_stops_waiting_has_used_nothing(stored: bool, serve: Any, backend_of
         cancellation.cancel()
 
     server, quota = serve(ANSWER), Quota(requests_per_minute=1, tokens_per_minute=100_000)
-    client = Client([backend_of(server, quota=quota)], sleep=give_up, store=redis_url if stored else None)
+    client = Client(
+        [backend_of(server, quota=quota)], sleep=give_up, store=redis_url if stored else None
+    )
     client.call("Where?")
     for _ in range(6):
         cancellation = rungwise.Cancellation()
@@ -196,7 +251,9 @@ class Doors:
         return ANSWER
 
 
-def test_forty_calls_at_once_never_meet_a_limit_that_the_quota_knows(serve: Any, backend_of: Any) -> None:
+def test_forty_calls_at_once_never_meet_a_limit_that_the_quota_knows(
+    serve: Any, backend_of: Any
+) -> None:
     doors = Doors(5)
     server = serve(doors.answer)
     client = Client([backend_of(server, quota=Quota(concurrent=4))])
@@ -214,11 +271,15 @@ def call_often(base_url: str, store: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(250, marks=pytest.mark.full)])
-def test_eight_processes_never_exceed_it_together(count: int, serve: Any, redis_server: Any, redis_url: str) -> None:
+def test_eight_processes_never_exceed_it_together(
+    count: int, serve: Any, redis_server: Any, redis_url: str
+) -> None:
     doors = Doors(5, 0.02)
     server = serve(doors.answer)
     processes = [
-        multiprocessing.get_context("spawn").Process(target=call_often, args=(server.base_url, redis_url, count))
+        multiprocessing.get_context("spawn").Process(
+            target=call_often, args=(server.base_url, redis_url, count)
+        )
         for _ in range(8)
     ]
     for process in processes:
@@ -241,7 +302,10 @@ def test_forty_calls_of_eight_processes_to_a_server_that_admits_twenty_all_succe
 ) -> None:
     doors, context = Doors(20, 0.3), multiprocessing.get_context("spawn")
     server, ready = serve(doors.answer), context.Barrier(8)
-    processes = [context.Process(target=call_at_once, args=(server.base_url, redis_url, ready)) for _ in range(8)]
+    processes = [
+        context.Process(target=call_at_once, args=(server.base_url, redis_url, ready))
+        for _ in range(8)
+    ]
     for process in processes:
         process.start()
     for process in processes:

@@ -14,7 +14,11 @@ INLINE = ScriptedReply(text=f"<think>{THOUGHT}</think>")
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 THINKING = pytest.mark.parametrize("thinking", [FIELD, INLINE], ids=["field", "inline"])
 PREFILLS = [{"prefill": "trailing"}, {}]
-ASKED = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Malmö"}'}}
+ASKED = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "look", "arguments": '{"city": "Malmö"}'},
+}
 AFTER_A_TOOL = [
     {"role": "user", "content": "Where do herons nest?"},
     {"role": "assistant", "content": None, "tool_calls": [ASKED]},
@@ -42,10 +46,16 @@ def test_thinking_only_is_seeded_as_the_assistant_turn_where_the_backend_allows_
         ("trailing", {}, {}),
         ("prefix", {"prefix": True}, {}),
         ("partial", {"partial": True}, {}),
-        ("continue_final_message", {}, {"continue_final_message": True, "add_generation_prompt": False}),
+        (
+            "continue_final_message",
+            {},
+            {"continue_final_message": True, "add_generation_prompt": False},
+        ),
     ],
 )
-def test_the_seed_has_the_backends_own_encoding(run: Any, mode: str, mark: dict[str, Any], flags: Any) -> None:
+def test_the_seed_has_the_backends_own_encoding(
+    run: Any, mode: str, mark: dict[str, Any], flags: Any
+) -> None:
     ended = run([FIELD, ANSWER], backends=[{"prefill": mode}])
     (seed,) = ended.added[1]
     assert seed == {"role": "assistant", "content": THOUGHT, **mark}
@@ -60,7 +70,13 @@ def test_thinking_for_ever_is_exhausted_after_one_and_two_and_three_requests(
     run: Any, thinking: ScriptedReply, prefill: str
 ) -> None:
     ended = run([thinking], backends=[{"prefill": prefill}])
-    ended.was("exhausted", "", path="prefill prefill reask reask reask exhausted", counts=[1 + 2 + 3], waits=[1, 2, 4])
+    ended.was(
+        "exhausted",
+        "",
+        path="prefill prefill reask reask reask exhausted",
+        counts=[1 + 2 + 3],
+        waits=[1, 2, 4],
+    )
     assert [len(added) for added in ended.added] == [0, 1, 1, 0, 0, 0]
     assert THOUGHT not in str(ended.bodies[3:])
     assert all(body == ended.bodies[0] for body in ended.bodies[3:])
@@ -69,7 +85,9 @@ def test_thinking_for_ever_is_exhausted_after_one_and_two_and_three_requests(
 
 @THINKING
 @pytest.mark.parametrize("prefill", ["trailing", "no"])
-def test_the_seed_never_goes_to_the_fallback(run: Any, thinking: ScriptedReply, prefill: str) -> None:
+def test_the_seed_never_goes_to_the_fallback(
+    run: Any, thinking: ScriptedReply, prefill: str
+) -> None:
     ended = run([thinking], [ANSWER], backends=[{"prefill": prefill}, {"prefill": prefill}])
     ended.was("done", "In the reeds, mostly.", counts=[2, 1])
     assert ended.added[-1] == []
@@ -97,7 +115,10 @@ def test_the_second_seed_holds_all_of_the_reasoning_once(run: Any, second: str) 
 @pytest.mark.parametrize("chunk_size", [4, 400])
 @pytest.mark.parametrize(
     ("thinking", "echo"),
-    [(FIELD, f"{THOUGHT}In the reeds."), (INLINE, f"<think>\n{THOUGHT}\n</think>\n\nIn the reeds.")],
+    [
+        (FIELD, f"{THOUGHT}In the reeds."),
+        (INLINE, f"<think>\n{THOUGHT}\n</think>\n\nIn the reeds."),
+    ],
     ids=["field", "inline"],
 )
 def test_a_seed_that_the_backend_repeats_is_no_answer(
@@ -151,7 +172,9 @@ def test_structured_thinking_only_after_a_tool_result_is_nudged_first(run: Any) 
     assert ended.added[2][-1] == {"role": "assistant", "content": THOUGHT}
 
 
-@pytest.mark.parametrize(("thinking", "nudges"), [(INLINE, ""), (FIELD, "nudge ")], ids=["inline", "field"])
+@pytest.mark.parametrize(
+    ("thinking", "nudges"), [(INLINE, ""), (FIELD, "nudge ")], ids=["inline", "field"]
+)
 def test_thinking_for_ever_after_a_tool_result_is_nudged_only_where_it_is_structured(
     run: Any, thinking: ScriptedReply, nudges: str
 ) -> None:
@@ -172,19 +195,32 @@ def test_thinking_for_ever_after_a_tool_result_is_nudged_only_where_it_is_struct
     ],
     ids=["field", "unclosed", "closed"],
 )
-def test_length_with_reasoning_alone_is_enlarged_and_not_seeded(run: Any, reply: ScriptedReply) -> None:
+def test_length_with_reasoning_alone_is_enlarged_and_not_seeded(
+    run: Any, reply: ScriptedReply
+) -> None:
     ended = run([reply, ANSWER], backends=PREFILLS)
-    ended.was("done", "In the reeds, mostly.", path="enlarge done", caps=[None, 8192], added=[[], []], waits=[])
+    ended.was(
+        "done",
+        "In the reeds, mostly.",
+        path="enlarge done",
+        caps=[None, 8192],
+        added=[[], []],
+        waits=[],
+    )
 
 
-def test_length_with_reasoning_alone_for_ever_is_exhausted_after_three_larger_caps(run: Any) -> None:
+def test_length_with_reasoning_alone_for_ever_is_exhausted_after_three_larger_caps(
+    run: Any,
+) -> None:
     ended = run([ScriptedReply(reasoning=THOUGHT, finish="length")])
     ended.was("exhausted", caps=[None, 8192, 12_288, 16_384], added=[[]] * 4)
 
 
 def test_the_effort_is_lowered_once_and_the_cap_raised_each_time(run: Any) -> None:
     ended = run(
-        [ScriptedReply(reasoning=THOUGHT, finish="length")], parameters={"reasoning_effort": "high"}, max_tokens=1000
+        [ScriptedReply(reasoning=THOUGHT, finish="length")],
+        parameters={"reasoning_effort": "high"},
+        max_tokens=1000,
     )
     assert [body["reasoning_effort"] for body in ended.bodies] == ["high", "low", "low", "low"]
     assert ended.caps == [1000, 2000, 3000, 4000]

@@ -1,4 +1,6 @@
-"""Calls to OpenAI's Responses over HTTP: what of a reply goes back, and what is asked of the server."""
+"""Calls to OpenAI's Responses over HTTP: what of a reply goes back, and what is asked of the
+server.
+"""
 
 import json
 from typing import Any
@@ -16,13 +18,23 @@ USER = {"type": "message", "role": "user", "content": "Where?"}
 CALL = ToolCall("call_1", "look", '{"city": "Reykjavik"}')
 TOOL = {
     "type": "function",
-    "function": {"name": "look", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+    "function": {
+        "name": "look",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
 }
-SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
+SEARCH = {
+    "id": "ws_1",
+    "type": "web_search_call",
+    "status": "completed",
+    "action": {"type": "search", "query": "x"},
+}
 
 
 def backend(provider: EmbeddedProvider, **options: Any) -> OpenAIResponses:
-    return OpenAIResponses(base_url=provider.base_url, **{"model": "gpt-5", "name": "primary", **options})
+    return OpenAIResponses(
+        base_url=provider.base_url, **{"model": "gpt-5", "name": "primary", **options}
+    )
 
 
 def serve(*replies: ScriptedReply) -> EmbeddedProvider:
@@ -40,7 +52,9 @@ def ask(mode: str, chain: Any, messages: Any = (USER,), **options: Any) -> rungw
 
 @pytest.mark.parametrize("mode", EVERY)
 def test_signed_reasoning_goes_back_word_for_word_in_a_tool_round(mode: str) -> None:
-    with serve(ScriptedReply(reasoning="I look.", tool_calls=[CALL]), ScriptedReply(text="There.")) as provider:
+    with serve(
+        ScriptedReply(reasoning="I look.", tool_calls=[CALL]), ScriptedReply(text="There.")
+    ) as provider:
         first = ask(mode, backend(provider), tools=[TOOL])
         assert first.tool_calls == (CALL,)
         told = Message("tool", (ToolResult("call_1", "look", "rain"),))
@@ -52,24 +66,38 @@ def test_signed_reasoning_goes_back_word_for_word_in_a_tool_round(mode: str) -> 
     assert thought["type"] == "reasoning"
     assert thought["summary"] == [{"type": "summary_text", "text": "I look."}]
     assert thought["encrypted_content"]
-    assert (called["type"], called["id"], called["call_id"]) == ("function_call", "fc_000000010000", "call_1")
+    assert (called["type"], called["id"], called["call_id"]) == (
+        "function_call",
+        "fc_000000010000",
+        "call_1",
+    )
     assert output == {"type": "function_call_output", "call_id": "call_1", "output": "rain"}
 
 
 @pytest.mark.parametrize("mode", ["call", "whole"])
 def test_another_model_is_sent_no_reasoning_of_the_first(mode: str) -> None:
-    with serve(ScriptedReply(reasoning="I look.", tool_calls=[CALL]), ScriptedReply(text="There.")) as provider:
+    with serve(
+        ScriptedReply(reasoning="I look.", tool_calls=[CALL]), ScriptedReply(text="There.")
+    ) as provider:
         first = ask(mode, backend(provider), tools=[TOOL])
         told = Message("tool", (ToolResult("call_1", "look", "rain"),))
         ask(mode, backend(provider, model="gpt-6"), [USER, first.message, told], tools=[TOOL])
     called, output = provider.requests[1].body["input"][1:]
-    assert called == {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": CALL.arguments}
+    assert called == {
+        "type": "function_call",
+        "call_id": "call_1",
+        "name": "look",
+        "arguments": CALL.arguments,
+    }
     assert output["call_id"] == "call_1"
 
 
 @pytest.mark.parametrize("mode", ["stream", "whole"])
 def test_rejected_reasoning_is_sent_no_more(mode: str) -> None:
-    error = {"message": "Item 'rs_1' of type 'reasoning' was provided without its required following item."}
+    error = {
+        "message": "Item 'rs_1' of type 'reasoning' was provided without its required following "
+        "item."
+    }
     with serve(
         ScriptedReply(reasoning="I look.", text="I look."),
         ScriptedReply(status=400, error=error),
@@ -77,13 +105,20 @@ def test_rejected_reasoning_is_sent_no_more(mode: str) -> None:
     ) as provider:
         first = ask(mode, backend(provider))
         result = ask(mode, backend(provider), [USER, first.message, USER])
-    assert (result.text, [step.target for step in result.journal.steps if step.event != "sent"]) == (
+    assert (
+        result.text,
+        [step.target for step in result.journal.steps if step.event != "sent"],
+    ) == (
         "So.",
         ["repair", "done"],
     )
     kinds = [[item.get("type") for item in request.body["input"]] for request in provider.requests]
     assert kinds[1:] == [["message", "reasoning", "message", "message"], ["message"] * 3]
-    assert provider.requests[2].body["input"][1] == {"type": "message", "role": "assistant", "content": "I look."}
+    assert provider.requests[2].body["input"][1] == {
+        "type": "message",
+        "role": "assistant",
+        "content": "I look.",
+    }
 
 
 def test_a_model_that_gives_no_encrypted_reasoning_is_asked_without() -> None:
@@ -95,24 +130,47 @@ def test_a_model_that_gives_no_encrypted_reasoning_is_asked_without() -> None:
 
 @pytest.mark.parametrize("mode", ["call", "stream", "astream"])
 @pytest.mark.parametrize("index", [10**9, -1])
-def test_an_item_where_no_reply_has_one_is_malformed_and_asked_for_again(index: int, mode: str) -> None:
-    text = {"type": "response.output_text.delta", "item_id": "m", "content_index": 0, "delta": "Reeds."}
-    ended = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
-    events = [{"type": "response.created", "response": {"id": "r"}}, {**text, "output_index": index}, ended]
+def test_an_item_where_no_reply_has_one_is_malformed_and_asked_for_again(
+    index: int, mode: str
+) -> None:
+    text = {
+        "type": "response.output_text.delta",
+        "item_id": "m",
+        "content_index": 0,
+        "delta": "Reeds.",
+    }
+    ended = {
+        "type": "response.completed",
+        "response": {"id": "r", "status": "completed", "output": []},
+    }
+    events = [
+        {"type": "response.created", "response": {"id": "r"}},
+        {**text, "output_index": index},
+        ended,
+    ]
     body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
     broken = ScriptedReply(body=body, headers={"content-type": "text/event-stream"})
     with serve(broken, ScriptedReply(text="There.")) as provider:
         result = ask(mode, backend(provider))
     assert (result.outcome, result.text, len(provider.requests)) == ("done", "There.", 2)
-    assert [step.event for step in result.journal.steps if step.event != "sent"] == ["malformed", "answered"]
+    assert [step.event for step in result.journal.steps if step.event != "sent"] == [
+        "malformed",
+        "answered",
+    ]
 
 
 @pytest.mark.parametrize("mode", EVERY)
 def test_a_refusal_in_its_own_part_falls_back(mode: str) -> None:
-    with serve(ScriptedReply(refusal="I will not.")) as provider, serve(ScriptedReply(text="There.")) as other:
+    with (
+        serve(ScriptedReply(refusal="I will not.")) as provider,
+        serve(ScriptedReply(text="There.")) as other,
+    ):
         result = ask(mode, [backend(provider), rungwise.OpenAIChat("m", base_url=other.base_url)])
     assert (result.outcome, result.text) == ("done", "There.")
-    assert [step.event for step in result.journal.steps if step.event != "sent"] == ["refused", "answered"]
+    assert [step.event for step in result.journal.steps if step.event != "sent"] == [
+        "refused",
+        "answered",
+    ]
 
 
 def test_a_cap_below_what_openai_takes_is_not_raised() -> None:
@@ -123,8 +181,16 @@ def test_a_cap_below_what_openai_takes_is_not_raised() -> None:
 
 def test_a_call_goes_on_from_a_stored_response_with_what_is_new() -> None:
     new = {"type": "function_call_output", "call_id": "call_1", "output": "rain"}
-    with serve(ScriptedReply(text="In the ", finish="length"), ScriptedReply(text="reeds, mostly.")) as provider:
-        result = ask("call", backend(provider), [new], parameters={"previous_response_id": "resp_1"}, max_tokens=100)
+    with serve(
+        ScriptedReply(text="In the ", finish="length"), ScriptedReply(text="reeds, mostly.")
+    ) as provider:
+        result = ask(
+            "call",
+            backend(provider),
+            [new],
+            parameters={"previous_response_id": "resp_1"},
+            max_tokens=100,
+        )
     assert result.text == "In the reeds, mostly."
     for request in provider.requests:
         assert request.body["previous_response_id"] == "resp_1"
@@ -135,8 +201,16 @@ def test_a_call_goes_on_from_a_stored_response_with_what_is_new() -> None:
 @pytest.mark.parametrize("mode", ["call", "whole"])
 def test_what_the_providers_own_tools_did_goes_back_to_it(mode: str) -> None:
     said = {"type": "output_text", "text": "There.", "annotations": []}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [said]}
-    body = json.dumps({"id": "resp_1", "status": "completed", "output": [SEARCH, message], "model": "gpt-5"})
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [said],
+    }
+    body = json.dumps(
+        {"id": "resp_1", "status": "completed", "output": [SEARCH, message], "model": "gpt-5"}
+    )
     with serve(ScriptedReply(body=body), ScriptedReply(text="So.")) as provider:
         first = ask(mode, backend(provider))
         assert OpaquePart(backend(provider).provider, SEARCH) in first.message.parts
@@ -147,7 +221,9 @@ def test_what_the_providers_own_tools_did_goes_back_to_it(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["stream", "astream"])
 def test_reasoning_is_handed_out_as_it_comes(mode: str) -> None:
     events: list[Any] = []
-    with serve(ScriptedReply(text="There.", reasoning="I look around here.", chunk_size=5)) as provider:
+    with serve(
+        ScriptedReply(text="There.", reasoning="I look around here.", chunk_size=5)
+    ) as provider:
         result = ask(mode, backend(provider), events=events)
     thought = "".join(event.text for event in events if isinstance(event, rungwise.Reasoning))
     assert thought == result.reasoning == "I look around here."
@@ -163,9 +239,14 @@ def test_json_is_asked_for_in_the_words_of_responses() -> None:
 
 
 def test_the_journal_has_the_providers_own_words() -> None:
-    with serve(ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly.")) as provider:
+    with serve(
+        ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly.")
+    ) as provider:
         result = ask("call", backend(provider))
-    assert [step.stop_raw for step in result.journal.steps if step.stop_raw] == ["max_output_tokens", "completed"]
+    assert [step.stop_raw for step in result.journal.steps if step.stop_raw] == [
+        "max_output_tokens",
+        "completed",
+    ]
 
 
 # the type of each item
@@ -187,7 +268,11 @@ OWN = [
     {"role": "developer", "content": "Be short."},
     {"role": "user", "content": [{"type": "input_text", "text": "Where?"}]},
     {"role": "assistant", "content": "In the"},
-    {"role": "assistant", "id": "msg_1", "content": [{"type": "output_text", "text": " reeds.", "annotations": []}]},
+    {
+        "role": "assistant",
+        "id": "msg_1",
+        "content": [{"type": "output_text", "text": " reeds.", "annotations": []}],
+    },
     Message.saying("user", "And when?"),
     {"role": "user", "content": [{"type": "text", "text": "At night?"}]},
 ]
@@ -215,7 +300,10 @@ def test_a_plain_message_has_a_type_and_goes_to_any_protocol(mode: str) -> None:
         assert ask(mode, backend(provider), [USER, plain, USER]).outcome == "done"
         assert provider.requests[-1].body["input"][1] == plain
         for api in protocols.PROTOCOLS:
-            assert ask(mode, protocols.backend(api, provider.base_url), [USER, plain, USER]).outcome == "done"
+            assert (
+                ask(mode, protocols.backend(api, provider.base_url), [USER, plain, USER]).outcome
+                == "done"
+            )
             (_, said, _) = protocols.said(provider.requests[-1])
             assert (said.role, said.text) == ("assistant", "In the reeds.")
             messages = provider.requests[-1].body.get("messages", ())

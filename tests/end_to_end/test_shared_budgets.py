@@ -1,4 +1,6 @@
-"""Many calls at once under one budget, over HTTP: by the provider's own count they never pass it together."""
+"""Many calls at once under one budget, over HTTP: by the provider's own count they never pass it
+together.
+"""
 
 import asyncio
 import threading
@@ -34,7 +36,9 @@ RECOVERING = Policy(limits=Limits(retries=20, reasks=20, continuations=20), base
 
 
 class Meter:
-    """A provider that counts what it was asked and what it wrote: all that a cap allows, or some of it."""
+    """A provider that counts what it was asked and what it wrote: all that a cap allows, or some of
+    it.
+    """
 
     def __init__(self, share: float | None = None, **reply: Any) -> None:
         self.lock = threading.Lock()
@@ -46,9 +50,15 @@ class Meter:
         with self.lock:
             number = len(self.counted)
             share = (number * 37 % 11) / 10 if self.share is None else self.share
-            kind = "done" if self.share is not None else ("done", "empty", "busy", "cut", "done")[number % 5]
+            kind = (
+                "done"
+                if self.share is not None
+                else ("done", "empty", "busy", "cut", "done")[number % 5]
+            )
             tokens = 0 if kind == "busy" else max(1, int(share * most_counted(cap)))
-            self.counted.append(Usage() if kind == "busy" else Usage(PROMPT, tokens, cache_creation_tokens=PROMPT))
+            self.counted.append(
+                Usage() if kind == "busy" else Usage(PROMPT, tokens, cache_creation_tokens=PROMPT)
+            )
         if kind == "busy":
             return ScriptedReply(status=429)
         usage = {
@@ -58,7 +68,9 @@ class Meter:
         }
         text = "" if kind == "empty" else " ".join(["Herons", "nest", "in", "reeds."][:tokens])
         finish = "length" if kind == "cut" else "stop"
-        return ScriptedReply(text=text, finish=finish, usage=usage, **{"delay": 0.003, **self.reply})
+        return ScriptedReply(
+            text=text, finish=finish, usage=usage, **{"delay": 0.003, **self.reply}
+        )
 
     @property
     def tokens(self) -> int:
@@ -74,14 +86,26 @@ def asking(way: str, answer: Any, **options: Any) -> Iterator[tuple[EmbeddedProv
     """Start a provider, and a client that goes a way to it without waiting between its attempts."""
     with EmbeddedProvider(answer) as provider:
         chain = backend(provider.base_url, prices=PRICES)
-        yield provider, client_for(way, chain, **{**modes.waits_into([]), "policy": RECOVERING, **options})
+        yield (
+            provider,
+            client_for(way, chain, **{**modes.waits_into([]), "policy": RECOVERING, **options}),
+        )
 
 
-def of_shared(shared: SharedBudget, streams: bool = False, count: int = FIFTY) -> list[dict[str, Any]]:
-    """Return the options of many calls under one budget, with caps of several sizes and with none."""
+def of_shared(
+    shared: SharedBudget, streams: bool = False, count: int = FIFTY
+) -> list[dict[str, Any]]:
+    """Return the options of many calls under one budget, with caps of several sizes and with
+    none.
+    """
     caps = (None, 60, 200, 90)
     return [
-        {"within": shared, "streams": streams, "max_tokens": caps[number % 4], "input_tokens": PROMPT}
+        {
+            "within": shared,
+            "streams": streams,
+            "max_tokens": caps[number % 4],
+            "input_tokens": PROMPT,
+        }
         for number in range(count)
     ]
 
@@ -122,16 +146,23 @@ def settled(shared: SharedBudget, ended: list[Asked], meter: Meter) -> None:
     assert shared._ledger.holders == shared._ledger.held_tokens == 0
 
 
-@pytest.mark.parametrize("budget", [Budget(attempts=60, output_tokens=1200), Budget(attempts=60, money=0.0185)])
+@pytest.mark.parametrize(
+    "budget", [Budget(attempts=60, output_tokens=1200), Budget(attempts=60, money=0.0185)]
+)
 @pytest.mark.parametrize("way", ALL)
-def test_all_end_done_where_what_they_use_fits_and_what_they_reserve_does_not(way: str, budget: Budget) -> None:
+def test_all_end_done_where_what_they_use_fits_and_what_they_reserve_does_not(
+    way: str, budget: Budget
+) -> None:
     meter = Meter(share=0.2)  # 21 tokens of each 108 that are reserved
     shared = SharedBudget(budget)
-    options = [{"within": shared, "streams": False, "max_tokens": 100, "input_tokens": PROMPT}] * FIFTY
+    options = [
+        {"within": shared, "streams": False, "max_tokens": 100, "input_tokens": PROMPT}
+    ] * FIFTY
     with asking(way, meter.answer) as (provider, client):
         ended = at_once(way, client, options)
     assert Counter(each.outcome for each in ended) == {"done": FIFTY}
-    assert {request.body["max_tokens"] for request in provider.requests} == {100}  # nobody was given less
+    # nobody was given less
+    assert {request.body["max_tokens"] for request in provider.requests} == {100}
     settled(shared, ended, meter)
 
 
@@ -155,7 +186,9 @@ def test_threads_and_event_loops_share_one_budget() -> None:
 def test_the_seconds_hold_for_all_of_them(way: str) -> None:
     shared = SharedBudget(Budget(seconds=0.4, attempts=1000, output_tokens=5000))
     began = time.monotonic()
-    with asking(way, lambda request: ScriptedReply(hang=True), policy=Policy(), max_connections=10) as (
+    with asking(
+        way, lambda request: ScriptedReply(hang=True), policy=Policy(), max_connections=10
+    ) as (
         provider,
         client,
     ):
@@ -173,7 +206,9 @@ def test_the_seconds_hold_for_all_of_them(way: str) -> None:
 def test_nested_budgets_hold_on_every_level(way: str) -> None:
     meter = Meter()
     session = SharedBudget(Budget(attempts=30, output_tokens=3000))
-    turns = [SharedBudget(Budget(attempts=20, output_tokens=1500), within=session) for _ in range(3)]
+    turns = [
+        SharedBudget(Budget(attempts=20, output_tokens=1500), within=session) for _ in range(3)
+    ]
     with asking(way, meter.answer) as (provider, client):
         ended = at_once(way, client, [each for turn in turns for each in of_shared(turn, count=16)])
     assert len(provider.requests) <= 30
@@ -186,8 +221,12 @@ def test_nested_budgets_hold_on_every_level(way: str) -> None:
 # waiting
 
 
-def test_a_stream_holds_its_share_until_it_ends_and_who_waits_holds_no_connection(serve: Any, mode: str) -> None:
-    first = ScriptedReply(text="Herons nest in the reeds.", chunk_size=5, usage={"completion_tokens": 6})
+def test_a_stream_holds_its_share_until_it_ends_and_who_waits_holds_no_connection(
+    serve: Any, mode: str
+) -> None:
+    first = ScriptedReply(
+        text="Herons nest in the reeds.", chunk_size=5, usage={"completion_tokens": 6}
+    )
     provider = serve(first, ScriptedReply(text="In dead trees.", usage={"completion_tokens": 5}))
     shared = SharedBudget(Budget(output_tokens=200))
     with Client(backend(provider.base_url), max_connections=2) as client:
@@ -196,7 +235,9 @@ def test_a_stream_holds_its_share_until_it_ends_and_who_waits_holds_no_connectio
         next(event for event in stream if isinstance(event, rungwise.Text))
         ended: list[Any] = []
         waits = threading.Thread(
-            target=lambda: ended.append(modes.ask(other, mode, "And?", within=shared, max_tokens=150))
+            target=lambda: ended.append(
+                modes.ask(other, mode, "And?", within=shared, max_tokens=150)
+            )
         )
         waits.start()
         until(lambda: shared._queue._waiting)
@@ -239,7 +280,10 @@ def test_a_task_that_is_cancelled_leaves_the_queue(serve: Any) -> None:
         client = client_for("own async", backend(provider.base_url))
         holder = asyncio.create_task(client.acall("Where?", within=shared, max_tokens=100))
         await auntil(lambda: provider.requests)
-        large, small = (asyncio.create_task(client.acall("Where?", within=shared, max_tokens=cap)) for cap in (100, 20))
+        large, small = (
+            asyncio.create_task(client.acall("Where?", within=shared, max_tokens=cap))
+            for cap in (100, 20)
+        )
         await auntil(lambda: len(shared._queue._waiting) == 2)
         large.cancel()
         await auntil(lambda: len(provider.requests) == 2)  # the small one, which stood behind it
@@ -289,7 +333,10 @@ def held(tokens: int) -> tuple[SharedBudget, Call]:
 
 def test_a_wait_lasts_no_longer_than_the_time_of_the_call(way: str) -> None:
     shared, _holder = held(108)
-    with asking(way, Meter().answer, policy=Policy(budget=Budget(seconds=0.3))) as (provider, client):
+    with asking(way, Meter().answer, policy=Policy(budget=Budget(seconds=0.3))) as (
+        provider,
+        client,
+    ):
         [ended] = at_once(way, client, [{"within": shared, "streams": False, "max_tokens": 100}])
     assert (ended.outcome, ended.result.cause) == (
         "over_budget",
@@ -333,7 +380,9 @@ def test_closing_a_client_ends_the_wait(serve: Any) -> None:
 
 
 def test_a_stream_that_is_left_or_forgotten_gives_back_what_it_held(serve: Any, way: str) -> None:
-    provider = serve(ScriptedReply(text="Herons nest in the reeds. " * 20, chunk_size=5, chunk_delay=0.01))
+    provider = serve(
+        ScriptedReply(text="Herons nest in the reeds. " * 20, chunk_size=5, chunk_delay=0.01)
+    )
     shared = SharedBudget(Budget(output_tokens=1000))
 
     async def main() -> None:
@@ -352,13 +401,17 @@ def test_a_stream_that_is_left_or_forgotten_gives_back_what_it_held(serve: Any, 
 
 
 def test_it_holds_one_call_after_another(serve: Any, mode: str) -> None:
-    provider = serve(ScriptedReply(text="In reeds.", usage={"prompt_tokens": 10, "completion_tokens": 40}))
+    provider = serve(
+        ScriptedReply(text="In reeds.", usage={"prompt_tokens": 10, "completion_tokens": 40})
+    )
     shared = SharedBudget(Budget(attempts=3))
     with modes.Caller(mode, backend(provider.base_url)) as caller:
         for _ in range(3):
             assert caller.ask(within=shared).text == "In reeds."
         assert shared.shortfall() == "all 3 attempts of the shared budget are used"
-        with pytest.raises(rungwise.OverBudget, match="all 3 attempts of the shared budget are used"):
+        with pytest.raises(
+            rungwise.OverBudget, match="all 3 attempts of the shared budget are used"
+        ):
             caller.ask(within=shared)
     assert (len(provider.requests), shared.usage) == (3, Usage(30, 120))
 
@@ -366,11 +419,17 @@ def test_it_holds_one_call_after_another(serve: Any, mode: str) -> None:
 def test_what_it_needs_is_checked_at_the_call(serve: Any) -> None:
     provider = serve(ScriptedReply(text="In reeds."))
     with Client(backend(provider.base_url)) as client:
-        with pytest.raises(rungwise.ConfigurationError, match="needs prices on every backend; 'primary' has none"):
+        with pytest.raises(
+            rungwise.ConfigurationError, match="needs prices on every backend; 'primary' has none"
+        ):
             client.call("Where?", within=SharedBudget(Budget(money=1.0)))
-        with pytest.raises(rungwise.ConfigurationError, match="within must be a SharedBudget, not Budget"):
+        with pytest.raises(
+            rungwise.ConfigurationError, match="within must be a SharedBudget, not Budget"
+        ):
             client.acall("Where?", within=Budget())
-        with pytest.raises(rungwise.ConfigurationError, match=r"unknown option 'withn'; did you mean 'within'"):
+        with pytest.raises(
+            rungwise.ConfigurationError, match=r"unknown option 'withn'; did you mean 'within'"
+        ):
             client.call("Where?", withn=SharedBudget(Budget()))
         assert client.call(Request("Where?"), within=SharedBudget(Budget())).text == "In reeds."
     assert len(provider.requests) == 1

@@ -1,4 +1,6 @@
-"""A budget with a name, kept in Redis: many processes together never spend more, and none of it twice."""
+"""A budget with a name, kept in Redis: many processes together never spend more, and none of it
+twice.
+"""
 
 import multiprocessing
 import time
@@ -22,25 +24,35 @@ COST = (10 * 1.0 + 20 * 10.0) / 1_000_000
 
 def within_its_cap(request: ReceivedRequest) -> ScriptedReply:
     """Answer as a provider does that keeps to caps."""
-    return ScriptedReply(text="In", usage={"prompt_tokens": 10, "completion_tokens": tokens_of(request)})
+    return ScriptedReply(
+        text="In", usage={"prompt_tokens": 10, "completion_tokens": tokens_of(request)}
+    )
 
 
 def tokens_of(request: ReceivedRequest) -> int:
-    return min(20, request.body.get("max_completion_tokens") or request.body.get("max_tokens") or 20)
+    return min(
+        20, request.body.get("max_completion_tokens") or request.body.get("max_tokens") or 20
+    )
 
 
 def spent(server: Any) -> dict[str, float]:
     """Count as the provider does."""
     tokens = sum(map(tokens_of, server.requests))
     attempts = len(server.requests)
-    return {"attempts": attempts, "output_tokens": tokens, "money": (10 * attempts + 10 * tokens) / 1_000_000}
+    return {
+        "attempts": attempts,
+        "output_tokens": tokens,
+        "money": (10 * attempts + 10 * tokens) / 1_000_000,
+    }
 
 
 def nightly(**ceilings: Any) -> SharedBudget:
     return SharedBudget(Budget(**{"attempts": 1000, "seconds": None, **ceilings}), name="nightly")
 
 
-def test_a_second_client_goes_on_where_the_first_ended(mode: str, serve: Any, backend_of: Any, redis_url: str) -> None:
+def test_a_second_client_goes_on_where_the_first_ended(
+    mode: str, serve: Any, backend_of: Any, redis_url: str
+) -> None:
     server = serve(ANSWER)
     for done in (2, 1, 0):
         budget = nightly(attempts=3)
@@ -55,7 +67,10 @@ def test_a_second_client_goes_on_where_the_first_ended(mode: str, serve: Any, ba
 
 @pytest.mark.parametrize(
     ("ceilings", "says"),
-    [({"output_tokens": 60}, "output tokens of nightly"), ({"money": 3 * COST}, "money of nightly")],
+    [
+        ({"output_tokens": 60}, "output tokens of nightly"),
+        ({"money": 3 * COST}, "money of nightly"),
+    ],
 )
 def test_tokens_and_money_are_those_of_all(
     ceilings: dict[str, Any], says: str, serve: Any, backend_of: Any, redis_url: str
@@ -74,7 +89,9 @@ def test_tokens_and_money_are_those_of_all(
     assert 0.9 * most <= spent(server)[name] <= most
 
 
-def test_a_call_waits_for_what_another_process_holds(serve: Any, backend_of: Any, redis_url: str) -> None:
+def test_a_call_waits_for_what_another_process_holds(
+    serve: Any, backend_of: Any, redis_url: str
+) -> None:
     def answer(request: ReceivedRequest) -> ScriptedReply:
         time.sleep(0.2)
         return ANSWER
@@ -115,7 +132,10 @@ def test_without_the_store_calls_are_refused_unless_the_budget_says_otherwise(
     mode: str, serve: Any, backend_of: Any, redis_server: RedisServer, redis_url: str
 ) -> None:
     server = serve(ANSWER)
-    strict, lax = nightly(attempts=4), SharedBudget(Budget(attempts=4), name="nightly", without_store="continue")
+    strict, lax = (
+        nightly(attempts=4),
+        SharedBudget(Budget(attempts=4), name="nightly", without_store="continue"),
+    )
     with Caller(mode, [backend_of(server)], store=redis_url, policy=ONCE) as caller:
         caller.ask(within=strict)
         redis_server.kill()
@@ -130,23 +150,33 @@ def test_without_the_store_calls_are_refused_unless_the_budget_says_otherwise(
     assert len(server.requests) == 4
 
 
-def test_what_a_killed_process_held_is_counted_in_full(serve: Any, backend_of: Any, redis_url: str) -> None:
+def test_what_a_killed_process_held_is_counted_in_full(
+    serve: Any, backend_of: Any, redis_url: str
+) -> None:
     policy = Policy(limits=Limits(retries=0), timeouts=rungwise.Timeouts(total=0.2))
     server = serve(ANSWER)
-    Client([backend_of(server)], store=redis_url, policy=policy).call("Where?", within=nightly(attempts=3))
+    Client([backend_of(server)], store=redis_url, policy=policy).call(
+        "Where?", within=nightly(attempts=3)
+    )
     with redis.Redis.from_url(redis_url, decode_responses=True) as client:
         (name,) = client.keys("rungwise:budget:*")
         assert "nightly" not in name
         assert 0 < client.ttl(name) <= 7 * 86_400
         kept = client.get(name)
         client.set(name, str(kept).replace('"holds":{}', '"holds":[["gone", 1, 50, 0]]'))
-    Client([backend_of(server)], store=redis_url, policy=policy).call("Where?", within=nightly(attempts=3))
+    Client([backend_of(server)], store=redis_url, policy=policy).call(
+        "Where?", within=nightly(attempts=3)
+    )
     with pytest.raises(OverBudget, match="all 3 attempts of nightly"):
-        Client([backend_of(server)], store=redis_url, policy=policy).call("Where?", within=nightly(attempts=3))
+        Client([backend_of(server)], store=redis_url, policy=policy).call(
+            "Where?", within=nightly(attempts=3)
+        )
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("foreign", ["nonsense", "[3]", '{"attempts": "x", "holds": [[1], 3, ["a", "b", "c", "d"]]}'])
+@pytest.mark.parametrize(
+    "foreign", ["nonsense", "[3]", '{"attempts": "x", "holds": [[1], 3, ["a", "b", "c", "d"]]}']
+)
 def test_a_value_that_is_none_of_ours_counts_as_nothing(
     foreign: str, serve: Any, backend_of: Any, redis_url: str
 ) -> None:
@@ -161,7 +191,11 @@ def test_a_value_that_is_none_of_ours_counts_as_nothing(
 
 
 def call_until_it_ends(base_url: str, store: str, ceilings: dict[str, Any], made: Any) -> None:
-    client = Client([OpenAIChat("model", base_url=base_url, api_key="key", prices=PRICES)], store=store, policy=ONCE)
+    client = Client(
+        [OpenAIChat("model", base_url=base_url, api_key="key", prices=PRICES)],
+        store=store,
+        policy=ONCE,
+    )
     budget = nightly(**ceilings)
 
     def ask(_: int) -> int:
@@ -177,7 +211,9 @@ def call_until_it_ends(base_url: str, store: str, ceilings: dict[str, Any], made
         made.value += count
 
 
-@pytest.mark.parametrize("ceilings", [{"attempts": 60}, {"output_tokens": 1200}, {"money": 60 * COST}])
+@pytest.mark.parametrize(
+    "ceilings", [{"attempts": 60}, {"output_tokens": 1200}, {"money": 60 * COST}]
+)
 def test_eight_processes_spend_it_together_and_no_more(
     ceilings: dict[str, Any], serve: Any, redis_server: Any, redis_url: str
 ) -> None:
@@ -197,7 +233,9 @@ def test_eight_processes_spend_it_together_and_no_more(
 
 @pytest.mark.parametrize("without_store", ["refused", None, True])
 def test_what_to_do_without_it_is_one_of_two(without_store: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="without_store must be 'refuse' or 'continue'"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="without_store must be 'refuse' or 'continue'"
+    ):
         SharedBudget(Budget(), without_store=without_store)
 
 

@@ -1,4 +1,6 @@
-"""What one process has met, the others know: through a real Redis server, by the provider's own count."""
+"""What one process has met, the others know: through a real Redis server, by the provider's own
+count.
+"""
 
 import re
 import subprocess
@@ -21,7 +23,11 @@ from support.redis_server import RedisServer
 
 pytestmark = [pytest.mark.sampled(1), pytest.mark.usefixtures("redis_server")]
 
-DOWN, ANSWER, OTHER = ScriptedReply(status=503), ScriptedReply(text="In the reeds."), ScriptedReply(text="Elsewhere.")
+DOWN, ANSWER, OTHER = (
+    ScriptedReply(status=503),
+    ScriptedReply(text="In the reeds."),
+    ScriptedReply(text="Elsewhere."),
+)
 
 CALLS = """
 import sys
@@ -32,7 +38,7 @@ primary, second, store, calls = sys.argv[1:]
 chain = [OpenAIChat("m", base_url=url, name=name) for name, url in (("primary", primary), ("second", second))]
 client = Client(chain, store=store, health=Health(first=0.2, longest=0.2), sleep=lambda seconds: None)
 print(sum(client.call("Where?").outcome == "done" for _ in range(int(calls))))
-"""
+"""  # noqa: E501
 
 
 @define
@@ -87,7 +93,9 @@ async def _no_sleep(seconds: float) -> None:
 def test_of_eight_processes_one_at_a_time_tries_it(lake: Lake, redis_url: str) -> None:
     urls = [each.base_url for each in lake.chain]
     chain = [OpenAIChat("m", base_url=url, name=url) for url in urls]
-    Client(chain, store=redis_url, health=Health(first=0.2, longest=0.2), sleep=lambda seconds: None).call("Where?")
+    Client(
+        chain, store=redis_url, health=Health(first=0.2, longest=0.2), sleep=lambda seconds: None
+    ).call("Where?")
     before = len(lake.primary.requests)
     command = [sys.executable, "-c", CALLS, *urls, redis_url, "100"]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(8)]
@@ -139,7 +147,10 @@ def test_the_command_shows_what_is_remembered(lake: Lake, redis_url: str) -> Non
     Client(chain, store=redis_url, sleep=lambda seconds: None).call("Where?")
     told = invoke("health", "--store", redis_url)
     head, line = told.stdout.splitlines()
-    assert (told.exit_code, head.split()) == (1, ["backend", "key", "state", "asked", "again", "why", "quota"])
+    assert (told.exit_code, head.split()) == (
+        1,
+        ["backend", "key", "state", "asked", "again", "why", "quota"],
+    )
     name, key, state, _, why = line.split(maxsplit=4)
     assert (name, len(key), state, why) == ("primary", 4, "open", "503, 2 in a row")
     assert "sk-1f3870be274f6c49" not in line
@@ -176,8 +187,14 @@ def test_the_command_says_what_is_wrong() -> None:
 def test_a_value_that_somebody_else_wrote_cannot_break_the_terminal(redis_url: str) -> None:
     with redis.Redis.from_url(redis_url) as client:
         name = "\x1b]0;owned\x07" * 50
-        client.set("rungwise:health:x", f'{{"state": "open", "spent": [0, 0], "until": 1e14, "name": "{name}"}}')
-        client.set("rungwise:health:y", '{"state": "open", "spent": [0, 0], "until": 1e14, "name": "\\u001b]0;x"}')
+        client.set(
+            "rungwise:health:x",
+            f'{{"state": "open", "spent": [0, 0], "until": 1e14, "name": "{name}"}}',
+        )
+        client.set(
+            "rungwise:health:y",
+            '{"state": "open", "spent": [0, 0], "until": 1e14, "name": "\\u001b]0;x"}',
+        )
     told = invoke("health", "--store", redis_url)
     assert "\x1b" not in told.stdout
     assert len(told.stdout.splitlines()) == 3

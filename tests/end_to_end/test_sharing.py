@@ -29,7 +29,9 @@ BUSY = ScriptedReply(status=401)
 ANSWER = ScriptedReply(text="In the reeds.")
 
 
-def test_headers_of_a_request_stay_with_the_origin_of_the_first_backend(serve: Any, mode: str) -> None:
+def test_headers_of_a_request_stay_with_the_origin_of_the_first_backend(
+    serve: Any, mode: str
+) -> None:
     first, second = serve(BUSY), serve(BUSY, ANSWER)
     chain = [
         OpenAIChat("one", base_url=first.base_url),
@@ -57,7 +59,9 @@ def test_headers_of_a_request_stay_with_the_origin_of_the_first_backend(serve: A
     ],
 )
 def test_an_origin_is_scheme_host_and_port(url: str, shared: bool) -> None:
-    first, link = (OpenAIChat("m", base_url=each, api_key=KEY) for each in ("https://h.example/v1", url))
+    first, link = (
+        OpenAIChat("m", base_url=each, api_key=KEY) for each in ("https://h.example/v1", url)
+    )
     request = Request("hi", headers={"x-a": "b"})
     assert headers_for(request, first, link) == ({"x-a": "b"} if shared else {})
 
@@ -87,11 +91,22 @@ def test_a_proxy_of_the_environment_is_not_given_what_stays_on_this_machine(
 @pytest.mark.parametrize(
     "host",
     [
-        *("0.0.0.0", "[::]", "[::1]", "[::ffff:127.0.0.1]", "localhost.", "foo.localhost", "LOCALHOST", "127.0.0.2"),
+        *(
+            "0.0.0.0",
+            "[::]",
+            "[::1]",
+            "[::ffff:127.0.0.1]",
+            "localhost.",
+            "foo.localhost",
+            "LOCALHOST",
+            "127.0.0.2",
+        ),
         *("127.1", "2130706433", "0x7f000001", "0"),
     ],
 )
-def test_this_machine_is_known_by_all_of_its_names(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_machine_is_known_by_all_of_its_names(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy.example")
     monkeypatch.setenv("no_proxy", "")
     backend = OpenAIChat("m", base_url=f"http://{host}:8000/v1")
@@ -101,8 +116,12 @@ def test_this_machine_is_known_by_all_of_its_names(host: str, monkeypatch: pytes
     assert not OwnHttp(1)._is_proxied(backend.encode(send, stream=False))
 
 
-@pytest.mark.parametrize("host", ["128.0.0.1", "[::2]", "[::ffff:10.0.0.1]", "localhost.example", "notlocalhost", "1"])
-def test_what_is_elsewhere_is_asked_through_the_proxy(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "host", ["128.0.0.1", "[::2]", "[::ffff:10.0.0.1]", "localhost.example", "notlocalhost", "1"]
+)
+def test_what_is_elsewhere_is_asked_through_the_proxy(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy.example")
     monkeypatch.setenv("no_proxy", "")
     assert OwnHttp(1)._is_proxied(HttpRequest(f"http://{host}:8000/v1", {}, b""))
@@ -122,7 +141,10 @@ def test_headers_of_a_request_stay_with_the_first_plain_link() -> None:
 
 def test_a_second_key_for_one_model_is_asked(serve: Any) -> None:
     provider = serve(ScriptedReply(status=402), ANSWER)
-    chain = [OpenAIChat("m", base_url=provider.base_url, api_key=key, name=key[-4:]) for key in (KEY, KEY, OTHER)]
+    chain = [
+        OpenAIChat("m", base_url=provider.base_url, api_key=key, name=key[-4:])
+        for key in (KEY, KEY, OTHER)
+    ]
     with Client(chain) as client:
         result = client.call("Where?")
     sent = [request.headers["authorization"] for request in provider.requests]
@@ -135,7 +157,11 @@ def test_a_second_key_for_one_model_is_asked(serve: Any) -> None:
         "sent",
         "answered",
     ]
-    for secret in (KEY, OTHER, *(fingerprint({"authorization": f"Bearer {key}"}) + "x" for key in (KEY, OTHER))):
+    for secret in (
+        KEY,
+        OTHER,
+        *(fingerprint({"authorization": f"Bearer {key}"}) + "x" for key in (KEY, OTHER)),
+    ):
         assert secret not in written
     assert rungwise.replay(rungwise.Journal.from_json(written)).outcome == "done"
 
@@ -167,17 +193,26 @@ def test_the_key_of_the_environment_goes_to_openai_alone(monkeypatch: pytest.Mon
     assert sent_by(OpenAIChat("gpt-5")) == f"Bearer {KEY}"
     assert sent_by(OpenAIChat("gpt-5", base_url="https://eu.api.openai.com/v1")) == f"Bearer {KEY}"
     assert sent_by(OpenAIChat("gpt-5", api_key=OTHER)) == f"Bearer {OTHER}"
-    for url in ("http://api.openai.com/v1", "https://openai.com.example.org/v1", "https://notopenai.com/v1"):
+    for url in (
+        "http://api.openai.com/v1",
+        "https://openai.com.example.org/v1",
+        "https://notopenai.com/v1",
+    ):
         assert OpenAIChat("gpt-5", base_url=url).problem is not None
     for url in ("http://localhost:8000/v1", "https://x.openai.azure.com/openai/v1"):
         assert sent_by(OpenAIChat("gpt-5", base_url=url, headers={"api-key": OTHER})) is None
     assert sent_by(OpenAIChat("gpt-5", api_key_required=False)) is None
-    assert sent_by(OpenAIChat("gpt-5", headers={"Authorization": f"Bearer {OTHER}"})) == f"Bearer {OTHER}"
+    assert (
+        sent_by(OpenAIChat("gpt-5", headers={"Authorization": f"Bearer {OTHER}"}))
+        == f"Bearer {OTHER}"
+    )
     moved = attrs.evolve(OpenAIChat("gpt-5"), base_url="http://localhost:8000/v1")
     assert sent_by(moved) is None
 
 
-def test_a_key_of_the_environment_that_cannot_be_sent_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_of_the_environment_that_cannot_be_sent_is_named_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
     with pytest.raises(rungwise.ConfigurationError, match="OPENAI_API_KEY has blanks") as raised:
         OpenAIChat("gpt-5")
@@ -191,9 +226,17 @@ def test_a_key_of_the_environment_that_cannot_be_sent_is_named_and_not_shown(mon
 
 
 def test_what_holds_a_key_shows_it_in_no_form_but_one() -> None:
-    backend = OpenAIChat("m", base_url="https://h.example/v1", api_key=KEY, headers={"x-api-key": OTHER})
+    backend = OpenAIChat(
+        "m", base_url="https://h.example/v1", api_key=KEY, headers={"x-api-key": OTHER}
+    )
     request = Request("hi", headers={"x-api-key": OTHER})
-    for thing in (backend, request, attrs.asdict(backend), attrs.asdict(request), attrs.astuple(backend)):
+    for thing in (
+        backend,
+        request,
+        attrs.asdict(backend),
+        attrs.asdict(request),
+        attrs.astuple(backend),
+    ):
         assert KEY not in repr(thing)
         assert OTHER not in repr(thing)
     with pytest.raises(TypeError):
@@ -237,7 +280,10 @@ def redirecting() -> Iterator[tuple[RawServer, RawServer]]:
 
     def elsewhere(peer: Peer) -> None:
         for _ in peer.requests():
-            peer.send(b"HTTP/1.1 307 Temporary Redirect\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n" % there)
+            peer.send(
+                b"HTTP/1.1 307 Temporary Redirect\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n"
+                % there
+            )
 
     with RawServer(echoes) as other:
         there = (other.base_url + "/chat/completions").encode()
@@ -294,5 +340,9 @@ def test_a_client_around_another_one_is_told_to_follow_no_redirects(way: str) ->
 def test_a_client_that_takes_no_word_on_redirects_is_given_none() -> None:
     with RawServer(echoes) as server:
         http = Narrow(httpx.Client())
-        asked = ask("httpx.Client", client_for("httpx.Client", backend(server.base_url), http), streams=False)
+        asked = ask(
+            "httpx.Client",
+            client_for("httpx.Client", backend(server.base_url), http),
+            streams=False,
+        )
     assert asked.outcome == "done"

@@ -1,4 +1,6 @@
-"""A call that hands nothing out is streamed beneath where the backend can: its result is that of a whole body."""
+"""A call that hands nothing out is streamed beneath where the backend can: its result is that of a
+whole body.
+"""
 
 from typing import Any
 
@@ -22,15 +24,21 @@ REPLIES = {
     "text": ScriptedReply(text=TEXT, usage=USAGE),
     "estimated": ScriptedReply(text=TEXT, usage={}),
     "reasoning": ScriptedReply(text=TEXT, reasoning="Herons like trees.", usage=USAGE),
-    "inline reasoning": ScriptedReply(text=f"<think>Herons like trees.</think>\n{TEXT}", usage=USAGE),
+    "inline reasoning": ScriptedReply(
+        text=f"<think>Herons like trees.</think>\n{TEXT}", usage=USAGE
+    ),
     "a tool": ScriptedReply(tool_calls=[CALL], usage=USAGE),
-    "text and tools": ScriptedReply(text="Let me look.", tool_calls=[CALL, ToolCall("call_2", "note", "{}")]),
+    "text and tools": ScriptedReply(
+        text="Let me look.", tool_calls=[CALL, ToolCall("call_2", "note", "{}")]
+    ),
     "cut": ScriptedReply(text=TEXT, finish="length", usage=USAGE),
     "refused": ScriptedReply(refusal="I cannot say.", usage=USAGE),
     "filtered": ScriptedReply(text=TEXT, finish="content_filter", usage=USAGE),
     "empty": ScriptedReply(usage=USAGE),
     "reasoning alone": ScriptedReply(reasoning="Herons like trees.", usage=USAGE),
-    "a cut tool": ScriptedReply(tool_calls=[ToolCall("call_1", "look", '{"ci')], finish="length", usage=USAGE),
+    "a cut tool": ScriptedReply(
+        tool_calls=[ToolCall("call_1", "look", '{"ci')], finish="length", usage=USAGE
+    ),
     "an unknown finish": ScriptedReply(text=TEXT, finish="banana", usage=USAGE),
     "an error": ScriptedReply(status=500),
 }
@@ -47,7 +55,9 @@ BOTH = pytest.mark.parametrize("mode", ["call", "acall"])
 
 
 def made(mode: str, backend: Any) -> Result:
-    policy = rungwise.Policy(limits=rungwise.Limits(retries=1, reasks=1, continuations=1, prefills=1, enlargements=1))
+    policy = rungwise.Policy(
+        limits=rungwise.Limits(retries=1, reasks=1, continuations=1, prefills=1, enlargements=1)
+    )
     with Caller(mode, backend, policy=policy, jitter=lambda: 0.0, **waits_into([])) as caller:
         try:
             return caller.ask()
@@ -57,19 +67,36 @@ def made(mode: str, backend: Any) -> Result:
 
 @pytest.mark.parametrize("kind", REPLIES)
 @pytest.mark.parametrize("modes", [("call", "whole"), ("acall", "awhole")], ids=["sync", "async"])
-def test_the_result_is_that_of_a_whole_body(serve: Any, backend_of: Any, kind: str, modes: tuple[str, str]) -> None:
+def test_the_result_is_that_of_a_whole_body(
+    serve: Any, backend_of: Any, kind: str, modes: tuple[str, str]
+) -> None:
     providers = [serve(REPLIES[kind]), serve(REPLIES[kind])]
     streamed, whole = (
-        made(mode, backend_of(each, name="primary")) for mode, each in zip(modes, providers, strict=True)
+        made(mode, backend_of(each, name="primary"))
+        for mode, each in zip(modes, providers, strict=True)
     )
     asked = [[request.body for request in provider.requests] for provider in providers]
     assert {body["stream"] for body in asked[0]} == {True}
     assert {body["stream"] for body in asked[1]} == {False}
-    assert [{**body, "stream": False} for body in asked[0] if body.pop("stream_options")] == asked[1]
-    for name in ("outcome", "text", "final_text", "reasoning", "tool_calls", "parts", "usage", "attempts", "overran"):
+    assert [{**body, "stream": False} for body in asked[0] if body.pop("stream_options")] == asked[
+        1
+    ]
+    for name in (
+        "outcome",
+        "text",
+        "final_text",
+        "reasoning",
+        "tool_calls",
+        "parts",
+        "usage",
+        "attempts",
+        "overran",
+    ):
         assert getattr(streamed, name) == getattr(whole, name), name
     assert streamed.plain_message_with_reasoning == whole.plain_message_with_reasoning
-    paths = [[(step.event, step.target) for step in each.journal.steps] for each in (streamed, whole)]
+    paths = [
+        [(step.event, step.target) for step in each.journal.steps] for each in (streamed, whole)
+    ]
     assert paths[0] == paths[1]
 
 
@@ -89,7 +116,9 @@ def test_a_server_that_may_not_stream_a_model_is_asked_for_a_whole_reply(
     with Caller(mode, backend_of(provider), **waits_into([])) as caller:
         result = caller.ask()
         assert (result.outcome, result.text) == ("done", TEXT)
-        assert [step.target for step in result.journal.steps if step.event == "rejected_fixably"] == ["repair"]
+        assert [
+            step.target for step in result.journal.steps if step.event == "rejected_fixably"
+        ] == ["repair"]
         first, second = (request.body for request in provider.requests)
         assert first["stream"] is True
         assert "stream" not in second
@@ -108,17 +137,26 @@ def test_what_one_key_may_not_have_streamed_another_may(serve: Any, backend_of: 
 
 
 @BOTH
-def test_a_server_that_takes_no_stream_options_is_spared_them(serve: Any, backend_of: Any, mode: str) -> None:
+def test_a_server_that_takes_no_stream_options_is_spared_them(
+    serve: Any, backend_of: Any, mode: str
+) -> None:
     message = "Unrecognized request argument supplied: stream_options"
-    provider = serve(ScriptedReply(status=400, error={"message": message}), ScriptedReply(text=TEXT))
+    provider = serve(
+        ScriptedReply(status=400, error={"message": message}), ScriptedReply(text=TEXT)
+    )
     result = made(mode, backend_of(provider))
     assert (result.outcome, result.text) == ("done", TEXT)
     bodies = [request.body for request in provider.requests]
-    assert [(body["stream"], "stream_options" in body) for body in bodies] == [(True, True), (True, False)]
+    assert [(body["stream"], "stream_options" in body) for body in bodies] == [
+        (True, True),
+        (True, False),
+    ]
 
 
 def test_what_is_asked_of_a_client_is_true_or_false(backend_of: Any, serve: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="stream_calls must be True or False, not 'no'"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="stream_calls must be True or False, not 'no'"
+    ):
         Client(backend_of(serve(ScriptedReply())), stream_calls="no")  # type: ignore[arg-type]
 
 

@@ -33,7 +33,14 @@ def long(**more: Any) -> ScriptedReply:
 @STREAMED
 def test_a_stream_cut_after_text_is_gone_on_from_there(run: Any, cut: Any) -> None:
     ended = run([cut(long(), FIRST), ANSWER], policy=HINTS)
-    ended.was("done", FIRST + SECOND, path="continuation done", added=[[], GO_ON], caps=[None, 8192], waits=[])
+    ended.was(
+        "done",
+        FIRST + SECOND,
+        path="continuation done",
+        added=[[], GO_ON],
+        caps=[None, 8192],
+        waits=[],
+    )
     assert ended.steps[1].event == "interrupted"
     assert not [event for event in ended.events if isinstance(event, rungwise.Discard)]
 
@@ -41,7 +48,9 @@ def test_a_stream_cut_after_text_is_gone_on_from_there(run: Any, cut: Any) -> No
 @STREAMS
 @pytest.mark.parametrize("second", [SECOND, FIRST + SECOND, "nest in reeds, " + SECOND])
 @pytest.mark.parametrize("chunk_size", [1, 9, 200])
-def test_nothing_is_lost_or_said_twice_after_a_cut(run: Any, cut: Any, second: str, chunk_size: int) -> None:
+def test_nothing_is_lost_or_said_twice_after_a_cut(
+    run: Any, cut: Any, second: str, chunk_size: int
+) -> None:
     ended = run([cut(long(), FIRST), ScriptedReply(text=second, chunk_size=chunk_size)])
     ended.was("done", FIRST + SECOND)
     shown = "".join(event.text for event in ended.events if isinstance(event, rungwise.Text))
@@ -51,20 +60,29 @@ def test_nothing_is_lost_or_said_twice_after_a_cut(run: Any, cut: Any, second: s
 @STREAMED
 def test_a_stream_that_is_cut_again_and_again_is_partial(run: Any, cut: Any) -> None:
     parts = [f"This is part {number}, " for number in range(4)]
-    replies = [cut(ScriptedReply(text=text + "never sent", chunk_size=len(text)), text) for text in parts]
+    replies = [
+        cut(ScriptedReply(text=text + "never sent", chunk_size=len(text)), text) for text in parts
+    ]
     run(replies).was("partial", "".join(parts), counts=[4], caps=[None, 8192, 12_288, 16_384])
 
 
 @STREAMED
 def test_the_tokens_of_a_cut_stream_are_counted_as_an_estimate(run: Any, cut: Any) -> None:
-    ended = run([cut(long(), FIRST), ScriptedReply(text=SECOND, usage={"prompt_tokens": 9, "completion_tokens": 5})])
+    ended = run(
+        [
+            cut(long(), FIRST),
+            ScriptedReply(text=SECOND, usage={"prompt_tokens": 9, "completion_tokens": 5}),
+        ]
+    )
     assert ended.result.usage.output_tokens > 5
     assert ended.result.usage.estimated
 
 
 @STREAMED
 @pytest.mark.parametrize("blank", ["", "\n\n", "<think>Trees?</think>\n"])
-def test_a_stream_cut_before_any_text_or_after_blanks_alone_is_retried(run: Any, cut: Any, blank: str) -> None:
+def test_a_stream_cut_before_any_text_or_after_blanks_alone_is_retried(
+    run: Any, cut: Any, blank: str
+) -> None:
     reply = ScriptedReply(text=blank + "never sent", chunk_size=len(blank) or 100)
     ended = run([cut(reply, blank or "assistant"), ANSWER])
     ended.was("done", SECOND, counts=[2], waits=[1])
@@ -73,14 +91,20 @@ def test_a_stream_cut_before_any_text_or_after_blanks_alone_is_retried(run: Any,
 
 @STREAMED
 @pytest.mark.parametrize("count", [0, 1, 40])
-def test_a_stream_cut_at_its_beginning_is_retried_three_times_and_fails(run: Any, count: int) -> None:
-    run([ScriptedReply(text="never sent", cut_after=count)]).was("failed", "", counts=[4], waits=[1, 2, 4])
+def test_a_stream_cut_at_its_beginning_is_retried_three_times_and_fails(
+    run: Any, count: int
+) -> None:
+    run([ScriptedReply(text="never sent", cut_after=count)]).was(
+        "failed", "", counts=[4], waits=[1, 2, 4]
+    )
 
 
 @WHOLE_BODIES
 @pytest.mark.parametrize("count", [0, 1, 40])
 def test_a_body_cut_before_any_text_is_retried_three_times_and_fails(run: Any, count: int) -> None:
-    run([ScriptedReply(text="never sent", cut_after=count)]).was("failed", "", counts=[4], waits=[2, 4, 8])
+    run([ScriptedReply(text="never sent", cut_after=count)]).was(
+        "failed", "", counts=[4], waits=[2, 4, 8]
+    )
 
 
 @WHOLE_BODIES
@@ -93,12 +117,16 @@ def test_a_body_cut_in_the_middle_is_retried(run: Any, cut: Any) -> None:
 def test_a_cut_after_thinking_alone_is_retried(run: Any, cut: Any) -> None:
     thinking = ScriptedReply(reasoning="Herons like reeds.", text="never sent", chunk_size=100)
     waits = [2 if run.mode in WHOLE else 1]
-    run([cut(thinking, "Herons like reeds."), ANSWER]).was("done", SECOND, added=[[], []], waits=waits)
+    run([cut(thinking, "Herons like reeds."), ANSWER]).was(
+        "done", SECOND, added=[[], []], waits=waits
+    )
 
 
 def test_a_call_that_is_cut_never_appears(run: Any, cut: Any) -> None:
     broken = ScriptedReply(tool_calls=[CALL], chunk_size=8)
-    ended = run([cut(broken, '{"city":'), ScriptedReply(tool_calls=[ToolCall("call_9", "look", "{}")])])
+    ended = run(
+        [cut(broken, '{"city":'), ScriptedReply(tool_calls=[ToolCall("call_9", "look", "{}")])]
+    )
     ended.was("done", tool_calls=(ToolCall("call_9", "look", "{}"),), added=[[], []], counts=[2])
 
 
@@ -111,7 +139,9 @@ def test_a_call_that_is_cut_after_text_never_appears_and_the_text_stays(run: Any
 
 @STREAMED
 def test_whole_calls_in_a_stream_that_is_cut_are_not_handed_out(run: Any, cut: Any) -> None:
-    two = ScriptedReply(tool_calls=[CALL, ToolCall("call_2", "note", '{"text": "reeds"}')], chunk_size=50)
+    two = ScriptedReply(
+        tool_calls=[CALL, ToolCall("call_2", "note", '{"text": "reeds"}')], chunk_size=50
+    )
     run([cut(two, "note"), ScriptedReply(text=SECOND)]).was("done", SECOND, tool_calls=())
 
 
@@ -125,7 +155,9 @@ def test_without_continuations_left_the_fallback_continues_a_cut_stream(run: Any
 
 @STREAMED
 def test_text_that_was_cut_is_partial_when_nothing_else_is_left(run: Any, cut: Any) -> None:
-    ended = run([cut(long(), FIRST)], policy=rungwise.Policy(limits=rungwise.Limits(continuations=0)))
+    ended = run(
+        [cut(long(), FIRST)], policy=rungwise.Policy(limits=rungwise.Limits(continuations=0))
+    )
     ended.was("partial", FIRST, counts=[1])
 
 
@@ -155,7 +187,9 @@ def test_half_a_think_tag_at_a_cut_is_visible_text(run: Any, cut: Any) -> None:
     ],
     ids=["server", "rate limit", "overload", "key", "no terminal event"],
 )
-def test_an_error_event_after_text_or_no_terminal_event_is_a_cut(run: Any, reply: ScriptedReply) -> None:
+def test_an_error_event_after_text_or_no_terminal_event_is_a_cut(
+    run: Any, reply: ScriptedReply
+) -> None:
     ended = run([reply, ANSWER], policy=HINTS)
     ended.was("done", FIRST + SECOND, added=[[], GO_ON], waits=[])
     assert ended.steps[1].event == "interrupted"
@@ -165,11 +199,29 @@ def test_an_error_event_after_text_or_no_terminal_event_is_a_cut(run: Any, reply
     ("event", "expected", "outcome", "requests", "waits"),
     [
         ({"message": "Error.", "type": "server_error"}, "failed_transiently", "done", 2, [2]),
-        ({"message": "Slow down.", "code": "rate_limit_exceeded"}, "failed_transiently", "done", 2, [2]),
-        ({"message": "Try again in 7s.", "code": "rate_limit_exceeded"}, "failed_transiently", "done", 2, [7]),
+        (
+            {"message": "Slow down.", "code": "rate_limit_exceeded"},
+            "failed_transiently",
+            "done",
+            2,
+            [2],
+        ),
+        (
+            {"message": "Try again in 7s.", "code": "rate_limit_exceeded"},
+            "failed_transiently",
+            "done",
+            2,
+            [7],
+        ),
         ({"message": "Bad key.", "code": "invalid_api_key"}, "failed_permanently", "failed", 1, []),
         ({"message": "Filtered.", "code": "content_filter"}, "refused", "refused", 1, []),
-        ({"message": "Too long.", "code": "context_length_exceeded"}, "overflowed", "failed", 1, []),
+        (
+            {"message": "Too long.", "code": "context_length_exceeded"},
+            "overflowed",
+            "failed",
+            1,
+            [],
+        ),
     ],
     ids=["server", "rate limit", "asked wait", "key", "filter", "overflow"],
 )
@@ -185,7 +237,13 @@ def test_an_error_event_after_text_or_no_terminal_event_is_a_cut(run: Any, reply
     ids=["nothing", "reasoning", "inline", "open", "tool call"],
 )
 def test_an_error_event_without_text_before_it_is_treated_by_its_own_class(
-    run: Any, before: Any, event: Any, expected: str, outcome: str, requests: int, waits: list[float]
+    run: Any,
+    before: Any,
+    event: Any,
+    expected: str,
+    outcome: str,
+    requests: int,
+    waits: list[float],
 ) -> None:
     ended = run([ScriptedReply(error_event=event, **before), ANSWER])
     assert ended.steps[1].event == expected
@@ -199,7 +257,9 @@ NOTHING = "<think>That was no answer.</think>"
 
 @STREAMS
 @pytest.mark.parametrize("reasoning", ["", "Herons like reeds."])
-def test_text_that_was_streamed_before_the_attempt_came_to_nothing_is_salvaged(run: Any, reasoning: str) -> None:
+def test_text_that_was_streamed_before_the_attempt_came_to_nothing_is_salvaged(
+    run: Any, reasoning: str
+) -> None:
     ended = run([ScriptedReply(text=FIRST, reasoning=reasoning, final_message=NOTHING), ANSWER])
     ended.was("salvaged", FIRST, counts=[1])
     assert not [event for event in ended.events if isinstance(event, rungwise.Discard)]
@@ -221,7 +281,9 @@ def test_streamed_text_comes_before_an_answer_of_earlier_in_the_turn(run: Any) -
 @STREAMS
 def test_what_is_salvaged_of_a_continuation_follows_the_part_before(run: Any) -> None:
     second = ScriptedReply(text=FIRST + SECOND, final_message=NOTHING)
-    run([ScriptedReply(text=FIRST, finish="length"), second]).was("salvaged", FIRST + SECOND, counts=[2])
+    run([ScriptedReply(text=FIRST, finish="length"), second]).was(
+        "salvaged", FIRST + SECOND, counts=[2]
+    )
 
 
 @STREAMS
@@ -233,13 +295,21 @@ def test_text_of_an_earlier_attempt_is_never_salvaged(run: Any) -> None:
 
 @STREAMED
 def test_a_message_that_says_the_end_of_its_deltas_once_more_adds_nothing(run: Any) -> None:
-    ended = run([ScriptedReply(text="Herons nest in reeds. ", finish="", done=False, final_message="in reeds. ")])
+    ended = run(
+        [
+            ScriptedReply(
+                text="Herons nest in reeds. ", finish="", done=False, final_message="in reeds. "
+            )
+        ]
+    )
     assert (ended.result.outcome, ended.result.text) == ("partial", "Herons nest in reeds. ")
 
 
 @STREAMED
 def test_a_final_message_takes_the_place_of_its_deltas(run: Any) -> None:
-    ended = run([ScriptedReply(text="Herons nest in trees.", final_message="Herons nest in reeds.")])
+    ended = run(
+        [ScriptedReply(text="Herons nest in trees.", final_message="Herons nest in reeds.")]
+    )
     ended.was("done", "Herons nest in reeds.")
 
 
@@ -251,12 +321,18 @@ def test_a_final_message_takes_the_place_of_its_deltas(run: Any) -> None:
 def test_messages_may_take_the_place_of_deltas_altogether(run: Any, pieces: list[str]) -> None:
     finishes = [None] * (len(pieces) - 1) + ["stop"]
     choices = [
-        {"index": 0, "message": {"content": p}, "finish_reason": f} for p, f in zip(pieces, finishes, strict=True)
+        {"index": 0, "message": {"content": p}, "finish_reason": f}
+        for p, f in zip(pieces, finishes, strict=True)
     ]
     events = [f"data: {json.dumps({'choices': [choice]})}\n\n" for choice in choices]
-    ended = run([ScriptedReply(body="".join(events), headers={"content-type": "text/event-stream"})])
+    ended = run(
+        [ScriptedReply(body="".join(events), headers={"content-type": "text/event-stream"})]
+    )
     ended.was("done", "Herons nest in reeds.", counts=[1])
-    assert "".join(event.text for event in ended.events if isinstance(event, rungwise.Text)) in ("", ended.text)
+    assert "".join(event.text for event in ended.events if isinstance(event, rungwise.Text)) in (
+        "",
+        ended.text,
+    )
 
 
 @STREAMED
@@ -277,9 +353,13 @@ def test_a_final_message_without_text_takes_nothing_away(run: Any, nothing: str)
     ids=["unknown finish", "cut call", "filter"],
 )
 def test_text_of_a_discarded_attempt_is_taken_back(run: Any, discarded: ScriptedReply) -> None:
-    ended = run([discarded], [ANSWER], policy=rungwise.Policy(limits=rungwise.Limits(enlargements=0)))
+    ended = run(
+        [discarded], [ANSWER], policy=rungwise.Policy(limits=rungwise.Limits(enlargements=0))
+    )
     ended.was("done", SECOND)
-    assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == ["Herons eat fish."]
+    assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == [
+        "Herons eat fish."
+    ]
 
 
 @STREAMS
@@ -287,12 +367,18 @@ def test_a_discard_takes_back_nothing_of_the_parts_before(run: Any) -> None:
     first = ScriptedReply(text=FIRST, finish="length")
     ended = run([first, ScriptedReply(text="and eat fish.", finish="banana"), ANSWER])
     ended.was("done", FIRST + SECOND)
-    assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == ["and eat fish."]
+    assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == [
+        "and eat fish."
+    ]
 
 
 @STREAMS
 def test_reasoning_is_handed_out_as_such(run: Any) -> None:
-    ended = run([ScriptedReply(text="<think>Trees?</think>In the reeds.", reasoning="Herons like reeds.")])
-    thoughts = "".join(event.text for event in ended.events if isinstance(event, rungwise.Reasoning))
+    ended = run(
+        [ScriptedReply(text="<think>Trees?</think>In the reeds.", reasoning="Herons like reeds.")]
+    )
+    thoughts = "".join(
+        event.text for event in ended.events if isinstance(event, rungwise.Reasoning)
+    )
     assert thoughts == "Herons like reeds.Trees?"
     assert ended.text == "In the reeds."

@@ -1,4 +1,6 @@
-"""System messages in the middle of a conversation with Claude keep their place where the model accepts it."""
+"""System messages in the middle of a conversation with Claude keep their place where the model
+accepts it.
+"""
 
 from typing import Any
 
@@ -11,8 +13,14 @@ from support import modes, official
 
 FIRST = {"role": "system", "content": "Be short."}
 USER, MORE = {"role": "user", "content": "Where?"}, {"role": "user", "content": "When?"}
-SAID, LATE = {"role": "assistant", "content": "In reeds."}, {"role": "system", "content": "Now in French."}
-ADDS = {"role": "system", "content": [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "look"}}]}
+SAID, LATE = (
+    {"role": "assistant", "content": "In reeds."},
+    {"role": "system", "content": "Now in French."},
+)
+ADDS = {
+    "role": "system",
+    "content": [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "look"}}],
+}
 MOVED = "system messages between the turns: they go to the front"
 
 
@@ -26,7 +34,9 @@ def sent(serve: Any, mode: str, model: str, messages: list[Any]) -> tuple[Any, l
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-sonnet-5", "claude-opus-5-5-20261001"])
+@pytest.mark.parametrize(
+    "model", ["claude-opus-4-8", "claude-sonnet-5", "claude-opus-5-5-20261001"]
+)
 def test_a_newer_model_gets_them_in_their_place(serve: Any, mode: str, model: str) -> None:
     body, moved = sent(serve, mode, model, [FIRST, USER, SAID, MORE, LATE])
     assert (body["system"], body["messages"], moved) == ("Be short.", [USER, SAID, MORE, LATE], [])
@@ -36,7 +46,9 @@ def test_a_newer_model_gets_them_in_their_place(serve: Any, mode: str, model: st
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("model", ["claude-opus-4-7", "claude-sonnet-4-5", "claude-haiku-4-5"])
-def test_an_older_model_gets_them_in_front_and_check_says_so(serve: Any, mode: str, model: str) -> None:
+def test_an_older_model_gets_them_in_front_and_check_says_so(
+    serve: Any, mode: str, model: str
+) -> None:
     body, moved = sent(serve, mode, model, [FIRST, USER, SAID, MORE, LATE])
     assert (body["messages"], moved) == ([USER, SAID, MORE], [MOVED])
     assert [block["text"] for block in body["system"]] == ["Be short.", "Now in French."]
@@ -59,6 +71,9 @@ def test_an_addition_of_tools_never_lands_in_the_system_prompt(serve: Any) -> No
 
 
 def test_googles_cloud_and_a_callers_own_word_decide_too() -> None:
-    url = "https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/anthropic"
+    url = (
+        "https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers"
+        "/anthropic"
+    )
     assert Anthropic("claude-opus-4-8", base_url=url, api_key="k").capabilities.system_turns is None
     assert Anthropic("claude-opus-4-8", api_key="k").capabilities.system_turns is True

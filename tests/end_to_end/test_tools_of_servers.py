@@ -1,4 +1,6 @@
-"""Tools that a server runs by itself, and choices of tools: where they go, in which form, and what is told."""
+"""Tools that a server runs by itself, and choices of tools: where they go, in which form, and what
+is told.
+"""
 
 import json
 from typing import Any
@@ -13,7 +15,10 @@ from support import official
 from support.protocols import PROTOCOLS, backend
 from support.told import told
 
-LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+LOOK = {
+    "type": "function",
+    "function": {"name": "look", "parameters": {"type": "object", "properties": {}}},
+}
 SEARCH = {"type": "web_search"}
 KIMI = {"type": "builtin_function", "function": {"name": "$web_search"}}
 ZAI = {"type": "web_search", "web_search": {"enable": True}}
@@ -38,7 +43,9 @@ def chat(host: str) -> OpenAIChat:
 
 
 def encoded(tool: Any, first: Any, link: Any) -> tuple[list[Any], tuple[str, ...]]:
-    """Return the tools that a backend is sent beside one that any has, and what is said of those that it is not."""
+    """Return the tools that a backend is sent beside one that any has, and what is said of those
+    that it is not.
+    """
     request = Request("Where?", tools=[tool, LOOK])
     send = Send(
         rung="ask",
@@ -70,10 +77,14 @@ def encoded(tool: Any, first: Any, link: Any) -> tuple[list[Any], tuple[str, ...
         ("groq", {"type": "browser_search"}, True),
     ],
 )
-def test_what_is_known_of_a_server_holds_wherever_it_stands_in_a_chain(host: str, tool: Any, is_sent: bool) -> None:
+def test_what_is_known_of_a_server_holds_wherever_it_stands_in_a_chain(
+    host: str, tool: Any, is_sent: bool
+) -> None:
     link = chat(host)
     for first in (link, chat("own"), backend("anthropic", "http://localhost:1/v1")):
-        assert encoded(tool, first, link) == (([tool], ()) if is_sent else ([], (NO_FORM.format(tool["type"]),)))
+        assert encoded(tool, first, link) == (
+            ([tool], ()) if is_sent else ([], (NO_FORM.format(tool["type"]),))
+        )
 
 
 @pytest.mark.parametrize("tool", [SEARCH, ODD, KIMI], ids=lambda tool: tool["type"])
@@ -94,7 +105,9 @@ def test_a_chain_of_two_servers(mode: str, serve: Any) -> None:
     assert made.notes == [None, f"left out: {ELSEWHERE.format('crystal_ball')}"]
 
 
-def test_where_no_tool_is_left_for_a_fallback_no_choice_of_one_is_sent(api: str, serve: Any) -> None:
+def test_where_no_tool_is_left_for_a_fallback_no_choice_of_one_is_sent(
+    api: str, serve: Any
+) -> None:
     made = told(serve, "openai", api, tools=[ODD], tool_choice="auto", parallel_tool_calls=False)
     assert not {"tools", "tool_choice", "toolConfig", "parallel_tool_calls"} & made.body.keys()
     assert any(each.startswith("the tool crystal_ball: ") for each in made.lost)
@@ -108,8 +121,12 @@ OWN: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("tool", [*(each for own in OWN.values() for each in own), KIMI, ZAI, ROUTED], ids=str)
-def test_behind_another_backend_a_tool_goes_to_the_protocol_that_has_it(api: str, tool: Any, serve: Any) -> None:
+@pytest.mark.parametrize(
+    "tool", [*(each for own in OWN.values() for each in own), KIMI, ZAI, ROUTED], ids=str
+)
+def test_behind_another_backend_a_tool_goes_to_the_protocol_that_has_it(
+    api: str, tool: Any, serve: Any
+) -> None:
     made = told(serve, "openai", api, tools=[tool, LOOK])
     sent = made.body["toolConfig"]["tools"] if api == "bedrock" else made.body["tools"]
     is_own = tool in OWN.get(api, ())
@@ -135,8 +152,14 @@ def test_a_tool_of_free_text_is_written_as_each_of_openais_protocols_has_it(
 
 
 def test_a_function_as_responses_have_it_is_written_as_chat_completions_have_it(serve: Any) -> None:
-    [sent] = told(serve, "openai", tools=[{"type": "function", "name": "look", "strict": True}]).body["tools"]
-    assert (sent["type"], sent["function"]["name"], sent["function"]["strict"]) == ("function", "look", True)
+    [sent] = told(
+        serve, "openai", tools=[{"type": "function", "name": "look", "strict": True}]
+    ).body["tools"]
+    assert (sent["type"], sent["function"]["name"], sent["function"]["strict"]) == (
+        "function",
+        "look",
+        True,
+    )
 
 
 NO_CHOICE = "tool_choice: no tool of the type {} is sent"
@@ -163,12 +186,18 @@ def test_a_choice_of_a_tool_that_is_left_out_is_left_out_too(serve: Any) -> None
         ("openrouter", {"type": "openrouter:web_search"}, True),
     ],
 )
-def test_a_choice_goes_out_with_the_tool_that_it_is_of(host: str, choice: Any, is_sent: bool) -> None:
+def test_a_choice_goes_out_with_the_tool_that_it_is_of(
+    host: str, choice: Any, is_sent: bool
+) -> None:
     request = Request(
-        "Where?", tools=[SEARCH, ROUTED, LOOK] if host == "openrouter" else [SEARCH, LOOK], tool_choice=choice
+        "Where?",
+        tools=[SEARCH, ROUTED, LOOK] if host == "openrouter" else [SEARCH, LOOK],
+        tool_choice=choice,
     )
     link = chat(host)
-    send = Send(rung="ask", backend=0, wait=0, messages=request.messages, max_tokens=None, request=request)
+    send = Send(
+        rung="ask", backend=0, wait=0, messages=request.messages, max_tokens=None, request=request
+    )
     body = json.loads(link.encode(send, stream=False).body)
     assert body.get("tool_choice") == (choice if is_sent else None)
     losses = losses_of(request, link, link)
@@ -176,7 +205,9 @@ def test_a_choice_goes_out_with_the_tool_that_it_is_of(host: str, choice: Any, i
 
 
 @pytest.mark.parametrize("given", [FLAT, DEEP])
-def test_a_grammar_is_told_where_a_tool_of_free_text_becomes_one_of_objects(api: str, given: Any, serve: Any) -> None:
+def test_a_grammar_is_told_where_a_tool_of_free_text_becomes_one_of_objects(
+    api: str, given: Any, serve: Any
+) -> None:
     made = told(serve, api, tools=[given, {"type": "custom", "name": "plain"}])
     keeps = api in ("openai", "responses")
     assert ("start: /a+/" in json.dumps(made.body)) is keeps
@@ -212,14 +243,25 @@ FORCED: list[Any] = ["required", {"type": "any"}, {"any": {}}]
 
 
 def gemini(mode: str, *names: str) -> dict[str, Any]:
-    return {"functionCallingConfig": {"mode": mode, **({"allowedFunctionNames": [*names]} if names else {})}}
+    return {
+        "functionCallingConfig": {
+            "mode": mode,
+            **({"allowedFunctionNames": [*names]} if names else {}),
+        }
+    }
 
 
 def cases() -> list[tuple[str, Any, Any]]:
-    """Return protocols, choices, and what is to be sent for them; None where the protocol cannot say it."""
+    """Return protocols, choices, and what is to be sent for them; None where the protocol cannot
+    say it.
+    """
     found: list[tuple[str, Any, Any]] = []
     for given, name, place in ((FUNCTION, "look", 0), (CUSTOM, "note", 1)):
-        sent = {"openai": DEEP_ONES[place], "responses": FLAT_ONES[place], "anthropic": {"type": "tool", "name": name}}
+        sent = {
+            "openai": DEEP_ONES[place],
+            "responses": FLAT_ONES[place],
+            "anthropic": {"type": "tool", "name": name},
+        }
         sent |= {"gemini": gemini("ANY", name), "bedrock": {"tool": {"name": name}}, "ollama": None}
         found += [(api, each, sent[api]) for api in PROTOCOLS for each in given]
     lists = {"openai": ALLOWED[0], "responses": ALLOWED[1], "gemini": gemini("ANY", "look", "note")}
@@ -233,12 +275,18 @@ def cases() -> list[tuple[str, Any, Any]]:
         "bedrock": ({"auto": {}}, {"any": {}}),
     }
     for api, said in words.items():
-        found += [(api, each, sent) for given, sent in zip((AUTO, FORCED), said, strict=True) for each in given]
+        found += [
+            (api, each, sent)
+            for given, sent in zip((AUTO, FORCED), said, strict=True)
+            for each in given
+        ]
     return found
 
 
 @pytest.mark.parametrize(("api", "choice", "sent"), cases(), ids=str)
-def test_a_choice_is_sent_as_the_protocol_has_it_or_told(api: str, choice: Any, sent: Any, serve: Any) -> None:
+def test_a_choice_is_sent_as_the_protocol_has_it_or_told(
+    api: str, choice: Any, sent: Any, serve: Any
+) -> None:
     made = told(serve, api, tools=[LOOK, FREE], tool_choice=choice)
     body = made.body
     place = {"gemini": "toolConfig"}.get(api, "tool_choice")
@@ -249,12 +297,16 @@ def test_a_choice_is_sent_as_the_protocol_has_it_or_told(api: str, choice: Any, 
 
 @pytest.mark.parametrize("choice", [FUNCTION[1], CUSTOM[1], ALLOWED[1]], ids=str)
 def test_a_choice_is_written_for_the_fallback_as_its_tools_are(choice: Any, serve: Any) -> None:
-    first, second = told(serve, "responses", "openai", tools=[LOOK, FREE], tool_choice=choice).bodies
+    first, second = told(
+        serve, "responses", "openai", tools=[LOOK, FREE], tool_choice=choice
+    ).bodies
     assert first["tool_choice"] == choice
     official.check("openai", second)
 
 
-@pytest.mark.parametrize("choice", [{"type": ["tool"], "name": "look"}, {"type": None}, {}], ids=str)
+@pytest.mark.parametrize(
+    "choice", [{"type": ["tool"], "name": "look"}, {"type": None}, {}], ids=str
+)
 def test_what_is_no_choice_breaks_nothing(api: str, choice: Any, serve: Any) -> None:
     result = told(serve, api, tools=[LOOK], tool_choice=choice).result
     assert (result.text, result.attempts) == ("In the reeds.", 1)
@@ -267,11 +319,24 @@ OPENAPI: dict[str, Any] = {
     "type": "OBJECT",
     "propertyOrdering": ["type", "a"],
     "properties": {
-        "a": {"type": "STRING", "nullable": True, "format": "enum", "enum": ["x", "y"], "example": "x"},
-        "b": {"type": "ARRAY", "minItems": "2", "items": {"type": "INTEGER", "format": "int64", "nullable": False}},
+        "a": {
+            "type": "STRING",
+            "nullable": True,
+            "format": "enum",
+            "enum": ["x", "y"],
+            "example": "x",
+        },
+        "b": {
+            "type": "ARRAY",
+            "minItems": "2",
+            "items": {"type": "INTEGER", "format": "int64", "nullable": False},
+        },
         "c": {"anyOf": [{"type": "NUMBER"}, {"type": "BOOLEAN"}], "nullable": True, "title": "C"},
         "type": {"type": "STRING", "maxLength": 9, "default": "OBJECT"},
-        "nullable": {"type": "OBJECT", "properties": {"deep": {"type": "STRING", "nullable": True}}},
+        "nullable": {
+            "type": "OBJECT",
+            "properties": {"deep": {"type": "STRING", "nullable": True}},
+        },
     },
     "required": ["a"],
 }
@@ -287,9 +352,15 @@ JSON_SCHEMA: dict[str, Any] = {
     "required": ["a"],
 }
 LOWER = {"type": "object", "properties": {"a": {"type": "string", "nullable": True}}}
-SNAKE = {"type": "OBJECT", "properties": {"a": {"any_of": [{"type": "STRING"}], "property_ordering": []}}}
+SNAKE = {
+    "type": "OBJECT",
+    "properties": {"a": {"any_of": [{"type": "STRING"}], "property_ordering": []}},
+}
 REFERRING = {"type": "OBJECT", "properties": {"a": {"ref": "#/$defs/x", "nullable": True}}}
-REFERRED = {"type": "object", "properties": {"a": {"anyOf": [{"$ref": "#/$defs/x"}, {"type": "null"}]}}}
+REFERRED = {
+    "type": "object",
+    "properties": {"a": {"anyOf": [{"$ref": "#/$defs/x"}, {"type": "null"}]}},
+}
 OTHERS = [api for api in PROTOCOLS if api != "gemini"]
 
 
@@ -300,7 +371,9 @@ def declared(schema: Any, name: str = "parameters") -> dict[str, Any]:
 def schema_in(api: str, body: dict[str, Any]) -> Any:
     [tool] = body["toolConfig"]["tools"] if api == "bedrock" else body["tools"]
     tool = tool.get("function", tool.get("toolSpec", tool))
-    held = next(tool[name] for name in ("parameters", "input_schema", "inputSchema") if name in tool)
+    held = next(
+        tool[name] for name in ("parameters", "input_schema", "inputSchema") if name in tool
+    )
     return held["json"] if api == "bedrock" else held
 
 
@@ -321,7 +394,8 @@ def test_its_schemas_are_written_as_json_schema(api: str, tool: Any, sent: Any, 
     body = told(serve, "gemini", api, tools=[tool]).body
     assert schema_in(api, body) == sent
     assert [*schema_in(api, body)["properties"]] == [*sent["properties"]]
-    if api != "ollama":  # whose client's types know the types of arguments alone, while the server reads JSON Schema
+    # whose client's types know the types of arguments alone, while the server reads JSON Schema
+    if api != "ollama":
         official.check(api, body)
 
 
@@ -333,7 +407,9 @@ def test_gemini_is_sent_its_own_word_for_word(tool: Any, serve: Any) -> None:
 MIXED = {**declared(OPENAPI), "googleSearch": {}, "codeExecution": {}}
 
 
-@pytest.mark.parametrize("tools", [[MIXED], [declared(OPENAPI), {"googleSearch": {}, "codeExecution": {}}]])
+@pytest.mark.parametrize(
+    "tools", [[MIXED], [declared(OPENAPI), {"googleSearch": {}, "codeExecution": {}}]]
+)
 @pytest.mark.parametrize("api", OTHERS)
 def test_what_its_server_runs_is_told_wherever_it_stands(api: str, tools: Any, serve: Any) -> None:
     made = told(serve, "gemini", api, tools=tools)
@@ -343,4 +419,6 @@ def test_what_its_server_runs_is_told_wherever_it_stands(api: str, tools: Any, s
     assert tuple(each for each in made.lost if "tool" in each) == lost
     assert made.notes[0] is None
     assert "; ".join(lost) in str(made.notes[1])
-    assert {name: value for tool in made.bodies[0]["tools"] for name, value in tool.items()} == MIXED
+    assert {
+        name: value for tool in made.bodies[0]["tools"] for name, value in tool.items()
+    } == MIXED

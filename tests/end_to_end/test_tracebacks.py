@@ -29,7 +29,8 @@ SECRETS = (KEY, HEADER)
 ANSWER = ScriptedReply(text="In the reeds.")
 TOO_LONG = ScriptedReply(status=413)
 FAST = rungwise.Policy(
-    limits=rungwise.Limits(retries=0), timeouts=rungwise.Timeouts(connect=0.2, first_token=0.2, stall=0.2, total=0.4)
+    limits=rungwise.Limits(retries=0),
+    timeouts=rungwise.Timeouts(connect=0.2, first_token=0.2, stall=0.2, total=0.4),
 )
 
 
@@ -39,16 +40,23 @@ def backend(url: str, kind: type[OpenAIChat] = OpenAIChat) -> OpenAIChat:
 
 def rendered(error: BaseException) -> dict[str, str]:
     kind, trace = type(error), error.__traceback__
-    texts = {"traceback": "".join(traceback.TracebackException(kind, error, trace, capture_locals=True).format())}
+    texts = {
+        "traceback": "".join(
+            traceback.TracebackException(kind, error, trace, capture_locals=True).format()
+        )
+    }
     console = rich.console.Console(file=io.StringIO(), width=300)
     many = {"locals_max_string": None, "locals_max_length": None, "extra_lines": 0}
-    console.print(rich.traceback.Traceback.from_exception(kind, error, trace, show_locals=True, **many))
+    console.print(
+        rich.traceback.Traceback.from_exception(kind, error, trace, show_locals=True, **many)
+    )
     texts["rich"] = console.file.getvalue()
     if trace is None:  # an error of the HTTP layer has none at all
         return texts
     info: pytest.ExceptionInfo[Any] = pytest.ExceptionInfo.from_exception(error)
     texts["pytest"] = str(info.getrepr(showlocals=True, style="long"))
-    if sys.version_info < (3, 13) and not isinstance(error, (httpx.RequestError, OSError)):  # it fails on those
+    # it fails on those
+    if sys.version_info < (3, 13) and not isinstance(error, (httpx.RequestError, OSError)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             import cgitb
@@ -58,7 +66,10 @@ def rendered(error: BaseException) -> dict[str, str]:
 
 def assert_silent(error: BaseException) -> None:
     kept = getattr(getattr(error, "result", None), "failures", ())
-    for each in (error, *(failure.exception for _, failure in kept if failure.exception is not None)):
+    for each in (
+        error,
+        *(failure.exception for _, failure in kept if failure.exception is not None),
+    ):
         for name, text in rendered(each).items():
             assert type(each).__name__ in text, name
             for secret in SECRETS:
@@ -143,7 +154,9 @@ def nameless() -> dict[str, Any]:
     return {"role": PROMPT, "content": PROMPT}
 
 
-def caught(mode: str, client: Client, given: Callable[[], Any] = message, **options: Any) -> BaseException:
+def caught(
+    mode: str, client: Client, given: Callable[[], Any] = message, **options: Any
+) -> BaseException:
     with pytest.raises(BaseException) as raised:  # noqa: PT011  (each place raises its own)
         run(mode, client, given, **options)
     return raised.value
@@ -177,8 +190,13 @@ def test_of_a_bug_in_a_backend(serve: Any, mode: str) -> None:
 
 
 @MODES
-def test_of_a_refused_connection_a_timeout_and_a_body_that_breaks(serve: Any, mode: str, dead_url: str) -> None:
-    hangs, breaks = serve(ScriptedReply(hang=True)), serve(ScriptedReply(text="x" * 99, cut_after=40))
+def test_of_a_refused_connection_a_timeout_and_a_body_that_breaks(
+    serve: Any, mode: str, dead_url: str
+) -> None:
+    hangs, breaks = (
+        serve(ScriptedReply(hang=True)),
+        serve(ScriptedReply(text="x" * 99, cut_after=40)),
+    )
     for url in (dead_url, hangs.base_url, breaks.base_url):
         with Client(backend(url), policy=FAST) as client:
             error = caught(mode, client)
@@ -212,7 +230,9 @@ def test_of_an_interruption_inside_the_http_client(mode: str) -> None:
     ) as client:
         error = caught(mode, client)
     assert isinstance(error, Stopped)
-    assert not any(frame.name == "handle_request" for frame in traceback.extract_tb(error.__traceback__))
+    assert not any(
+        frame.name == "handle_request" for frame in traceback.extract_tb(error.__traceback__)
+    )
     assert_silent(error)
 
 
@@ -232,7 +252,9 @@ def test_of_a_cancelled_call(serve: Any, mode: str) -> None:
 def test_of_a_cancelled_task(serve: Any, mode: str) -> None:
     async def main() -> None:
         async with asyncio.timeout(0.1):
-            await run_async(mode, Client(backend(serve(ScriptedReply(hang=True)).base_url)), message)
+            await run_async(
+                mode, Client(backend(serve(ScriptedReply(hang=True)).base_url)), message
+            )
 
     with pytest.raises(TimeoutError) as raised:
         asyncio.run(main())
@@ -242,7 +264,13 @@ def test_of_a_cancelled_task(serve: Any, mode: str) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"prices": 3}, {"base_url": 3}, {"cap_field": "x"}, {"headers": {"x": f"{HEADER}\n"}}, {"api_key": f"{KEY}\n"}],
+    [
+        {"prices": 3},
+        {"base_url": 3},
+        {"cap_field": "x"},
+        {"headers": {"x": f"{HEADER}\n"}},
+        {"api_key": f"{KEY}\n"},
+    ],
 )
 def test_of_a_backend_that_cannot_be_built(wrong: dict[str, Any]) -> None:
     given = {"api_key": KEY, "headers": {"x-api-key": HEADER}, **wrong}
@@ -270,13 +298,17 @@ def test_what_the_caller_was_handling_stays_as_it_was(dead_url: str) -> None:
 @MODES
 def test_of_headers_of_one_call(serve: Any, mode: str, dead_url: str) -> None:
     with Client(backend(dead_url), policy=FAST) as client:
-        assert_silent(caught(mode, client, lambda: Request([message()], headers={"x-api-key": HEADER})))
+        assert_silent(
+            caught(mode, client, lambda: Request([message()], headers={"x-api-key": HEADER}))
+        )
         for headers in ({"x-api-key": HEADER}, {"x-api-key": f"{HEADER}\n"}):
             error = caught(mode, client, headers=headers)
             frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
             ours = [frame.f_locals for frame in frames if "adapters" in frame.f_code.co_filename]
             assert ours
-            assert not any(HEADER in repr(value) for variables in ours for value in variables.values())
+            assert not any(
+                HEADER in repr(value) for variables in ours for value in variables.values()
+            )
 
 
 def test_of_a_chain_with_something_else_in_it() -> None:

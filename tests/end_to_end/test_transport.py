@@ -1,4 +1,6 @@
-"""The official SDKs over `rungwise.Transport`: whatever protocol the backend speaks, each gets its own."""
+"""The official SDKs over `rungwise.Transport`: whatever protocol the backend speaks, each gets its
+own.
+"""
 
 import json
 from typing import Any, Final
@@ -18,7 +20,10 @@ from support.sdks import APIS, FINISHES, WAYS
 
 TEXT: Final = "In the reeds, mostly; some of them in the alders behind the boathouse."
 THOUGHT: Final = "Herons like reeds."
-CALLS: Final = (ToolCall("call_1", "look", '{"bird": "heron"}'), ToolCall("call_2", "look", '{"bird": "egret"}'))
+CALLS: Final = (
+    ToolCall("call_1", "look", '{"bird": "heron"}'),
+    ToolCall("call_2", "look", '{"bird": "egret"}'),
+)
 SIGNED: Final = "c2lnbmVkIGJ5IG1l"
 
 every = pytest.mark.parametrize("api", APIS)
@@ -38,7 +43,9 @@ def asked_of(stage: Stage) -> str:
 @every
 @everywhere
 @always
-def test_an_sdk_reads_text_reasoning_and_usage(api: str, backend: str, way: str, stages: tuple[Stage, ...]) -> None:
+def test_an_sdk_reads_text_reasoning_and_usage(
+    api: str, backend: str, way: str, stages: tuple[Stage, ...]
+) -> None:
     reply = ScriptedReply(text=TEXT, reasoning=THOUGHT, chunk_size=5)
     fields = usage_fields(api) if sdks.streams(way) else {}
     with chained(stages, (backend, [reply])) as transport:
@@ -86,8 +93,12 @@ def test_an_sdk_reads_calls_of_tools_and_sends_the_results_back(
 @always
 @pytest.mark.parametrize("text", ["", "I look."])
 @pytest.mark.parametrize("api", ["anthropic", "responses", "gemini"])
-def test_a_signature_without_words_comes_back_too(api: str, text: str, way: str, stages: tuple[Stage, ...]) -> None:
-    """Providers may keep the words of the reasoning to themselves; without its signature it is lost all the same."""
+def test_a_signature_without_words_comes_back_too(
+    api: str, text: str, way: str, stages: tuple[Stage, ...]
+) -> None:
+    """Providers may keep the words of the reasoning to themselves; without its signature it is lost
+    all the same.
+    """
     asks = ScriptedReply(text=text, signature=SIGNED, tool_calls=CALLS)
     with chained(stages, (api, [asks, ScriptedReply(text=TEXT)])) as transport:
         first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
@@ -99,8 +110,12 @@ def test_a_signature_without_words_comes_back_too(api: str, text: str, way: str,
 
 @every
 @always
-def test_what_a_provider_has_signed_comes_back_to_it(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    """A tool loop with thinking: without the signature, Anthropic, Gemini and Responses refuse or forget it."""
+def test_what_a_provider_has_signed_comes_back_to_it(
+    api: str, way: str, stages: tuple[Stage, ...]
+) -> None:
+    """A tool loop with thinking: without the signature, Anthropic, Gemini and Responses refuse or
+    forget it.
+    """
     asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
     wanted: dict[str, dict[str, Any]] = {
         "responses": {"include": ["reasoning.encrypted_content"], "store": False},
@@ -121,10 +136,16 @@ def test_what_a_provider_has_signed_comes_back_to_it(api: str, way: str, stages:
 
 @every
 @pytest.mark.parametrize("way", ["whole", "stream"])
-def test_reasoning_of_two_attempts_has_no_signature(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+def test_reasoning_of_two_attempts_has_no_signature(
+    api: str, way: str, stages: tuple[Stage, ...]
+) -> None:
     """A signature holds for the words that were signed; a provider refuses it beside others."""
     asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
-    script = [cut_in_half(ScriptedReply(reasoning="First, which lake?" * 9)), asks, ScriptedReply(text=TEXT)]
+    script = [
+        cut_in_half(ScriptedReply(reasoning="First, which lake?" * 9)),
+        asks,
+        ScriptedReply(text=TEXT),
+    ]
     with chained(stages, ("anthropic", script)) as transport:
         first = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
         turns = sdks.turn_after(api, sdks.QUESTION, first, "Grey.")
@@ -141,8 +162,12 @@ def test_reasoning_of_two_attempts_has_no_signature(api: str, way: str, stages: 
 
 @every
 @pytest.mark.parametrize("way", ["whole", "stream"])
-def test_signatures_stay_with_the_provider_that_made_them(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    """What one protocol signed is no signature in another: nothing unsigned is passed off as signed."""
+def test_signatures_stay_with_the_provider_that_made_them(
+    api: str, way: str, stages: tuple[Stage, ...]
+) -> None:
+    """What one protocol signed is no signature in another: nothing unsigned is passed off as
+    signed.
+    """
     asks = ScriptedReply(reasoning=THOUGHT, signature=SIGNED, tool_calls=CALLS[:1])
     other = next(each for each in ("anthropic", "gemini") if each != api)
     with chained(stages, (other, [asks, ScriptedReply(text=TEXT)])) as transport:
@@ -156,9 +181,13 @@ def test_signatures_stay_with_the_provider_that_made_them(api: str, way: str, st
 @every
 @everywhere
 @always
-def test_a_partial_answer_ends_as_cut_by_length(api: str, backend: str, way: str, stages: tuple[Stage, ...]) -> None:
+def test_a_partial_answer_ends_as_cut_by_length(
+    api: str, backend: str, way: str, stages: tuple[Stage, ...]
+) -> None:
     cut = ScriptedReply(text=TEXT, finish="length")
-    with chained(stages, (backend, [cut]), policy=Policy(limits=Limits(continuations=0))) as transport:
+    with chained(
+        stages, (backend, [cut]), policy=Policy(limits=Limits(continuations=0))
+    ) as transport:
         seen = sdks.ask(api, way, transport=transport)
     assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["length"])
 
@@ -170,7 +199,9 @@ def test_a_cut_stream_that_nobody_continues_ends_as_cut_by_length(
     api: str, way: str, backend: str, stages: tuple[Stage, ...]
 ) -> None:
     once = Policy(limits=Limits(retries=0, continuations=0))
-    with chained(stages, (backend, [cut_in_half(ScriptedReply(text=TEXT))]), policy=once) as transport:
+    with chained(
+        stages, (backend, [cut_in_half(ScriptedReply(text=TEXT))]), policy=once
+    ) as transport:
         seen = sdks.ask(api, way, transport=transport)
     assert (seen.error, seen.finish) == (None, FINISHES[api]["length"])
     assert seen.text
@@ -179,10 +210,15 @@ def test_a_cut_stream_that_nobody_continues_ends_as_cut_by_length(
 
 @every
 @always
-@pytest.mark.parametrize("backend", [api for api in PROTOCOLS if api != "ollama"])  # which has no word for it
-def test_a_refusal_has_its_protocols_form(api: str, backend: str, way: str, stages: tuple[Stage, ...]) -> None:
+# which has no word for it
+@pytest.mark.parametrize("backend", [api for api in PROTOCOLS if api != "ollama"])
+def test_a_refusal_has_its_protocols_form(
+    api: str, backend: str, way: str, stages: tuple[Stage, ...]
+) -> None:
     says_why = backend != "bedrock"
-    reply = ScriptedReply(refusal="I will not.") if says_why else ScriptedReply(finish="content_filter")
+    reply = (
+        ScriptedReply(refusal="I will not.") if says_why else ScriptedReply(finish="content_filter")
+    )
     with chained(stages, (backend, [reply])) as transport:
         seen = sdks.ask(api, way, transport=transport)
     assert (seen.error, seen.text) == (None, "")
@@ -207,8 +243,12 @@ def test_ids_are_unique(api: str, way: str, stages: tuple[Stage, ...]) -> None:
 @every
 @always
 @everywhere
-def test_an_overloaded_provider_is_asked_again(api: str, way: str, backend: str, stages: tuple[Stage, ...]) -> None:
-    with chained(stages, (backend, [ScriptedReply(status=503), ScriptedReply(text=TEXT)])) as transport:
+def test_an_overloaded_provider_is_asked_again(
+    api: str, way: str, backend: str, stages: tuple[Stage, ...]
+) -> None:
+    with chained(
+        stages, (backend, [ScriptedReply(status=503), ScriptedReply(text=TEXT)])
+    ) as transport:
         seen = sdks.ask(api, way, transport=transport)
     assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["stop"])
     assert len(stages[0].requests) == 2
@@ -230,7 +270,9 @@ def test_a_cut_stream_is_continued_by_a_backend_of_another_protocol(
         said.append([one.text for one in protocols.said(request) if one.role == "assistant"][-1])
         return ScriptedReply(text=TEXT.removeprefix(said[0]))
 
-    with chained(stages, (backend, [cut_in_half(whole)]), (other, [rest]), policy=once) as transport:
+    with chained(
+        stages, (backend, [cut_in_half(whole)]), (other, [rest]), policy=once
+    ) as transport:
         seen = sdks.ask(api, way, transport=transport)
     assert (seen.error, seen.text, seen.finish) == (None, TEXT, FINISHES[api]["stop"])
     assert [len(stage.requests) for stage in stages[:2]] == [1, 1]
@@ -255,9 +297,13 @@ def test_one_transport_serves_threads_and_event_loops_at_once(stages: tuple[Stag
     def answer(request: Any) -> ScriptedReply:
         return ScriptedReply(text=protocols.said(request)[-1].text)
 
-    cases = [(api, way, f"{api} {way} {number}") for number in range(3) for api in APIS for way in WAYS]
+    cases = [
+        (api, way, f"{api} {way} {number}") for number in range(3) for api in APIS for way in WAYS
+    ]
     with chained(stages, ("openai", [answer])) as transport, ThreadPoolExecutor(8) as pool:
-        seen = pool.map(lambda case: sdks.ask(case[0], case[1], case[2], transport=transport), cases)
+        seen = pool.map(
+            lambda case: sdks.ask(case[0], case[1], case[2], transport=transport), cases
+        )
         assert [(one.error, one.text) for one in seen] == [(None, text) for _, _, text in cases]
 
 
@@ -290,5 +336,7 @@ def test_it_serves_both_libraries_on_both_event_loops(
     with chained(stages, ("openai", [ScriptedReply(text="Reeds.")])) as transport:
         assert "Reeds." in anyio.run(main, transport, backend=loop)
         with library.Client(transport=transport) as program:
-            response = program.post(f"{sdks.HOST}{PATHS['openai']}", json={**written("openai"), "stream": streams})
+            response = program.post(
+                f"{sdks.HOST}{PATHS['openai']}", json={**written("openai"), "stream": streams}
+            )
         assert "Reeds." in response.text

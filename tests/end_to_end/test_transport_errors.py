@@ -1,4 +1,6 @@
-"""Errors over `rungwise.Transport` have the shape and status of their protocol, so that SDKs raise their own."""
+"""Errors over `rungwise.Transport` have the shape and status of their protocol, so that SDKs raise
+their own.
+"""
 
 import json
 from typing import Any, Final
@@ -34,7 +36,8 @@ NONSENSE: Final = [
     b'{"messages": [5], "input": [5], "contents": [5], "max_tokens": 9}',
     b'{"messages": [[]], "input": [[]], "contents": [[]], "max_tokens": 9}',
     b'{"messages": [], "input": [], "contents": [], "max_tokens": 9}',
-    b'{"messages": [{"role": 5}], "input": [{"role": 5}], "contents": [{"role": 5}], "max_tokens": 9}',
+    b'{"messages": [{"role": 5}], "input": [{"role": 5}], "contents": [{"role": 5}], '
+    b'"max_tokens": 9}',
 ]
 
 
@@ -45,7 +48,11 @@ def of(api: str, error: Exception | None, name: str) -> bool:
     from google.genai import errors
 
     library: Any = {"anthropic": anthropic, "gemini": errors}.get(api, openai)
-    names = {"InternalServerError": "ServerError", "BadRequestError": "ClientError", "NotFoundError": "ClientError"}
+    names = {
+        "InternalServerError": "ServerError",
+        "BadRequestError": "ClientError",
+        "NotFoundError": "ClientError",
+    }
     return isinstance(error, getattr(library, names[name] if api == "gemini" else name))
 
 
@@ -81,7 +88,9 @@ def test_a_providers_failure_is_503_with_its_causes(
 def test_what_is_wrong_with_the_chain_is_no_fault_of_the_program(
     api: str, way: str, status: int, stages: tuple[Stage, ...]
 ) -> None:
-    """A key that a provider refuses is the operator's: a program that reads 401 would doubt its own."""
+    """A key that a provider refuses is the operator's: a program that reads 401 would doubt its
+    own.
+    """
     with chained(stages, ("openai", [ScriptedReply(status=status)])) as transport:
         seen = sdks.ask(api, way, transport=transport)
     assert of(api, seen.error, "InternalServerError")
@@ -133,8 +142,14 @@ def test_a_deadline_that_has_passed_is_504(api: str, way: str, stages: tuple[Sta
 @pytest.mark.parametrize(
     "error",
     [
-        {"message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded"},
-        {"message": "The prompt was flagged by our content policy.", "code": "content_policy_violation"},
+        {
+            "message": "This model's maximum context length is 8192 tokens.",
+            "code": "context_length_exceeded",
+        },
+        {
+            "message": "The prompt was flagged by our content policy.",
+            "code": "content_policy_violation",
+        },
     ],
 )
 def test_a_faulty_request_keeps_the_providers_reason(
@@ -182,7 +197,11 @@ def test_an_sdk_with_retries_of_its_own_asks_once(api: str, stages: tuple[Stage,
     once = Policy(limits=Limits(retries=0))
     with chained(stages, ("openai", [ScriptedReply(status=503)]), policy=once) as transport:
         sdk = sdks.sdk_of(api, "whole", transport=transport).with_options(max_retries=2)
-        create = {"openai": sdk.chat.completions, "responses": sdk.responses} if api != "anthropic" else {}
+        create = (
+            {"openai": sdk.chat.completions, "responses": sdk.responses}
+            if api != "anthropic"
+            else {}
+        )
         with pytest.raises(Exception, match=r"503|fail"):
             create.get(api, getattr(sdk, "messages", None)).create(**sdks.asking(api))
     assert len(stages[0].requests) == 1
@@ -236,7 +255,9 @@ def test_what_is_no_client_is_refused_at_once(chains: Any) -> None:
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("body", NONSENSE, ids=range(len(NONSENSE)))
 @pytest.mark.parametrize("api", APIS)
-def test_nonsense_is_a_faulty_request(api: str, body: bytes, streams: bool, stages: tuple[Stage, ...]) -> None:
+def test_nonsense_is_a_faulty_request(
+    api: str, body: bytes, streams: bool, stages: tuple[Stage, ...]
+) -> None:
     with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
         response = post(transport, api, body, streams=streams)
     if response.status_code != 200:  # some of it is a question, however odd

@@ -1,4 +1,6 @@
-"""What a chain cannot express goes word for word to one backend; what is no model call goes to its own address."""
+"""What a chain cannot express goes word for word to one backend; what is no model call goes to its
+own address.
+"""
 
 import json
 import logging
@@ -20,8 +22,14 @@ from support.sdks import APIS, WAYS
 TEXT: Final = "In the reeds."
 UNKNOWN: Final[dict[str, dict[str, Any]]] = {
     "openai": {"n": 4, "a_field_of_tomorrow": {"a": [1, 2.50]}},
-    "responses": {"previous_response_id": "resp_1", "input": [{"type": "item_reference", "id": "msg_1"}]},
-    "anthropic": {"tools": [{"type": "web_search_20250305", "name": "web_search"}], "container": "c"},
+    "responses": {
+        "previous_response_id": "resp_1",
+        "input": [{"type": "item_reference", "id": "msg_1"}],
+    },
+    "anthropic": {
+        "tools": [{"type": "web_search_20250305", "name": "web_search"}],
+        "container": "c",
+    },
     "gemini": {"tools": [{"googleSearch": {}}], "cachedContent": "cachedContents/1"},
 }
 """What no chain can express, in each protocol."""
@@ -66,7 +74,9 @@ def test_it_goes_word_for_word_to_the_first_backend_of_its_protocol(
     if streams and api != "gemini":
         body["stream"] = True
     raw = json.dumps(body, indent=1, ensure_ascii=False).encode()
-    with chained(stages, (other, [ScriptedReply()]), (api, [ScriptedReply(text=TEXT)])) as transport:
+    with chained(
+        stages, (other, [ScriptedReply()]), (api, [ScriptedReply(text=TEXT)])
+    ) as transport:
         response = post(transport, api, raw, streams=streams)
         own = {"authorization": f"Bearer {protocols.KEY}"}
         url = stages[1].provider.base_url.removesuffix("/v1") + path_of(api, streams=streams)
@@ -74,7 +84,9 @@ def test_it_goes_word_for_word_to_the_first_backend_of_its_protocol(
     assert response.status_code == 200, response.text
     assert response.headers["x-rungwise-outcome"] == "forwarded"
     assert response.headers["content-type"] == direct.headers["content-type"]
-    assert response.text.count("model-1") == (direct.text.count("asked-for") if api == "gemini" else 0)
+    assert response.text.count("model-1") == (
+        direct.text.count("asked-for") if api == "gemini" else 0
+    )
     same = [
         each.text.replace("0002", "0001").replace("0003", "0001").replace("model-1", "asked-for")
         for each in (response, direct)
@@ -106,14 +118,20 @@ def test_without_such_a_backend_it_is_a_clear_error(
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("api", "fields", "name"), ALONE)
 def test_a_warning_names_what_was_forwarded(
-    api: str, fields: dict[str, Any], name: str, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture
+    api: str,
+    fields: dict[str, Any],
+    name: str,
+    stages: tuple[Stage, ...],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     with chained(stages, (api, [ScriptedReply(text=TEXT)])) as transport:
         response = post(transport, api, written(api, **fields))
     assert response.headers["x-rungwise-outcome"] == "forwarded"
     [warning] = warnings(caplog)
     assert warning.endswith(name)
-    assert [record.name for record in caplog.records if record.levelno == logging.WARNING] == ["rungwise"]
+    assert [record.name for record in caplog.records if record.levelno == logging.WARNING] == [
+        "rungwise"
+    ]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -132,7 +150,9 @@ def test_an_sdk_reads_what_was_forwarded(api: str, way: str, stages: tuple[Stage
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("api", APIS)
-def test_an_error_comes_back_word_for_word(api: str, streams: bool, status: int, stages: tuple[Stage, ...]) -> None:
+def test_an_error_comes_back_word_for_word(
+    api: str, streams: bool, status: int, stages: tuple[Stage, ...]
+) -> None:
     error = {"message": "Not in this house.", "code": "house_rule"}
     with chained(stages, (api, [ScriptedReply(status=status, error=error)])) as transport:
         response = post(transport, api, written(api, **UNKNOWN[api]), streams=streams)
@@ -144,7 +164,9 @@ def test_an_error_comes_back_word_for_word(api: str, streams: bool, status: int,
 
 @pytest.mark.parametrize("way", ["whole", "stream"])
 @pytest.mark.parametrize("api", APIS)
-def test_a_forwarded_stream_that_is_cut_is_no_success(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+def test_a_forwarded_stream_that_is_cut_is_no_success(
+    api: str, way: str, stages: tuple[Stage, ...]
+) -> None:
     cut = protocols.cut_in_half(ScriptedReply(text=TEXT * 20))
     extra: dict[str, Any] = {"extra_body": {"a_field_of_tomorrow": 1}}
     if api == "gemini":
@@ -242,7 +264,9 @@ def test_an_sdk_lists_the_models_of_its_own_host(host: str, stages: tuple[Stage,
             return await sdk.models.list()
 
     async def left_open(transport: Any) -> Any:
-        return await sdks.sdk_of("openai", "awhole", transport=transport, base_url=host).models.list()
+        return await sdks.sdk_of(
+            "openai", "awhole", transport=transport, base_url=host
+        ).models.list()
 
     with chained(stages, ("openai", [ScriptedReply(text=TEXT)])) as transport:
         for _ in range(2):

@@ -1,4 +1,6 @@
-"""What programs behind a transport rely on besides answers: their time-outs, quiet keys, nothing that is unasked."""
+"""What programs behind a transport rely on besides answers: their time-outs, quiet keys, nothing
+that is unasked.
+"""
 
 import openai
 import pytest
@@ -45,7 +47,10 @@ def test_a_program_of_anthropics_sees_foreign_reasoning_only_if_it_asked_for_any
     way: str, stages: tuple[Stage, ...]
 ) -> None:
     reply = ScriptedReply(text="Blue.", reasoning="Hm.")
-    for asked, seen in (({}, ""), ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "Hm.")):
+    for asked, seen in (
+        ({}, ""),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "Hm."),
+    ):
         with chained(stages, ("openai", [reply])) as transport:
             answer = sdks.ask("anthropic", way, transport=transport, **asked)
         assert (answer.text, answer.reasoning, answer.error) == ("Blue.", seen, None)
@@ -53,18 +58,28 @@ def test_a_program_of_anthropics_sees_foreign_reasoning_only_if_it_asked_for_any
 
 def test_what_a_backend_could_not_be_given_is_in_a_header(stages: tuple[Stage, ...]) -> None:
     audio = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
-    body = {"messages": [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, audio]}]}
+    body = {
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "What is this?"}, audio]}
+        ]
+    }
     with chained(stages, ("anthropic", [ScriptedReply(text="A wren.")])) as transport:
         answer = post(transport, "openai", body)
     assert answer.json()["choices"][0]["message"]["content"] == "A wren."
     assert "audio" in answer.headers["x-rungwise-lost"]
     with chained(stages, ("openai", [ScriptedReply(text="A wren.")])) as transport:
-        assert "x-rungwise-lost" not in post(transport, "openai", written("openai", tools=TOOLS["openai"])).headers
+        assert (
+            "x-rungwise-lost"
+            not in post(transport, "openai", written("openai", tools=TOOLS["openai"])).headers
+        )
 
 
 def test_a_request_without_a_model_is_told_to_name_one(stages: tuple[Stage, ...]) -> None:
     stages[0].play([ScriptedReply(text="x")])
     with client_over(["openai"], stages[:1]) as client:
         answer = post(Transport({"fast": client}), "openai", {"messages": []})
-    assert (answer.status_code, answer.json()["error"]["message"]) == (404, "name a model; there are: fast")
+    assert (answer.status_code, answer.json()["error"]["message"]) == (
+        404,
+        "name a model; there are: fast",
+    )
     assert "x-rungwise-journal" not in answer.headers

@@ -1,4 +1,6 @@
-"""Whatever a program sends, `rungwise.Transport` answers: it raises nothing, and nothing in it breaks."""
+"""Whatever a program sends, `rungwise.Transport` answers: it raises nothing, and nothing in it
+breaks.
+"""
 
 import copy
 import json
@@ -27,20 +29,44 @@ VALID: Final[dict[str, dict[str, Any]]] = {
             {"role": "system", "content": "Be short."},
             {
                 "role": "user",
-                "content": [{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": {"url": "u"}}],
+                "content": [
+                    {"type": "text", "text": "Hi"},
+                    {"type": "image_url", "image_url": {"url": "u"}},
+                ],
             },
             {
                 "role": "assistant",
                 "content": None,
-                "tool_calls": [{"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+                "tool_calls": [
+                    {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+                ],
             },
             {"role": "tool", "tool_call_id": "c", "content": "Grey."},
         ],
         "tools": [{"type": "function", "function": {"name": "look", "parameters": PARAMETERS}}],
-        **{"tool_choice": {"type": "function", "function": {"name": "look"}}, "temperature": 0.5, "max_tokens": 9},
-        **{"stop": ["END"], "stream_options": {"include_usage": True}, "n": 1, "reasoning_effort": "low", "seed": 1},
-        "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": PARAMETERS}},
-        **{"metadata": {"a": "b"}, "logit_bias": {"5": 1}, "parallel_tool_calls": True, "top_p": 1, "user": "u"},
+        **{
+            "tool_choice": {"type": "function", "function": {"name": "look"}},
+            "temperature": 0.5,
+            "max_tokens": 9,
+        },
+        **{
+            "stop": ["END"],
+            "stream_options": {"include_usage": True},
+            "n": 1,
+            "reasoning_effort": "low",
+            "seed": 1,
+        },
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "x", "schema": PARAMETERS},
+        },
+        **{
+            "metadata": {"a": "b"},
+            "logit_bias": {"5": 1},
+            "parallel_tool_calls": True,
+            "top_p": 1,
+            "user": "u",
+        },
     },
     "responses": {
         "instructions": "Be short.",
@@ -54,13 +80,33 @@ VALID: Final[dict[str, dict[str, Any]]] = {
             },
             {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
             {"type": "function_call_output", "call_id": "c", "output": "Grey."},
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Grey."}]},
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "Grey."}],
+            },
         ],
         "tools": [{"type": "function", "name": "look", "parameters": PARAMETERS}],
-        **{"tool_choice": {"type": "function", "name": "look"}, "include": ["reasoning.encrypted_content"]},
-        **{"reasoning": {"effort": "low", "summary": "auto"}, "max_output_tokens": 9, "store": False, "top_p": 1},
-        "text": {"format": {"type": "json_schema", "name": "x", "schema": PARAMETERS}, "verbosity": "low"},
-        **{"metadata": {"a": "b"}, "truncation": "auto", "parallel_tool_calls": True, "temperature": 1},
+        **{
+            "tool_choice": {"type": "function", "name": "look"},
+            "include": ["reasoning.encrypted_content"],
+        },
+        **{
+            "reasoning": {"effort": "low", "summary": "auto"},
+            "max_output_tokens": 9,
+            "store": False,
+            "top_p": 1,
+        },
+        "text": {
+            "format": {"type": "json_schema", "name": "x", "schema": PARAMETERS},
+            "verbosity": "low",
+        },
+        **{
+            "metadata": {"a": "b"},
+            "truncation": "auto",
+            "parallel_tool_calls": True,
+            "temperature": 1,
+        },
         "stream_options": {"include_obfuscation": False},
     },
     "anthropic": {
@@ -74,26 +120,54 @@ VALID: Final[dict[str, dict[str, Any]]] = {
                     {"type": "tool_use", "id": "c", "name": "look", "input": {"bird": "x"}},
                 ],
             },
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "Grey."}]},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "c", "content": "Grey."}],
+            },
         ],
         "tools": [{"name": "look", "input_schema": PARAMETERS}],
-        **{"tool_choice": {"type": "tool", "name": "look", "disable_parallel_tool_use": True}, "max_tokens": 9_000},
-        **{"thinking": {"type": "enabled", "budget_tokens": 1_024}, "stop_sequences": ["END"], "top_k": 1},
+        **{
+            "tool_choice": {"type": "tool", "name": "look", "disable_parallel_tool_use": True},
+            "max_tokens": 9_000,
+        },
+        **{
+            "thinking": {"type": "enabled", "budget_tokens": 1_024},
+            "stop_sequences": ["END"],
+            "top_k": 1,
+        },
         "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": PARAMETERS}},
         **{"metadata": {"user_id": "u"}, "temperature": 1},
     },
     "gemini": {
         "systemInstruction": {"parts": [{"text": "Be short."}]},
         "contents": [
-            {"role": "user", "parts": [{"text": "Hi"}, {"inlineData": {"mimeType": "image/png", "data": PIXEL}}]},
-            {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "s"}]},
-            {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"output": "Grey."}}}]},
+            {
+                "role": "user",
+                "parts": [{"text": "Hi"}, {"inlineData": {"mimeType": "image/png", "data": PIXEL}}],
+            },
+            {
+                "role": "model",
+                "parts": [{"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "s"}],
+            },
+            {
+                "role": "user",
+                "parts": [{"functionResponse": {"name": "look", "response": {"output": "Grey."}}}],
+            },
         ],
         "tools": [{"functionDeclarations": [{"name": "look", "parameters": PARAMETERS}]}],
         "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["look"]}},
         "generationConfig": {
-            **{"temperature": 0.5, "maxOutputTokens": 9, "thinkingConfig": {"thinkingBudget": 128}, "topK": 1},
-            **{"responseMimeType": "application/json", "responseSchema": {"type": "OBJECT"}, "stopSequences": ["E"]},
+            **{
+                "temperature": 0.5,
+                "maxOutputTokens": 9,
+                "thinkingConfig": {"thinkingBudget": 128},
+                "topK": 1,
+            },
+            **{
+                "responseMimeType": "application/json",
+                "responseSchema": {"type": "OBJECT"},
+                "stopSequences": ["E"],
+            },
         },
         **{"safetySettings": [{"category": "c", "threshold": "t"}], "labels": {"a": "b"}},
     },
@@ -104,11 +178,15 @@ JSON: Final = st.recursive(
     | st.integers(-(2**70), 2**70)
     | st.floats(allow_nan=False)
     | st.text(max_size=8)
-    | st.sampled_from(["user", "model", "text", "function", "json_schema", "system", "auto", "\ud800", "low"]),
+    | st.sampled_from(
+        ["user", "model", "text", "function", "json_schema", "system", "auto", "\ud800", "low"]
+    ),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["type", "role", "content", "text", "name", "id", "parts", "x"]), inner, max_size=3
+            st.sampled_from(["type", "role", "content", "text", "name", "id", "parts", "x"]),
+            inner,
+            max_size=3,
         )
     ),
     max_leaves=6,
@@ -117,7 +195,13 @@ JSON: Final = st.recursive(
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path to each value in a body, itself apart."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for name, each in items:
         yield (*path, name)
         yield from places(each, (*path, name))
@@ -125,7 +209,9 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @st.composite
 def spoiled(draw: st.DrawFn) -> tuple[str, Any, bool]:
-    """Draw a protocol, a request of its own in which up to three values are others, and whether it streams."""
+    """Draw a protocol, a request of its own in which up to three values are others, and whether it
+    streams.
+    """
     api = draw(st.sampled_from(APIS))
     body = copy.deepcopy({**written(api), **VALID[api]})
     for _ in range(draw(st.integers(1, 3))):
@@ -166,7 +252,10 @@ def check(transport: Any, api: str, body: Any, *, streams: bool) -> httpx.Respon
 @pytest.fixture(scope="module")
 def transports() -> Iterator[dict[str, Transport]]:
     """Return a transport to a backend of each protocol that answers everything."""
-    stages = {api: Stage([ScriptedReply(text='{"bird": "heron"}')]) for api in (*APIS, "bedrock", "ollama")}
+    stages = {
+        api: Stage([ScriptedReply(text='{"bird": "heron"}')])
+        for api in (*APIS, "bedrock", "ollama")
+    }
     clients = {api: client_over([api], [stage]) for api, stage in stages.items()}
     yield {api: Transport(client) for api, client in clients.items()}
     for api, stage in stages.items():
@@ -174,7 +263,10 @@ def transports() -> Iterator[dict[str, Transport]]:
         stage.provider.close()
 
 
-@settings(max_examples=examples(1_200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(1_200),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(request=spoiled(), backend=st.sampled_from([*APIS, "bedrock", "ollama"]))
 def test_a_spoiled_request_is_answered(
     request: tuple[str, Any, bool], backend: str, transports: dict[str, Transport]
@@ -185,7 +277,22 @@ def test_a_spoiled_request_is_answered(
 
 @pytest.mark.parametrize("api", APIS)
 def test_every_field_may_be_anything(api: str, transports: dict[str, Transport]) -> None:
-    odd: list[Any] = [None, True, 0, -1, 2**70, 1e300, "", "x", [], ["x"], [[]], {}, {"x": 1}, {"type": []}]
+    odd: list[Any] = [
+        None,
+        True,
+        0,
+        -1,
+        2**70,
+        1e300,
+        "",
+        "x",
+        [],
+        ["x"],
+        [[]],
+        {},
+        {"x": 1},
+        {"type": []},
+    ]
     whole = {**written(api), **VALID[api]}
     for path in places(whole):
         for number, value in enumerate(odd):
@@ -203,7 +310,14 @@ def test_every_field_may_be_anything(api: str, transports: dict[str, Transport])
 def test_what_a_provider_sends_back_may_be_anything() -> None:
     stage = Stage()
     with client_over(["openai"], [stage]) as client, stage.provider:
-        for body in ("", "[]", "{}", '{"choices": 5}', '{"choices": [{"message": {"content": 5}}]}', "data: x\n\n"):
+        for body in (
+            "",
+            "[]",
+            "{}",
+            '{"choices": 5}',
+            '{"choices": [{"message": {"content": 5}}]}',
+            "data: x\n\n",
+        ):
             for api in APIS:
                 for streams in (False, True):
                     stage.play([ScriptedReply(body=body)])

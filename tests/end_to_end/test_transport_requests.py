@@ -1,4 +1,6 @@
-"""Requests over `rungwise.Transport`: a backend of the same protocol gets them as written, any other translated."""
+"""Requests over `rungwise.Transport`: a backend of the same protocol gets them as written, any
+other translated.
+"""
 
 import json
 from collections.abc import Mapping
@@ -16,36 +18,91 @@ from support.sdks import APIS
 ANSWER: Final = ScriptedReply(text="In the reeds.")
 OWN: Final[Mapping[str, dict[str, Any]]] = {
     "openai": {
-        **{"temperature": 0.5, "top_p": 0.6, "seed": 7, "stop": ["END"], "max_tokens": 77, "reasoning_effort": "low"},
+        **{
+            "temperature": 0.5,
+            "top_p": 0.6,
+            "seed": 7,
+            "stop": ["END"],
+            "max_tokens": 77,
+            "reasoning_effort": "low",
+        },
         **{"tools": TOOLS["openai"], "tool_choice": "required", "parallel_tool_calls": False},
-        **{"frequency_penalty": 0.5, "presence_penalty": 0.25, "logit_bias": {"5": 1}, "verbosity": "low"},
-        **{"prediction": {"type": "content", "content": "In"}, "top_k": 5, "min_p": 0.1, "repetition_penalty": 1.1},
-        **{"thinking": {"type": "enabled"}, "chat_template_kwargs": {"a": 1}, "enable_thinking": True},
+        **{
+            "frequency_penalty": 0.5,
+            "presence_penalty": 0.25,
+            "logit_bias": {"5": 1},
+            "verbosity": "low",
+        },
+        **{
+            "prediction": {"type": "content", "content": "In"},
+            "top_k": 5,
+            "min_p": 0.1,
+            "repetition_penalty": 1.1,
+        },
+        **{
+            "thinking": {"type": "enabled"},
+            "chat_template_kwargs": {"a": 1},
+            "enable_thinking": True,
+        },
         **{"provider": {"order": ["a"]}, "models": ["b"], "transforms": []},
-        **{"user": "u", "metadata": {"a": "b"}, "store": True, "service_tier": "auto", "prompt_cache_key": "k"},
+        **{
+            "user": "u",
+            "metadata": {"a": "b"},
+            "store": True,
+            "service_tier": "auto",
+            "prompt_cache_key": "k",
+        },
         **{"prompt_cache_retention": "24h", "safety_identifier": "s"},
     },
     "responses": {
         **{"temperature": 0.5, "top_p": 0.6, "max_output_tokens": 77, "parallel_tool_calls": False},
-        **{"tools": TOOLS["responses"], "tool_choice": "required", "reasoning": {"effort": "low", "summary": "auto"}},
-        **{"include": ["reasoning.encrypted_content"], "text": {"verbosity": "low"}, "truncation": "auto"},
+        **{
+            "tools": TOOLS["responses"],
+            "tool_choice": "required",
+            "reasoning": {"effort": "low", "summary": "auto"},
+        },
+        **{
+            "include": ["reasoning.encrypted_content"],
+            "text": {"verbosity": "low"},
+            "truncation": "auto",
+        },
         **{"metadata": {"a": "b"}, "user": "u", "service_tier": "auto", "prompt_cache_key": "k"},
         **{"prompt_cache_retention": "24h", "safety_identifier": "s"},
     },
     "anthropic": {
         **{"system": "Be short.", "stop_sequences": ["END"], "max_tokens": 9_000},
-        **{"tools": TOOLS["anthropic"], "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+        **{
+            "tools": TOOLS["anthropic"],
+            "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+        },
         **{"thinking": {"type": "enabled", "budget_tokens": 2_000}, "metadata": {"user_id": "u"}},
-        **{"service_tier": "auto", "cache_control": {"type": "ephemeral"}, "inference_geo": "eu", "speed": "fast"},
+        **{
+            "service_tier": "auto",
+            "cache_control": {"type": "ephemeral"},
+            "inference_geo": "eu",
+            "speed": "fast",
+        },
     },
     "gemini": {
         "systemInstruction": {"parts": [{"text": "Be short."}]},
-        "tools": [{"functionDeclarations": [{"name": "look", "parameters": {"type": "OBJECT", "properties": {}}}]}],
+        "tools": [
+            {
+                "functionDeclarations": [
+                    {"name": "look", "parameters": {"type": "OBJECT", "properties": {}}}
+                ]
+            }
+        ],
         "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
         "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
         "labels": {"a": "b"},
         "generationConfig": {
-            **{"temperature": 0.5, "topP": 0.6, "seed": 7, "stopSequences": ["END"], "maxOutputTokens": 77},
+            **{
+                "temperature": 0.5,
+                "topP": 0.6,
+                "seed": 7,
+                "stopSequences": ["END"],
+                "maxOutputTokens": 77,
+            },
             **{"topK": 5, "presencePenalty": 0.25, "frequencyPenalty": 0.5},
             **{"thinkingConfig": {"thinkingBudget": 128, "includeThoughts": True}},
             "mediaResolution": "MEDIA_RESOLUTION_LOW",
@@ -55,16 +112,31 @@ OWN: Final[Mapping[str, dict[str, Any]]] = {
 """Every field that a chain can express, in each protocol."""
 SHARED: Final[Mapping[str, dict[str, Any]]] = {
     "openai": {
-        **{"temperature": 0.5, "top_p": 0.6, "stop": ["END"], "max_tokens": 77, "reasoning_effort": "low"},
+        **{
+            "temperature": 0.5,
+            "top_p": 0.6,
+            "stop": ["END"],
+            "max_tokens": 77,
+            "reasoning_effort": "low",
+        },
         **{"tools": TOOLS["openai"], "tool_choice": "required"},
     },
     "responses": {
-        **{"temperature": 0.5, "top_p": 0.6, "max_output_tokens": 77, "reasoning": {"effort": "low"}},
+        **{
+            "temperature": 0.5,
+            "top_p": 0.6,
+            "max_output_tokens": 77,
+            "reasoning": {"effort": "low"},
+        },
         **{"tools": TOOLS["responses"], "tool_choice": "required"},
     },
     "anthropic": {
         **{"temperature": 0.5, "top_p": 0.6, "stop_sequences": ["END"], "max_tokens": 77},
-        **{"tools": TOOLS["anthropic"], "tool_choice": {"type": "any"}, "output_config": {"effort": "low"}},
+        **{
+            "tools": TOOLS["anthropic"],
+            "tool_choice": {"type": "any"},
+            "output_config": {"effort": "low"},
+        },
     },
     "gemini": {
         "tools": OWN["gemini"]["tools"],
@@ -78,23 +150,43 @@ SHARED: Final[Mapping[str, dict[str, Any]]] = {
 """What each protocol can say in every other."""
 CALLS: Final = ScriptedReply(tool_calls=({"name": "look", "arguments": '{"bird": "heron"}'},))
 PLACES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
-    "openai": {"temperature": ("temperature",), "top_p": ("top_p",), "stop": ("stop",), "choice": ("tool_choice",)},
+    "openai": {
+        "temperature": ("temperature",),
+        "top_p": ("top_p",),
+        "stop": ("stop",),
+        "choice": ("tool_choice",),
+    },
     "responses": {"temperature": ("temperature",), "top_p": ("top_p",), "choice": ("tool_choice",)},
     "anthropic": {
         **{"temperature": ("temperature",), "top_p": ("top_p",), "stop": ("stop_sequences",)},
         "choice": ("tool_choice",),
     },
     "gemini": {
-        **{"temperature": ("generationConfig", "temperature"), "top_p": ("generationConfig", "topP")},
-        **{"stop": ("generationConfig", "stopSequences"), "choice": ("toolConfig", "functionCallingConfig", "mode")},
+        **{
+            "temperature": ("generationConfig", "temperature"),
+            "top_p": ("generationConfig", "topP"),
+        },
+        **{
+            "stop": ("generationConfig", "stopSequences"),
+            "choice": ("toolConfig", "functionCallingConfig", "mode"),
+        },
     },
-    "ollama": {"temperature": ("options", "temperature"), "top_p": ("options", "top_p"), "stop": ("options", "stop")},
+    "ollama": {
+        "temperature": ("options", "temperature"),
+        "top_p": ("options", "top_p"),
+        "stop": ("options", "stop"),
+    },
     "bedrock": {
         **{"temperature": ("inferenceConfig", "temperature"), "top_p": ("inferenceConfig", "topP")},
         **{"stop": ("inferenceConfig", "stopSequences"), "choice": ("toolConfig", "toolChoice")},
     },
 }
-CHOICES: Final = {"openai": "required", "responses": "required", "gemini": "ANY", "bedrock": {"any": {}}}
+CHOICES: Final = {
+    "openai": "required",
+    "responses": "required",
+    "gemini": "ANY",
+    "bedrock": {"any": {}},
+}
 
 
 def at(body: Any, path: tuple[str, ...]) -> Any:
@@ -145,9 +237,17 @@ def test_a_backend_of_another_protocol_gets_what_both_can_say(
         response = post(transport, api, written(api, **SHARED[api]))
     assert response.status_code == 200, response.text
     request = one(stages[0])
-    newer = {"anthropic": ("temperature", "top_p"), "ollama": ("tools",)}.get(backend, ())  # the SDK has another idea
-    official.check(backend, {name: each for name, each in request.body.items() if name not in newer})
-    wanted = {"temperature": 0.5, "top_p": 0.6, "stop": ["END"], "choice": CHOICES.get(backend, {"type": "any"})}
+    # the SDK has another idea
+    newer = {"anthropic": ("temperature", "top_p"), "ollama": ("tools",)}.get(backend, ())
+    official.check(
+        backend, {name: each for name, each in request.body.items() if name not in newer}
+    )
+    wanted = {
+        "temperature": 0.5,
+        "top_p": 0.6,
+        "stop": ["END"],
+        "choice": CHOICES.get(backend, {"type": "any"}),
+    }
     if api == "responses":
         wanted.pop("stop")
     places = PLACES[backend]
@@ -163,7 +263,9 @@ def test_a_backend_of_another_protocol_gets_what_both_can_say(
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("backend", PROTOCOLS)
 @pytest.mark.parametrize("api", APIS)
-def test_a_system_prompt_and_earlier_turns_go_along(api: str, backend: str, stages: tuple[Stage, ...]) -> None:
+def test_a_system_prompt_and_earlier_turns_go_along(
+    api: str, backend: str, stages: tuple[Stage, ...]
+) -> None:
     turns: list[Any] = [("user", "Hello."), ("assistant", "Hello to you."), ("user", sdks.QUESTION)]
     told = [{"role": role, "content": text} for role, text in turns]
     body: dict[str, Any] = written(api)
@@ -174,7 +276,10 @@ def test_a_system_prompt_and_earlier_turns_go_along(api: str, backend: str, stag
     elif api == "anthropic":
         body |= {"system": [{"type": "text", "text": "Be short."}], "messages": told}
     else:
-        contents = [{"role": role.replace("assistant", "model"), "parts": [{"text": text}]} for role, text in turns]
+        contents = [
+            {"role": role.replace("assistant", "model"), "parts": [{"text": text}]}
+            for role, text in turns
+        ]
         body |= {"system_instruction": {"parts": [{"text": "Be short."}]}, "contents": contents}
     with chained(stages, (backend, [ANSWER])) as transport:
         response = post(transport, api, body)
@@ -186,7 +291,9 @@ def test_a_system_prompt_and_earlier_turns_go_along(api: str, backend: str, stag
     assert "Be short." in json.dumps(request.body)
 
 
-def test_a_backend_of_the_same_protocol_gets_what_does_not_go_with_thinking(stages: tuple[Stage, ...]) -> None:
+def test_a_backend_of_the_same_protocol_gets_what_does_not_go_with_thinking(
+    stages: tuple[Stage, ...],
+) -> None:
     fields = {"top_k": 5, "temperature": 0.5, "output_config": {"effort": "low"}}
     with chained(stages, ("anthropic", [ANSWER])) as transport:
         assert post(transport, "anthropic", written("anthropic", **fields)).status_code == 200
@@ -197,14 +304,26 @@ def test_a_backend_of_the_same_protocol_gets_what_does_not_go_with_thinking(stag
 @pytest.mark.parametrize("backend", PROTOCOLS)
 @pytest.mark.parametrize("api", APIS)
 def test_pictures_go_along(api: str, backend: str, stages: tuple[Stage, ...]) -> None:
-    data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    data = (
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAA"
+        "BJRU5ErkJggg=="
+    )
     url = f"data:image/png;base64,{data}"
     source = {"type": "base64", "media_type": "image/png", "data": data}
     parts: dict[str, list[Any]] = {
-        "openai": [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": url}}],
-        "responses": [{"type": "input_text", "text": "What is it?"}, {"type": "input_image", "image_url": url}],
+        "openai": [
+            {"type": "text", "text": "What is it?"},
+            {"type": "image_url", "image_url": {"url": url}},
+        ],
+        "responses": [
+            {"type": "input_text", "text": "What is it?"},
+            {"type": "input_image", "image_url": url},
+        ],
         "anthropic": [{"type": "text", "text": "What is it?"}, {"type": "image", "source": source}],
-        "gemini": [{"text": "What is it?"}, {"inlineData": {"mimeType": "image/png", "data": data}}],
+        "gemini": [
+            {"text": "What is it?"},
+            {"inlineData": {"mimeType": "image/png", "data": data}},
+        ],
     }
     turn = {"role": "user", "parts" if api == "gemini" else "content": parts[api]}
     names = {"responses": "input", "gemini": "contents"}
@@ -219,26 +338,82 @@ def test_pictures_go_along(api: str, backend: str, stages: tuple[Stage, ...]) ->
 @pytest.mark.parametrize(
     ("api", "fields"),
     [
-        ("openai", {"n": 1, "logprobs": False, "store": False, "user": None, "functions": None, "stream": False}),
-        ("openai", {"frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}, "modalities": ["text"]}),
-        ("openai", {"response_format": {"type": "text"}, "stream_options": None, "metadata": {"a": "b"}}),
+        (
+            "openai",
+            {
+                "n": 1,
+                "logprobs": False,
+                "store": False,
+                "user": None,
+                "functions": None,
+                "stream": False,
+            },
+        ),
+        (
+            "openai",
+            {
+                "frequency_penalty": 0,
+                "presence_penalty": 0.0,
+                "logit_bias": {},
+                "modalities": ["text"],
+            },
+        ),
+        (
+            "openai",
+            {"response_format": {"type": "text"}, "stream_options": None, "metadata": {"a": "b"}},
+        ),
         (
             "responses",
-            {"background": False, "truncation": "disabled", "top_logprobs": 0, "metadata": {}, "store": True},
+            {
+                "background": False,
+                "truncation": "disabled",
+                "top_logprobs": 0,
+                "metadata": {},
+                "store": True,
+            },
         ),
-        ("responses", {"include": ["reasoning.encrypted_content"], "text": {"format": {"type": "text"}}}),
-        ("responses", {"include": [], "previous_response_id": None, "reasoning": {"summary": "auto"}}),
-        ("anthropic", {"thinking": {"type": "disabled"}, "metadata": {"user_id": "u"}, "service_tier": "auto"}),
+        (
+            "responses",
+            {"include": ["reasoning.encrypted_content"], "text": {"format": {"type": "text"}}},
+        ),
+        (
+            "responses",
+            {"include": [], "previous_response_id": None, "reasoning": {"summary": "auto"}},
+        ),
+        (
+            "anthropic",
+            {
+                "thinking": {"type": "disabled"},
+                "metadata": {"user_id": "u"},
+                "service_tier": "auto",
+            },
+        ),
         ("anthropic", {"cache_control": {"type": "ephemeral"}, "output_config": {"format": None}}),
-        ("gemini", {"generationConfig": {"candidateCount": 1, "responseModalities": ["TEXT"]}, "labels": {"a": "b"}}),
-        ("gemini", {"generation_config": {"top_p": 1, "response_mime_type": "text/plain"}, "cachedContent": None}),
+        (
+            "gemini",
+            {
+                "generationConfig": {"candidateCount": 1, "responseModalities": ["TEXT"]},
+                "labels": {"a": "b"},
+            },
+        ),
+        (
+            "gemini",
+            {
+                "generation_config": {"top_p": 1, "response_mime_type": "text/plain"},
+                "cachedContent": None,
+            },
+        ),
     ],
 )
-def test_what_asks_for_nothing_goes_to_any_backend(api: str, fields: dict[str, Any], stages: tuple[Stage, ...]) -> None:
+def test_what_asks_for_nothing_goes_to_any_backend(
+    api: str, fields: dict[str, Any], stages: tuple[Stage, ...]
+) -> None:
     other = "anthropic" if api != "anthropic" else "gemini"
     with chained(stages, (other, [ANSWER])) as transport:
         response = post(transport, api, written(api, **fields))
-    assert (response.status_code, response.headers.get("x-rungwise-outcome")) == (200, "done"), response.text
+    assert (response.status_code, response.headers.get("x-rungwise-outcome")) == (200, "done"), (
+        response.text
+    )
 
 
 @pytest.mark.parametrize("other", PROTOCOLS)
@@ -250,7 +425,9 @@ def test_a_fallback_of_another_protocol_gets_nothing_that_is_the_firsts_own(
         return
     with chained(stages, (api, [ScriptedReply(status=401)]), (other, [CALLS])) as transport:
         response = post(transport, api, written(api, **OWN[api]))
-    assert (response.status_code, response.headers["x-rungwise-backend"]) == (200, "second"), response.text
+    assert (response.status_code, response.headers["x-rungwise-backend"]) == (200, "second"), (
+        response.text
+    )
     sent = {name: each for name, each in one(stages[1]).body.items() if name != "tools"}
     newer = ("temperature", "top_p") if other == "anthropic" else ()
     official.check(other, {name: each for name, each in sent.items() if name not in newer})
@@ -260,7 +437,10 @@ def test_a_fallback_of_another_protocol_gets_nothing_that_is_the_firsts_own(
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("api", APIS)
 def test_only_headers_of_tracing_and_betas_go_along(api: str, stages: tuple[Stage, ...]) -> None:
-    own = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "anthropic-beta": "a-beta"}
+    own = {
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "anthropic-beta": "a-beta",
+    }
     more = {"cookie": "a=b", "x-of-mine": "c", "openai-organization": "d"}
     with chained(stages, (api, [ANSWER])) as transport:
         post(transport, api, written(api), headers={**own, **more})
@@ -295,7 +475,10 @@ def test_a_budget_of_thinking_is_an_effort_elsewhere(
         ({"mode": "AUTO"}, "auto"),
         ({"mode": "NONE"}, "none"),
         ({"mode": "ANY"}, "required"),
-        ({"mode": "ANY", "allowedFunctionNames": ["look"]}, {"type": "function", "function": {"name": "look"}}),
+        (
+            {"mode": "ANY", "allowedFunctionNames": ["look"]},
+            {"type": "function", "function": {"name": "look"}},
+        ),
     ],
 )
 def test_the_calling_mode_of_gemini_is_a_choice_elsewhere(

@@ -1,4 +1,6 @@
-"""Schemas and tools in the requests of SDKs are checked, and what is wrong is corrected within the call."""
+"""Schemas and tools in the requests of SDKs are checked, and what is wrong is corrected within the
+call.
+"""
 
 import json
 from typing import Any, Final
@@ -29,7 +31,12 @@ RIGHT: Final = '{"name": "heron", "legs": 2}'
 WRONG: Final = '{"name": "heron", "legs": "two"}'
 SHORT: Final = '{"name": "heron", "le'
 FORMATS: Final[dict[str, dict[str, Any]]] = {
-    "openai": {"response_format": {"type": "json_schema", "json_schema": {"name": "bird", "schema": SCHEMA}}},
+    "openai": {
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "bird", "schema": SCHEMA},
+        }
+    },
     "responses": {"text": {"format": {"type": "json_schema", "name": "bird", "schema": SCHEMA}}},
     "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
     "gemini": {"response_mime_type": "application/json", "response_json_schema": SCHEMA},
@@ -57,7 +64,9 @@ def test_a_wrong_answer_is_corrected_within_the_call(
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
 @pytest.mark.parametrize("api", APIS)
-def test_a_wrong_answer_that_was_streamed_ends_in_an_error(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+def test_a_wrong_answer_that_was_streamed_ends_in_an_error(
+    api: str, way: str, stages: tuple[Stage, ...]
+) -> None:
     script = [ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)]
     with chained(stages, ("openai", script)) as transport:
         seen = sdks.ask(api, way, transport=transport, **FORMATS[api])
@@ -68,7 +77,9 @@ def test_a_wrong_answer_that_was_streamed_ends_in_an_error(api: str, way: str, s
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("api", APIS)
-def test_an_answer_that_stays_wrong_is_an_error(api: str, way: str, stages: tuple[Stage, ...]) -> None:
+def test_an_answer_that_stays_wrong_is_an_error(
+    api: str, way: str, stages: tuple[Stage, ...]
+) -> None:
     script = [ScriptedReply(text=WRONG.replace("two", f"{n} two")) for n in range(5)]
     with chained(stages, ("openai", script), hold=True) as transport:
         seen = sdks.ask(api, way, transport=transport, **FORMATS[api])
@@ -82,13 +93,17 @@ def test_an_answer_that_stays_wrong_is_an_error(api: str, way: str, stages: tupl
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("api", APIS)
 def test_json_in_a_fence_comes_out_bare(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    with chained(stages, ("anthropic", [ScriptedReply(text=f"```json\n{RIGHT}\n```")]), hold=True) as transport:
+    with chained(
+        stages, ("anthropic", [ScriptedReply(text=f"```json\n{RIGHT}\n```")]), hold=True
+    ) as transport:
         seen = sdks.ask(api, way, transport=transport, **FORMATS[api])
     assert (seen.error, json.loads(seen.text)) == (None, json.loads(RIGHT))
 
 
 @pytest.mark.parametrize("way", ["whole", "stream"])
-def test_a_schema_that_is_no_object_reaches_the_program_bare(way: str, stages: tuple[Stage, ...]) -> None:
+def test_a_schema_that_is_no_object_reaches_the_program_bare(
+    way: str, stages: tuple[Stage, ...]
+) -> None:
     def answer(request: Any) -> ScriptedReply:
         wraps = '"value"' in json.dumps(request.body)
         return ScriptedReply(text='{"value": [1, 2]}' if wraps else "[1, 2]")
@@ -110,10 +125,15 @@ def test_the_sdks_own_parsers_get_what_they_wanted(backend: str, stages: tuple[S
         chat = openai.chat.completions.parse(model="m", messages=told, response_format=Bird)
         assert chat.choices[0].message.parsed == heron
         stages[0].play(script)
-        assert openai.responses.parse(model="m", input=sdks.QUESTION, text_format=Bird).output_parsed == heron
+        assert (
+            openai.responses.parse(model="m", input=sdks.QUESTION, text_format=Bird).output_parsed
+            == heron
+        )
         stages[0].play(script)
         anthropic = sdks.sdk_of("anthropic", "whole", transport=transport)
-        message = anthropic.messages.parse(model="m", messages=told, max_tokens=99, output_format=Bird)
+        message = anthropic.messages.parse(
+            model="m", messages=told, max_tokens=99, output_format=Bird
+        )
         assert message.parsed_output == heron
         stages[0].play(script)
         config = {"response_mime_type": "application/json", "response_schema": Bird}
@@ -128,9 +148,13 @@ def test_the_sdks_own_gatherers_of_streams_get_the_whole_answer(stages: tuple[St
     told = [{"role": "user", "content": sdks.QUESTION}]
     with chained(stages, ("gemini", [reply])) as transport:
         openai = sdks.sdk_of("openai", "whole", transport=transport)
-        with openai.chat.completions.stream(model="m", messages=told, response_format=Bird) as stream:
+        with openai.chat.completions.stream(
+            model="m", messages=told, response_format=Bird
+        ) as stream:
             [*_] = stream
-            assert stream.get_final_completion().choices[0].message.parsed == Bird(name="heron", legs=2)
+            assert stream.get_final_completion().choices[0].message.parsed == Bird(
+                name="heron", legs=2
+            )
         with openai.responses.stream(model="m", input=sdks.QUESTION, text_format=Bird) as stream:
             [*_] = stream
             assert stream.get_final_response().output_parsed == Bird(name="heron", legs=2)
@@ -144,11 +168,21 @@ def test_the_sdks_own_gatherers_of_streams_get_the_whole_answer(stages: tuple[St
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(
-    "call", [("lock", '{"bird": "heron"}'), ("look", '{"bird": 5}'), ("look", "{}"), ("look", '{"bird": "her')]
+    "call",
+    [
+        ("lock", '{"bird": "heron"}'),
+        ("look", '{"bird": 5}'),
+        ("look", "{}"),
+        ("look", '{"bird": "her'),
+    ],
 )
-def test_calls_of_tools_are_checked(api: str, way: str, call: tuple[str, str], stages: tuple[Stage, ...]) -> None:
+def test_calls_of_tools_are_checked(
+    api: str, way: str, call: tuple[str, str], stages: tuple[Stage, ...]
+) -> None:
     wrong = ScriptedReply(tool_calls=({"id": "call_1", "name": call[0], "arguments": call[1]},))
-    right = ScriptedReply(tool_calls=({"id": "call_2", "name": "look", "arguments": '{"bird": "heron"}'},))
+    right = ScriptedReply(
+        tool_calls=({"id": "call_2", "name": "look", "arguments": '{"bird": "heron"}'},)
+    )
     with chained(stages, ("openai", [wrong, right])) as transport:
         seen = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
     assert (seen.error, seen.calls) == (None, [("look", {"bird": "heron"})])
@@ -160,15 +194,26 @@ def test_calls_of_tools_are_checked(api: str, way: str, call: tuple[str, str], s
     ("api", "fields"),
     [
         ("openai", {"response_format": {"type": "json_schema"}}),
-        ("openai", {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": 5}}}),
-        ("openai", {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": 7}}}}),
-        ("responses", {"text": {"format": {"type": "json_schema", "schema": {"$ref": "#/nowhere"}}}}),
+        (
+            "openai",
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": 5}}},
+        ),
+        (
+            "openai",
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": 7}}}},
+        ),
+        (
+            "responses",
+            {"text": {"format": {"type": "json_schema", "schema": {"$ref": "#/nowhere"}}}},
+        ),
         ("anthropic", {"output_config": {"format": {"type": "json_schema", "schema": []}}}),
         ("gemini", {"generationConfig": {"responseJsonSchema": "x"}}),
         ("gemini", {"generationConfig": {"responseSchema": {"type": 5}}}),
     ],
 )
-def test_a_schema_that_is_none_is_a_faulty_request(api: str, fields: dict[str, Any], stages: tuple[Stage, ...]) -> None:
+def test_a_schema_that_is_none_is_a_faulty_request(
+    api: str, fields: dict[str, Any], stages: tuple[Stage, ...]
+) -> None:
     with chained(stages, ("openai", [ScriptedReply(text="{}")])) as transport:
         for streams in (False, True):
             response = post(transport, api, written(api, **fields), streams=streams)

@@ -1,4 +1,6 @@
-"""Streams over `rungwise.Transport`: what a program has gathered begins the answer, or its stream ends in an error."""
+"""Streams over `rungwise.Transport`: what a program has gathered begins the answer, or its stream
+ends in an error.
+"""
 
 import asyncio
 import json
@@ -23,7 +25,9 @@ from support.sampling import examples
 from support.sdks import APIS, FINISHES
 from support.waiting import auntil, until
 
-TEXT: Final = "In the reeds, mostly; some of them in the alders behind the boathouse, where nobody goes."
+TEXT: Final = (
+    "In the reeds, mostly; some of them in the alders behind the boathouse, where nobody goes."
+)
 STREAMS: Final = ("stream", "astream")
 CUT_CALL: Final = ScriptedReply(
     text="I look.", tool_calls=({"id": "c", "name": "look", "arguments": '{"bi'},), finish="length"
@@ -70,8 +74,12 @@ def test_a_stream_ends_with_its_end_marker(api: str, hold: bool, stages: tuple[S
 
 @pytest.mark.parametrize("way", STREAMS)
 @pytest.mark.parametrize("api", APIS)
-def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    whole = ScriptedReply(tool_calls=({"id": "c", "name": "look", "arguments": '{"bird": "heron"}'},))
+def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise(
+    api: str, way: str, stages: tuple[Stage, ...]
+) -> None:
+    whole = ScriptedReply(
+        tool_calls=({"id": "c", "name": "look", "arguments": '{"bird": "heron"}'},)
+    )
     with chained(stages, ("openai", [CUT_CALL, whole])) as transport:
         seen = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
     assert seen.error is not None
@@ -81,8 +89,12 @@ def test_a_stream_that_has_to_be_taken_back_makes_the_sdk_raise(api: str, way: s
 
 @pytest.mark.parametrize("way", STREAMS)
 @pytest.mark.parametrize("api", APIS)
-def test_a_stream_that_is_held_has_only_what_stays(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    whole = ScriptedReply(tool_calls=({"id": "c", "name": "look", "arguments": '{"bird": "heron"}'},))
+def test_a_stream_that_is_held_has_only_what_stays(
+    api: str, way: str, stages: tuple[Stage, ...]
+) -> None:
+    whole = ScriptedReply(
+        tool_calls=({"id": "c", "name": "look", "arguments": '{"bird": "heron"}'},)
+    )
     with chained(stages, ("openai", [CUT_CALL, whole]), hold=True) as transport:
         seen = sdks.ask(api, way, transport=transport, tools=TOOLS[api])
     assert (seen.error, seen.text, seen.calls) == (None, "", [("look", {"bird": "heron"})])
@@ -90,8 +102,12 @@ def test_a_stream_that_is_held_has_only_what_stays(api: str, way: str, stages: t
 
 @pytest.mark.parametrize("way", STREAMS)
 @pytest.mark.parametrize("api", APIS)
-def test_reasoning_alone_and_then_failure_is_an_error(api: str, way: str, stages: tuple[Stage, ...]) -> None:
-    """What was shown is no answer: the stream has begun, so its status is gone, and only an event can tell."""
+def test_reasoning_alone_and_then_failure_is_an_error(
+    api: str, way: str, stages: tuple[Stage, ...]
+) -> None:
+    """What was shown is no answer: the stream has begun, so its status is gone, and only an event
+    can tell.
+    """
     script = [ScriptedReply(reasoning="Where do they nest?"), ScriptedReply(status=400)]
     policy = Policy(limits=Limits(reasks=1, prefills=0, nudges=0))
     with chained(stages, ("openai", script), policy=policy) as transport:
@@ -119,7 +135,9 @@ def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: tuple[Sta
 
     body = {**written("openai"), "stream": True}
     with chained(stages, ("openai", [hanging("he r")])) as transport:
-        with httpx.Client(transport=transport).stream("POST", f"{sdks.HOST}/v1/chat/completions", json=body) as head:
+        with httpx.Client(transport=transport).stream(
+            "POST", f"{sdks.HOST}/v1/chat/completions", json=body
+        ) as head:
             assert head.status_code == 200
         until(lambda: stages[0].provider.open_connections == 0)
 
@@ -130,7 +148,10 @@ def test_leaving_a_stream_before_its_first_event_ends_the_call(stages: tuple[Sta
 def test_halves_of_characters_break_nothing(api: str, way: str, stages: tuple[Stage, ...]) -> None:
     first = {"content": "a\ud800", "reasoning_content": "r\udc00"}
     deltas = [first, {"content": "b\ud83d"}, {"content": "\ude00!"}]
-    chunks = [{"id": "1", "model": "m\ud800", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    chunks = [
+        {"id": "1", "model": "m\ud800", "choices": [{"index": 0, "delta": delta}]}
+        for delta in deltas
+    ]
     chunks[-1]["choices"][0]["finish_reason"] = "stop"  # type: ignore[index]
     body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
     with chained(stages, ("openai", [ScriptedReply(body=body)])) as transport:
@@ -175,7 +196,9 @@ def test_cancelling_the_task_ends_the_call(api: str, way: str, stages: tuple[Sta
 
 TROUBLES: Final[dict[str, Any]] = {
     "answer": lambda text: ScriptedReply(text=text, chunk_size=5),
-    "answer with reasoning": lambda text: ScriptedReply(text=text, reasoning="Let me see.", signature="c2ln"),
+    "answer with reasoning": lambda text: ScriptedReply(
+        text=text, reasoning="Let me see.", signature="c2ln"
+    ),
     "length": lambda text: ScriptedReply(text=text[: len(text) // 2], finish="length"),
     "empty": lambda text: ScriptedReply(),
     "only reasoning": lambda text: ScriptedReply(reasoning="Let me see."),
@@ -183,7 +206,9 @@ TROUBLES: Final[dict[str, Any]] = {
     "refused": lambda text: ScriptedReply(refusal="I will not."),
     "filtered": lambda text: ScriptedReply(text=text[:9], finish="content_filter"),
     "cut call": lambda text: CUT_CALL,
-    "error inside": lambda text: ScriptedReply(text=text[:20], error_event={"message": "Overloaded"}),
+    "error inside": lambda text: ScriptedReply(
+        text=text[:20], error_event={"message": "Overloaded"}
+    ),
     "no end": lambda text: ScriptedReply(text=text, done=False, finish=""),
     "wrong JSON": lambda text: ScriptedReply(text='{"name": 5}'),
     "half of JSON": lambda text: ScriptedReply(text='{"name": "her'),
@@ -193,7 +218,9 @@ TROUBLES: Final[dict[str, Any]] = {
 SCHEMA: Final = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 JSON: Final = '{"name": "heron, or egret, or bittern"}'
 SCHEMAS: Final[dict[str, dict[str, Any]]] = {
-    "openai": {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}},
+    "openai": {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
+    },
     "responses": {"text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}}},
     "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
     "gemini": {"response_mime_type": "application/json", "response_json_schema": SCHEMA},
@@ -242,7 +269,10 @@ def plays(draw: st.DrawFn) -> Play:
 
 
 @pytest.mark.sampled(1)
-@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(300),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(play=plays())
 def test_what_an_sdk_has_gathered_begins_the_result_or_its_stream_ended_in_an_error(
     play: Play, stages: tuple[Stage, ...]

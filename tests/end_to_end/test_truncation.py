@@ -26,16 +26,23 @@ def test_two_parts_become_one_text_and_their_usage_is_summed(run: Any) -> None:
         "done",
         "Part one part two",
         path="continuation done",
-        added=[[], [{"role": "assistant", "content": "Part one "}, {"role": "user", "content": "Go on."}]],
+        added=[
+            [],
+            [{"role": "assistant", "content": "Part one "}, {"role": "user", "content": "Go on."}],
+        ],
         waits=[],
         parts=("Part one ", "part two"),
     )
     assert (ended.result.usage.input_tokens, ended.result.usage.output_tokens) == (20, 12)
 
 
-def test_without_a_cap_of_the_callers_the_continuations_carry_larger_and_larger_caps(run: Any) -> None:
+def test_without_a_cap_of_the_callers_the_continuations_carry_larger_and_larger_caps(
+    run: Any,
+) -> None:
     ended = run([part("Part one, "), part("part two, "), part("part three, "), last("part four.")])
-    ended.was("done", "Part one, part two, part three, part four.", caps=[None, 8192, 12_288, 16_384])
+    ended.was(
+        "done", "Part one, part two, part three, part four.", caps=[None, 8192, 12_288, 16_384]
+    )
     said = ["Part one, ", "Part one, part two, ", "Part one, part two, part three, "]
     assert [added[0]["content"] for added in ended.added[1:]] == said
     assert all(added[-1]["role"] == "user" for added in ended.added[1:])
@@ -43,17 +50,31 @@ def test_without_a_cap_of_the_callers_the_continuations_carry_larger_and_larger_
 
 def test_length_for_ever_is_partial_after_four_requests(run: Any) -> None:
     ended = run([part("Part one, "), part("part two, "), part("part three, "), part("part four, ")])
-    ended.was("partial", "Part one, part two, part three, part four, ", counts=[4], caps=[None, 8192, 12_288, 16_384])
+    ended.was(
+        "partial",
+        "Part one, part two, part three, part four, ",
+        counts=[4],
+        caps=[None, 8192, 12_288, 16_384],
+    )
     assert ended.result.usage.output_tokens == 28
     assert ended.result.cause == "the reply was cut at the output cap, and no continuation is left"
 
 
 @pytest.mark.parametrize(
     ("cap", "sent"),
-    [(50_000, [50_000] * 4), (1000, [1000, 2000, 3000, 4000]), (20_000, [20_000, 32_768, 32_768, 32_768])],
+    [
+        (50_000, [50_000] * 4),
+        (1000, [1000, 2000, 3000, 4000]),
+        (20_000, [20_000, 32_768, 32_768, 32_768]),
+    ],
 )
-def test_a_cap_of_the_callers_is_raised_and_never_lowered(run: Any, cap: int, sent: list[int]) -> None:
-    ended = run([part("Part one, "), part("part two, "), part("part three, "), part("part four, ")], max_tokens=cap)
+def test_a_cap_of_the_callers_is_raised_and_never_lowered(
+    run: Any, cap: int, sent: list[int]
+) -> None:
+    ended = run(
+        [part("Part one, "), part("part two, "), part("part three, "), part("part four, ")],
+        max_tokens=cap,
+    )
     assert ended.caps == sent
 
 
@@ -69,7 +90,9 @@ def test_a_cap_among_the_parameters_is_the_callers_as_well(run: Any, where: str,
 
 def test_the_cap_goes_into_the_field_that_the_backend_takes(run: Any) -> None:
     ended = run(
-        [part("Part one, "), last("part two.")], backends=[{"cap_field": "max_completion_tokens"}], max_tokens=1000
+        [part("Part one, "), last("part two.")],
+        backends=[{"cap_field": "max_completion_tokens"}],
+        max_tokens=1000,
     )
     assert [body.get("max_completion_tokens") for body in ended.bodies] == [1000, 2000]
     assert not any("max_tokens" in body for body in ended.bodies)
@@ -102,11 +125,16 @@ def test_a_backend_that_prefills_is_sent_the_text_so_far_and_nothing_behind_it(r
     ],
     ids=["blank again", "clean", "echo", "restart", "overlap", "user turn"],
 )
-def test_nothing_is_said_twice_at_the_seam(run: Any, backends: Any, second: str, chunk_size: int) -> None:
+def test_nothing_is_said_twice_at_the_seam(
+    run: Any, backends: Any, second: str, chunk_size: int
+) -> None:
     first = part("The heron wades and it ", chunk_size=chunk_size)
     ended = run([first, last(second, chunk_size=chunk_size)], backends=backends)
     ended.was(
-        "done", "The heron wades and it swims and it flies.", parts=("The heron wades and it ", second), counts=[2]
+        "done",
+        "The heron wades and it swims and it flies.",
+        parts=("The heron wades and it ", second),
+        counts=[2],
     )
 
 
@@ -135,7 +163,9 @@ def test_a_stop_without_a_word_of_finish_at_the_cap_is_a_cut(run: Any) -> None:
 
 def test_empty_continuations_end_in_the_text_so_far(run: Any) -> None:
     ended = run([part("Part one, "), ScriptedReply()])
-    ended.was("partial", "Part one, ", path="continuation reask reask reask partial", waits=[1, 2, 4])
+    ended.was(
+        "partial", "Part one, ", path="continuation reask reask reask partial", waits=[1, 2, 4]
+    )
     assert ended.result.cause
 
 
@@ -145,13 +175,18 @@ def test_a_refused_continuation_is_refused_and_keeps_the_text_so_far(run: Any) -
 
 
 def test_a_continuation_that_repeats_everything_is_no_progress(run: Any) -> None:
-    run([part("The heron wades and swims, ")]).was("partial", "The heron wades and swims, ", counts=[4])
+    run([part("The heron wades and swims, ")]).was(
+        "partial", "The heron wades and swims, ", counts=[4]
+    )
 
 
 def test_the_fallback_goes_on_from_the_text_so_far(run: Any) -> None:
     ended = run([part("Part one, "), ScriptedReply(status=401)], [last("part two.")], policy=HINTS)
     ended.was("done", "Part one, part two.", counts=[2, 1])
-    assert ended.added[-1] == [{"role": "assistant", "content": "Part one, "}, {"role": "user", "content": "Go on."}]
+    assert ended.added[-1] == [
+        {"role": "assistant", "content": "Part one, "},
+        {"role": "user", "content": "Go on."},
+    ]
 
 
 def test_a_text_that_goes_in_circles_is_not_continued(run: Any) -> None:
@@ -167,7 +202,14 @@ def test_new_text_refills_the_retries(run: Any) -> None:
 
 
 def test_the_usage_of_discarded_attempts_counts(run: Any) -> None:
-    ended = run([last("", 3), part("Part one, ", 4), part("ignored", 5, finish="banana"), last("part two.", 6)])
+    ended = run(
+        [
+            last("", 3),
+            part("Part one, ", 4),
+            part("ignored", 5, finish="banana"),
+            last("part two.", 6),
+        ]
+    )
     ended.was("done", "Part one, part two.")
     assert (ended.result.usage.input_tokens, ended.result.usage.output_tokens) == (40, 18)
 
@@ -180,7 +222,12 @@ def test_a_paused_turn_is_sent_back_as_it_is(run: Any, backends: Any) -> None:
 
 
 def test_a_turn_that_is_paused_for_ever_says_that_no_continuation_is_left(run: Any) -> None:
-    ended = run([part(f"Part {number}, ", finish="pause_turn") for number in ("one", "two", "three", "four")])
+    ended = run(
+        [
+            part(f"Part {number}, ", finish="pause_turn")
+            for number in ("one", "two", "three", "four")
+        ]
+    )
     ended.was("partial", counts=[4])
     assert ended.result.cause == "the provider paused the turn, and no continuation is left"
 

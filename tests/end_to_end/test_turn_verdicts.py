@@ -1,4 +1,6 @@
-"""Turns whose answers are checked, whose calls wait for approval, whose tools return pictures, and that are stored."""
+"""Turns whose answers are checked, whose calls wait for approval, whose tools return pictures, and
+that are stored.
+"""
 
 import json
 from typing import Any
@@ -71,7 +73,9 @@ def backend(api: str, provider: Any, **options: Any) -> Any:
     return protocols.backend(api, provider.base_url, **options)
 
 
-def paused(api: str, mode: str, serve: Any, *more: ScriptedReply) -> tuple[Any, Any, Register, rungwise.TurnResult]:
+def paused(
+    api: str, mode: str, serve: Any, *more: ScriptedReply
+) -> tuple[Any, Any, Register, rungwise.TurnResult]:
     """Run a turn until it waits for approval."""
     provider, register = serve(ScriptedReply(tool_calls=CALLS), ANSWER, *more), Register()
     with Client(backend(api, provider)) as client:
@@ -79,11 +83,20 @@ def paused(api: str, mode: str, serve: Any, *more: ScriptedReply) -> tuple[Any, 
     return provider, backend(api, provider), register, result
 
 
-def test_a_call_that_needs_approval_waits_and_the_others_run(api: str, mode: str, serve: Any) -> None:
+def test_a_call_that_needs_approval_waits_and_the_others_run(
+    api: str, mode: str, serve: Any
+) -> None:
     provider, _, register, result = paused(api, mode, serve)
-    assert (result.outcome, result.is_success, len(provider.requests)) == ("awaiting_approval", True, 1)
+    assert (result.outcome, result.is_success, len(provider.requests)) == (
+        "awaiting_approval",
+        True,
+        1,
+    )
     assert sorted(register.ran) == [("look", "Lund"), ("pay", 5)]
-    assert [call.arguments.replace(" ", "") for call in result.awaiting] == ['{"amount":50}', '{"amount":60}']
+    assert [call.arguments.replace(" ", "") for call in result.awaiting] == [
+        '{"amount":50}',
+        '{"amount":60}',
+    ]
     assert [call.name for call in result.already_run] == ["look", "pay"]
     assert replay(TurnJournal.from_json(result.journal.to_json())).outcome == "awaiting_approval"
 
@@ -93,10 +106,18 @@ def test_it_goes_on_exactly_there_once_it_is_approved(api: str, mode: str, serve
     stored = json.loads(json.dumps(result.messages))
     first, second = (call.id for call in result.awaiting)
     with Client(again) as client:
-        ended = ask(client, mode, stored, tools=register.tools, approvals={first: True, second: "It is too dear."})
+        ended = ask(
+            client,
+            mode,
+            stored,
+            tools=register.tools,
+            approvals={first: True, second: "It is too dear."},
+        )
     assert (ended.outcome, ended.text) == ("finished", "Done.")
     assert register.ran[2:] == [("pay", 50)]
-    results = [each for message in protocols.said(provider.requests[1]) for each in message.tool_results]
+    results = [
+        each for message in protocols.said(provider.requests[1]) for each in message.tool_results
+    ]
     assert [each.text for each in results] == ["seen", "paid", "paid", "It is too dear."]
     assert len(provider.requests) == 2
     assert replay(TurnJournal.from_json(ended.journal.to_json())).outcome == "finished"
@@ -116,7 +137,9 @@ def test_it_goes_on_at_any_other_provider(api: str, serve: Any) -> None:
             approvals={call.id: True for call in result.awaiting},
         )
     assert (ended.outcome, sorted(register.ran[2:])) == ("finished", [("pay", 50), ("pay", 60)])
-    results = [each for message in protocols.said(provider.requests[0]) for each in message.tool_results]
+    results = [
+        each for message in protocols.said(provider.requests[0]) for each in message.tool_results
+    ]
     assert [each.text for each in results] == ["seen", "paid", "paid", "paid"]
 
 
@@ -129,9 +152,15 @@ def test_it_goes_on_at_any_other_provider(api: str, serve: Any) -> None:
         ({"c3": " "}, "must be True, or the reason"),
     ],
 )
-def test_approvals_that_do_not_match_are_refused(changes: dict[str, Any], says: str, serve: Any) -> None:
+def test_approvals_that_do_not_match_are_refused(
+    changes: dict[str, Any], says: str, serve: Any
+) -> None:
     _, again, register, result = paused("openai", "turn", serve)
-    approvals = {name: value for name, value in {"c3": True, "c4": True, **changes}.items() if value is not None}
+    approvals = {
+        name: value
+        for name, value in {"c3": True, "c4": True, **changes}.items()
+        if value is not None
+    }
     with Client(again) as client, pytest.raises(ConfigurationError, match=says):
         client.turn(result.messages, tools=register.tools, approvals=approvals)
     with Client(again) as client, pytest.raises(ConfigurationError, match="awaits approval"):
@@ -161,25 +190,36 @@ def test_the_final_answer_is_checked_and_corrected(api: str, mode: str, serve: A
     assert (result.outcome, result.value) == ("finished", Bird(name="bittern", wingspan_cm=125))
     assert (result.calls, result.attempts) == (2, 3)
     assert "'wingspan_cm' is missing" in str(provider.requests[2].body)
-    assert "'answer'" not in str(provider.requests[0].body.get("tools")), "no tool is forced beside the caller's own"
+    assert "'answer'" not in str(provider.requests[0].body.get("tools")), (
+        "no tool is forced beside the caller's own"
+    )
 
 
 def test_a_verdict_that_raises_fails_the_turn(serve: Any) -> None:
     def verdict(reply: rungwise.core.Reply) -> str | None:
         raise KeyError(reply.text)
 
-    with Client(backend("openai", serve(ANSWER))) as client, pytest.raises(rungwise.TurnFailed) as caught:
+    with (
+        Client(backend("openai", serve(ANSWER))) as client,
+        pytest.raises(rungwise.TurnFailed) as caught,
+    ):
         client.turn("Look.", verdict=verdict)
     assert isinstance(caught.value.__cause__, KeyError)
     assert caught.value.result.text == "Done."
 
 
-@pytest.mark.parametrize("api", [api for api in protocols.PROTOCOLS if api != "ollama"])  # which has no tool choice
+# which has no tool choice
+@pytest.mark.parametrize("api", [api for api in protocols.PROTOCOLS if api != "ollama"])
 @pytest.mark.parametrize("keeps", [False, True])
 def test_a_forced_choice_holds_for_the_first_call(api: str, keeps: bool, serve: Any) -> None:
     provider, register = serve(ScriptedReply(tool_calls=[CALLS[0]]), ANSWER), Register()
     with Client(backend(api, provider)) as client:
-        client.turn("Look.", tools=register.tools, tool_choice="required", policy=TurnPolicy(keep_tool_choice=keeps))
+        client.turn(
+            "Look.",
+            tools=register.tools,
+            tool_choice="required",
+            policy=TurnPolicy(keep_tool_choice=keeps),
+        )
     marks = ('"tool_choice":"required"', '"type":"any"', '"ANY"', '"any":{}')
     bodies = [json.dumps(request.body).replace(" ", "") for request in provider.requests]
     assert [any(mark in body for mark in marks) for body in bodies] == [True, keeps]
@@ -202,12 +242,17 @@ def test_pictures_in_results_go_out_as_such(api: str, mode: str, serve: Any) -> 
 def test_what_is_stored_loses_nothing_and_is_json_at_every_event(serve: Any) -> None:
     provider = serve(ScriptedReply(reasoning="Hm.", tool_calls=[CALLS[0]]), ANSWER)
     register = Register()
-    with Client(backend("anthropic", provider)) as client, client.stream_turn("Look.", tools=register.tools) as stream:
+    with (
+        Client(backend("anthropic", provider)) as client,
+        client.stream_turn("Look.", tools=register.tools) as stream,
+    ):
         for event in stream:
             assert json.loads(json.dumps(stream.messages)) == list(stream.messages), event
         result = stream.result
     again = rungwise.core.Request(json.loads(json.dumps(result.messages)))
-    assert [message.role for message in again.messages[1:] if isinstance(message, rungwise.Message)] == [
+    assert [
+        message.role for message in again.messages[1:] if isinstance(message, rungwise.Message)
+    ] == [
         "assistant",
         "tool",
         "assistant",
@@ -215,7 +260,9 @@ def test_what_is_stored_loses_nothing_and_is_json_at_every_event(serve: Any) -> 
     assert result.plain_messages[1]["tool_calls"][0]["function"]["name"] == "look"
 
 
-def test_verdicts_judge_what_ends_a_turn_and_no_calls_of_tools(api: str, mode: str, serve: Any) -> None:
+def test_verdicts_judge_what_ends_a_turn_and_no_calls_of_tools(
+    api: str, mode: str, serve: Any
+) -> None:
     def cites(reply: rungwise.core.Reply, value: Any) -> str | None:
         return None if value == ["[1]"] else "Cite a source as [1]."
 

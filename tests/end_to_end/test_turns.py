@@ -18,7 +18,9 @@ from support.turn_modes import MODES, calling, is_async, run_turn, streams
 
 TEXT = "Herons nest in the reeds by the lake."
 ANSWER = ScriptedReply(text=TEXT)
-OVERFLOW = ScriptedReply(status=400, error={"message": "too long", "code": "context_length_exceeded"})
+OVERFLOW = ScriptedReply(
+    status=400, error={"message": "too long", "code": "context_length_exceeded"}
+)
 LONG = [{"role": "user", "content": "herons " * 500}, {"role": "user", "content": "Where?"}]
 
 
@@ -47,22 +49,37 @@ TOOLS: dict[str, Any] = {"look": look, "listen": listen, "breaks": breaks}
 
 def test_tools_run_and_their_results_are_sent_in_the_order_of_the_calls(mode: str) -> None:
     asked = calling(
-        ("look", '{"lake": "Vomb", "birds": 2}'), ("listen", '{"lake": "Vomb"}'), ("breaks", ""), text="I look."
+        ("look", '{"lake": "Vomb", "birds": 2}'),
+        ("listen", '{"lake": "Vomb"}'),
+        ("breaks", ""),
+        text="I look.",
     )
     turned = run_turn(mode, asked, ANSWER, tools=TOOLS)
     assert (turned.outcome, turned.text, turned.result.calls) == ("finished", TEXT, 2)
-    assert [tool["function"]["name"] for tool in turned.bodies[0]["tools"]] == ["look", "listen", "breaks"]
+    assert [tool["function"]["name"] for tool in turned.bodies[0]["tools"]] == [
+        "look",
+        "listen",
+        "breaks",
+    ]
     assert turned.bodies[0]["tools"][0]["function"]["parameters"]["required"] == ["lake"]
     assert turned.roles() == ["user", "assistant", "tool", "tool", "tool"]
-    assert [each["tool_call_id"] for each in turned.bodies[1]["messages"][2:]] == ["call_0", "call_1", "call_2"]
+    assert [each["tool_call_id"] for each in turned.bodies[1]["messages"][2:]] == [
+        "call_0",
+        "call_1",
+        "call_2",
+    ]
     assert turned.told() == ['["heron","bittern"]', "a boom from Vomb", "the boat has sunk"]
     assert turned.bodies[1]["messages"][1]["content"] == "I look."
     assert turned.targets == ["use_tools", "go_on", "finished"]
     assert turned.result.plain_messages[-1] == {"role": "assistant", "content": TEXT}
 
 
-def test_arguments_that_do_not_fit_and_tools_that_do_not_exist_are_told_to_the_model(mode: str) -> None:
-    asked = calling(("look", '{"lake": 7}'), ("lok", "{}"), ("look", '{"lake": "Vomb", "depth": 1}'))
+def test_arguments_that_do_not_fit_and_tools_that_do_not_exist_are_told_to_the_model(
+    mode: str,
+) -> None:
+    asked = calling(
+        ("look", '{"lake": 7}'), ("lok", "{}"), ("look", '{"lake": "Vomb", "depth": 1}')
+    )
     turned = run_turn(mode, asked, ANSWER, tools=TOOLS)
     assert turned.outcome == "finished"
     first, second, third = turned.told()
@@ -73,10 +90,19 @@ def test_arguments_that_do_not_fit_and_tools_that_do_not_exist_are_told_to_the_m
 
 
 def test_unknown_tools_for_ever_end_the_turn_after_three_rounds_and_a_summary(mode: str) -> None:
-    turned = run_turn(mode, *[calling(("nowhere", "{}"))] * 3, ScriptedReply(text="I cannot look."), tools=TOOLS)
-    assert (turned.outcome, turned.text, len(turned.bodies)) == ("limit_reached", "I cannot look.", 4)
+    turned = run_turn(
+        mode, *[calling(("nowhere", "{}"))] * 3, ScriptedReply(text="I cannot look."), tools=TOOLS
+    )
+    assert (turned.outcome, turned.text, len(turned.bodies)) == (
+        "limit_reached",
+        "I cannot look.",
+        4,
+    )
     assert "tools" not in turned.bodies[3]
-    assert turned.bodies[3]["messages"][-1] == {"role": "user", "content": rungwise.TurnHints().summary}
+    assert turned.bodies[3]["messages"][-1] == {
+        "role": "user",
+        "content": rungwise.TurnHints().summary,
+    }
 
 
 @pytest.mark.parametrize(("most", "requests"), [(0, 1), (1, 3), (25, 27)])
@@ -85,14 +111,20 @@ def test_one_ceiling_holds_for_all(mode: str, most: int, requests: int) -> None:
     policy = TurnPolicy(auto_continues=most, same_calls=1000)
     asked = [calling(("count", "{}"))] * (most + 1)
     turned = run_turn(
-        mode, *asked, ScriptedReply(text="Enough."), tools={"count": lambda: ran.append(1)}, policy=policy
+        mode,
+        *asked,
+        ScriptedReply(text="Enough."),
+        tools={"count": lambda: ran.append(1)},
+        policy=policy,
     )
     assert (turned.outcome, len(turned.bodies), len(ran)) == ("limit_reached", requests, most + 1)
     assert turned.text == ("Enough." if most else "")
 
 
 def test_the_same_call_with_the_same_result_ends_the_turn(mode: str) -> None:
-    turned = run_turn(mode, *[calling(("breaks", "{}"))] * 2, ANSWER, tools=TOOLS, policy=TurnPolicy(same_calls=2))
+    turned = run_turn(
+        mode, *[calling(("breaks", "{}"))] * 2, ANSWER, tools=TOOLS, policy=TurnPolicy(same_calls=2)
+    )
     assert (turned.outcome, len(turned.bodies)) == ("limit_reached", 3)
     assert "the same call has brought the same result 2 times" in str(turned.result.cause)
 
@@ -152,9 +184,17 @@ def test_an_answer_cut_in_the_middle_of_a_round_of_tools_is_gone_on_from(mode: s
     assert (turned.outcome, turned.text, turned.result.calls) == ("finished", TEXT, 3)
     assert turned.bodies[2]["messages"][3] == {"role": "assistant", "content": "Herons nest in the"}
     assert turned.bodies[2]["messages"][4]["role"] == "user"
-    assert [each["role"] for each in turned.result.plain_messages] == ["user", "assistant", "tool", "assistant"]
+    assert [each["role"] for each in turned.result.plain_messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     if streams(mode):
-        assert "".join(event.text for event in turned.events if isinstance(event, rungwise.Text)) == TEXT
+        assert (
+            "".join(event.text for event in turned.events if isinstance(event, rungwise.Text))
+            == TEXT
+        )
 
 
 def test_an_overflow_goes_through_a_compactor(mode: str) -> None:
@@ -175,14 +215,22 @@ def test_an_overflow_goes_through_a_compactor(mode: str) -> None:
 
 def test_the_clients_own_compactor_shortens_too(mode: str) -> None:
     turned = run_turn(
-        mode, OVERFLOW, ANSWER, messages=LONG, client_options={"compactor": lambda messages: messages[1:]}
+        mode,
+        OVERFLOW,
+        ANSWER,
+        messages=LONG,
+        client_options={"compactor": lambda messages: messages[1:]},
     )
     assert (turned.outcome, len(turned.bodies)) == ("finished", 2)
 
 
 def test_a_compactor_that_does_not_help_or_raises_ends_the_turn(mode: str) -> None:
     turned = run_turn(mode, OVERFLOW, messages=LONG, compactor=lambda messages, room: messages)
-    assert (turned.outcome, turned.targets, len(turned.bodies)) == ("failed", ["compact", "failed"], 1)
+    assert (turned.outcome, turned.targets, len(turned.bodies)) == (
+        "failed",
+        ["compact", "failed"],
+        1,
+    )
 
     def raises(messages: Any, room: int) -> Any:
         raise ValueError("secret")
@@ -205,22 +253,34 @@ def test_a_compactor_may_be_awaited(mode: str) -> None:
 
 def test_a_terminating_tool_among_others_hands_off(mode: str) -> None:
     tools = {**TOOLS, "ask": Tool(parameters={"type": "object"}, terminating=True)}
-    turned = run_turn(mode, calling(("ask", '{"question": "Which?"}'), ("breaks", ""), text="Which lake?"), tools=tools)
+    turned = run_turn(
+        mode,
+        calling(("ask", '{"question": "Which?"}'), ("breaks", ""), text="Which lake?"),
+        tools=tools,
+    )
     assert (turned.outcome, turned.text, len(turned.bodies)) == ("handed_off", "Which lake?", 1)
     [call] = turned.result.handed_off
     assert (call.name, call.arguments) == ("ask", '{"question": "Which?"}')
-    assert [each.get("content") for each in turned.result.plain_messages[2:]] == ["Handed over.", "the boat has sunk"]
+    assert [each.get("content") for each in turned.result.plain_messages[2:]] == [
+        "Handed over.",
+        "the boat has sunk",
+    ]
 
 
 def test_an_executor_runs_what_has_no_function(mode: str) -> None:
-    definition = {"type": "function", "function": {"name": "find", "parameters": {"required": ["bird"]}}}
+    definition = {
+        "type": "function",
+        "function": {"name": "find", "parameters": {"required": ["bird"]}},
+    }
     asked: list[Any] = []
 
     def execute(name: str, arguments: Any) -> Any:
         asked.append((name, arguments))
         return {"found": True}
 
-    turned = run_turn(mode, calling(("find", '{"bird": "heron"}')), ANSWER, tools=[definition], executor=execute)
+    turned = run_turn(
+        mode, calling(("find", '{"bird": "heron"}')), ANSWER, tools=[definition], executor=execute
+    )
     assert (turned.outcome, asked) == ("finished", [("find", {"bird": "heron"})])
     assert turned.told() == ['{"found":true}']
     assert turned.bodies[0]["tools"][0]["function"]["name"] == "find"
@@ -272,16 +332,23 @@ def test_what_a_provider_runs_itself_goes_out_beside_the_tools(mode: str) -> Non
     turned = run_turn(mode, ANSWER, messages=request, tools=[look])
     assert [tool["type"] for tool in turned.bodies[0]["tools"]] == ["web_search", "function"]
     assert run_turn(mode, ANSWER, messages=request).bodies[0]["tools"] == [{"type": "web_search"}]
-    definition = {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}
+    definition = {
+        "type": "function",
+        "function": {"name": "find", "parameters": {"type": "object"}},
+    }
     asked = Request("Where?", tools=[definition])
-    turned = run_turn(mode, calling(("find", "{}")), ANSWER, messages=asked, executor=lambda name, arguments: name)
+    turned = run_turn(
+        mode, calling(("find", "{}")), ANSWER, messages=asked, executor=lambda name, arguments: name
+    )
     assert (turned.outcome, turned.told()) == ("finished", ["find"])
 
 
 def test_results_share_a_part_of_the_window_visibly(mode: str) -> None:
     policy = TurnPolicy(window=4_000, results_share=0.25)
     tools = {"long": lambda: "x" * 100_000, "short": lambda: "three herons"}
-    turned = run_turn(mode, calling(("long", "{}"), ("short", "{}")), ANSWER, tools=tools, policy=policy)
+    turned = run_turn(
+        mode, calling(("long", "{}"), ("short", "{}")), ANSWER, tools=tools, policy=policy
+    )
     long, short = turned.told()
     assert short == "three herons"
     assert len(long) < 3_100
@@ -308,7 +375,9 @@ def test_output_tokens_of_a_turn_are_never_passed(mode: str) -> None:
 
     def spends(request: Any) -> ScriptedReply:
         cap = request.body.get("max_tokens") or request.body["max_completion_tokens"]
-        return ScriptedReply(tool_calls=asked, usage={"prompt_tokens": 5, "completion_tokens": min(90, cap)})
+        return ScriptedReply(
+            tool_calls=asked, usage={"prompt_tokens": 5, "completion_tokens": min(90, cap)}
+        )
 
     policy = TurnPolicy(budget=Budget(attempts=50, output_tokens=300), same_calls=1000)
     turned = run_turn(mode, spends, tools=TOOLS, policy=policy)
@@ -340,14 +409,20 @@ def test_a_journal_with_contents_replays_to_the_same_conversation(mode: str) -> 
 
 def test_a_turn_shares_a_budget_with_others(mode: str) -> None:
     shared = rungwise.SharedBudget(Budget(attempts=3))
-    first = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), ANSWER, tools=TOOLS, within=shared)
-    second = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), ANSWER, tools=TOOLS, within=shared)
+    first = run_turn(
+        mode, calling(("look", '{"lake": "Vomb"}')), ANSWER, tools=TOOLS, within=shared
+    )
+    second = run_turn(
+        mode, calling(("look", '{"lake": "Vomb"}')), ANSWER, tools=TOOLS, within=shared
+    )
     assert (first.outcome, second.outcome, shared.attempts) == ("finished", "over_budget", 3)
 
 
 @pytest.mark.parametrize("mode", ["stream_turn", "astream_turn"])
 def test_a_stream_tells_of_tools_between_the_calls(mode: str) -> None:
-    turned = run_turn(mode, calling(("look", '{"lake": "Vomb"}'), text="I look."), ANSWER, tools=TOOLS)
+    turned = run_turn(
+        mode, calling(("look", '{"lake": "Vomb"}'), text="I look."), ANSWER, tools=TOOLS
+    )
     kinds = [type(event).__name__ for event in turned.events]
     order = [kinds.index(kind) for kind in ("Text", "ToolStarted", "ToolEnded")]
     assert order == sorted(order)
@@ -369,7 +444,9 @@ def test_a_stream_can_be_left_anywhere(mode: str, at: str) -> None:
     assert turned.outcome == "cancelled"
     assert len(turned.bodies) <= 1
     if at == "ToolEnded":
-        results = [each["content"] for each in turned.result.plain_messages if each["role"] == "tool"]
+        results = [
+            each["content"] for each in turned.result.plain_messages if each["role"] == "tool"
+        ]
         assert '["heron"]' in results or "a boom from Vomb" in results
 
 
@@ -457,9 +534,13 @@ def search(query: str, most: int = 3) -> list[str]:
     return [query] * most
 
 
-def test_a_tool_read_from_a_function_is_sent_called_and_planned(serve: Any, backend_of: Any) -> None:
+def test_a_tool_read_from_a_function_is_sent_called_and_planned(
+    serve: Any, backend_of: Any
+) -> None:
     box = Toolbox.of([Tool(search, strict=True)])
-    asks = ScriptedReply(tool_calls=[{"id": "call_1", "name": "search", "arguments": '{"query": "x"}'}])
+    asks = ScriptedReply(
+        tool_calls=[{"id": "call_1", "name": "search", "arguments": '{"query": "x"}'}]
+    )
     provider = serve(asks)
     with rungwise.Client(backend_of(provider)) as client:
         result = client.call("Find x.", tools=box.definitions(CHAT))
@@ -471,7 +552,10 @@ def test_a_tool_read_from_a_function_is_sent_called_and_planned(serve: Any, back
                 "description": "Search the archive.",
                 "parameters": {
                     "type": "object",
-                    "properties": {"query": {"type": "string"}, "most": {"type": "integer", "default": 3}},
+                    "properties": {
+                        "query": {"type": "string"},
+                        "most": {"type": "integer", "default": 3},
+                    },
                     "required": ["query"],
                     "additionalProperties": False,
                 },

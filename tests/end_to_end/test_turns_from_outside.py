@@ -1,4 +1,6 @@
-"""Turns over HTTP as users meet them: one event loop for tools, compactors, one Ctrl-C, summaries, replays."""
+"""Turns over HTTP as users meet them: one event loop for tools, compactors, one Ctrl-C, summaries,
+replays.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,14 @@ BACKENDS: list[Callable[..., Any]] = [OpenAIChat, OpenAIResponses, Anthropic, Ge
 
 
 def calling(*names: str, text: str = "", **more: Any) -> ScriptedReply:
-    return ScriptedReply(text=text, tool_calls=[{"name": name, "arguments": "{}"} for name in names], **more)
+    return ScriptedReply(
+        text=text, tool_calls=[{"name": name, "arguments": "{}"} for name in names], **more
+    )
 
 
-def client_of(provider: EmbeddedProvider, kind: Callable[..., Any] = OpenAIChat, **options: Any) -> Client:
+def client_of(
+    provider: EmbeddedProvider, kind: Callable[..., Any] = OpenAIChat, **options: Any
+) -> Client:
     return Client(kind("model", api_key="key", base_url=provider.base_url), **options)
 
 
@@ -55,7 +61,9 @@ def test_async_tools_of_all_rounds_share_an_event_loop(site: str, is_streamed: b
     async def fetch() -> str:
         loops.append(asyncio.get_running_loop())
         body = {"model": "m", "messages": [{"role": "user", "content": "page"}]}
-        response = await http.post(f"{site.rstrip('/')}/chat/completions", json=body, headers={"authorization": "k"})
+        response = await http.post(
+            f"{site.rstrip('/')}/chat/completions", json=body, headers={"authorization": "k"}
+        )
         return str(response.json()["choices"][0]["message"]["content"])
 
     script = Script([calling("fetch"), calling("fetch", "fetch"), ScriptedReply(text="done")])
@@ -88,7 +96,9 @@ def test_a_tool_that_blocks_the_loop_does_not_hold_the_next_round() -> None:
         return "quick"
 
     tools = [Tool(block, seconds=0.05), quick]
-    with EmbeddedProvider(Script([calling("block"), calling("quick"), ScriptedReply(text="done")])) as provider:
+    with EmbeddedProvider(
+        Script([calling("block"), calling("quick"), ScriptedReply(text="done")])
+    ) as provider:
         try:
             assert client_of(provider).turn("Go.", tools=tools).text == "done"
         finally:
@@ -121,7 +131,9 @@ def test_one_cancellation_leaves_a_tool_that_hangs(way: str) -> None:
             if way == "asyncio":
                 result = asyncio.run(main(client))
             else:
-                threading.Thread(target=lambda: begun.wait(patience()) and cancellation.cancel()).start()
+                threading.Thread(
+                    target=lambda: begun.wait(patience()) and cancellation.cancel()
+                ).start()
                 with pytest.raises(TurnCancelled) as caught:
                     client.turn("Go.", tools=[hang], cancellation=cancellation)
                 result = caught.value.result
@@ -149,7 +161,9 @@ def test_a_compactor_is_given_plain_messages_alone(kind: Any, is_async: bool) ->
     overflow = ScriptedReply(
         status=400, error={"message": "context length exceeded", "code": "context_length_exceeded"}
     )
-    script = Script([said, calling("look", reasoning="T", signature="s"), overflow, ScriptedReply(text="done")])
+    script = Script(
+        [said, calling("look", reasoning="T", signature="s"), overflow, ScriptedReply(text="done")]
+    )
 
     def look() -> str:
         return "seen"
@@ -157,13 +171,23 @@ def test_a_compactor_is_given_plain_messages_alone(kind: Any, is_async: bool) ->
     with EmbeddedProvider(script) as provider:
         client = client_of(provider, kind)
         first = client.call("Long. " * 500)
-        history = [{"role": "user", "content": "Long. " * 500}, first.message, {"role": "user", "content": "Go on."}]
+        history = [
+            {"role": "user", "content": "Long. " * 500},
+            first.message,
+            {"role": "user", "content": "Go on."},
+        ]
         if is_async:
             result = asyncio.run(client.aturn(history, tools=[look], compactor=shorter))
         else:
             result = client.turn(history, tools=[look], compactor=shorter)
         assert len(given) == 1
-        assert [each["role"] for each in given[0]] == ["user", "assistant", "user", "assistant", "tool"]
+        assert [each["role"] for each in given[0]] == [
+            "user",
+            "assistant",
+            "user",
+            "assistant",
+            "tool",
+        ]
         last = json.dumps(provider.requests[-1].body)
     assert result.text == "done"
     assert "Short." in last
@@ -182,10 +206,16 @@ def test_the_compactor_of_a_call_is_given_plain_messages_too() -> None:
     overflow = ScriptedReply(
         status=400, error={"message": "context length exceeded", "code": "context_length_exceeded"}
     )
-    with EmbeddedProvider(Script([ScriptedReply(text="An answer."), overflow, ScriptedReply(text="done")])) as provider:
+    with EmbeddedProvider(
+        Script([ScriptedReply(text="An answer."), overflow, ScriptedReply(text="done")])
+    ) as provider:
         client = client_of(provider, compactor=shorter)
         said = client.call("Hello.").message
-        history = [{"role": "user", "content": "Hello."}, said, {"role": "user", "content": "Go on."}]
+        history = [
+            {"role": "user", "content": "Hello."},
+            said,
+            {"role": "user", "content": "Go on."},
+        ]
         assert client.call(history).text == "done"
         assert provider.requests[-1].body["messages"] == [{"role": "user", "content": "Go on."}]
     assert given == [history[0], {"role": "assistant", "content": "An answer."}, history[2]]
@@ -208,9 +238,14 @@ def test_a_replay_has_the_plain_messages_of_the_turn(kind: Any) -> None:
     def look() -> str:
         return "seen"
 
-    with EmbeddedProvider(Script([calling("look", text="I look."), ScriptedReply(text="done")])) as provider:
+    with EmbeddedProvider(
+        Script([calling("look", text="I look."), ScriptedReply(text="done")])
+    ) as provider:
         result = client_of(provider, kind, contents=True).turn("Look.", tools=[look])
-    assert result.plain_messages[1]["tool_calls"][0]["function"] == {"name": "look", "arguments": "{}"}
+    assert result.plain_messages[1]["tool_calls"][0]["function"] == {
+        "name": "look",
+        "arguments": "{}",
+    }
     read = TurnJournal.from_json(result.journal.to_json())
     for again in (replay(result.journal), replay(read)):
         assert again.plain_messages == result.plain_messages[1:]

@@ -1,4 +1,6 @@
-"""Each call of a tool that nobody has answered gets its result, anywhere in a history; all else is sent as it is."""
+"""Each call of a tool that nobody has answered gets its result, anywhere in a history; all else is
+sent as it is.
+"""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +10,17 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Capabilities, Client, Hints, Message, Policy, Prices, ToolCall, ToolResult
+from rungwise import (
+    Budget,
+    Capabilities,
+    Client,
+    Hints,
+    Message,
+    Policy,
+    Prices,
+    ToolCall,
+    ToolResult,
+)
 from rungwise.adapters.wires.pairing import NO_RESULT
 from rungwise.core import Request
 from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, MISSING_RESULT_TOKENS
@@ -24,8 +36,12 @@ SAID = Message.saying("assistant", "In the")
 NEXT = Message.saying("user", "And now?")
 CALLED = Message("assistant", (ToolCall("c1", "look_up", "{}"),))
 ONE = Message("assistant", (ToolCall("c1", "look_up", '{"a":1}'),))
-TWO = Message("assistant", (ToolCall("c1", "look_up", '{"a":1}'), ToolCall("c2", "note", '{"b":2}')))
-ALIKE = Message("assistant", (ToolCall("c1", "look_up", '{"a":1}'), ToolCall("c2", "look_up", '{"a":2}')))
+TWO = Message(
+    "assistant", (ToolCall("c1", "look_up", '{"a":1}'), ToolCall("c2", "note", '{"b":2}'))
+)
+ALIKE = Message(
+    "assistant", (ToolCall("c1", "look_up", '{"a":1}'), ToolCall("c2", "look_up", '{"a":2}'))
+)
 FIRST = Message("tool", (ToolResult("c1", "look_up", "R"),))
 SECOND = Message("tool", (ToolResult("c2", "note", "S"),))
 BOTH = Message("tool", (*SECOND.tool_results, *FIRST.tool_results))
@@ -38,7 +54,10 @@ HISTORIES: dict[str, tuple[list[Message], list[str]]] = {
     "the user speaks behind the call": ([USER, ONE, NEXT], [NO_RESULT]),
     "the assistant speaks behind the call": ([USER, ONE, SAID], [NO_RESULT]),
     "the assistant speaks behind the result": ([USER, TWO, FIRST, SAID, NEXT], ["R", NO_RESULT]),
-    "in the middle": ([USER, TWO, FIRST, SAID, NEXT, ONE, FIRST, SAID, NEXT], ["R", NO_RESULT, "R"]),
+    "in the middle": (
+        [USER, TWO, FIRST, SAID, NEXT, ONE, FIRST, SAID, NEXT],
+        ["R", NO_RESULT, "R"],
+    ),
     "a later call has the same id": ([USER, ONE, NEXT, ONE, FIRST], [NO_RESULT, "R"]),
     "nothing lacks": ([USER, TWO, BOTH, SAID, NEXT], ["R", "S"]),
 }
@@ -52,10 +71,14 @@ def own(api: str, messages: list[Message]) -> list[Any]:
 
 def sent(api: str, provider: Any, messages: list[Any], **call: Any) -> list[Any]:
     """Return what each request of a call holds of the conversation."""
-    with Client(protocols.backend(api, provider.base_url), policy=Policy(), **waits_into([])) as client:
+    with Client(
+        protocols.backend(api, provider.base_url), policy=Policy(), **waits_into([])
+    ) as client:
         client.call(messages, **call)
     return [
-        next(request.body[name] for name in ("messages", "input", "contents") if name in request.body)
+        next(
+            request.body[name] for name in ("messages", "input", "contents") if name in request.body
+        )
         for request in provider.requests
     ]
 
@@ -65,7 +88,11 @@ def blocks(messages: list[Any]) -> Iterator[Any]:
         inner = message.get("parts", message.get("content"))
         if isinstance(inner, list) and message.get("role") != "tool":
             yield from inner
-        elif "tool_calls" not in message and message.get("role") in ("user", "assistant") and isinstance(inner, str):
+        elif (
+            "tool_calls" not in message
+            and message.get("role") in ("user", "assistant")
+            and isinstance(inner, str)
+        ):
             yield inner
         else:
             yield message
@@ -85,30 +112,44 @@ def bare(block: Any) -> Any:
 
 
 def check(
-    api: str, conversation: list[Any], messages: list[Message], results: list[str], *, word_for_word: bool = True
+    api: str,
+    conversation: list[Any],
+    messages: list[Message],
+    results: list[str],
+    *,
+    word_for_word: bool = True,
 ) -> None:
     read = protocols.read_messages(conversation)
     told = [each for message in read for each in message.tool_results]
     calls = [each for message in read for each in message.tool_calls]
     # A result that names no call is its tool's next.
-    by_call = [next((each for each in told if (each.id or call.id) == call.id), None) for call in calls]
+    by_call = [
+        next((each for each in told if (each.id or call.id) == call.id), None) for call in calls
+    ]
     assert sorted(each.text for each in told) == sorted(results)
     assert None not in by_call
     ids = [(each.id, each.name) for each in calls]
     for place, message in enumerate(read):
         if message.tool_calls and api != "responses":
-            behind = [one for one in read[place + 1 : place + 1 + len(message.tool_calls)] if one.role == "tool"]
+            behind = [
+                one
+                for one in read[place + 1 : place + 1 + len(message.tool_calls)]
+                if one.role == "tool"
+            ]
             assert sum(len(one.tool_results) for one in behind) >= len(message.tool_calls), ids
     kept = [bare(block) for block in blocks(conversation) if not is_made_up(block)]
     given = [bare(block) for block in blocks(own(api, messages))]
-    if word_for_word:  # what is written anew has ids of its own where one is used twice, and its results in order
+    # what is written anew has ids of its own where one is used twice, and its results in order
+    if word_for_word:
         assert [each for each in kept if each in given] == given
         assert NO_RESULT in results or kept == given
 
 
 @pytest.mark.parametrize("history", HISTORIES)
 @pytest.mark.parametrize("whose", ["caller", "neutral"])
-def test_each_call_is_followed_by_its_result(api: str, whose: str, history: str, serve: Any) -> None:
+def test_each_call_is_followed_by_its_result(
+    api: str, whose: str, history: str, serve: Any
+) -> None:
     messages, results = HISTORIES[history]
     [conversation] = sent(api, serve(ANSWER), own(api, messages) if whose == "caller" else messages)
     check(api, conversation, messages, results, word_for_word=whose == "caller")
@@ -126,7 +167,9 @@ def test_the_results_of_a_turn_are_in_the_order_of_its_calls(api: str, serve: An
 @pytest.mark.parametrize("whose", ["caller", "neutral"])
 def test_it_holds_in_later_attempts_too(api: str, whose: str, serve: Any) -> None:
     messages = [USER, TWO, FIRST]
-    _, conversation = sent(api, serve(CUT, ANSWER), own(api, messages) if whose == "caller" else messages)
+    _, conversation = sent(
+        api, serve(CUT, ANSWER), own(api, messages) if whose == "caller" else messages
+    )
     check(api, conversation, messages, ["R", NO_RESULT])
     assert CUT.text in str(conversation)
 
@@ -134,7 +177,10 @@ def test_it_holds_in_later_attempts_too(api: str, whose: str, serve: Any) -> Non
 def test_what_the_caller_said_besides_goes_along_to_anthropic(serve: Any) -> None:
     marked = {"cache_control": {"type": "ephemeral"}}
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s=="}
-    calls = [{"type": "tool_use", "id": id, "name": "look_up", "input": {"b": 1, "a": 2}} for id in ("c1", "c2")]
+    calls = [
+        {"type": "tool_use", "id": id, "name": "look_up", "input": {"b": 1, "a": 2}}
+        for id in ("c1", "c2")
+    ]
     told = {"type": "tool_result", "tool_use_id": "c1", "content": "R", **marked}
     said = {"type": "text", "text": "And?", **marked}
     given = [
@@ -146,7 +192,12 @@ def test_what_the_caller_said_besides_goes_along_to_anthropic(serve: Any) -> Non
     assert conversation[:2] == given[:2]
     first, made, last = conversation[2]["content"]
     assert (first, last) == (told, said)
-    assert made == {"type": "tool_result", "tool_use_id": "c2", "content": NO_RESULT, "is_error": True}
+    assert made == {
+        "type": "tool_result",
+        "tool_use_id": "c2",
+        "content": NO_RESULT,
+        "is_error": True,
+    }
 
 
 OWN_CALLS: dict[str, list[Any]] = {
@@ -154,16 +205,45 @@ OWN_CALLS: dict[str, list[Any]] = {
         {
             "role": "assistant",
             "content": [
-                {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "nests"}},
-                {"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "find", "server_name": "s", "input": {}},
+                {
+                    "type": "server_tool_use",
+                    "id": "srvtoolu_1",
+                    "name": "web_search",
+                    "input": {"query": "nests"},
+                },
+                {
+                    "type": "mcp_tool_use",
+                    "id": "mcptoolu_1",
+                    "name": "find",
+                    "server_name": "s",
+                    "input": {},
+                },
                 {"type": "text", "text": "In the reeds."},
             ],
         }
     ],
     "responses": [
-        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "n"}},
-        {"type": "mcp_call", "id": "mcp_1", "name": "find", "server_label": "s", "arguments": "{}", "output": "R"},
-        {"type": "code_interpreter_call", "id": "ci_1", "code": "1", "container_id": "c", "status": "completed"},
+        {
+            "type": "web_search_call",
+            "id": "ws_1",
+            "status": "completed",
+            "action": {"type": "search", "query": "n"},
+        },
+        {
+            "type": "mcp_call",
+            "id": "mcp_1",
+            "name": "find",
+            "server_label": "s",
+            "arguments": "{}",
+            "output": "R",
+        },
+        {
+            "type": "code_interpreter_call",
+            "id": "ci_1",
+            "code": "1",
+            "container_id": "c",
+            "status": "completed",
+        },
         {"type": "item_reference", "id": "fc_1"},
     ],
     "gemini": [
@@ -180,7 +260,14 @@ OWN_CALLS: dict[str, list[Any]] = {
         {
             "role": "assistant",
             "content": [
-                {"toolUse": {"toolUseId": "t1", "name": "nova_grounding", "input": {}, "type": "server_tool_use"}},
+                {
+                    "toolUse": {
+                        "toolUseId": "t1",
+                        "name": "nova_grounding",
+                        "input": {},
+                        "type": "server_tool_use",
+                    }
+                },
                 {"text": "In the reeds."},
             ],
         }
@@ -198,16 +285,24 @@ def test_what_a_provider_has_run_by_itself_needs_no_result(api: str, serve: Any)
 def test_what_goes_on_from_a_stored_response_may_answer_its_calls(serve: Any) -> None:
     told = own("responses", [FIRST, NEXT])
     provider = serve(ANSWER)
-    [conversation] = sent("responses", provider, told, parameters={"previous_response_id": "resp_1"})
+    [conversation] = sent(
+        "responses", provider, told, parameters={"previous_response_id": "resp_1"}
+    )
     assert conversation == told
     asked = own("responses", [FIRST, TWO, SECOND])
-    *_, conversation = sent("responses", provider, asked, parameters={"previous_response_id": "resp_1"})
+    *_, conversation = sent(
+        "responses", provider, asked, parameters={"previous_response_id": "resp_1"}
+    )
     made = {"type": "function_call_output", "call_id": "c1", "output": NO_RESULT}
     assert conversation == [*asked, made]
 
 
 def test_an_item_by_reference_may_be_the_result(serve: Any) -> None:
-    given = [*own("responses", [USER, ONE]), {"type": "item_reference", "id": "fco_1"}, *own("responses", [NEXT])]
+    given = [
+        *own("responses", [USER, ONE]),
+        {"type": "item_reference", "id": "fco_1"},
+        *own("responses", [NEXT]),
+    ]
     [conversation] = sent("responses", serve(ANSWER), given)
     assert conversation == given
 
@@ -224,15 +319,31 @@ def test_a_result_stands_right_behind_its_call_among_items(serve: Any) -> None:
 
 def test_a_call_of_free_text_gets_a_result_of_its_own_kind(serve: Any) -> None:
     call = {"type": "custom_tool_call", "call_id": "c1", "name": "write", "input": "Reeds."}
-    [conversation] = sent("responses", serve(ANSWER), [*own("responses", [USER]), call, *own("responses", [NEXT])])
-    assert conversation[2] == {"type": "custom_tool_call_output", "call_id": "c1", "output": NO_RESULT}
+    [conversation] = sent(
+        "responses", serve(ANSWER), [*own("responses", [USER]), call, *own("responses", [NEXT])]
+    )
+    assert conversation[2] == {
+        "type": "custom_tool_call_output",
+        "call_id": "c1",
+        "output": NO_RESULT,
+    }
 
 
-def test_a_call_in_the_older_form_of_chat_completions_gets_a_result_in_that_form(serve: Any) -> None:
-    call = {"role": "assistant", "content": None, "function_call": {"name": "look_up", "arguments": "{}"}}
+def test_a_call_in_the_older_form_of_chat_completions_gets_a_result_in_that_form(
+    serve: Any,
+) -> None:
+    call = {
+        "role": "assistant",
+        "content": None,
+        "function_call": {"name": "look_up", "arguments": "{}"},
+    }
     given = [*own("openai", [USER]), call, *own("openai", [NEXT])]
     [conversation] = sent("openai", serve(ANSWER), given)
-    assert conversation == [*given[:2], {"role": "function", "name": "look_up", "content": NO_RESULT}, given[2]]
+    assert conversation == [
+        *given[:2],
+        {"role": "function", "name": "look_up", "content": NO_RESULT},
+        given[2],
+    ]
 
 
 @pytest.mark.parametrize("api", ["gemini", "ollama"])
@@ -248,9 +359,13 @@ def test_results_without_ids_belong_to_the_call_of_their_tool(api: str, serve: A
 # a history that ends on a call
 
 
-def messages_sent(api: str, provider: Any, messages: list[Any], **known: Any) -> list[tuple[Message, ...]]:
+def messages_sent(
+    api: str, provider: Any, messages: list[Any], **known: Any
+) -> list[tuple[Message, ...]]:
     """Return the messages in each request of a call to a model of which this is known."""
-    backend = protocols.backend(api, provider.base_url, **({"capabilities": Capabilities(**known)} if known else {}))
+    backend = protocols.backend(
+        api, provider.base_url, **({"capabilities": Capabilities(**known)} if known else {})
+    )
     with Client(backend, policy=Policy(hints=Hints(continuation=HINT)), **waits_into([])) as client:
         client.call(messages)
     return [protocols.said(request) for request in provider.requests]
@@ -272,12 +387,17 @@ def test_nobody_is_told_that_a_reply_broke_off_which_ended_on_a_call(
 
 def test_an_answer_that_broke_off_in_words_is_gone_on_with(api: str, serve: Any) -> None:
     [said] = messages_sent(api, serve(ANSWER), [USER, SAID], prefill=False)
-    assert [(message.role, message.text) for message in said[-2:]] == [("assistant", "In the"), ("user", HINT)]
+    assert [(message.role, message.text) for message in said[-2:]] == [
+        ("assistant", "In the"),
+        ("user", HINT),
+    ]
 
 
 @pytest.mark.parametrize("prefill", [False, True])
 @pytest.mark.parametrize("whose", ["caller", "neutral"])
-def test_the_call_has_its_result_in_each_later_attempt_too(api: str, whose: str, prefill: bool, serve: Any) -> None:
+def test_the_call_has_its_result_in_each_later_attempt_too(
+    api: str, whose: str, prefill: bool, serve: Any
+) -> None:
     provider = serve(CUT, ANSWER)
     tail = protocols.OPEN[api] if whose == "caller" else [CALLED]
     _, said = messages_sent(api, provider, [USER, *tail], prefill=prefill)
@@ -289,13 +409,21 @@ def test_the_call_has_its_result_in_each_later_attempt_too(api: str, whose: str,
 
 
 @pytest.mark.parametrize("whose", ["caller", "neutral"])
-def test_the_results_that_stand_in_count_beside_given_tokens(api: str, whose: str, serve: Any) -> None:
+def test_the_results_that_stand_in_count_beside_given_tokens(
+    api: str, whose: str, serve: Any
+) -> None:
     """Under a budget of money too, which is what they would pass."""
     provider = serve(ScriptedReply(text="In the reeds.", usage={}))
     tail = protocols.OPEN[api] if whose == "caller" else [CALLED]
     used = []
-    for messages, money in (([USER, *tail], 1000.0), ([USER, SAID, USER], 1000.0), ([USER, *tail], 20.0)):
-        backend = protocols.backend(api, provider.base_url, prices=Prices(input=1_000_000.0, output=0.0))
+    for messages, money in (
+        ([USER, *tail], 1000.0),
+        ([USER, SAID, USER], 1000.0),
+        ([USER, *tail], 20.0),
+    ):
+        backend = protocols.backend(
+            api, provider.base_url, prices=Prices(input=1_000_000.0, output=0.0)
+        )
         with Client(backend, policy=Policy(budget=Budget(money=money))) as client:
             try:
                 used.append(client.call(Request(messages, input_tokens=10)).usage.input_tokens)

@@ -15,8 +15,12 @@ INFORMATION = b"HTTP/1.1 102 Processing\r\n\r\n"
 
 
 @SCHEMES
-@pytest.mark.parametrize("before", [b"", INFORMATION, INFORMATION + REFUSED[:20]], ids=["", "102", "half a head"])
-def test_an_answer_to_a_request_that_nobody_reads_is_read(way: str, tls: bool, before: bytes) -> None:
+@pytest.mark.parametrize(
+    "before", [b"", INFORMATION, INFORMATION + REFUSED[:20]], ids=["", "102", "half a head"]
+)
+def test_an_answer_to_a_request_that_nobody_reads_is_read(
+    way: str, tls: bool, before: bytes
+) -> None:
     def play(peer: Peer) -> None:
         if peer.number > 1:
             peer.send(echo(peer.request() or {}))
@@ -24,11 +28,16 @@ def test_an_answer_to_a_request_that_nobody_reads_is_read(way: str, tls: bool, b
         if before:
             peer.send(before)
             time.sleep(0.1)
-        peer.send(REFUSED[len(before) - len(INFORMATION) if len(before) > len(INFORMATION) else 0 :])
+        peer.send(
+            REFUSED[len(before) - len(INFORMATION) if len(before) > len(INFORMATION) else 0 :]
+        )
         peer.hang()
 
     policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=8))
-    with RawServer(play, tls=tls) as server, in_one_loop(way, quick(way, server, policy=policy)) as caller:
+    with (
+        RawServer(play, tls=tls) as server,
+        in_one_loop(way, quick(way, server, policy=policy)) as caller,
+    ):
         refused, again = caller(LARGE, streams=False), caller("again", streams=False)
     assert [failure.status for failure in refused.failures] == [413]
     assert refused.seconds < 4
@@ -59,7 +68,9 @@ def test_information_ends_no_request(way: str, tls: bool) -> None:
 
 
 @SCHEMES
-def test_an_answer_that_begins_well_while_the_request_is_read_ends_no_request(way: str, tls: bool) -> None:
+def test_an_answer_that_begins_well_while_the_request_is_read_ends_no_request(
+    way: str, tls: bool
+) -> None:
     def play(peer: Peer) -> None:
         whole = answer("All is well here.")
         head, _, body = whole.partition(b"\r\n\r\n")

@@ -1,4 +1,6 @@
-"""Streams for user interfaces over a real provider and a real server: text taken back, fallbacks, lost connections."""
+"""Streams for user interfaces over a real provider and a real server: text taken back, fallbacks,
+lost connections.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,13 @@ def test_a_turn_with_a_tool_whose_answer_is_taken_back(url: str) -> None:
     messages = [{"id": "q", "role": "user", "content": "tools"}]
     answer = httpx.post(f"{url}/ag-ui", json={"threadId": "t", "runId": "r", "messages": messages})
     agent = AgUiReader([*messages]).feed(answer.content)
-    assert [each["role"] for each in agent.messages] == ["user", "reasoning", "assistant", "tool", "assistant"]
+    assert [each["role"] for each in agent.messages] == [
+        "user",
+        "reasoning",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert (agent.text, agent.messages[3]["content"]) == (RIGHT, '{"sky":"blue"}')
     assert b"MESSAGES_SNAPSHOT" in answer.content
 
@@ -107,9 +115,13 @@ def test_a_reader_who_loses_the_connection_resumes(url: str) -> None:
                 if reader.feed(chunk).last_id >= 3:
                     break
     assert 0 < len(reader.text) < len(RIGHT)
-    rest = httpx.get(f"{url}/kept", params={"id": id}, headers={"last-event-id": str(reader.last_id)})
+    rest = httpx.get(
+        f"{url}/kept", params={"id": id}, headers={"last-event-id": str(reader.last_id)}
+    )
     assert reader.feed(rest.content).text == RIGHT
-    again = httpx.get(f"{url}/kept", params={"id": id}, headers={"last-event-id": str(reader.last_id)})
+    again = httpx.get(
+        f"{url}/kept", params={"id": id}, headers={"last-event-id": str(reader.last_id)}
+    )
     assert again.status_code == 204
     assert httpx.get(f"{url}/kept", params={"id": "another"}).status_code == 204
 
@@ -118,16 +130,22 @@ async def body_of(frames: rungwise.ui.Frames) -> bytes:
     return b"".join([chunk async for chunk in frames])
 
 
-def test_a_durable_stream_is_read_again_in_any_process(provider: EmbeddedProvider, tmp_path: Path) -> None:
+def test_a_durable_stream_is_read_again_in_any_process(
+    provider: EmbeddedProvider, tmp_path: Path
+) -> None:
     client = rungwise.Client(rungwise.OpenAIChat("first", base_url=provider.base_url), health=None)
     with rungwise.Durable(client, f"sqlite:///{tmp_path / 'calls.sqlite'}") as durable:
         body = b"".join(rungwise.ui.sse(durable.stream("an id", "taken back", verdict=not_green)))
         handle = durable.handle("an id")
         for cut in range(0, len(body), 97):
             reader = SseReader().feed(body[:cut])
-            rest = anyio.run(body_of, rungwise.ui.sse(handle.astream(reader.last_id), after=reader.last_id))
+            rest = anyio.run(
+                body_of, rungwise.ui.sse(handle.astream(reader.last_id), after=reader.last_id)
+            )
             assert reader.feed(rest).text == RIGHT
         message = b"".join(rungwise.ui.vercel(handle.stream(), message_id=handle.id, resets=True))
-        again = anyio.run(body_of, rungwise.ui.vercel(handle.astream(), message_id=handle.id, resets=True))
+        again = anyio.run(
+            body_of, rungwise.ui.vercel(handle.astream(), message_id=handle.id, resets=True)
+        )
     assert again == message
     assert VercelReader().feed(message).text == RIGHT

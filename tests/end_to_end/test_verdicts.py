@@ -1,4 +1,6 @@
-"""A whole reply that is wrong goes back with the reasons: six protocols, asked in three ways, whole and streamed."""
+"""A whole reply that is wrong goes back with the reasons: six protocols, asked in three ways, whole
+and streamed.
+"""
 
 import datetime
 from collections.abc import Mapping
@@ -9,7 +11,16 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
 import rungwise
-from rungwise import Budget, Capabilities, Client, ConfigurationError, Journal, Policy, Prices, ToolCall
+from rungwise import (
+    Budget,
+    Capabilities,
+    Client,
+    ConfigurationError,
+    Journal,
+    Policy,
+    Prices,
+    ToolCall,
+)
 from rungwise.fsm.call.conversation.observation import WRONG as WRONG_EVENTS
 from rungwise.fsm.journal.path import WRONG as WORDED
 from rungwise.fsm.journal.path import words_of
@@ -39,9 +50,16 @@ POLICY = Policy(budget=Budget(money=20_000), limits=rungwise.Limits(retries=1))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes a form in each form of each protocol; Ollama cannot be made to call a tool."""
+    """Run a test that takes a form in each form of each protocol; Ollama cannot be made to call a
+    tool.
+    """
     if "form" in metafunc.fixturenames:
-        pairs = [(api, form) for api in protocols.PROTOCOLS for form in FORMS if (api, form) != ("ollama", "tool")]
+        pairs = [
+            (api, form)
+            for api in protocols.PROTOCOLS
+            for form in FORMS
+            if (api, form) != ("ollama", "tool")
+        ]
         metafunc.parametrize(("api", "form"), pairs)
 
 
@@ -75,7 +93,11 @@ def holds(result: rungwise.Result, api: str, form: str = "schema") -> None:
     assert result.attempts <= attempts
     assert result.cost <= money
     again = rungwise.replay(Journal.from_json(result.journal.to_json()))
-    assert (again.outcome, again.attempts, again.cost) == (result.outcome, result.attempts, result.cost)
+    assert (again.outcome, again.attempts, again.cost) == (
+        result.outcome,
+        result.attempts,
+        result.cost,
+    )
     assert "bittern" not in result.journal.to_json()
 
 
@@ -94,18 +116,24 @@ def test_a_right_answer_needs_one_request(api: str, form: str, mode: str) -> Non
 
 
 def test_a_wrong_answer_goes_back_with_the_reason(api: str, form: str, mode: str) -> None:
-    with asking(mode, [reply(form, WRONG), reply(form, RIGHT)], chain_of(api, form), policy=POLICY) as (ask, stage, _):
+    with asking(
+        mode, [reply(form, WRONG), reply(form, RIGHT)], chain_of(api, form), policy=POLICY
+    ) as (ask, stage, _):
         events: list[Any] = []
         result = ask(returns=Bird, events=events)
     assert (result.outcome, result.value) == ("done", Bird(name="bittern", wingspan_cm=125))
     assert follow(events) in ("", result.text)
-    assert [step.target for step in result.journal.steps if step.event == "answered_wrongly"] == ["correct"]
+    assert [step.target for step in result.journal.steps if step.event == "answered_wrongly"] == [
+        "correct"
+    ]
     assert result.journal.steps[1].note == "wrong: wingspan_cm"
     *_, wrong, reasons = protocols.said(stage.requests[1])
     assert wrong.role == "assistant"
     if form == "tool":
         assert [call.name for call in wrong.tool_calls] == ["answer"]
-        assert [result.id for result in reasons.tool_results] == [call.id for call in wrong.tool_calls]
+        assert [result.id for result in reasons.tool_results] == [
+            call.id for call in wrong.tool_calls
+        ]
         assert "greater than 0" in reasons.tool_results[0].text
     else:
         assert wrong.text == WRONG
@@ -117,7 +145,9 @@ def test_a_wrong_answer_goes_back_with_the_reason(api: str, form: str, mode: str
     ("contents", "says"), [(False, "wrong: wingspan_cm"), (True, "input should be greater than 0")]
 )
 def test_a_summary_says_what_was_wrong(contents: bool, says: str) -> None:
-    with EmbeddedProvider(Script([ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)])) as provider:
+    with EmbeddedProvider(
+        Script([ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)])
+    ) as provider:
         backend = rungwise.OpenAIChat("m", base_url=provider.base_url, api_key="k")
         with rungwise.Client(backend, contents=contents) as client:
             journal = client.call("Describe a bittern.", returns=Bird).journal
@@ -151,7 +181,9 @@ def test_wrong_answers_end_with_the_limits(api: str, form: str, mode: str) -> No
     holds(result, api, form)
 
 
-def test_a_cut_answer_is_asked_for_with_a_larger_cap_and_then_corrected(api: str, form: str, mode: str) -> None:
+def test_a_cut_answer_is_asked_for_with_a_larger_cap_and_then_corrected(
+    api: str, form: str, mode: str
+) -> None:
     cut = reply(form, RIGHT[:20], finish="length")
     script = [cut, reply(form, WRONG), reply(form, RIGHT)]
     with asking(mode, script, chain_of(api, form), policy=POLICY) as (ask, stage, _):
@@ -170,13 +202,19 @@ def test_a_verdict_rejects_what_a_schema_allows(api: str, form: str, mode: str) 
         return None if bird.wingspan_cm > 100 else "A bittern is larger."
 
     small = RIGHT.replace("125", "12")
-    with asking(mode, [reply(form, small), reply(form, RIGHT)], chain_of(api, form), policy=POLICY) as (ask, stage, _):
+    with asking(
+        mode, [reply(form, small), reply(form, RIGHT)], chain_of(api, form), policy=POLICY
+    ) as (ask, stage, _):
         result = ask(returns=Bird, verdict=verdict)
-    assert (result.outcome, result.value, result.attempts) == ("done", Bird(name="bittern", wingspan_cm=125), 2)
-    assert "A bittern is larger." in str(stage.requests[1].body)
-    assert seen == [(text.replace(" ", ""), Bird.model_validate_json(text)) for text in (small, RIGHT)], (
-        "a verdict runs once per reply"
+    assert (result.outcome, result.value, result.attempts) == (
+        "done",
+        Bird(name="bittern", wingspan_cm=125),
+        2,
     )
+    assert "A bittern is larger." in str(stage.requests[1].body)
+    assert seen == [
+        (text.replace(" ", ""), Bird.model_validate_json(text)) for text in (small, RIGHT)
+    ], "a verdict runs once per reply"
     assert result.journal.steps[1].note == "wrong"
     holds(result, api, form)
 
@@ -185,7 +223,11 @@ LOOK = {
     "type": "function",
     "function": {
         "name": "look",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
     },
 }
 
@@ -198,12 +240,16 @@ LOOK = {
         ("lock", '{"city": "Lund"}', "there is no tool 'lock'", "wrong: a tool"),
     ],
 )
-def test_a_wrong_tool_call_goes_back(api: str, mode: str, name: str, arguments: str, says: str, note: str) -> None:
+def test_a_wrong_tool_call_goes_back(
+    api: str, mode: str, name: str, arguments: str, says: str, note: str
+) -> None:
     wrong = ScriptedReply(tool_calls=[ToolCall("call_1", name, arguments)])
     right = ScriptedReply(tool_calls=[ToolCall("call_2", "look", '{"city": "Lund"}')])
     with asking(mode, [wrong, right], chain_of(api, "schema"), policy=POLICY) as (ask, stage, _):
         result = ask(tools=[LOOK])
-    assert [(call.name, call.arguments.replace(" ", "")) for call in result.tool_calls] == [("look", '{"city":"Lund"}')]
+    assert [(call.name, call.arguments.replace(" ", "")) for call in result.tool_calls] == [
+        ("look", '{"city":"Lund"}')
+    ]
     assert [step.event for step in result.journal.steps[1::2]] == ["called_wrongly", "called_tools"]
     assert result.journal.steps[1].note == note
     *_, calling, told = protocols.said(stage.requests[1])
@@ -214,14 +260,18 @@ def test_a_wrong_tool_call_goes_back(api: str, mode: str, name: str, arguments: 
 
 def test_a_right_call_beside_a_wrong_one_is_not_run(api: str, mode: str) -> None:
     calls = [ToolCall("call_1", "look", '{"city": "Lund"}'), ToolCall("call_2", "look", "{}")]
-    with asking(mode, [ScriptedReply(tool_calls=calls)], chain_of(api, "schema"), policy=POLICY) as (ask, stage, _):
+    with asking(
+        mode, [ScriptedReply(tool_calls=calls)], chain_of(api, "schema"), policy=POLICY
+    ) as (ask, stage, _):
         result = ask(tools=[LOOK])
     assert (result.outcome, result.tool_calls, result.attempts) == ("exhausted", (), 2)
     told = [each for message in protocols.said(stage.requests[1]) for each in message.tool_results]
     assert ["not run" in each.text for each in told] == [True, False]
 
 
-def test_a_verdict_that_raises_fails_the_call_and_keeps_what_was_gathered(api: str, mode: str, serve: Any) -> None:
+def test_a_verdict_that_raises_fails_the_call_and_keeps_what_was_gathered(
+    api: str, mode: str, serve: Any
+) -> None:
     def verdict(reply: rungwise.core.Reply) -> str | None:
         raise KeyError("sk-secret")
 
@@ -251,18 +301,26 @@ def test_one_chain_may_mix_all_three_ways(serve: Any) -> None:
     right = serve(reply("words", f"```json\n{RIGHT}\n```"))
     chain = [
         protocols.backend(api, provider.base_url, name=form, model=form, capabilities=FORMS[form])
-        for api, form, provider in zip(("openai", "anthropic", "gemini"), FORMS, (*wrong, right), strict=True)
+        for api, form, provider in zip(
+            ("openai", "anthropic", "gemini"), FORMS, (*wrong, right), strict=True
+        )
     ]
     with Client(chain) as client:
         result = client.call("Describe a bittern.", returns=Bird)
-    assert (result.value, result.backend, result.attempts) == (Bird(name="bittern", wingspan_cm=125), "words", 5)
+    assert (result.value, result.backend, result.attempts) == (
+        Bird(name="bittern", wingspan_cm=125),
+        "words",
+        5,
+    )
     assert "response_format" in wrong[0].requests[0].body
     assert wrong[1].requests[0].body["tool_choice"] == {"type": "tool", "name": "answer"}
     assert "JSON schema" in str(right.requests[0].body)
     assert WRONG not in str(right.requests[0].body), "what was wrong elsewhere is not told"
 
 
-def test_a_tool_is_called_wrongly_where_none_was_offered_and_a_value_is_wanted(api: str, mode: str) -> None:
+def test_a_tool_is_called_wrongly_where_none_was_offered_and_a_value_is_wanted(
+    api: str, mode: str
+) -> None:
     script = [ScriptedReply(tool_calls=[ToolCall("c1", "nope", "{}")]), reply("schema", RIGHT)]
     with asking(mode, script, chain_of(api, "schema"), policy=POLICY) as (ask, _, _):
         result = ask(returns=Bird)
@@ -286,11 +344,17 @@ def test_a_validator_that_raises_does_not_end_a_stream(mode: str) -> None:
     ("options", "says"),
     [
         ({"returns": {"default": {1, 2}}}, r"returns\['default'\] has no form in JSON"),
-        ({"returns": {"properties": {"a": {"const": float("nan")}}}}, "returns.*'const'.* has no form in JSON"),
+        (
+            {"returns": {"properties": {"a": {"const": float("nan")}}}},
+            "returns.*'const'.* has no form in JSON",
+        ),
         ({"returns": raises}, "returns must be a type"),
         ({"returns": lambda: 5}, "returns must be a type"),
         ({"verdict": lambda: None}, "verdict must be a function that takes the reply"),
-        ({"returns": Bird, "response_format": {"type": "json_object"}}, "either returns or response_format"),
+        (
+            {"returns": Bird, "response_format": {"type": "json_object"}},
+            "either returns or response_format",
+        ),
     ],
 )
 def test_what_is_no_type_and_no_schema_is_refused(options: dict[str, Any], says: str) -> None:
@@ -300,16 +364,26 @@ def test_what_is_no_type_and_no_schema_is_refused(options: dict[str, Any], says:
 
 
 def test_a_date_in_a_schema_is_its_text(stages: tuple[Stage, ...]) -> None:
-    schema = {"type": "object", "properties": {"on": {"const": datetime.date(2020, 1, 1)}}, "required": ["on"]}
-    stages[0].play([ScriptedReply(text='{"on": "2019-01-01"}'), ScriptedReply(text='{"on": "2020-01-01"}')])
-    with Client(rungwise.OpenAIChat("gpt-5", base_url=stages[0].provider.base_url, api_key="k")) as client:
+    schema = {
+        "type": "object",
+        "properties": {"on": {"const": datetime.date(2020, 1, 1)}},
+        "required": ["on"],
+    }
+    stages[0].play(
+        [ScriptedReply(text='{"on": "2019-01-01"}'), ScriptedReply(text='{"on": "2020-01-01"}')]
+    )
+    with Client(
+        rungwise.OpenAIChat("gpt-5", base_url=stages[0].provider.base_url, api_key="k")
+    ) as client:
         assert client.call("When?", returns=schema).value == {"on": "2020-01-01"}
     assert len(stages[0].requests) == 2
     assert "2020-01-01" in str(stages[0].requests[0].body)
 
 
 @pytest.mark.parametrize("returned", [True, False, "", 3, {"answer": WRONG}])
-def test_a_verdict_that_returns_no_sentence_fails_the_call_and_says_so(returned: Any, serve: Any) -> None:
+def test_a_verdict_that_returns_no_sentence_fails_the_call_and_says_so(
+    returned: Any, serve: Any
+) -> None:
     says = "must return None or a sentence, not"
     backend = rungwise.OpenAIChat("m", base_url=serve(reply("schema", RIGHT)).base_url, api_key="k")
     with Client(backend) as client, pytest.raises(rungwise.VerdictError, match=says) as caught:

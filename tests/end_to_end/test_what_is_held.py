@@ -1,4 +1,6 @@
-"""Nothing is held once a call is over, however it ended: no cycle that only the garbage collector would free."""
+"""Nothing is held once a call is over, however it ended: no cycle that only the garbage collector
+would free.
+"""
 
 import asyncio
 import gc
@@ -44,9 +46,11 @@ alook.__name__ = "look"  # as the model calls it
 
 @pytest.fixture
 def garbage() -> Iterator[Callable[[Callable[[], object]], int]]:
-    """Return what counts the objects that only the collector frees behind ten calls, the first ones aside.
+    """Return what counts the objects that only the collector frees behind ten calls, the first ones
+    aside.
 
-    Three rounds have to leave some: the server runs in this process, and may leave its own when a machine is busy.
+    Three rounds have to leave some: the server runs in this process, and may leave its own when a
+    machine is busy.
     """
 
     def count(call: Callable[[], object]) -> int:
@@ -98,9 +102,15 @@ def test_a_call_leaves_nothing_for_the_collector(
 def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
     mode: str, protocol: str, serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
-    provider = serve(ScriptedReply(text="Rayleigh scattering.", chunk_size=4, cut_after=1_000, chunk_delay=0.02))
+    provider = serve(
+        ScriptedReply(text="Rayleigh scattering.", chunk_size=4, cut_after=1_000, chunk_delay=0.02)
+    )
     backend = protocols.backend(protocol, provider.base_url)
-    client, steps, said = Client(backend, observer=lambda step: steps.append(step)), list[Any](), list[str]()
+    client, steps, said = (
+        Client(backend, observer=lambda step: steps.append(step)),
+        list[Any](),
+        list[str](),
+    )
 
     def note(events: Any, heard: list[Any]) -> None:
         said.extend(event.text for event in heard if isinstance(event, rungwise.Text))
@@ -134,7 +144,8 @@ def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
 def test_a_turn_leaves_nothing_for_the_collector(
     mode: str, tool: Any, serve: Serve, backend_of: Any, garbage: Any
 ) -> None:
-    if tool is alook and not mode.startswith("a"):  # which runs in an event loop of its own: asyncio's leaves cycles
+    # which runs in an event loop of its own: asyncio's leaves cycles
+    if tool is alook and not mode.startswith("a"):
         return
     backend = backend_of(serve(lambda request: ANSWER if "heron" in str(request.body) else LOOKS))
     most = 3 if "left" in mode else None
@@ -235,7 +246,9 @@ def test_no_generator_is_left_to_the_event_loop(
     with pytest.MonkeyPatch.context() as patch:
         made = asyncio.BaseEventLoop._asyncgen_finalizer_hook  # type: ignore[attr-defined]
         patch.setattr(
-            asyncio.BaseEventLoop, "_asyncgen_finalizer_hook", lambda self, each: (left.append(each), made(self, each))
+            asyncio.BaseEventLoop,
+            "_asyncgen_finalizer_hook",
+            lambda self, each: (left.append(each), made(self, each)),
         )
         anyio.run(main, backend=loop)
     gc.collect()
@@ -248,7 +261,11 @@ def test_streams_that_outlast_their_event_loop_end_their_calls_quietly(
 ) -> None:
     steps: list[Any] = []
     client = Client(
-        backend_of(serve(ScriptedReply(text="Rayleigh scattering.", chunk_size=4, hang=True, cut_after=900)))
+        backend_of(
+            serve(
+                ScriptedReply(text="Rayleigh scattering.", chunk_size=4, hang=True, cut_after=900)
+            )
+        )
     )
     held: list[Any] = []
 

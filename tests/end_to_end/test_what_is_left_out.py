@@ -1,4 +1,6 @@
-"""What a protocol cannot be told, or only in part, is said once: in the journal of a chain, and by a check."""
+"""What a protocol cannot be told, or only in part, is said once: in the journal of a chain, and by
+a check.
+"""
 
 import json
 import re
@@ -56,14 +58,20 @@ def test_what_the_fallback_cannot_be_told_is_not_sent_and_said_once(mode: str, s
     assert said in steps_text(read_path(text, rungwise.CALL, Journal))
 
 
-TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "parameters": {"type": "object", "properties": {}}},
+}
 TRACES: dict[str, tuple[Any, str]] = {
     "temperature": (0.25, r"0\.25"),
     "top_p": (0.875, r"0\.875"),
     "stop": (["HALT"], "HALT"),
     "seed": (7919, "7919"),
     "response_format": (
-        {"type": "json_schema", "json_schema": {"name": "bird", "schema": {"type": "object", "title": "Bird7919"}}},
+        {
+            "type": "json_schema",
+            "json_schema": {"name": "bird", "schema": {"type": "object", "title": "Bird7919"}},
+        },
         "Bird7919",
     ),
     "reasoning_effort": ("low", r"(?i)effort\W+low|budget|\bthink|reasoning"),
@@ -72,11 +80,21 @@ TRACES: dict[str, tuple[Any, str]] = {
 }
 """A value for each option by name, and what shows in a body that says it, in whatever words."""
 
-MODELS = ("m", "gpt-5", "claude-opus-4-6", "claude-3-5-haiku-latest", "gemini-2.5-flash", "gemini-3-pro", "gpt-oss:20b")
+MODELS = (
+    "m",
+    "gpt-5",
+    "claude-opus-4-6",
+    "claude-3-5-haiku-latest",
+    "gemini-2.5-flash",
+    "gemini-3-pro",
+    "gpt-oss:20b",
+)
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("api", [api for api, wire in WIRES.items() if language_of(wire.client_path)])
+@pytest.mark.parametrize(
+    "api", [api for api, wire in WIRES.items() if language_of(wire.client_path)]
+)
 def test_no_option_vanishes_without_a_word(api: str, model: str, serve: Any) -> None:
     provider = serve(ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}]))
     backend = backend_class(api)(model, base_url=provider.base_url, api_key="sk-1")
@@ -104,7 +122,9 @@ def test_a_turn_says_it_in_each_of_its_calls(serve: Any) -> None:
     assert result.outcome == "finished"
     document = json.loads(result.journal.to_json())
     assert str(document).count("left out: seed: ") == 2
-    assert rungwise.replay(rungwise.TurnJournal.from_json(json.dumps(document))).outcome == "finished"
+    assert (
+        rungwise.replay(rungwise.TurnJournal.from_json(json.dumps(document))).outcome == "finished"
+    )
 
 
 def test_the_command_line_says_it_beside_the_request(serve: Any, tmp_path: Any) -> None:
@@ -131,7 +151,9 @@ def test_parts_of_a_message_that_have_no_form_are_told(serve: Any) -> None:
 
 
 def test_tools_that_another_provider_runs_are_left_out_and_told(serve: Any) -> None:
-    made = told(serve, "openai", tools=[{"type": "web_search_20250305", "name": "web_search"}, TOOL])
+    made = told(
+        serve, "openai", tools=[{"type": "web_search_20250305", "name": "web_search"}, TOOL]
+    )
     assert made.body["tools"] == [TOOL]
     assert made.notes == ["left out: the tool web_search: it has no form here"]
 
@@ -150,15 +172,24 @@ def test_no_other_name_of_the_cap_and_no_second_answer_goes_round_a_budget(
     api: str, parameters: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=named):
-        backend_class(api)("m", base_url="http://localhost:1/v1", api_key="sk-1", parameters=parameters)
+        backend_class(api)(
+            "m", base_url="http://localhost:1/v1", api_key="sk-1", parameters=parameters
+        )
 
 
 PICTURE = {"type": "image_url", "image_url": {"url": "https://example.org/heron.png"}}
 DRAWN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 SUNG = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
-WRITTEN = {"type": "file", "file": {"filename": "heron.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}}
+WRITTEN = {
+    "type": "file",
+    "file": {"filename": "heron.pdf", "file_data": "data:application/pdf;base64,JVBERi0="},
+}
 SEEN_IN_A_TOOL = [
-    {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}],
+    },
     {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "Look."}, PICTURE]},
 ]
 """A picture in the result of a tool."""
@@ -180,16 +211,27 @@ def test_pictures_and_files_that_a_protocol_cannot_carry_are_told(
     api: str, model: str, lost: dict[str, int], serve: Any
 ) -> None:
     asked: list[Any] = [
-        {"role": "user", "content": [PICTURE, DRAWN, SUNG, WRITTEN, {"type": "text", "text": "Where?"}]},
+        {
+            "role": "user",
+            "content": [PICTURE, DRAWN, SUNG, WRITTEN, {"type": "text", "text": "Where?"}],
+        },
         *SEEN_IN_A_TOOL,
-        rungwise.Message("user", (rungwise.MediaPart("image", url="https://example.org/reeds.png"),)),
+        rungwise.Message(
+            "user", (rungwise.MediaPart("image", url="https://example.org/reeds.png"),)
+        ),
     ]
-    said = "; ".join(f"{kind} in the messages, {count} x: it has no form here" for kind, count in lost.items())
+    said = "; ".join(
+        f"{kind} in the messages, {count} x: it has no form here" for kind, count in lost.items()
+    )
     made = told(serve, {"api": api, "model": model}, messages=asked)
     assert "; ".join(each for each in made.lost if "in the messages" in each) == said
     assert made.notes == [f"left out: {said}" if said else None]
     body = json.dumps(made.body)
-    for kind, url in (("image", "https://example.org/heron.png"), ("audio", "audio/wav"), ("file", "heron.pdf")):
+    for kind, url in (
+        ("image", "https://example.org/heron.png"),
+        ("audio", "audio/wav"),
+        ("file", "heron.pdf"),
+    ):
         assert (f"({kind}: {url})" in body) is any(each.startswith(kind) for each in lost)
 
 
@@ -200,7 +242,11 @@ NAMED_ONES: list[Any] = [
     {"role": "user", "name": "Bert", "content": [{"type": "text", "text": "Which?"}]},
 ]
 CALLED: list[Any] = [
-    {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}],
+    },
     {"role": "tool", "name": "f", "tool_call_id": "c", "content": "Reeds."},
 ]
 
@@ -224,8 +270,18 @@ def test_the_name_of_a_tool_is_no_such_name(api: str) -> None:
 
 @pytest.mark.parametrize("role", ["system", "developer", "user", "tool"])
 def test_a_member_of_a_message_that_nobody_reads_is_told(api: str, role: str, serve: Any) -> None:
-    odd = {"role": role, "content": "Where?", **({"tool_call_id": "c"} if role == "tool" else {}), "mood": "merry"}
-    asked = [{"role": "user", "content": "Hm."}, *CALLED[: role == "tool"], odd, {"role": "user", "content": "Hm?"}]
+    odd = {
+        "role": role,
+        "content": "Where?",
+        **({"tool_call_id": "c"} if role == "tool" else {}),
+        "mood": "merry",
+    }
+    asked = [
+        {"role": "user", "content": "Hm."},
+        *CALLED[: role == "tool"],
+        odd,
+        {"role": "user", "content": "Hm?"},
+    ]
     made = told(serve, api, messages=asked)
     is_told = "mood in the messages, 1 x: it has no form here" in made.lost
     assert is_told is not ("merry" in json.dumps(made.body))
@@ -256,7 +312,13 @@ CHANGES: list[tuple[str, str, dict[str, Any], dict[str, Any], str | None]] = [
     ("bedrock", NOVA, {"temperature": 2}, {"inferenceConfig.temperature": 1}, HOT),
     ("bedrock", CLAUDE, {"temperature": 1.5}, {"inferenceConfig.temperature": 1}, HOT),
     ("bedrock", NOVA, {"temperature": 0.5}, {"inferenceConfig.temperature": 0.5}, None),
-    ("anthropic", CLAUDE, {"stop": ["\n", "END"]}, {"stop_sequences": ["END"]}, "blank sequences in stop, 1 x"),
+    (
+        "anthropic",
+        CLAUDE,
+        {"stop": ["\n", "END"]},
+        {"stop_sequences": ["END"]},
+        "blank sequences in stop, 1 x",
+    ),
     (
         "bedrock",
         NOVA,
@@ -264,23 +326,65 @@ CHANGES: list[tuple[str, str, dict[str, Any], dict[str, Any], str | None]] = [
         {"inferenceConfig.stopSequences": ["X"]},
         "blank sequences in stop, 2 x",
     ),
-    ("bedrock", NOVA, {"stop": "\n"}, {"inferenceConfig": None}, "stop: no blank sequence is taken"),
+    (
+        "bedrock",
+        NOVA,
+        {"stop": "\n"},
+        {"inferenceConfig": None},
+        "stop: no blank sequence is taken",
+    ),
     ("bedrock", CLAUDE, {"stop": ["X"]}, {"inferenceConfig.stopSequences": ["X"]}, None),
-    ("anthropic", CLAUDE, {"reasoning_effort": "minimal"}, {"output_config.effort": "low"}, sent_as("minimal", "low")),
-    ("bedrock", CLAUDE, {"reasoning_effort": "minimal"}, {"outputConfig.effort": "low"}, sent_as("minimal", "low")),
-    ("ollama", "gpt-oss", {"reasoning_effort": "xhigh"}, {"think": "high"}, sent_as("xhigh", "high")),
+    (
+        "anthropic",
+        CLAUDE,
+        {"reasoning_effort": "minimal"},
+        {"output_config.effort": "low"},
+        sent_as("minimal", "low"),
+    ),
+    (
+        "bedrock",
+        CLAUDE,
+        {"reasoning_effort": "minimal"},
+        {"outputConfig.effort": "low"},
+        sent_as("minimal", "low"),
+    ),
+    (
+        "ollama",
+        "gpt-oss",
+        {"reasoning_effort": "xhigh"},
+        {"think": "high"},
+        sent_as("xhigh", "high"),
+    ),
     ("ollama", "m", {"reasoning_effort": "minimal"}, {"think": "low"}, sent_as("minimal", "low")),
     ("ollama", "m", {"reasoning_effort": "none"}, {"think": False}, None),
     *[
-        ("gemini", model, {"reasoning_effort": effort}, {f"generationConfig.thinkingConfig.{name}": sent}, told)
+        (
+            "gemini",
+            model,
+            {"reasoning_effort": effort},
+            {f"generationConfig.thinkingConfig.{name}": sent},
+            told,
+        )
         for model, effort, name, sent, told in (
             ("gemini-3-pro-preview", "medium", "thinkingLevel", "HIGH", sent_as("medium", "high")),
             ("gemini-3-pro-preview", "none", "thinkingLevel", "LOW", sent_as("none", "low")),
-            ("gemini-3-flash-preview", "none", "thinkingLevel", "MINIMAL", sent_as("none", "minimal")),
+            (
+                "gemini-3-flash-preview",
+                "none",
+                "thinkingLevel",
+                "MINIMAL",
+                sent_as("none", "minimal"),
+            ),
             ("gemini-flash-latest", "xhigh", "thinkingLevel", "HIGH", sent_as("xhigh", "high")),
             ("gemini-2.5-flash", "xhigh", "thinkingBudget", 24_576, sent_as("xhigh", "high")),
             ("gemini-2.5-flash", "minimal", "thinkingBudget", 1024, sent_as("minimal", "low")),
-            ("gemini-2.5-pro", "none", "thinkingBudget", 128, "reasoning_effort none: it is sent as 128 tokens"),
+            (
+                "gemini-2.5-pro",
+                "none",
+                "thinkingBudget",
+                128,
+                "reasoning_effort none: it is sent as 128 tokens",
+            ),
             ("gemini-2.5-flash", "none", "thinkingBudget", 0, None),
             ("gemini-2.5-flash", "high", "thinkingBudget", 24_576, None),
             ("gemini-3-pro-preview", "low", "thinkingLevel", "LOW", None),
@@ -328,9 +432,27 @@ CHANGES: list[tuple[str, str, dict[str, Any], dict[str, Any], str | None]] = [
         {"inferenceConfig.temperature": None},
         "temperature: this model takes none while it reasons",
     ),
-    ("anthropic", OLD, {"parameters": {"thinking": THINKING}, "max_tokens": 6_000}, {"thinking": THINKING}, None),
-    ("bedrock", CLAUDE, {"tool_choice": {"tool": {"name": "look"}}}, {"toolConfig.toolChoice.tool.name": "look"}, None),
-    ("bedrock", NOVA, {"tool_choice": "look"}, {"toolConfig.toolChoice": None}, "tool_choice: it has no form here"),
+    (
+        "anthropic",
+        OLD,
+        {"parameters": {"thinking": THINKING}, "max_tokens": 6_000},
+        {"thinking": THINKING},
+        None,
+    ),
+    (
+        "bedrock",
+        CLAUDE,
+        {"tool_choice": {"tool": {"name": "look"}}},
+        {"toolConfig.toolChoice.tool.name": "look"},
+        None,
+    ),
+    (
+        "bedrock",
+        NOVA,
+        {"tool_choice": "look"},
+        {"toolConfig.toolChoice": None},
+        "tool_choice: it has no form here",
+    ),
 ]
 """A protocol, a model, what is given, what is sent of it, and what is said of it."""
 
@@ -366,8 +488,12 @@ def test_what_a_backend_was_built_with_is_told_likewise(api: str, serve: Any) ->
 
 
 def test_a_cap_of_a_backend_above_what_its_model_writes_is_told(serve: Any) -> None:
-    most = protocols.backend("anthropic", "http://localhost/v1", model=CLAUDE).capabilities.largest_output
-    made = told(serve, {"api": "anthropic", "model": CLAUDE, "parameters": {"max_tokens": 1_000_000}})
+    most = protocols.backend(
+        "anthropic", "http://localhost/v1", model=CLAUDE
+    ).capabilities.largest_output
+    made = told(
+        serve, {"api": "anthropic", "model": CLAUDE, "parameters": {"max_tokens": 1_000_000}}
+    )
     assert made.body["max_tokens"] == most
     named = f"max_tokens above {most}: it is sent as {most}"
     assert made.notes == [f"left out: {named}"]

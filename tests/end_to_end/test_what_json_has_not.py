@@ -1,4 +1,6 @@
-"""What a plain message holds of types that JSON does not have is refused before anything is sent, in every form."""
+"""What a plain message holds of types that JSON does not have is refused before anything is sent,
+in every form.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,18 +20,30 @@ FORMS: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
     "['content'][0]['input']['a']": lambda value: [
         {
             "role": "assistant",
-            "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {"a": value, "keep": "K"}}],
+            "content": [
+                {"type": "tool_use", "id": "a", "name": "f", "input": {"a": value, "keep": "K"}}
+            ],
         },
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "R"}]},
     ],
     "['parts'][0]['functionResponse']['response']['a']": lambda value: [
-        {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"a": value, "keep": "K"}}}]}
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"name": "f", "response": {"a": value, "keep": "K"}}}],
+        }
     ],
     "['content'][0]['toolUse']['input']['a']": lambda value: [
-        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "name": "f", "input": {"a": value}}}]}
+        {
+            "role": "assistant",
+            "content": [{"toolUse": {"toolUseId": "a", "name": "f", "input": {"a": value}}}],
+        }
     ],
     "['tool_calls'][0]['function']['arguments']['a']": lambda value: [
-        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"a": value}}}]}
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"function": {"name": "f", "arguments": {"a": value}}}],
+        }
     ],
 }
 
@@ -40,9 +54,14 @@ class Measure(float):
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("place", FORMS)
-def test_it_is_refused_by_its_place_and_nothing_is_sent(api: str, place: str, value: Any, serve: Any) -> None:
+def test_it_is_refused_by_its_place_and_nothing_is_sent(
+    api: str, place: str, value: Any, serve: Any
+) -> None:
     provider = serve(ScriptedReply(text="A heron."))
-    with Client(protocols.backend(api, provider.base_url)) as client, pytest.raises(ConfigurationError) as caught:
+    with (
+        Client(protocols.backend(api, provider.base_url)) as client,
+        pytest.raises(ConfigurationError) as caught,
+    ):
         client.call([ASKED, *FORMS[place](value)])
     assert str(caught.value).startswith(f"messages[1]{place} has no form in JSON: ")
     assert "Secret" not in str(caught.value)

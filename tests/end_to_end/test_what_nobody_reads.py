@@ -1,4 +1,6 @@
-"""What stands in messages and tools, and has no place in another protocol, is written elsewhere or told: never lost."""
+"""What stands in messages and tools, and has no place in another protocol, is written elsewhere or
+told: never lost.
+"""
 
 import json
 import time
@@ -41,12 +43,18 @@ def marked_result() -> list[Any]:
 def test_a_mark_within_the_result_of_a_tool_goes_to_anthropic(serve: Any) -> None:
     body, lost = sent(serve, "anthropic", marked_result())
     [result] = body["messages"][-1]["content"]
-    assert (result["type"], result["content"], result["cache_control"]) == ("tool_result", "Reeds.", MARK)
+    assert (result["type"], result["content"], result["cache_control"]) == (
+        "tool_result",
+        "Reeds.",
+        MARK,
+    )
     assert lost == []
 
 
 def test_cache_marks_in_tool_results_go_to_bedrock_models_that_take_them(serve: Any) -> None:
-    body, lost = sent(serve, "bedrock", marked_result(), capabilities=rungwise.Capabilities(caches=True))
+    body, lost = sent(
+        serve, "bedrock", marked_result(), capabilities=rungwise.Capabilities(caches=True)
+    )
     assert body["messages"][-1]["content"][-1] == {"cachePoint": {"type": "default"}}
     assert lost == []
 
@@ -84,7 +92,9 @@ def test_marks_of_neutral_parts_and_of_bedrock_are_told_alike(api: str, serve: A
 
 
 def test_the_marks_that_a_second_server_is_not_sent_are_told(serve: Any) -> None:
-    messages = [{"role": "user", "content": [{"type": "text", "text": "Where?", "cache_control": MARK}]}]
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Where?", "cache_control": MARK}]}
+    ]
     made = told(serve, "openai", "openai", messages=messages)
     assert made.losses == [(), (NOWHERE.format(1),)]
     assert made.notes == [None, f"left out: {NOWHERE.format(1)}"]
@@ -93,7 +103,11 @@ def test_the_marks_that_a_second_server_is_not_sent_are_told(serve: Any) -> None
 
 
 ODD_PART = {"type": "text", "text": "Where?", "mood": "merry"}
-ODD_TOOL = {"type": "function", "function": {**FUNCTION, "input_examples": [{"mood": "merry"}]}, "defer_loading": True}
+ODD_TOOL = {
+    "type": "function",
+    "function": {**FUNCTION, "input_examples": [{"mood": "merry"}]},
+    "defer_loading": True,
+}
 
 
 def test_members_of_parts_and_tools_that_nobody_reads_are_told(api: str, serve: Any) -> None:
@@ -114,10 +128,22 @@ def test_members_of_parts_and_tools_that_nobody_reads_are_told(api: str, serve: 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"type": "image", "source": {"type": "url", "url": "https://x.test/a.png", "size": 1}}, "size"),
-        ({"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "videoMetadata": {"fps": 1}}, "videoMetadata"),
-        ({"inline_data": {"mime_type": "image/png", "data": "AAAA"}, "media_resolution": 1}, "media_resolution"),
-        ({"functionResponse": {"name": "look", "response": {}, "willContinue": True}}, "willContinue"),
+        (
+            {"type": "image", "source": {"type": "url", "url": "https://x.test/a.png", "size": 1}},
+            "size",
+        ),
+        (
+            {"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "videoMetadata": {"fps": 1}},
+            "videoMetadata",
+        ),
+        (
+            {"inline_data": {"mime_type": "image/png", "data": "AAAA"}, "media_resolution": 1},
+            "media_resolution",
+        ),
+        (
+            {"functionResponse": {"name": "look", "response": {}, "willContinue": True}},
+            "willContinue",
+        ),
     ],
 )
 def test_members_within_a_part_of_any_form_are_told(given: Any, told: str, serve: Any) -> None:
@@ -127,7 +153,11 @@ def test_members_within_a_part_of_any_form_are_told(given: Any, told: str, serve
 
 
 def test_what_is_told_by_name_is_bounded(serve: Any) -> None:
-    odd = {"type": "text", "text": "Where?", **{f"odd_{count}\n{'x' * 500}": 1 for count in range(500)}}
+    odd = {
+        "type": "text",
+        "text": "Where?",
+        **{f"odd_{count}\n{'x' * 500}": 1 for count in range(500)},
+    }
     losses = told(serve, "gemini", messages=[{"role": "user", "content": [odd]}]).lost
     assert losses[-1] == "480 other things in the messages: they have no form here"
     assert len(losses) == 21
@@ -137,7 +167,9 @@ def test_what_is_told_by_name_is_bounded(serve: Any) -> None:
 def test_the_place_of_an_item_that_a_server_keeps_is_told(api: str, serve: Any) -> None:
     item = {"type": "item_reference", "id": "msg_1"}
     body, lost = sent(serve, api, [USER, item, USER])
-    assert lost == ([] if api == "responses" else ["item_reference in the messages, 1 x: it has no form here"])
+    assert lost == (
+        [] if api == "responses" else ["item_reference in the messages, 1 x: it has no form here"]
+    )
     assert ("msg_1" in json.dumps(body)) is (api == "responses")
 
 
@@ -179,17 +211,26 @@ PAGE = {"type": "text", "media_type": "text/plain", "data": "Herons nest in reed
 @pytest.mark.parametrize("api", [api for api in PROTOCOLS if api != "anthropic"])
 @pytest.mark.parametrize("source", [PDF, PAGE])
 def test_what_is_said_of_a_document_goes_along(source: Any, api: str, serve: Any) -> None:
-    document = {"type": "document", "source": source, "title": "Herons", "context": "From the shore."}
+    document = {
+        "type": "document",
+        "source": source,
+        "title": "Herons",
+        "context": "From the shore.",
+    }
     body, lost = sent(serve, api, [{"role": "user", "content": [document]}])
     said = json.dumps(body)
     assert "From the shore." in said
     has_no_place = source is PDF and api in ("gemini", "ollama")
     assert ("Herons" in said.replace("Herons nest", "")) is not (has_no_place and api == "gemini")
-    assert ("name of a file in the messages, 1 x: it has no form here" in lost) is (has_no_place and api == "gemini")
+    assert ("name of a file in the messages, 1 x: it has no form here" in lost) is (
+        has_no_place and api == "gemini"
+    )
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_a_tool_that_is_to_be_strict_is_told_where_none_is(api: str, strict: bool, serve: Any) -> None:
+def test_a_tool_that_is_to_be_strict_is_told_where_none_is(
+    api: str, strict: bool, serve: Any
+) -> None:
     tools = [{"type": "function", "function": {**FUNCTION, "strict": strict}}]
     body, lost = sent(serve, api, [USER], tools=tools)
     is_lost = api in ("gemini", "ollama")
@@ -205,7 +246,10 @@ def test_a_turn_of_plain_functions_tells_nothing_of_strictness(api: str, serve: 
         """Look around."""
         return "reeds"
 
-    chain = [backend("responses", first.base_url, name="one"), backend(api, second.base_url, name="two")]
+    chain = [
+        backend("responses", first.base_url, name="one"),
+        backend(api, second.base_url, name="two"),
+    ]
     with Client(chain) as client:
         result = client.turn("Where?", tools=[look])
     assert result.outcome == "finished"
@@ -214,12 +258,18 @@ def test_a_turn_of_plain_functions_tells_nothing_of_strictness(api: str, serve: 
 
 
 @pytest.mark.parametrize("detail", ["low", "high", "auto"])
-def test_how_closely_a_picture_is_to_be_looked_at_is_told(api: str, detail: str, serve: Any) -> None:
+def test_how_closely_a_picture_is_to_be_looked_at_is_told(
+    api: str, detail: str, serve: Any
+) -> None:
     image = {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": detail}
-    body, lost = sent(serve, api, [{"role": "user", "content": [{"type": "image_url", "image_url": image}]}])
+    body, lost = sent(
+        serve, api, [{"role": "user", "content": [{"type": "image_url", "image_url": image}]}]
+    )
     takes = api in ("openai", "responses")
     is_told = not takes and detail != "auto"  # which is what every server does that is told nothing
-    assert lost == (["detail of a picture in the messages, 1 x: it has no form here"] if is_told else [])
+    assert lost == (
+        ["detail of a picture in the messages, 1 x: it has no form here"] if is_told else []
+    )
     assert (f'"detail": "{detail}"' in json.dumps(body)) is takes
 
 

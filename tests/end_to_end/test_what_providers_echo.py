@@ -1,4 +1,6 @@
-"""A provider that repeats the prompt or a key where a code belongs: journals and logs show neither."""
+"""A provider that repeats the prompt or a key where a code belongs: journals and logs show
+neither.
+"""
 
 import logging
 from typing import Any
@@ -20,7 +22,15 @@ OURS = Policy(limits=Limits(retries=1))
 
 ECHOES = [
     *(KEY, SECRET, f"Bearer {KEY}", f"key_{KEY}", KEY[3:]),
-    *("My-passphrase-is-9182-heron", "9182-heron", PROMPT, "herons nest", "a" * 41, "two words", "line\nbreak"),
+    *(
+        "My-passphrase-is-9182-heron",
+        "9182-heron",
+        PROMPT,
+        "herons nest",
+        "a" * 41,
+        "two words",
+        "line\nbreak",
+    ),
 ]
 
 
@@ -34,15 +44,29 @@ def ask(api: str, mode: str, serve: Any, reply: ScriptedReply) -> tuple[rungwise
             return error.result, provider
 
 
-def check_nothing_shows(result: rungwise.Result, echo: str, caplog: pytest.LogCaptureFixture, raw: str | None) -> None:
-    """Look for an echo in everything that is written about a call, but not in what the caller asks for by name."""
+def check_nothing_shows(
+    result: rungwise.Result, echo: str, caplog: pytest.LogCaptureFixture, raw: str | None
+) -> None:
+    """Look for an echo in everything that is written about a call, but not in what the caller asks
+    for by name.
+    """
     shown = f"({len(raw)} characters)" if raw is not None else None
     reply, failures = result.reply, [failure for _, failure in result.failures]
     written = "\n".join(
         [
-            *(result.journal.to_json(), repr(result.journal), repr(result), str(result.cause), repr(reply)),
+            *(
+                result.journal.to_json(),
+                repr(result.journal),
+                repr(result),
+                str(result.cause),
+                repr(reply),
+            ),
             *map(repr, failures),
-            *(str(failures_of(result)), *map(str, result.journal.steps), *map(sentence, result.journal.steps)),
+            *(
+                str(failures_of(result)),
+                *map(str, result.journal.steps),
+                *map(sentence, result.journal.steps),
+            ),
             *(record.getMessage() for record in caplog.records),
         ]
     )
@@ -52,7 +76,10 @@ def check_nothing_shows(result: rungwise.Result, echo: str, caplog: pytest.LogCa
     assert all(word == shown for word in words if word.endswith("characters)"))
     if result.outcome not in ("done", "partial"):
         assert echo not in str(error_of(result)) + repr(error_of(result))
-    assert rungwise.replay(rungwise.Journal.from_json(result.journal.to_json())).outcome == result.outcome
+    assert (
+        rungwise.replay(rungwise.Journal.from_json(result.journal.to_json())).outcome
+        == result.outcome
+    )
 
 
 @pytest.mark.parametrize("echo", ECHOES)
@@ -89,7 +116,12 @@ def test_a_key_in_place_of_a_parameter_is_not_repaired(
 ) -> None:
     caplog.set_level(logging.INFO, "rungwise")
     rejecting = ScriptedReply(
-        status=400, error={"message": f"Unsupported parameter: '{KEY}'", "param": KEY, "code": "unsupported_parameter"}
+        status=400,
+        error={
+            "message": f"Unsupported parameter: '{KEY}'",
+            "param": KEY,
+            "code": "unsupported_parameter",
+        },
     )
     result, provider = ask(api, mode, serve, rejecting)
     assert (result.outcome, len(provider.requests)) == ("failed", 1)
@@ -102,7 +134,12 @@ def test_a_short_unknown_word_is_shown(api: str, mode: str, serve: Any, word: st
     result, _ = ask(api, mode, serve, ScriptedReply(text="Hm.", finish=word))
     if result.reply is not None and result.reply.stop_raw == word:
         assert word in {step.stop_raw for step in result.journal.steps}
-    failed, _ = ask(api, mode, serve, ScriptedReply(status=400, error={"message": "no", "code": word, "type": word}))
+    failed, _ = ask(
+        api,
+        mode,
+        serve,
+        ScriptedReply(status=400, error={"message": "no", "code": word, "type": word}),
+    )
     ((_, failure),) = failed.failures
     assert {failure.code} == {step.code for step in failed.journal.steps if step.reason}
     assert failures_of(failed)[0]["code"] == failure.code

@@ -1,4 +1,6 @@
-"""The scripts that `rungwise verify` writes: over HTTP, a client spends with each what the certificate states."""
+"""The scripts that `rungwise verify` writes: over HTTP, a client spends with each what the
+certificate states.
+"""
 
 import json
 from pathlib import Path
@@ -24,22 +26,36 @@ FIGURES = ("attempts", "waiting seconds", "seconds", "output tokens", "money")
 
 
 def written(
-    policy: Policy | TurnPolicy, backends: int, folder: Path, prices: Prices = PRICES, **request: int
+    policy: Policy | TurnPolicy,
+    backends: int,
+    folder: Path,
+    prices: Prices = PRICES,
+    **request: int,
 ) -> list[WorstScript]:
-    """Write the scripts of a policy, and return what they play; no script has a connection that breaks unread."""
+    """Write the scripts of a policy, and return what they play; no script has a connection that
+    breaks unread.
+    """
     if isinstance(policy, Policy):
         bounded = policy.limits.bounded(policy.table.limits, backends)
         cases = worst_cases(policy, bounded, [prices] * backends, **request)
     else:
         links = [PlainLink(f"backend {number}", prices=prices) for number in range(1, backends + 1)]
         cases = verify(policy, links, **request).worst
-    write_scripts(str(folder), policy, {backends: cases}, CertifiedRequest(None, False, None, None, None))
+    write_scripts(
+        str(folder), policy, {backends: cases}, CertifiedRequest(None, False, None, None, None)
+    )
     scripts = [WorstScript(case, policy, backends) for case in cases]
-    return [each for each in scripts if each.unseen is None or "a connection that breaks" not in each.unseen]
+    return [
+        each
+        for each in scripts
+        if each.unseen is None or "a connection that breaks" not in each.unseen
+    ]
 
 
 def check(worst: WorstScript, folder: Path, prices: Prices | None = PRICES, **request: Any) -> None:
-    """Play the file of a worst case, and hold what was spent and sent against what is stated of it."""
+    """Play the file of a worst case, and hold what was spent and sent against what is stated of
+    it.
+    """
     case = worst.case
     spent, requests, result = played(
         folder / name_of(worst),
@@ -53,7 +69,10 @@ def check(worst: WorstScript, folder: Path, prices: Prices | None = PRICES, **re
     assert spent[case.name] == pytest.approx(case.attained, rel=1e-12)
     assert not case.is_exact or spent[case.name] == pytest.approx(case.value, rel=1e-9)
     asked = [request.body["model"] for request in requests]
-    assert tuple(asked.count(f"backend-{number + 1}") for number in range(worst.backends)) == worst.requests
+    assert (
+        tuple(asked.count(f"backend-{number + 1}") for number in range(worst.backends))
+        == worst.requests
+    )
     assert [f"backend-{each.backend + 1}" for each in worst.attempts] == asked
     steps = [step for step in result.journal.steps if step.event != "skipped"]
     assert tuple(step.source for step in steps if step.event == "sent") == case.rungs
@@ -69,9 +88,20 @@ ATTAINED: dict[tuple[str, int], float] = {
 
 
 def test_the_default_policy_attains_what_is_stated(tmp_path: Path) -> None:
-    """As a user would: the files that the command line has written, and what it has told beside them."""
+    """As a user would: the files that the command line has written, and what it has told beside
+    them.
+    """
     folder = tmp_path / "not" / "there"
-    options = ("--max-tokens", 1000, "--input-tokens", 5000, "--prices", "2.5/10", "--scripts", folder)
+    options = (
+        "--max-tokens",
+        1000,
+        "--input-tokens",
+        5000,
+        "--prices",
+        "2.5/10",
+        "--scripts",
+        folder,
+    )
     ended = invoke("verify", "--json", *options)
     assert ended.exit_code == 0
     assert len(list(folder.iterdir())) == ended.stderr.count(str(folder)) == len(FIGURES) * 3
@@ -81,35 +111,56 @@ def test_the_default_policy_attains_what_is_stated(tmp_path: Path) -> None:
 
 
 def check_default(folder: Path, backends: int, stated: dict[str, Any]) -> None:
-    """Play a script of the default policy, knowing of it no more than its file and the certificate as JSON say."""
+    """Play a script of the default policy, knowing of it no more than its file and the certificate
+    as JSON say.
+    """
     name, chain = stated["name"], "" if backends == 1 else f"-{backends}-backends"
     file = folder / f"worst-{name.replace(' ', '-')}{chain}.toml"
     text = " ".join(file.read_text().replace("\n#", "").split())
     messages = AFTER_A_TOOL if "a prompt that ends in the result of a tool" in text else "say"
     spent, requests, _ = played(
-        file, Policy(), messages, backends=backends, prices=PRICES, is_busy=name == "seconds", **REQUEST
+        file,
+        Policy(),
+        messages,
+        backends=backends,
+        prices=PRICES,
+        is_busy=name == "seconds",
+        **REQUEST,
     )
     assert spent[name] == pytest.approx(stated["attained"], rel=1e-12)
-    assert spent[name] == pytest.approx(ATTAINED.get((name, backends), stated["attained"]), rel=1e-12)
+    assert spent[name] == pytest.approx(
+        ATTAINED.get((name, backends), stated["attained"]), rel=1e-12
+    )
     assert not stated["exact"] or spent[name] == pytest.approx(stated["value"], rel=1e-9)
     assert ("if requests take some" in text) == (name == "waiting seconds")
     assert ("stated no more than" in text) == (", by this script" in text) == (not stated["exact"])
     asked = [request.body["model"] for request in requests]
-    told = [f"{asked.count(model)} to {model}" for model in (f"backend-{number + 1}" for number in range(backends))]
+    told = [
+        f"{asked.count(model)} to {model}"
+        for model in (f"backend-{number + 1}" for number in range(backends))
+    ]
     assert f"requests {', '.join(told)}, in the order" in text
 
 
 OWN = {
     "interactive": Policy.interactive(),
     "small": Policy(
-        limits=Limits(retries=1, reasks=1, nudges=0, prefills=1, enlargements=1, repairs=0, continuations=1),
+        limits=Limits(
+            retries=1, reasks=1, nudges=0, prefills=1, enlargements=1, repairs=0, continuations=1
+        ),
         budget=Budget(attempts=9, seconds=30.0),
         waits=Waits(retry_base=0.5, reask_base=0.25, longest_asked=2.0),
         timeouts=Timeouts(first_token=2.0, stall=1.0, total=5.0),
     ),
-    "own table": Policy(table=CALL.without("reask", "prefill"), budget=Budget(seconds=None, attempts=12)),
-    "no clocks": Policy(budget=Budget(attempts=4), timeouts=Timeouts(first_token=None, stall=None, total=60.0)),
-    "patient": Policy(limits=Limits(retries=0, continuations=0, reasks=3), budget=Budget(seconds=None)),
+    "own table": Policy(
+        table=CALL.without("reask", "prefill"), budget=Budget(seconds=None, attempts=12)
+    ),
+    "no clocks": Policy(
+        budget=Budget(attempts=4), timeouts=Timeouts(first_token=None, stall=None, total=60.0)
+    ),
+    "patient": Policy(
+        limits=Limits(retries=0, continuations=0, reasks=3), budget=Budget(seconds=None)
+    ),
     "own waits": Policy(waits=Waits(longest_asked=1.0), limits=Limits(continuations=0)),
 }
 
@@ -123,15 +174,23 @@ def test_policies_of_ones_own_attain_what_is_stated(tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("backends", [1, 2, 3])
 @pytest.mark.parametrize("name", OWN)
-def test_any_policy_of_ones_own_attains_what_is_stated(name: str, backends: int, tmp_path: Path) -> None:
+def test_any_policy_of_ones_own_attains_what_is_stated(
+    name: str, backends: int, tmp_path: Path
+) -> None:
     for worst in written(OWN[name], backends, tmp_path, **REQUEST):
         check(worst, tmp_path, **REQUEST)
 
 
-@settings(max_examples=examples(6), suppress_health_check=(HealthCheck.too_slow, HealthCheck.function_scoped_fixture))
+@settings(
+    max_examples=examples(6),
+    suppress_health_check=(HealthCheck.too_slow, HealthCheck.function_scoped_fixture),
+)
 @given(
     limits=st.fixed_dictionaries(
-        {name: st.integers(0, 2) for name in ("retries", "reasks", "nudges", "prefills", "enlargements", "repairs")}
+        {
+            name: st.integers(0, 2)
+            for name in ("retries", "reasks", "nudges", "prefills", "enlargements", "repairs")
+        }
         | {name: st.integers(0, 1) for name in ("compactions", "continuations")}
     ),
     attempts=st.integers(1, 9),
@@ -171,7 +230,10 @@ TOOLS_DECIDE = ("seconds", "tool seconds")
 
 @pytest.mark.parametrize(
     ("policy", "backends"),
-    [(SMALL_TURN, 2), *[pytest.param(TurnPolicy(), backends, marks=pytest.mark.full) for backends in (1, 2)]],
+    [
+        (SMALL_TURN, 2),
+        *[pytest.param(TurnPolicy(), backends, marks=pytest.mark.full) for backends in (1, 2)],
+    ],
 )
 def test_a_turn_attains_what_is_stated(policy: TurnPolicy, backends: int, tmp_path: Path) -> None:
     for worst in written(policy, backends, tmp_path, **REQUEST):

@@ -1,8 +1,10 @@
-"""An agent with tools: a budget for each turn, its journal, and a conversation that is stored and gone on from.
+"""An agent with tools: a budget for each turn, its journal, and a conversation that is stored and
+gone on from.
 
     python tests/examples/agent_loop.py birds "Who nests by the Vomb?"
     python tests/examples/agent_loop.py birds "How many of each?"      # goes on from there
-    rungwise explain birds/journal.json -o turn.html                   # what the last turn did, step by step
+    rungwise explain birds/journal.json -o turn.html                   # what the last turn did,
+    step by step
 
 It plays against the embedded provider, without a key; `--model` (and `--base-url`) asks a real one.
 """
@@ -16,7 +18,9 @@ import rungwise
 
 NESTS = {"Vomb": {"heron": 3, "bittern": 1}, "Krankesjön": {"grebe": 12}}
 POLICY = rungwise.TurnPolicy(
-    auto_continues=8, budget=rungwise.Budget(attempts=20, seconds=120, output_tokens=20_000), tool_seconds=10
+    auto_continues=8,
+    budget=rungwise.Budget(attempts=20, seconds=120, output_tokens=20_000),
+    tool_seconds=10,
 )
 
 
@@ -28,10 +32,14 @@ def nests(lake: str) -> dict[str, int]:
 
 
 def run_turn(client: rungwise.Client, folder: Path, question: str) -> rungwise.TurnResult:
-    """Ask a question where the conversation stands, and store how far it came, whatever ends it: Ctrl-C, a failure."""
+    """Ask a question where the conversation stands, and store how far it came, whatever ends it:
+    Ctrl-C, a failure.
+    """
     conversation = folder / "conversation.json"
     messages = json.loads(conversation.read_text("utf-8")) if conversation.exists() else []
-    stream = client.stream_turn([*messages, {"role": "user", "content": question}], tools=[nests], policy=POLICY)
+    stream = client.stream_turn(
+        [*messages, {"role": "user", "content": question}], tools=[nests], policy=POLICY
+    )
     try:
         with stream:
             for event in stream:
@@ -53,15 +61,21 @@ def store(path: Path, text: str) -> None:
 
 PLAYED = rungwise.testing.Script(
     [
-        rungwise.testing.ScriptedReply(tool_calls=[{"name": "nests", "arguments": '{"lake": "Lake Vomb"}'}]),
+        rungwise.testing.ScriptedReply(
+            tool_calls=[{"name": "nests", "arguments": '{"lake": "Lake Vomb"}'}]
+        ),
         rungwise.testing.ScriptedReply(status=429, headers={"retry-after": "0.5"}),
-        rungwise.testing.ScriptedReply(tool_calls=[{"name": "nests", "arguments": '{"lake": "Vomb"}'}]),
+        rungwise.testing.ScriptedReply(
+            tool_calls=[{"name": "nests", "arguments": '{"lake": "Vomb"}'}]
+        ),
         rungwise.testing.ScriptedReply("By the Vomb nest three herons and a bittern."),
     ]
 )
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, help="where the conversation and the journal are kept")
     parser.add_argument("question")
     parser.add_argument("--model")
@@ -69,8 +83,13 @@ if __name__ == "__main__":
     options = parser.parse_args()
     with rungwise.testing.EmbeddedProvider(PLAYED) as provider:
         url = options.base_url if options.model else provider.base_url
-        with rungwise.Client(rungwise.OpenAIChat(options.model or "played", base_url=url)) as client:
+        with rungwise.Client(
+            rungwise.OpenAIChat(options.model or "played", base_url=url)
+        ) as client:
             try:
                 print(run_turn(client, options.folder, options.question).text)
             except (rungwise.TurnError, KeyboardInterrupt) as error:
-                sys.exit(f"{str(error) or 'interrupted'}; what was found so far is kept, and can be gone on from")
+                sys.exit(
+                    f"{str(error) or 'interrupted'}; what was found so far is kept, and can be "
+                    f"gone on from"
+                )

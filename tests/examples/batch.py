@@ -1,10 +1,11 @@
 """A batch: many prompts, a few at a time, under one budget of money, with a progress bar.
 
     python tests/examples/batch.py answers.jsonl                              # plays, without a key
-    python tests/examples/batch.py answers.jsonl --prompts prompts.txt --model gpt-5 --prices 1.25/10 --money 0.50
+    python tests/examples/batch.py answers.jsonl --prompts prompts.txt --model gpt-5 --prices
+    1.25/10 --money 0.50
 
-Each answer is a line of JSON, written as soon as it is there. Ctrl-C leaves those that are; run the same again, and
-only the prompts without an answer are asked.
+Each answer is a line of JSON, written as soon as it is there. Ctrl-C leaves those that are; run the
+same again, and only the prompts without an answer are asked.
 """
 
 import argparse
@@ -21,7 +22,11 @@ import rungwise
 
 
 async def run_batch(
-    client: rungwise.Client, prompts: Iterable[str], answers: Path, budget: rungwise.SharedBudget, at_once: int = 8
+    client: rungwise.Client,
+    prompts: Iterable[str],
+    answers: Path,
+    budget: rungwise.SharedBudget,
+    at_once: int = 8,
 ) -> dict[str, str]:
     """Ask what has no answer yet; return the prompts that failed, with their causes."""
     written = answers.read_text("utf-8") if answers.exists() else ""
@@ -39,9 +44,16 @@ async def run_batch(
             except rungwise.CallError as error:
                 failed[prompt] = str(error)
             else:
-                line = {"prompt": prompt, "text": result.text, "outcome": result.outcome, "cost": result.cost}
+                line = {
+                    "prompt": prompt,
+                    "text": result.text,
+                    "outcome": result.outcome,
+                    "cost": result.cost,
+                }
                 print(json.dumps(line), file=file, flush=True)
-            bar.update(task, advance=1, description=f"{budget.cost:.4f} spent, {len(failed)} failed")
+            bar.update(
+                task, advance=1, description=f"{budget.cost:.4f} spent, {len(failed)} failed"
+            )
 
     with answers.open("a", encoding="utf-8") as file, shown_progress() as bar:
         task, todo = bar.add_task("0.0000 spent, 0 failed", total=len(asked)), iter(asked)
@@ -53,16 +65,21 @@ async def run_batch(
 
 def shown_progress() -> Progress:
     """Return a bar on stderr."""
-    return Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True))
+    return Progress(
+        *Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)
+    )
 
 
 def main(backend: rungwise.core.Backend, prompts: list[str], answers: Path, money: float) -> None:
     """Run the batch, and say what failed and why."""
-    budget = rungwise.SharedBudget(rungwise.Budget(money=money, attempts=1_000_000, seconds=None))  # it is the money
+    # it is the money
+    budget = rungwise.SharedBudget(rungwise.Budget(money=money, attempts=1_000_000, seconds=None))
     try:
         failed = asyncio.run(run_batch(rungwise.Client(backend), prompts, answers, budget))
     except KeyboardInterrupt:
-        sys.exit(f"interrupted after {budget.attempts} requests; the answers so far are in {answers}")
+        sys.exit(
+            f"interrupted after {budget.attempts} requests; the answers so far are in {answers}"
+        )
     for prompt, cause in failed.items():
         print(f"{prompt}: {cause}", file=sys.stderr)
     sys.exit(1 if failed else 0)
@@ -78,7 +95,9 @@ PLAYED = rungwise.testing.Script(
 )
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("answers", type=Path)
     parser.add_argument("--prompts", type=Path, help="a file with one a line")
     parser.add_argument("--money", type=float, default=0.25)

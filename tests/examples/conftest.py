@@ -1,4 +1,6 @@
-"""What the tests of the examples share: an example as a module, and as the command that its docstring shows."""
+"""What the tests of the examples share: an example as a module, and as the command that its
+docstring shows.
+"""
 
 import importlib.util
 import runpy
@@ -16,7 +18,9 @@ HERE = Path(__file__).parent
 
 
 RECIPES = ("TestManyTurnsAtOnce", "test_our_turns_are_honest", "TestManyCallsAtOnce")
-"""Tests that users copy, so they bear no mark of this project's; they take seconds, so `.ci/run full` runs them."""
+"""Tests that users copy, so they bear no mark of this project's; they take seconds, so `.ci/run
+full` runs them.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -56,6 +60,8 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Let Ctrl-C interrupt, also where a shell has started the tests in the background and ignores it."""
+    """Let Ctrl-C interrupt, also where a shell has started the tests in the background and ignores
+    it.
+    """
     with ctrl_c_interrupts():
         yield

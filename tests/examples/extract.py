@@ -1,10 +1,10 @@
 """An extraction: 200 records from notes in prose, under one budget of money, with a progress bar.
 
-    python tests/examples/extract.py records.jsonl                              # plays, without a key
-    python tests/examples/extract.py records.jsonl --model gpt-5 --prices 1.25/10 --money 0.50
+    python tests/examples/extract.py records.jsonl                              # plays, without a
+    key python tests/examples/extract.py records.jsonl --model gpt-5 --prices 1.25/10 --money 0.50
 
-Each record is a `Sighting`. An answer that is none goes back to the model with the reason, within the same budget; at
-the end it says how many were corrected, and what could not be read.
+Each record is a `Sighting`. An answer that is none goes back to the model with the reason, within
+the same budget; at the end it says how many were corrected, and what could not be read.
 """
 
 import argparse
@@ -21,7 +21,10 @@ from rich.progress import MofNCompleteColumn, Progress
 
 import rungwise
 
-NOTES = [f"{1 + n % 28} May 2026: saw {2 + n % 7} herons by the northern lake, note {n}." for n in range(200)]
+NOTES = [
+    f"{1 + n % 28} May 2026: saw {2 + n % 7} herons by the northern lake, note {n}."
+    for n in range(200)
+]
 
 
 class Sighting(BaseModel):
@@ -33,9 +36,15 @@ class Sighting(BaseModel):
 
 
 async def extract(
-    client: rungwise.Client, notes: Iterable[str], records: Path, budget: rungwise.SharedBudget, at_once: int = 8
+    client: rungwise.Client,
+    notes: Iterable[str],
+    records: Path,
+    budget: rungwise.SharedBudget,
+    at_once: int = 8,
 ) -> tuple[int, int, dict[str, str]]:
-    """Write a record for each note; return how many there are, how many were corrected, and the causes of failures."""
+    """Write a record for each note; return how many there are, how many were corrected, and the
+    causes of failures.
+    """
     failed: dict[str, str] = {}
     corrected = written = 0
 
@@ -43,7 +52,9 @@ async def extract(
         nonlocal corrected, written
         for note in todo:  # the workers share it, so each note is taken once
             try:
-                result = await client.acall(f"Extract the sighting.\n\n{note}", returns=Sighting, within=budget)
+                result = await client.acall(
+                    f"Extract the sighting.\n\n{note}", returns=Sighting, within=budget
+                )
             except rungwise.CallError as error:
                 failed[note] = str(error)
             else:
@@ -53,7 +64,9 @@ async def extract(
                     print(result.value.model_dump_json(), file=file, flush=True)
                 else:
                     failed[note] = result.cause or result.outcome
-            bar.update(task, advance=1, description=f"{budget.cost:.4f} spent, {corrected} corrected")
+            bar.update(
+                task, advance=1, description=f"{budget.cost:.4f} spent, {corrected} corrected"
+            )
 
     console = Console(stderr=True)
     with (
@@ -70,9 +83,15 @@ async def extract(
 
 def main(backend: rungwise.core.Backend, records: Path, money: float) -> None:
     """Run the extraction, and say what came of it."""
-    budget = rungwise.SharedBudget(rungwise.Budget(money=money, attempts=1_000_000, seconds=None))  # it is the money
-    written, corrected, failed = asyncio.run(extract(rungwise.Client(backend), NOTES, records, budget))
-    print(f"{written} records, {corrected} of them corrected, {len(failed)} failed; {budget.cost:.4f} spent")
+    # it is the money
+    budget = rungwise.SharedBudget(rungwise.Budget(money=money, attempts=1_000_000, seconds=None))
+    written, corrected, failed = asyncio.run(
+        extract(rungwise.Client(backend), NOTES, records, budget)
+    )
+    print(
+        f"{written} records, {corrected} of them corrected, {len(failed)} failed; "
+        f"{budget.cost:.4f} spent"
+    )
     for note, cause in failed.items():
         print(f"{note}: {cause}", file=sys.stderr)
     sys.exit(1 if failed else 0)
@@ -84,13 +103,17 @@ def played(request: rungwise.testing.ReceivedRequest) -> rungwise.testing.Script
     note = next(each["content"] for each in messages if each["role"] == "user").rpartition("\n")[2]
     day, number = int(note.partition(" ")[0]), int(note.rpartition(" ")[2].rstrip("."))
     is_told = "not right" in messages[-1]["content"]
-    count = 0 if number % 10 == 0 and not is_told else int(note.partition("saw ")[2].partition(" ")[0])
+    count = (
+        0 if number % 10 == 0 and not is_told else int(note.partition("saw ")[2].partition(" ")[0])
+    )
     text = json.dumps({"bird": "heron", "count": count, "day": f"2026-05-{day:02}"})
     return rungwise.testing.ScriptedReply(text, delay=0.02)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("records", type=Path)
     parser.add_argument("--money", type=float, default=2.0)
     parser.add_argument("--prices", default="2.5/10", help="of a million tokens, in and out")

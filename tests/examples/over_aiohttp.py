@@ -2,7 +2,8 @@
 
     pip install httpx-aiohttp
 
-Rungwise takes any client of httpx's shape. This one keeps its own connections and limits; you close it yourself.
+Rungwise takes any client of httpx's shape. This one keeps its own connections and limits; you close
+it yourself.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""The agent: what it sends, what it keeps, and what is left of a turn that fails or is interrupted."""
+"""The agent: what it sends, what it keeps, and what is left of a turn that fails or is
+interrupted.
+"""
 
 import json
 import os
@@ -35,14 +37,27 @@ def test_a_question_is_answered_with_tools_and_the_next_one_goes_on_from_there(
     client, folder = rungwise_client(provider), tmp_path / "birds"
     result = agent.run_turn(client, folder, "Who nests by the Vomb?")
     assert (result.outcome, result.text, len(provider.requests)) == ("finished", ANSWER.text, 3)
-    assert [message["role"] for message in said(folder)] == ["user", "assistant", "tool", "assistant"]
+    assert [message["role"] for message in said(folder)] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     again = agent.run_turn(client, folder, "And in winter?")
     sent = provider.requests[-1].body
-    assert [message["role"] for message in sent["messages"]] == ["user", "assistant", "tool", "assistant", "user"]
+    assert [message["role"] for message in sent["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
     assert json.loads(sent["messages"][2]["content"]) == {"heron": 3, "bittern": 1}
     assert sent["messages"][-1]["content"] == "And in winter?"
     assert [tool["function"]["name"] for tool in sent["tools"]] == ["nests"]
-    assert sent["max_completion_tokens" if "max_completion_tokens" in sent else "max_tokens"] <= 20_000
+    assert (
+        sent["max_completion_tokens" if "max_completion_tokens" in sent else "max_tokens"] <= 20_000
+    )
     journal = rungwise.TurnJournal.from_json((folder / "journal.json").read_text("utf-8"))
     assert rungwise.replay(journal).outcome == again.outcome
 
@@ -81,7 +96,15 @@ def test_ctrl_c_while_a_provider_is_silent_keeps_what_came_before(
 
     provider = rungwise_provider(answer)
     with pytest.raises(SystemExit) as ended:
-        command("agent_loop", tmp_path, "Who nests by the Vomb?", "--model", "m", "--base-url", provider.base_url)
+        command(
+            "agent_loop",
+            tmp_path,
+            "Who nests by the Vomb?",
+            "--model",
+            "m",
+            "--base-url",
+            provider.base_url,
+        )
     assert str(ended.value).startswith("interrupted; ")
     assert provider.wait_disconnected()
     assert len(provider.requests) == 2

@@ -1,4 +1,6 @@
-"""The batch: what it sends and what that costs by the provider's own count, what fails, and what Ctrl-C leaves."""
+"""The batch: what it sends and what that costs by the provider's own count, what fails, and what
+Ctrl-C leaves.
+"""
 
 import asyncio
 import json
@@ -36,7 +38,9 @@ def prompts_of(path: Path) -> list[str]:
     return [json.loads(line)["prompt"] for line in path.read_text("utf-8").splitlines()]
 
 
-def run(batch: ModuleType, clients: Any, provider: Any, path: Path, money: float, **options: Any) -> dict[str, str]:
+def run(
+    batch: ModuleType, clients: Any, provider: Any, path: Path, money: float, **options: Any
+) -> dict[str, str]:
     client = clients(rungwise.OpenAIChat("m", base_url=provider.base_url, prices=PRICES))
     budget = rungwise.SharedBudget(rungwise.Budget(money=money, attempts=1000, seconds=None))
     failed: dict[str, str] = asyncio.run(batch.run_batch(client, PROMPTS, path, budget, **options))
@@ -44,7 +48,9 @@ def run(batch: ModuleType, clients: Any, provider: Any, path: Path, money: float
 
 
 class Billing:
-    """Make trouble with each prompt, then answer with as many tokens as the cap allows, and count what that costs."""
+    """Make trouble with each prompt, then answer with as many tokens as the cap allows, and count
+    what that costs.
+    """
 
     def __init__(self) -> None:
         self.lock, self.tries, self.cost = threading.Lock(), Counter[str](), 0
@@ -59,7 +65,11 @@ class Billing:
             prompt = sum(len(message["content"]) for message in request.body["messages"]) // 4
             written = request.body["max_tokens"] if number > 3 else len(text) // 4
             self.cost += price_of(rungwise.Usage(prompt, written), PRICES)
-        usage = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+        usage = {
+            "prompt_tokens": prompt,
+            "completion_tokens": written,
+            "total_tokens": prompt + written,
+        }
         return ScriptedReply(text, usage=usage, cut_after=450 if number == 3 else None)
 
 
@@ -93,7 +103,10 @@ def test_so_many_are_asked_at_once_and_no_more(
             now -= 1
         return ScriptedReply("A heron.")
 
-    assert run(batch, rungwise_client, rungwise_provider(answer), tmp_path / "a.jsonl", 1.0, at_once=3) == {}
+    assert (
+        run(batch, rungwise_client, rungwise_provider(answer), tmp_path / "a.jsonl", 1.0, at_once=3)
+        == {}
+    )
     assert most == 3
 
 
@@ -125,8 +138,13 @@ def test_what_failed_is_told_with_its_cause_and_is_all_that_is_asked_the_next_ti
 def test_what_a_kill_had_half_written_is_asked_again(
     batch: ModuleType, rungwise_provider: Any, rungwise_client: Any, tmp_path: Path
 ) -> None:
-    path, provider = tmp_path / "answers.jsonl", rungwise_provider(lambda request: ScriptedReply("A heron."))
-    path.write_text(json.dumps({"prompt": PROMPTS[0]}) + "\n" + json.dumps({"prompt": PROMPTS[1]})[:-4], "utf-8")
+    path, provider = (
+        tmp_path / "answers.jsonl",
+        rungwise_provider(lambda request: ScriptedReply("A heron.")),
+    )
+    path.write_text(
+        json.dumps({"prompt": PROMPTS[0]}) + "\n" + json.dumps({"prompt": PROMPTS[1]})[:-4], "utf-8"
+    )
     assert run(batch, rungwise_client, provider, path, 1.0) == {}
     assert sorted(map(asked, provider.requests)) == sorted(PROMPTS[1:])
     assert sorted(prompts_of(path)) == sorted(PROMPTS)
@@ -170,8 +188,19 @@ def test_the_command_asks_a_given_server_the_prompts_of_a_file(
     command: Callable[..., None], rungwise_provider: Any, tmp_path: Path
 ) -> None:
     provider = rungwise_provider(ScriptedReply("A heron."))
-    (tmp_path / "prompts.txt").write_text("Which bird is this?\n\nAnd that?\nWhich bird is this?\n", "utf-8")
-    given = ("--prompts", tmp_path / "prompts.txt", "--model", "m", "--base-url", provider.base_url, "--prices", "1/2")
+    (tmp_path / "prompts.txt").write_text(
+        "Which bird is this?\n\nAnd that?\nWhich bird is this?\n", "utf-8"
+    )
+    given = (
+        "--prompts",
+        tmp_path / "prompts.txt",
+        "--model",
+        "m",
+        "--base-url",
+        provider.base_url,
+        "--prices",
+        "1/2",
+    )
     with pytest.raises(SystemExit) as ended:
         command("batch", tmp_path / "answers.jsonl", *given)
     assert ended.value.code == 0

@@ -21,7 +21,9 @@ def test_two_hundred_records_of_which_twenty_are_corrected(
     assert all(each["bird"] == "heron" and 0 < each["count"] < 9 for each in read)
 
 
-def test_too_little_money_is_never_exceeded(command: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_little_money_is_never_exceeded(
+    command: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         command("extract", tmp_path / "records.jsonl", "--money", 0.05)
     assert ended.value.code == 1

@@ -1,4 +1,6 @@
-"""The notebook: its cells, what they send and show; and in the full run, the notebook itself in a kernel of its own."""
+"""The notebook: its cells, what they send and show; and in the full run, the notebook itself in a
+kernel of its own.
+"""
 
 import ast
 import asyncio
@@ -19,13 +21,18 @@ CELLS: list[dict[str, Any]] = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
 
 
 def run_cells() -> dict[str, Any]:
-    """Run the code of the notebook; what it shows as a bundle of MIME types is under `shown` of what is returned."""
+    """Run the code of the notebook; what it shows as a bundle of MIME types is under `shown` of
+    what is returned.
+    """
     names: dict[str, Any] = {"shown": []}
-    names["display"] = lambda data, raw: names["shown"].append(data)  # IPython's own, which every notebook has
+    # IPython's own, which every notebook has
+    names["display"] = lambda data, raw: names["shown"].append(data)
     for cell in CELLS:
         if cell["cell_type"] == "code":
             flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # as in a notebook
-            awaits = eval(compile("".join(cell["source"]), f"cell {cell['id']}", "exec", flags), names)
+            awaits = eval(
+                compile("".join(cell["source"]), f"cell {cell['id']}", "exec", flags), names
+            )
             if awaits is not None:
                 asyncio.run(awaits)
     return names
@@ -46,7 +53,8 @@ def test_its_cells_play_without_a_key(capsys: pytest.CaptureFixture[str]) -> Non
     assert said.endswith("done after 3 attempts, as before\n")
     asked = [request.body["messages"] for request in names["provider"].requests]
     assert asked[0] == asked[1] == [{"role": "user", "content": "Why is the sky blue?"}]
-    assert [message["role"] for message in asked[2]] == ["user", "assistant", "user"]  # it is gone on from what came
+    # it is gone on from what came
+    assert [message["role"] for message in asked[2]] == ["user", "assistant", "user"]
     (picture,) = names["shown"]
     assert picture["image/svg+xml"].startswith("<svg")
 
@@ -83,4 +91,6 @@ def test_it_runs_in_a_kernel(tmp_path: Path) -> None:
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, check=False
+    )

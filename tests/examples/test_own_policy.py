@@ -1,11 +1,15 @@
-"""Fuzz our own policy: whatever a provider does, a call ends honestly and costs no more than was proved."""
+"""Fuzz our own policy: whatever a provider does, a call ends honestly and costs no more than was
+proved.
+"""
 
 from hypothesis import given
 
 import rungwise
 from rungwise import testing
 
-POLICY = rungwise.Policy(limits=rungwise.Limits(retries=2, reasks=1), budget=rungwise.Budget(attempts=12))
+POLICY = rungwise.Policy(
+    limits=rungwise.Limits(retries=2, reasks=1), budget=rungwise.Budget(attempts=12)
+)
 CERTIFICATE = rungwise.verify(POLICY, chain=2)
 
 

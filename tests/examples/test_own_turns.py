@@ -1,4 +1,6 @@
-"""Fuzz our turns: whatever models and tools do, a turn ends within its certificate and can be gone on from."""
+"""Fuzz our turns: whatever models and tools do, a turn ends within its certificate and can be gone
+on from.
+"""
 
 from hypothesis import given
 

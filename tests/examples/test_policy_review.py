@@ -1,7 +1,9 @@
-"""The review of a policy: the steps of the workflow as a runner executes them, and the script that does the same.
+"""The review of a policy: the steps of the workflow as a runner executes them, and the script that
+does the same.
 
-What a runner has and this machine may lack (`gh`, `pip`) is played by scripts that note what they were given. So is
-`rungwise`, whose commands take seconds, in the ordinary run: there it is asked to read the arguments that were noted.
+What a runner has and this machine may lack (`gh`, `pip`) is played by scripts that note what they
+were given. So is `rungwise`, whose commands take seconds, in the ordinary run: there it is asked to
+read the arguments that were noted.
 """
 
 import os
@@ -77,21 +79,29 @@ class Runner:
             given = {name: expanded(value) for name, value in step.get("env", {}).items()}
             self.bash(step["run"], given)
             if exported.exists():
-                self.environment.update(line.split("=", 1) for line in exported.read_text("utf-8").splitlines())
+                self.environment.update(
+                    line.split("=", 1) for line in exported.read_text("utf-8").splitlines()
+                )
 
     def bash(self, script: str, given: Mapping[str, str]) -> None:
         """Run a script as a runner does where the workflow names bash as its shell."""
         assert WORKFLOW["defaults"]["run"]["shell"] == "bash"
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
         done = subprocess.run(
-            command, cwd=self.checkout, env={**os.environ, **self.environment, **given}, capture_output=True, text=True
+            command,
+            cwd=self.checkout,
+            env={**os.environ, **self.environment, **given},
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr
 
     @property
     def commands(self) -> list[list[str]]:
         """Return the commands that were noted."""
-        return [shlex.split(line) for line in (self.temporary / "notes").read_text("utf-8").splitlines()]
+        return [
+            shlex.split(line) for line in (self.temporary / "notes").read_text("utf-8").splitlines()
+        ]
 
     def given(self, name: str) -> list[list[str]]:
         """Return what a command was given, each time."""
@@ -125,7 +135,9 @@ def git(checkout: Path, *arguments: str) -> None:
     subprocess.run(["git", *who, *arguments], cwd=checkout, check=True, capture_output=True)
 
 
-def runner_of(tmp_path: Path, old: str | None, new: str | None, stubs: Mapping[str, str] = STUBS) -> Runner:
+def runner_of(
+    tmp_path: Path, old: str | None, new: str | None, stubs: Mapping[str, str] = STUBS
+) -> Runner:
     """Return a runner that has checked out the merge of a pull request."""
     checkout, temporary = tmp_path / "checkout", tmp_path / "temporary"
     checkout.mkdir(parents=True)
@@ -161,13 +173,25 @@ def test_a_change_is_compared_proved_fuzzed_and_told_in_a_new_comment(
 ) -> None:
     runner = runner_of(tmp_path, OLD, NEW)
     runner.run()
-    assert [arguments[0] for arguments in runner.given("rungwise")] == ["diff", "diff", "verify", "fuzz"]
+    assert [arguments[0] for arguments in runner.given("rungwise")] == [
+        "diff",
+        "diff",
+        "verify",
+        "fuzz",
+    ]
     assert runner.given("pip") == [["install", "rungwise[testing]"]]
     listed, posted = runner.given("gh")
     assert listed[:3] == ["api", "--paginate", "repos/us/ours/issues/7/comments"]
     assert "github-actions[bot]" in listed[-1]
     assert f'startswith("{MARK}")' in listed[-1]
-    assert posted[1:] == ["--silent", "--method", "POST", "repos/us/ours/issues/7/comments", "-F", "body=@comment.md"]
+    assert posted[1:] == [
+        "--silent",
+        "--method",
+        "POST",
+        "repos/us/ours/issues/7/comments",
+        "-F",
+        "body=@comment.md",
+    ]
     said = (runner.checkout / "posted.md").read_text("utf-8")
     assert said == runner.summary + "\n\n[The whole page](https://example.com/page)\n"
     assert said.startswith(f"{MARK}\n### What this does to calls under `policy.toml`\n")
@@ -191,7 +215,12 @@ def test_of_a_fork_the_review_stands_in_the_summary_alone(tmp_path: Path) -> Non
     runner = runner_of(tmp_path, OLD, NEW)
     runner.run(is_fork=True)
     assert runner.given("gh") == []
-    assert [arguments[0] for arguments in runner.given("rungwise")] == ["diff", "diff", "verify", "fuzz"]
+    assert [arguments[0] for arguments in runner.given("rungwise")] == [
+        "diff",
+        "diff",
+        "verify",
+        "fuzz",
+    ]
     assert runner.summary.startswith(MARK)
 
 
@@ -207,11 +236,16 @@ def test_a_policy_that_is_new_or_deleted_is_compared_with_the_defaults(
     assert told in runner.summary
     monkeypatch.chdir(runner.checkout)
     diff, _, verify, _ = map(parsed, runner.given("rungwise"))
-    assert (diff["old"], diff["new"], verify["policy"]) == (policy(old or ""), policy(new or ""), policy(new or ""))
+    assert (diff["old"], diff["new"], verify["policy"]) == (
+        policy(old or ""),
+        policy(new or ""),
+        policy(new or ""),
+    )
 
 
 def test_it_is_allowed_no_more_than_it_needs() -> None:
-    assert WORKFLOW[True].keys() == {"pull_request"}  # "on" is a yes in YAML 1.1; never pull_request_target
+    # "on" is a yes in YAML 1.1; never pull_request_target
+    assert WORKFLOW[True].keys() == {"pull_request"}
     assert WORKFLOW["permissions"] == {"contents": "read", "pull-requests": "write"}
     assert "permissions" not in WORKFLOW["jobs"]["review"]
     assert "secrets." not in (HERE / "policy-review.yml").read_text("utf-8")
@@ -240,7 +274,10 @@ def test_the_script_runs_the_commands_of_the_workflow(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_it_all_runs_with_rungwise_itself(tmp_path: Path) -> None:
-    real = {**STUBS, "rungwise": f'{NOTE}exec {shlex.quote(sys.executable)} -m rungwise "${{@/#60/1}}"\n'}
+    real = {
+        **STUBS,
+        "rungwise": f'{NOTE}exec {shlex.quote(sys.executable)} -m rungwise "${{@/#60/1}}"\n',
+    }
     runner = runner_of(tmp_path, OLD, NEW, real)
     runner.run()
     said = (runner.checkout / "posted.md").read_text("utf-8")

@@ -28,7 +28,9 @@ ASKED = {"question": "Why is the sky blue?"}
 
 @pytest.fixture
 def serve(example: Callable[[str], ModuleType]) -> Iterator[Callable[..., str]]:
-    """Return `serve(provider)`, which serves the endpoint before that provider until the test ends."""
+    """Return `serve(provider)`, which serves the endpoint before that provider until the test
+    ends.
+    """
     with ExitStack() as stack:
 
         def start(provider: rungwise.testing.EmbeddedProvider) -> str:
@@ -40,7 +42,9 @@ def serve(example: Callable[[str], ModuleType]) -> Iterator[Callable[..., str]]:
 
 @pytest.fixture
 def wait_for(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str], None]]:
-    """Return `wait_for(words)`, which waits until a step of a call is logged that holds these words."""
+    """Return `wait_for(words)`, which waits until a step of a call is logged that holds these
+    words.
+    """
     lines: SimpleQueue[logging.LogRecord] = SimpleQueue()
     handler, logger = QueueHandler(lines), logging.getLogger("rungwise")
     caplog.set_level(logging.DEBUG, "rungwise")
@@ -67,7 +71,10 @@ def events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
 
 def get(url: str, **options: Any) -> list[tuple[str, Any]]:
     with httpx.stream("GET", url, params=ASKED, **options) as response:
-        assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        assert (response.status_code, response.headers["content-type"]) == (
+            200,
+            "text/event-stream; charset=utf-8",
+        )
         return list(events(response.iter_lines()))
 
 
@@ -75,7 +82,13 @@ def shown(seen: list[tuple[str, Any]]) -> str:
     """Return what stands on the reader's screen."""
     text = ""
     for name, data in seen:
-        text = text + data if name == "text" else text[: len(text) - data] if name == "discard" else text
+        text = (
+            text + data
+            if name == "text"
+            else text[: len(text) - data]
+            if name == "discard"
+            else text
+        )
     return text
 
 
@@ -85,7 +98,12 @@ def test_an_answer_is_streamed_and_the_deadline_of_the_reader_is_passed_on(
     provider = rungwise_provider(ScriptedReply(ANSWER))
     until = datetime.now(UTC) + timedelta(seconds=20)
     seen = get(
-        serve(provider), headers={"x-deadline": until.isoformat(), "cookie": "a=b", "authorization": "Bearer theirs"}
+        serve(provider),
+        headers={
+            "x-deadline": until.isoformat(),
+            "cookie": "a=b",
+            "authorization": "Bearer theirs",
+        },
     )
     assert (shown(seen), seen[-1]) == (ANSWER, ("done", "done"))
     (request,) = provider.requests
@@ -101,7 +119,9 @@ def test_an_answer_is_streamed_and_the_deadline_of_the_reader_is_passed_on(
         pytest.param(ScriptedReply(ANSWER * 1_000, chunk_delay=0.02), True, id="in mid-stream"),
         pytest.param(ENDLESS, True, id="while nothing more can be sent"),
         pytest.param(ScriptedReply(hang=True), True, id="before the first word"),
-        pytest.param(ScriptedReply(status=429, headers={"retry-after": "12"}), False, id="during a wait"),
+        pytest.param(
+            ScriptedReply(status=429, headers={"retry-after": "12"}), False, id="during a wait"
+        ),
     ],
 )
 def test_a_reader_who_leaves_ends_the_call_and_nothing_more_is_sent(
@@ -136,7 +156,10 @@ def test_a_provider_in_trouble_is_asked_again_and_the_reader_reads_one_answer(
     serve: Callable[..., str], rungwise_provider: Any
 ) -> None:
     provider = rungwise_provider(
-        ScriptedReply(status=503), ScriptedReply(), ScriptedReply(ANSWER, cut_after=500), ScriptedReply(ANSWER)
+        ScriptedReply(status=503),
+        ScriptedReply(),
+        ScriptedReply(ANSWER, cut_after=500),
+        ScriptedReply(ANSWER),
     )
     with no_waits():
         seen = get(serve(provider))
@@ -144,7 +167,9 @@ def test_a_provider_in_trouble_is_asked_again_and_the_reader_reads_one_answer(
     assert len(provider.requests) == 4
 
 
-def test_a_failure_is_an_event_that_names_no_backend(serve: Callable[..., str], rungwise_provider: Any) -> None:
+def test_a_failure_is_an_event_that_names_no_backend(
+    serve: Callable[..., str], rungwise_provider: Any
+) -> None:
     provider = rungwise_provider(ScriptedReply(status=401))
     assert get(serve(provider)) == [("error", "failed")]
     assert len(provider.requests) == 1
@@ -152,14 +177,19 @@ def test_a_failure_is_an_event_that_names_no_backend(serve: Callable[..., str], 
 
 @pytest.mark.parametrize(("asked", "headers"), [({}, {}), (ASKED, {"x-deadline": "soon"})])
 def test_what_cannot_be_asked_is_refused_and_nothing_is_sent(
-    serve: Callable[..., str], rungwise_provider: Any, asked: dict[str, str], headers: dict[str, str]
+    serve: Callable[..., str],
+    rungwise_provider: Any,
+    asked: dict[str, str],
+    headers: dict[str, str],
 ) -> None:
     provider = rungwise_provider(ScriptedReply(ANSWER))
     assert httpx.get(serve(provider), params=asked, headers=headers).status_code == 400
     assert provider.requests == []
 
 
-def test_the_command_plays_without_a_key(command: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_plays_without_a_key(
+    command: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = []
 
     def run(app: Any, **options: Any) -> None:

@@ -1,10 +1,13 @@
-"""A web endpoint that streams an answer as server-sent events, and stops the call when the reader leaves.
+"""A web endpoint that streams an answer as server-sent events, and stops the call when the reader
+leaves.
 
     python tests/examples/web_endpoint.py
-    curl -N "http://localhost:8000/answer?question=Why+is+the+sky+blue"      # Ctrl-C ends the call, too
+    curl -N "http://localhost:8000/answer?question=Why+is+the+sky+blue"      # Ctrl-C ends the call,
+    too
 
-It plays against the embedded provider, without a key; `--model` (and `--base-url`) asks a real one. Needs Starlette and
-uvicorn. An `x-deadline` header of the reader's is kept, and passed on to the provider.
+It plays against the embedded provider, without a key; `--model` (and `--base-url`) asks a real one.
+Needs Starlette and uvicorn. An `x-deadline` header of the reader's is kept, and passed on to the
+provider.
 """
 
 import argparse
@@ -26,7 +29,9 @@ UNBUFFERED = {"cache-control": "no-store", "x-accel-buffering": "no"}  # the sec
 
 
 class Answer(StreamingResponse):
-    """Stream a call; it ends with this response, be that because the reader has left or because all was said."""
+    """Stream a call; it ends with this response, be that because the reader has left or because all
+    was said.
+    """
 
     def __init__(self, stream: rungwise.core.AsyncStream) -> None:
         super().__init__(events(stream), media_type="text/event-stream", headers=UNBUFFERED)
@@ -38,7 +43,9 @@ class Answer(StreamingResponse):
 
 
 async def events(stream: rungwise.core.AsyncStream) -> AsyncIterator[str]:
-    """Write what comes as events: `text`, `discard` (as many characters to take back), and last `done` or `error`."""
+    """Write what comes as events: `text`, `discard` (as many characters to take back), and last
+    `done` or `error`.
+    """
     try:
         async for event in stream:
             match event:
@@ -49,7 +56,8 @@ async def events(stream: rungwise.core.AsyncStream) -> AsyncIterator[str]:
                 case rungwise.Result():
                     yield sse("done", event.outcome)
     except rungwise.CallError as error:
-        yield sse("error", error.result.outcome)  # the whole of it names our backends: that is for our own log
+        # the whole of it names our backends: that is for our own log
+        yield sse("error", error.result.outcome)
 
 
 def sse(event: str, data: object) -> str:
@@ -59,13 +67,16 @@ def sse(event: str, data: object) -> str:
 
 def app_of(backend: rungwise.core.Backend) -> Starlette:
     """Serve a backend; one client, and its connections, for as long as the server runs."""
-    client = rungwise.Client(backend, policy=rungwise.Policy.interactive(), deadline_header=DEADLINE)
+    client = rungwise.Client(
+        backend, policy=rungwise.Policy.interactive(), deadline_header=DEADLINE
+    )
 
     async def answer(request: Request) -> Response:
         question = request.query_params.get("question")
         if not question:
             return PlainTextResponse("Ask a question.", 400)
-        passed_on = {name: value for name, value in request.headers.items() if name == DEADLINE}  # and no cookie
+        # and no cookie
+        passed_on = {name: value for name, value in request.headers.items() if name == DEADLINE}
         try:
             return Answer(client.astream(question, headers=passed_on, max_tokens=1_000))
         except rungwise.ConfigurationError as error:  # the deadline is none
@@ -79,13 +90,21 @@ def app_of(backend: rungwise.core.Backend) -> Starlette:
     return Starlette(routes=[Route("/answer", answer)], lifespan=lifespan)
 
 
-SKY = "The air scatters the short waves of the light most, and so the sky is blue wherever no sun is. " * 3
+SKY = (
+    "The air scatters the short waves of the light most, and so the sky is blue wherever no sun "
+    "is. " * 3
+)
 PLAYED = rungwise.testing.Script(
-    [rungwise.testing.ScriptedReply(status=503), rungwise.testing.ScriptedReply(SKY, chunk_delay=0.1)]
+    [
+        rungwise.testing.ScriptedReply(status=503),
+        rungwise.testing.ScriptedReply(SKY, chunk_delay=0.1),
+    ]
 )
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model")
     parser.add_argument("--base-url", default="https://api.openai.com/v1")
     options = parser.parse_args()

@@ -41,7 +41,10 @@ def asked_again_after(seconds: float) -> Check:
 
 def ends_within(seconds: float) -> Check:
     """Check how long all of it took."""
-    return Check(f"over within {seconds:g} s", lambda seen: max(asked.ended_at for asked in seen.asked) <= seconds)
+    return Check(
+        f"over within {seconds:g} s",
+        lambda seen: max(asked.ended_at for asked in seen.asked) <= seconds,
+    )
 
 
 def back_within(seconds: float) -> Check:
@@ -50,7 +53,9 @@ def back_within(seconds: float) -> Check:
     def holds(seen: Seen) -> bool:
         recovered = seen.dead_for or 0.0
         return any(
-            recovered <= attempt.at <= recovered + seconds for attempt in seen.of("primary") if attempt.is_answered
+            recovered <= attempt.at <= recovered + seconds
+            for attempt in seen.of("primary")
+            if attempt.is_answered
         )
 
     return Check(f"the primary answers again within {seconds:g} s of its recovery", holds)
@@ -63,7 +68,9 @@ def _asked_once_or_smaller(seen: Seen) -> bool:
 
 def _answered_meanwhile(seen: Seen) -> bool:
     meanwhile = [asked for asked in seen.asked if asked.ended_at < (seen.dead_for or 0.0)]
-    return bool(meanwhile) and all(seen.is_complete(asked) and asked.model == seen.fallback for asked in meanwhile)
+    return bool(meanwhile) and all(
+        seen.is_complete(asked) and asked.model == seen.fallback for asked in meanwhile
+    )
 
 
 def _shows_no_prefill_error(seen: Seen) -> bool:
@@ -74,18 +81,24 @@ def _shows_no_prefill_error(seen: Seen) -> bool:
 alive = Check("a healthy call works afterwards", lambda seen: seen.is_complete(seen.alive))
 complete = Check("complete", lambda seen: all(map(seen.is_complete, seen.asked)))
 no_cut_answer = Check(
-    "no cut answer as success", lambda seen: all(asked.text is None or seen.is_complete(asked) for asked in seen.asked)
+    "no cut answer as success",
+    lambda seen: all(asked.text is None or seen.is_complete(asked) for asked in seen.asked),
 )
 asked_once = Check("asked once", lambda seen: len(seen.times) == 1)
-asked_once_or_smaller = Check("asked once, or once more with a smaller prompt", _asked_once_or_smaller)
+asked_once_or_smaller = Check(
+    "asked once, or once more with a smaller prompt", _asked_once_or_smaller
+)
 asked_again = Check("asked again", lambda seen: len(seen.times) > 1)
 answered_meanwhile = Check("answered by the fallback meanwhile", _answered_meanwhile)
 names_the_fallback = Check(
     "the fallback's model is named",
     lambda seen: all(asked.text is None or asked.model == seen.fallback for asked in seen.asked),
 )
-not_routed_around = Check("not routed around", lambda seen: all(asked.text is None for asked in seen.asked))
+not_routed_around = Check(
+    "not routed around", lambda seen: all(asked.text is None for asked in seen.asked)
+)
 shows_no_prefill_error = Check("a refused prefill is not the final error", _shows_no_prefill_error)
 usage_reported = Check(
-    "usage reported", lambda seen: all(asked.text is None or asked.has_usage for asked in seen.asked)
+    "usage reported",
+    lambda seen: all(asked.text is None or asked.has_usage for asked in seen.asked),
 )

@@ -1,9 +1,10 @@
-"""What common faults cost a caller: how many requests, and how many seconds beyond those of a healthy answer.
+"""What common faults cost a caller: how many requests, and how many seconds beyond those of a
+healthy answer.
 
     python -m tests.failover --costs --full
 
-A healthy fallback follows the primary, which never recovers by itself. Waits are random, so each fault is played with
-the shortest ones and with the longest.
+A healthy fallback follows the primary, which never recovers by itself. Waits are random, so each
+fault is played with the shortest ones and with the longest.
 """
 
 from __future__ import annotations
@@ -56,10 +57,16 @@ class Cost:
 
     def __str__(self) -> str:
         least, most = (f"{round(seconds * 2) / 2:g}" for seconds in (self.least, self.most))
-        return f"{self.requests}, {least} s" if least == most else f"{self.requests}, {least} to {most} s"
+        return (
+            f"{self.requests}, {least} s"
+            if least == most
+            else f"{self.requests}, {least} to {most} s"
+        )
 
 
-def costs_of(policy: Policy, faults: Iterable[Fault] = COMMON, *, scale: float = 1.0) -> dict[str, Cost]:
+def costs_of(
+    policy: Policy, faults: Iterable[Fault] = COMMON, *, scale: float = 1.0
+) -> dict[str, Cost]:
     """Play faults to a policy, and return what each costs, by its title.
 
     Arguments:
@@ -67,7 +74,10 @@ def costs_of(policy: Policy, faults: Iterable[Fault] = COMMON, *, scale: float =
     """
     faults = [NOTHING, *faults]
     shortest, longest = (
-        {each.fault.title: each for each in play_all(policy, faults, scale=scale, jitter=lambda share=share: share)}
+        {
+            each.fault.title: each
+            for each in play_all(policy, faults, scale=scale, jitter=lambda share=share: share)
+        }
         for share in (0.0, 1.0)
     )
     return {fault.title: _cost(fault, shortest, longest) for fault in faults[1:]}
@@ -85,7 +95,10 @@ def _cost(fault: Fault, shortest: Mapping[str, Played], longest: Mapping[str, Pl
 
 def costs_table(costs: Mapping[str, Mapping[str, Cost]]) -> str:
     """Return the costs of several policies as a table in Markdown."""
-    lines = [f"| the primary's fault, every time | {' | '.join(costs)} |", f"| --- |{' --- |' * len(costs)}"]
+    lines = [
+        f"| the primary's fault, every time | {' | '.join(costs)} |",
+        f"| --- |{' --- |' * len(costs)}",
+    ]
     for title in next(iter(costs.values())):
         lines.append(f"| {title} | {' | '.join(str(row[title]) for row in costs.values())} |")
     return "\n".join(lines)

@@ -1,11 +1,13 @@
-"""Write the chains with which `rungwise proxy` stands in Failover Bench, and show the row for its `systems/`.
+"""Write the chains with which `rungwise proxy` stands in Failover Bench, and show the row for its
+`systems/`.
 
     python tests/failover/endpoint.py scenarios/catalogue.yaml http://127.0.0.1:8401/v1 >chains.toml
     rungwise proxy chains.toml
 
-The benchmark calls a gateway through its `endpoint` adapter, once for each call, and names the scenario as the model.
-Each scenario's model is a chain here: that model, and the fallback that the catalogue names for it. Retries, fallbacks
-and clocks are those of `Policy.interactive()`. It needs PyYAML.
+The benchmark calls a gateway through its `endpoint` adapter, once for each call, and names the
+scenario as the model. Each scenario's model is a chain here: that model, and the fallback that the
+catalogue names for it. Retries, fallbacks and clocks are those of `Policy.interactive()`. It needs
+PyYAML.
 """
 
 import sys
@@ -20,8 +22,11 @@ adapter: endpoint
 notes: "Serves chains.toml, which tests/failover/endpoint.py of Rungwise writes. The proxy owns retries and fallbacks."
 params:
   base_url: http://127.0.0.1:8000/v1
-"""
-BACKEND = '[[chain."{chain}"]]\napi = "openai"\nmodel = "{model}"\nbase_url = "{base_url}"\nkey_env = ""\n'
+"""  # noqa: E501
+BACKEND = (
+    '[[chain."{chain}"]]\napi = "openai"\nmodel = "{model}"\nbase_url = '
+    '"{base_url}"\nkey_env = ""\n'
+)
 
 
 def chains(models: Mapping[str, Iterable[str]], base_url: str, policy: str = POLICY) -> str:
@@ -33,13 +38,17 @@ def chains(models: Mapping[str, Iterable[str]], base_url: str, policy: str = POL
         policy: the policy, as TOML.
     """
     backends = [
-        BACKEND.format(chain=name, model=model, base_url=base_url) for name, chain in models.items() for model in chain
+        BACKEND.format(chain=name, model=model, base_url=base_url)
+        for name, chain in models.items()
+        for model in chain
     ]
     return "\n".join([policy, *backends])
 
 
 def models_of(catalogue: Mapping[str, object]) -> dict[str, list[str]]:
-    """Return the chains that a catalogue of scenarios needs; a fallback is one as well, to ask whether all is well."""
+    """Return the chains that a catalogue of scenarios needs; a fallback is one as well, to ask
+    whether all is well.
+    """
     usual, found = str(catalogue.get("default_fallback", "fb-ok")), {}
     scenarios = catalogue["scenarios"]
     assert isinstance(scenarios, list)

@@ -1,7 +1,9 @@
-"""The sixteen faults as data: what a model does, what must hold of the call, and how long that may take.
+"""The sixteen faults as data: what a model does, what must hold of the call, and how long that may
+take.
 
-The definitions are those of Failover Bench, methodology v0.1; the words, the answer and the code are ours. Every time
-is in seconds as published; whoever plays a fault says by how much all of them are scaled.
+The definitions are those of Failover Bench, methodology v0.1; the words, the answer and the code
+are ours. Every time is in seconds as published; whoever plays a fault says by how much all of them
+are scaled.
 """
 
 from typing import Any, Final, Literal
@@ -9,17 +11,29 @@ from typing import Any, Final, Literal
 from attrs import frozen
 
 from failover import checks
-from failover.checks import Check, asked_again, at_most, at_most_at_first, ends_within, no_cut_answer
+from failover.checks import (
+    Check,
+    asked_again,
+    at_most,
+    at_most_at_first,
+    ends_within,
+    no_cut_answer,
+)
 
 ANSWER: Final = (
-    "A call that fails well says so in time, keeps what it was given, and leaves nobody waiting for a reply that will "
-    "never come. It asks again only where asking helps, turns to another when it does not, and returns either the "
-    "whole answer or a plain error, within limits that anyone can read before the first byte leaves."
+    "A call that fails well says so in time, keeps what it was given, and leaves nobody waiting "
+    "for a reply that will "
+    "never come. It asks again only where asking helps, turns to another when it does not, and "
+    "returns either the "
+    "whole answer or a plain error, within limits that anyone can read before the first byte "
+    "leaves."
 )
 """What a healthy model answers, whatever it is asked."""
 
 TOKENS: Final = len(ANSWER.split())
-PROMPT: Final = "In sixty words, what should a caller expect of a call when its provider misbehaves?"
+PROMPT: Final = (
+    "In sixty words, what should a caller expect of a call when its provider misbehaves?"
+)
 POLICY_CODE: Final = "content_policy_violation"
 
 
@@ -32,16 +46,17 @@ class Behaviour:
         asked_wait: what the error asks to wait, in seconds.
         resets: whether the connection is reset before any byte.
         refuses: whether no connection is accepted at all.
-        mute: for how many seconds it sends nothing at all before it closes the connection; None answers.
-        thinks: seconds from the headers to the first token.
-        tokens: of the answer that are sent; with fewer than all, the connection closes without a terminating chunk.
-        stalls: seconds of silence behind the last of these.
+        mute: for how many seconds it sends nothing at all before it closes the connection; None
+        answers. thinks: seconds from the headers to the first token.
+        tokens: of the answer that are sent; with fewer than all, the connection closes without a
+        terminating chunk. stalls: seconds of silence behind the last of these.
         garbled: the number of an event that is no JSON; None garbles none.
         loses: whether that event was one of the stream's own; otherwise it was put in between.
         says_done: whether `[DONE]` ends the stream.
         refuses_prefill: whether a trailing assistant turn is answered by an error.
         is_empty: whether the stream ends well without a word.
-        goes_on: whether the beginning of the answer, as an assistant turn, is gone on from; otherwise it is repeated.
+        goes_on: whether the beginning of the answer, as an assistant turn, is gone on from;
+            otherwise it is repeated.
     """
 
     status: int = 200
@@ -63,7 +78,9 @@ class Behaviour:
     @property
     def is_healthy(self) -> bool:
         """Tell whether this gives the whole answer."""
-        return self.status == 200 and not self.resets and self.mute is None and self.tokens == TOKENS
+        return (
+            self.status == 200 and not self.resets and self.mute is None and self.tokens == TOKENS
+        )
 
 
 HEALTHY: Final = Behaviour()
@@ -78,9 +95,9 @@ class Fault:
         title: what happens, in a few words.
         primary: what the primary does, request by request; the last is repeated.
         limit: seconds within which each call must have ended; one that has not hangs.
-        required, advisory: what must hold, beside that a healthy call works afterwards, and what should.
-        dead_for: seconds from the first call on after which the primary is healthy; None goes by `primary` alone.
-        fallback: what the fallback does, always.
+        required, advisory: what must hold, beside that a healthy call works afterwards, and what
+        should. dead_for: seconds from the first call on after which the primary is healthy; None
+        goes by `primary` alone. fallback: what the fallback does, always.
         ideal: how the call ends at best.
         calls, every: how many calls there are, and how many seconds lie between their beginnings.
     """
@@ -116,8 +133,21 @@ _NO_PREFILL = Behaviour(refuses_prefill=True)
 _MEANWHILE = (ends_within(200), checks.answered_meanwhile, checks.back_within(30))
 
 _FAULTS = (
-    Fault("S01", "429 with Retry-After: 2, once", _TWO_SECONDS, 20, (at_most_at_first(2, 1.5),), _AGAIN_IN_TIME),
-    Fault("S02", "429 without a header, always", _always(429, "rate_limit_exceeded"), 40, _FEW_AT_FIRST),
+    Fault(
+        "S01",
+        "429 with Retry-After: 2, once",
+        _TWO_SECONDS,
+        20,
+        (at_most_at_first(2, 1.5),),
+        _AGAIN_IN_TIME,
+    ),
+    Fault(
+        "S02",
+        "429 without a header, always",
+        _always(429, "rate_limit_exceeded"),
+        40,
+        _FEW_AT_FIRST,
+    ),
     Fault("S03", "500 once", _once(status=500), 20, advisory=(asked_again,)),
     Fault("S04", "503 always", _OVERLOADED, 40, (at_most(6),)),
     Fault("S05", "a reset before any byte, once", _once(resets=True), 20),
@@ -125,7 +155,14 @@ _FAULTS = (
     Fault("S07", "the first token after 20 s", _THINKS, 60, advisory=(ends_within(15),)),
     Fault("S08", "cut after 40 of 60 tokens", _CUT, 40, (no_cut_answer,)),
     Fault("S09", "20 tokens, then silence for 30 s", _STALLS, 70, (ends_within(45), no_cut_answer)),
-    Fault("S10", "the tenth event is no JSON", (Behaviour(garbled=10),), 30, (no_cut_answer,), (checks.complete,)),
+    Fault(
+        "S10",
+        "the tenth event is no JSON",
+        (Behaviour(garbled=10),),
+        30,
+        (no_cut_answer,),
+        (checks.complete,),
+    ),
     Fault(
         *("S11", "complete, but no [DONE]", (Behaviour(says_done=False),), 30),
         required=(ends_within(8),),

@@ -25,7 +25,8 @@ Way = Literal["stream", "call", "astream", "acall"]
 NOTHING: Final = Fault("S00", "nothing goes wrong", (HEALTHY,), 60)
 ALIVE_SECONDS: Final = 10.0
 APART: Final = 0.025
-"""Real seconds between the beginnings of two faults, so that they do not keep each other waiting."""
+"""Real seconds between the beginnings of two faults, so that they do not keep each other waiting.
+"""
 
 SECONDS_TO_END: Final = 1.0
 """Real ones, for a call that hangs and is cancelled."""
@@ -62,7 +63,8 @@ def play_all(
         def play_one(fault: Fault) -> Played:
             return play(provider, policy, fault, way, families, jitter)
 
-        play(provider, policy, NOTHING, way)  # the first call of a process loads what calls are made with
+        # the first call of a process loads what calls are made with
+        play(provider, policy, NOTHING, way)
         return side_by_side(play_one, faults)
 
 
@@ -95,8 +97,12 @@ def play(
     places = ((scene.primary, primary_url), (scene.fallback, provider.base_url))
     chain = [OpenAIChat(model, name=model, base_url=url) for model, url in places]
     health = scaled_health(provider.scale)
-    with Client(chain, policy=scaled(policy, provider.scale), health=health, jitter=jitter) as client:
-        return watched(scene, lambda limit, begins_at: _Caller(client, scene, limit, way, begins_at))
+    with Client(
+        chain, policy=scaled(policy, provider.scale), health=health, jitter=jitter
+    ) as client:
+        return watched(
+            scene, lambda limit, begins_at: _Caller(client, scene, limit, way, begins_at)
+        )
 
 
 def watched(scene: Scene, caller: Callable[[float, float], Caller]) -> Played:
@@ -112,7 +118,12 @@ def watched(scene: Scene, caller: Callable[[float, float], Caller]) -> Played:
     attempts = scene.recover()
     alive = caller(ALIVE_SECONDS, 0.0).asked()
     seen = Seen(
-        asked=asked, attempts=attempts, alive=alive, answer=ANSWER, fallback=scene.fallback, dead_for=fault.dead_for
+        asked=asked,
+        attempts=attempts,
+        alive=alive,
+        answer=ANSWER,
+        fallback=scene.fallback,
+        dead_for=fault.dead_for,
     )
     return Played(fault, seen, score(fault, seen))
 
@@ -134,9 +145,13 @@ class Caller(ABC):
         self._thread.start()
 
     def asked(self) -> Asked:
-        """Wait for its end, or for the moment in which it is given up, and say what its caller got."""
+        """Wait for its end, or for the moment in which it is given up, and say what its caller
+        got.
+        """
         scene = self.scene
-        self._thread.join(max(0.0, self.begins_at - scene.now) * scene.scale + self.limit * scene.scale)
+        self._thread.join(
+            max(0.0, self.begins_at - scene.now) * scene.scale + self.limit * scene.scale
+        )
         if self._thread.is_alive():
             now = scene.now
             self.cancel()
@@ -173,7 +188,9 @@ class Caller(ABC):
 class _Caller(Caller):
     """Call a client, in one of its ways."""
 
-    def __init__(self, client: Client, scene: Scene, limit: float, way: Way, begins_at: float) -> None:
+    def __init__(
+        self, client: Client, scene: Scene, limit: float, way: Way, begins_at: float
+    ) -> None:
         self.client, self.way = client, way
         self._events: list[Any] = []
         self._cancellation = Cancellation()
@@ -211,7 +228,9 @@ def _asked(result: Result, **told: Any) -> Asked:
     failures = [failure for _, failure in result.failures]
     usage = result.reply.usage if result.reply else None
     return Asked(
-        reasons=tuple(text for failure in failures for text in (failure.code, failure.message) if text),
+        reasons=tuple(
+            text for failure in failures for text in (failure.code, failure.message) if text
+        ),
         model=result.model,
         has_usage=usage is not None and usage.output_tokens > 0 and not usage.estimated,
         steps=steps_of(result.journal),

@@ -1,7 +1,8 @@
-"""A provider on loopback that plays the faults by the model's name, and logs every attempt with its time.
+"""A provider on loopback that plays the faults by the model's name, and logs every attempt with its
+time.
 
-`S09` is the model that goes wrong as S09 says, `S09-fallback` the one that stands behind it; `gpt-5-S09` goes wrong in
-the same way under a name that everybody knows.
+`S09` is the model that goes wrong as S09 says, `S09-fallback` the one that stands behind it;
+`gpt-5-S09` goes wrong in the same way under a name that everybody knows.
 """
 
 from __future__ import annotations
@@ -20,20 +21,29 @@ BETWEEN_TOKENS: Final = 0.015
 """Seconds from one token to the next."""
 
 SHORTEST_PAUSE: Final = 0.005
-"""Seconds, not scaled; shorter pauses are made up for by a later one, so that little is spent on falling asleep."""
+"""Seconds, not scaled; shorter pauses are made up for by a later one, so that little is spent on
+falling asleep.
+"""
 
 BEHIND_FALLBACK: Final = "-fallback"
 
 Families = tuple[str, str]
 UNKNOWN: Final[Families] = ("", "")
 
-_TYPES = {400: "invalid_request_error", 429: "requests", 500: "server_error", 503: "overloaded_error"}
+_TYPES = {
+    400: "invalid_request_error",
+    429: "requests",
+    500: "server_error",
+    503: "overloaded_error",
+}
 _MESSAGES = {
     "content_policy_violation": "The prompt was rejected by the content filter.",
-    "context_length_exceeded": "This model's maximum context length is 128 tokens, and the prompt has more.",
+    "context_length_exceeded": "This model's maximum context length is 128 tokens, and the prompt "
+    "has more.",
     "rate_limit_exceeded": "Rate limit reached.",
     "server_is_overloaded": "The server is overloaded.",
-    "prefill": "This model does not support assistant message prefill: the last message must be of the user.",
+    "prefill": "This model does not support assistant message prefill: the last message must be "
+    "of the user.",
     None: "The server had an error while processing the request.",
 }
 
@@ -44,7 +54,8 @@ class Scene:
     Arguments:
         fault: what is played.
         scale: by how much every time in it is multiplied.
-        families: what the names of the two models begin with, if they are to look like well-known ones.
+        families: what the names of the two models begin with, if they are to look like well-known
+            ones.
     """
 
     def __init__(self, fault: Fault, scale: float, families: Families = UNKNOWN) -> None:
@@ -180,14 +191,29 @@ class FaultyProvider:
 
 
 def _events(behaviour: Behaviour, request: dict[str, Any], answer: str) -> list[bytes]:
-    """Return the events of a stream: the role, the tokens, and where the answer is whole its end and its usage."""
-    envelope = {"id": "chatcmpl-60", "object": "chat.completion.chunk", "created": 0, "model": request["model"]}
+    """Return the events of a stream: the role, the tokens, and where the answer is whole its end
+    and its usage.
+    """
+    envelope = {
+        "id": "chatcmpl-60",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": request["model"],
+    }
 
     def choice(delta: dict[str, str], finish: str | None = None) -> bytes:
-        return _event({**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+        return _event(
+            {**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+        )
 
     words = answer.split()
-    said = len(words) if behaviour.is_empty else _words_said(request["messages"], answer) if behaviour.goes_on else 0
+    said = (
+        len(words)
+        if behaviour.is_empty
+        else _words_said(request["messages"], answer)
+        if behaviour.goes_on
+        else 0
+    )
     events = [choice({"role": "assistant", "content": ""})]
     for number, word in enumerate(words[said : behaviour.tokens], said):
         events.append(choice({"content": f" {word}" if number else word}))
@@ -201,7 +227,9 @@ def _events(behaviour: Behaviour, request: dict[str, Any], answer: str) -> list[
             events.append(b"data: [DONE]\n\n")
     if behaviour.garbled is not None:
         place = behaviour.garbled - 1
-        events[place : place + behaviour.loses] = [b'data: {"id": "chatcmpl-60", "choices": [{"delta": {"cont\n\n']
+        events[place : place + behaviour.loses] = [
+            b'data: {"id": "chatcmpl-60", "choices": [{"delta": {"cont\n\n'
+        ]
     return events
 
 
@@ -216,7 +244,11 @@ def _event(data: dict[str, Any]) -> bytes:
 
 
 def _error(behaviour: Behaviour, scale: float) -> bytes:
-    error = {"message": _MESSAGES[behaviour.code], "type": _TYPES[behaviour.status], "code": behaviour.code}
+    error = {
+        "message": _MESSAGES[behaviour.code],
+        "type": _TYPES[behaviour.status],
+        "code": behaviour.code,
+    }
     body = json.dumps({"error": {"param": None, **error}}).encode()
     headers = ["content-type: application/json", f"content-length: {len(body)}"]
     if behaviour.asked_wait is not None and scale == 1.0:

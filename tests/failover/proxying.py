@@ -1,4 +1,6 @@
-"""Play the faults through `rungwise proxy`, whose caller is a plain HTTP client, as in the public benchmark."""
+"""Play the faults through `rungwise proxy`, whose caller is a plain HTTP client, as in the public
+benchmark.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from support.proxies import policy_toml, proxy
 ROW: Final = "interactive, through the proxy"
 
 
-def play_through_proxy(faults: Iterable[Fault] = FAULTS.values(), *, scale: float = 1.0) -> list[Played]:
+def play_through_proxy(
+    faults: Iterable[Fault] = FAULTS.values(), *, scale: float = 1.0
+) -> list[Played]:
     """Play faults side by side to one proxy with `Policy.interactive()`.
 
     Arguments:
@@ -31,7 +35,9 @@ def play_through_proxy(faults: Iterable[Fault] = FAULTS.values(), *, scale: floa
     """
     policy = POLICY
     if scale != 1.0:
-        health = "\n".join(f"{name} = {value}" for name, value in attrs.asdict(scaled_health(scale)).items())
+        health = "\n".join(
+            f"{name} = {value}" for name, value in attrs.asdict(scaled_health(scale)).items()
+        )
         policy = f"{policy_toml(scaled(Policy.interactive(), scale))}\n[health]\n{health}\n"
     with tempfile.TemporaryDirectory() as name, FaultyProvider(scale) as provider:
         folder = Path(name)
@@ -45,7 +51,9 @@ def play_through_proxy(faults: Iterable[Fault] = FAULTS.values(), *, scale: floa
 
             def play_one(fault: Fault) -> Played:
                 scene = scenes[fault.name]
-                return watched(scene, lambda limit, begins_at: _Caller(client, folder, scene, limit, begins_at))
+                return watched(
+                    scene, lambda limit, begins_at: _Caller(client, folder, scene, limit, begins_at)
+                )
 
             play_one(NOTHING)  # the first call of a process loads what calls are made with
             return side_by_side(play_one, faults)
@@ -54,13 +62,19 @@ def play_through_proxy(faults: Iterable[Fault] = FAULTS.values(), *, scale: floa
 class _Caller(Caller):
     """Ask the proxy for a stream, and read it as a careful client would."""
 
-    def __init__(self, client: httpx.Client, journals: Path, scene: Scene, limit: float, begins_at: float) -> None:
+    def __init__(
+        self, client: httpx.Client, journals: Path, scene: Scene, limit: float, begins_at: float
+    ) -> None:
         self.client, self.journals = client, journals
         self._response: httpx.Response | None = None
         super().__init__(scene, limit, begins_at)
 
     def ask(self) -> dict[str, Any]:
-        body = {"model": self.scene.primary, "messages": [{"role": "user", "content": PROMPT}], "stream": True}
+        body = {
+            "model": self.scene.primary,
+            "messages": [{"role": "user", "content": PROMPT}],
+            "stream": True,
+        }
         with self.client.stream(
             "POST", "/chat/completions", json={**body, "stream_options": {"include_usage": True}}
         ) as response:
@@ -85,12 +99,18 @@ class _Caller(Caller):
 
 
 def _error(body: Any) -> dict[str, Any]:
-    """Return what an error in the form of the protocol says; anything else is none that a caller can read."""
+    """Return what an error in the form of the protocol says; anything else is none that a caller
+    can read.
+    """
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict) or not error.get("message"):
         return {"error": "an error of no form"}
     words = (error.get("code"), error["message"])
-    return {"error": str(error.get("type")), "is_clean": True, "reasons": tuple(str(each) for each in words if each)}
+    return {
+        "error": str(error.get("type")),
+        "is_clean": True,
+        "reasons": tuple(str(each) for each in words if each),
+    }
 
 
 def _gathered(response: httpx.Response) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from typing import Final
 from rungwise import Limits, Policy, Timeouts
 
 BASELINE: Final = Policy(
-    limits=Limits(retries=2, fallbacks=1), timeouts=Timeouts(connect=30.0, first_token=30.0, stall=30.0, total=30.0)
+    limits=Limits(retries=2, fallbacks=1),
+    timeouts=Timeouts(connect=30.0, first_token=30.0, stall=30.0, total=30.0),
 )
 """What the published scores were measured with: up to two retries, 30 s timeouts, one fallback."""
 
@@ -16,7 +17,9 @@ ROWS: Final[dict[str, Policy]] = {
 }
 
 WELL_KNOWN: Final = (("gpt-5", "claude-sonnet-5"), ("grok-4", "gpt-4o"), ("gemini-2.5-pro", "o3"))
-"""Names that the capability table knows, of a primary and a fallback: no promised time may depend on them."""
+"""Names that the capability table knows, of a primary and a fallback: no promised time may depend
+on them.
+"""
 
 PUBLISHED_ON: Final = "12 September 2026"
 PUBLISHED: Final[dict[str, str]] = {

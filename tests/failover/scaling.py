@@ -1,4 +1,6 @@
-"""A policy for a world in which everything goes faster, so that minutes of faults are played in seconds."""
+"""A policy for a world in which everything goes faster, so that minutes of faults are played in
+seconds.
+"""
 
 from typing import Any
 
@@ -29,7 +31,9 @@ def scaled_health(scale: float) -> Health:
 
 
 def _times(part: Any, scale: float) -> Any:
-    names = [attribute.name for attribute in attrs.fields(type(part)) if attribute.name not in NO_SECONDS]
+    names = [
+        attribute.name for attribute in attrs.fields(type(part)) if attribute.name not in NO_SECONDS
+    ]
     return attrs.evolve(part, **{name: _time(getattr(part, name), scale) for name in names})
 
 

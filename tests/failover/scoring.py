@@ -25,8 +25,9 @@ class Score:
 def score(fault: Fault, seen: Seen) -> Score:
     """Judge what was seen of a fault.
 
-    `fail` is a hang, an answer that is not the whole one, an error that is none of a call, or a required check that
-    does not hold; `safe` is an error in place of a rescue; `partial` a rescue whose advisory checks do not all hold.
+    `fail` is a hang, an answer that is not the whole one, an error that is none of a call, or a
+    required check that does not hold; `safe` is an error in place of a rescue; `partial` a rescue
+    whose advisory checks do not all hold.
     """
     failed = [
         *(why for asked in seen.asked for why in _fatal(fault, seen, asked)),

@@ -1,4 +1,5 @@
-"""What was seen of a fault from both sides: the calls as their caller saw them, the attempts as the provider did.
+"""What was seen of a fault from both sides: the calls as their caller saw them, the attempts as the
+provider did.
 
 Times are in seconds of the published benchmark, however they were scaled.
 """
@@ -29,7 +30,10 @@ class Attempt:
     is_refused_prefill: bool = False
 
     def __str__(self) -> str:
-        return f"attempt at {self.at:.2f} s: {self.role}, {'answered' if self.is_answered else 'not answered'}"
+        return (
+            f"attempt at {self.at:.2f} s: {self.role}, "
+            f"{'answered' if self.is_answered else 'not answered'}"
+        )
 
 
 @frozen(kw_only=True)
@@ -59,7 +63,13 @@ class Asked:
     steps: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        end = f"raised {self.error}" if self.error else "hangs" if self.hangs else f"returned, by {self.model}"
+        end = (
+            f"raised {self.error}"
+            if self.error
+            else "hangs"
+            if self.hangs
+            else f"returned, by {self.model}"
+        )
         return f"call at {self.at:.2f} s, {self.seconds:.2f} s long: {end}"
 
     @property
@@ -88,7 +98,8 @@ class Seen:
         alive: the healthy call behind them.
         answer: what a call returns when it is complete.
         fallback: the model of the fallback.
-        dead_for: how long the primary was dead, in seconds; None where it did not recover by itself.
+        dead_for: how long the primary was dead, in seconds; None where it did not recover by
+            itself.
     """
 
     asked: tuple[Asked, ...]

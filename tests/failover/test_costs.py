@@ -12,7 +12,9 @@ from failover.run import FAST
 README = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
 
 EARLY, LATE = 0.5, 2.0
-"""Seconds by which a measured time may be less than the table says, which is rounded, and more, on a busy machine."""
+"""Seconds by which a measured time may be less than the table says, which is rounded, and more, on
+a busy machine.
+"""
 
 SCALES = (FAST, 4 * FAST, 1.0)
 """Each slower than the one before it, for what that one has measured as too late."""
@@ -21,7 +23,9 @@ SCALES = (FAST, 4 * FAST, 1.0)
 def table() -> list[list[str]]:
     """Return the cells of the table, row by row, without its head."""
     [text] = re.findall(r"<!-- begin costs -->\n\n(.*?)\n\n<!-- end costs -->", README, re.DOTALL)
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines()[2:]]
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines()[2:]
+    ]
 
 
 def cost_of(cell: str) -> Cost:
@@ -52,7 +56,10 @@ def test_the_costs_are_those_of_the_table(column: str) -> None:
         left = [fault for fault in left if differs(measured[fault.title], written[fault.title])]
         if not left:
             return
-    pytest.fail(f"the table says otherwise: { ({fault.title: str(measured[fault.title]) for fault in left}) }")
+    pytest.fail(
+        f"the table says otherwise: "
+        f"{ ({fault.title: str(measured[fault.title]) for fault in left}) }"
+    )
 
 
 def test_a_cell_is_read_as_it_is_written() -> None:

@@ -1,4 +1,6 @@
-"""Sixteen faults of a provider, twenty times as fast as published, and what a caller of Rungwise gets of each."""
+"""Sixteen faults of a provider, twenty times as fast as published, and what a caller of Rungwise
+gets of each.
+"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -20,11 +22,25 @@ Row = dict[str, Played]
 SLOWER = 4.0
 """How much slower a fault is played again where the machine may have been late."""
 
-# A default must not give up on a model that thinks for 15 s, nor forbid another one after a refusal.
-PARTIAL = {"the defaults": ("S07", "S13"), "interactive": (), "the benchmark's settings": ("S07", "S13")}
-SUMS = {"the defaults": "14-2-0-0", "interactive": "16-0-0-0", "the benchmark's settings": "14-2-0-0"}
+# A default must not give up on a model that thinks for 15 s, nor forbid another one after a
+# refusal.
+PARTIAL = {
+    "the defaults": ("S07", "S13"),
+    "interactive": (),
+    "the benchmark's settings": ("S07", "S13"),
+}
+SUMS = {
+    "the defaults": "14-2-0-0",
+    "interactive": "16-0-0-0",
+    "the benchmark's settings": "14-2-0-0",
+}
 EACH_ROW = pytest.mark.parametrize(
-    "row", ["the defaults", "interactive", pytest.param("the benchmark's settings", marks=pytest.mark.full)]
+    "row",
+    [
+        "the defaults",
+        "interactive",
+        pytest.param("the benchmark's settings", marks=pytest.mark.full),
+    ],
 )
 
 
@@ -33,26 +49,44 @@ def expected(row: str, name: str) -> Verdict:
     return "partial" if name in PARTIAL[row] else "pass"
 
 
-def play_fast(policy: Policy, faults: Mapping[str, Fault], expected: Mapping[str, str], **how: Any) -> Row:
-    """Play faults to a policy; what may have failed for the machine's sake is played again, and slower."""
-    row = {played.fault.name: played for played in play_all(policy, faults.values(), scale=FAST, **how)}
+def play_fast(
+    policy: Policy, faults: Mapping[str, Fault], expected: Mapping[str, str], **how: Any
+) -> Row:
+    """Play faults to a policy; what may have failed for the machine's sake is played again, and
+    slower.
+    """
+    row = {
+        played.fault.name: played for played in play_all(policy, faults.values(), scale=FAST, **how)
+    }
     late = [faults[name] for name, played in row.items() if played.score.verdict != expected[name]]
     if late and all(is_only_late(row[fault.name]) for fault in late):
-        row |= {played.fault.name: played for played in play_all(policy, late, scale=FAST * SLOWER, **how)}
+        row |= {
+            played.fault.name: played
+            for played in play_all(policy, late, scale=FAST * SLOWER, **how)
+        }
     return row
 
 
 @cache
 def row_of(row: str, way: Way = "stream", families: Families = UNKNOWN) -> Row:
     """Play all faults to a policy, once."""
-    return play_fast(ROWS[row], FAULTS, {name: expected(row, name) for name in FAULTS}, way=way, families=families)
+    return play_fast(
+        ROWS[row],
+        FAULTS,
+        {name: expected(row, name) for name in FAULTS},
+        way=way,
+        families=families,
+    )
 
 
 def is_only_late(played: Played) -> bool:
-    """Tell whether a busy machine can be the cause: it makes no answer wrong and no error unclean."""
+    """Tell whether a busy machine can be the cause: it makes no answer wrong and no error
+    unclean.
+    """
     seen = played.seen
     return all(
-        seen.is_complete(asked) if asked.text is not None else asked.is_clean or asked.hangs for asked in seen.asked
+        seen.is_complete(asked) if asked.text is not None else asked.is_clean or asked.hangs
+        for asked in seen.asked
     )
 
 
@@ -60,7 +94,9 @@ def is_only_late(played: Played) -> bool:
 @EACH_ROW
 def test_each_fault_comes_to_what_is_promised(row: str, name: str):
     played = row_of(row)[name]
-    assert played.score.verdict == expected(row, name), "\n".join(told(row, [played], with_journal=True))
+    assert played.score.verdict == expected(row, name), "\n".join(
+        told(row, [played], with_journal=True)
+    )
 
 
 @EACH_ROW
@@ -69,11 +105,15 @@ def test_the_sums_are_those_of_the_readme(row: str):
 
 
 @pytest.mark.parametrize(
-    "families", [WELL_KNOWN[0], *(pytest.param(each, marks=pytest.mark.full) for each in WELL_KNOWN[1:])], ids="/".join
+    "families",
+    [WELL_KNOWN[0], *(pytest.param(each, marks=pytest.mark.full) for each in WELL_KNOWN[1:])],
+    ids="/".join,
 )
 @EACH_ROW
 def test_no_verdict_depends_on_the_name_of_a_model(row: str, families: Families):
-    verdicts = {name: played.score.verdict for name, played in row_of(row, families=families).items()}
+    verdicts = {
+        name: played.score.verdict for name, played in row_of(row, families=families).items()
+    }
     assert verdicts == {name: expected(row, name) for name in FAULTS}
 
 
@@ -84,7 +124,10 @@ MOST_REQUESTS, MOST_SECONDS = 4, 12.0
 
 
 def too_dear(played: Played) -> bool:
-    return any(asked.requests > MOST_REQUESTS or asked.seconds > MOST_SECONDS for asked in played.seen.asked)
+    return any(
+        asked.requests > MOST_REQUESTS or asked.seconds > MOST_SECONDS
+        for asked in played.seen.asked
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in FAULTS if name not in SILENCE])
@@ -109,7 +152,9 @@ def test_the_way_in_which_calls_are_made_makes_no_difference(row: str, way: Way)
 @pytest.mark.full
 def test_the_sums_hold_in_the_published_times():
     rows = play_rows(ROWS, FAULTS.values(), scale=1.0, way="stream")
-    assert {name: total(played.score.verdict for played in row) for name, row in rows.items()} == SUMS
+    assert {
+        name: total(played.score.verdict for played in row) for name, row in rows.items()
+    } == SUMS
 
 
 def assert_verdicts(policy: Policy, expected: Mapping[str, str], **changes: Any) -> None:
@@ -133,7 +178,9 @@ def test_a_policy_without_clocks_hangs():
     faults = [attrs.evolve(FAULTS[name], limit=10.0) for name in ("S06", "S07", "S09")]
     played = play_all(patient, faults, scale=FAST)
     assert ["hangs: not over within 10 s" in each.score.why for each in played] == [True] * 3
-    assert all(each.seen.asked[0].steps for each in played), "what hangs is cancelled, and tells how far it came"
+    assert all(each.seen.asked[0].steps for each in played), (
+        "what hangs is cancelled, and tells how far it came"
+    )
 
 
 def test_without_a_fallback_an_error_is_safe_and_a_cut_answer_fails():

@@ -1,4 +1,6 @@
-"""The sixteen faults through `rungwise proxy`, and the chains with which it stands in the public benchmark."""
+"""The sixteen faults through `rungwise proxy`, and the chains with which it stands in the public
+benchmark.
+"""
 
 import httpx
 import pytest
@@ -17,11 +19,13 @@ SLOWER = 4.0
 def played(scale: float) -> str:
     """Play all faults, and return the sums."""
     row = {each.fault.name: each for each in play_through_proxy(scale=scale)}
-    again: list[Fault] = [FAULTS[name] for name, each in row.items() if each.score.verdict != "pass"]
+    again: list[Fault] = [
+        FAULTS[name] for name, each in row.items() if each.score.verdict != "pass"
+    ]
     if again and scale != 1.0:
         row |= {each.fault.name: each for each in play_through_proxy(again, scale=scale * SLOWER)}
-    assert not (failed := [each for each in row.values() if each.score.verdict != "pass"]), "\n".join(
-        told(ROW, failed, with_journal=True)
+    assert not (failed := [each for each in row.values() if each.score.verdict != "pass"]), (
+        "\n".join(told(ROW, failed, with_journal=True))
     )
     return total(each.score.verdict for each in row.values())
 

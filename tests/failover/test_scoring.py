@@ -18,11 +18,19 @@ ERROR = Asked(seconds=1.0, error="Failed", is_clean=True)
 HANGING = Asked(seconds=500.0)
 
 
-def seen(*asked: Asked, at: Iterable[float] = (0.0,), alive: Asked = DONE, attempts: Any = None, **fields: Any) -> Seen:
+def seen(
+    *asked: Asked,
+    at: Iterable[float] = (0.0,),
+    alive: Asked = DONE,
+    attempts: Any = None,
+    **fields: Any,
+) -> Seen:
     """Make up what was seen: the primary was asked at these times."""
     if attempts is None:
         attempts = [Attempt(role="primary", at=moment) for moment in at]
-    return Seen(asked=asked or (DONE,), attempts=tuple(attempts), alive=alive, answer=ANSWER, **fields)
+    return Seen(
+        asked=asked or (DONE,), attempts=tuple(attempts), alive=alive, answer=ANSWER, **fields
+    )
 
 
 def judge(name: str, *asked: Asked, **fields: Any) -> str:
@@ -122,13 +130,23 @@ def test_what_the_caller_is_told_counts():
 
 def test_a_prompt_that_did_not_fit_may_be_sent_once_more_if_it_is_smaller():
     def sent(*prompts: int) -> str:
-        return judge("S12", attempts=[Attempt(role="primary", at=0.0, prompt=prompt) for prompt in prompts])
+        return judge(
+            "S12", attempts=[Attempt(role="primary", at=0.0, prompt=prompt) for prompt in prompts]
+        )
 
-    assert (sent(100, 60), sent(100, 100), sent(100, 140), sent(100, 60, 30)) == ("pass", "fail", "fail", "fail")
+    assert (sent(100, 60), sent(100, 100), sent(100, 140), sent(100, 60, 30)) == (
+        "pass",
+        "fail",
+        "fail",
+        "fail",
+    )
 
 
 TOLD = attrs.evolve(ERROR, reasons=(POLICY_CODE,))
-REFUSED_PREFILL = (Attempt(role="primary", at=0.0), Attempt(role="fallback", at=1.0, is_refused_prefill=True))
+REFUSED_PREFILL = (
+    Attempt(role="primary", at=0.0),
+    Attempt(role="fallback", at=1.0, is_refused_prefill=True),
+)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +167,10 @@ def test_a_content_filter_and_a_refused_prefill_are_judged_by_how_the_call_ends(
 
 
 class TestAnOutage:
-    RECOVERED = (Attempt(role="primary", at=4.0), Attempt(role="primary", at=61.0, is_answered=True))
+    RECOVERED = (
+        Attempt(role="primary", at=4.0),
+        Attempt(role="primary", at=61.0, is_answered=True),
+    )
 
     def calls(self, **fields: Any) -> list[Asked]:
         calls = [attrs.evolve(DONE, at=4.0 * number) for number in range(20)]
@@ -182,7 +203,8 @@ def test_what_did_not_pass_is_told_with_its_reason():
         "no cut answer as success",
     )
     row = [
-        Played(FAULTS[name], what, score(FAULTS[name], what)) for name, what in [("S07", seen()), ("S08", seen(CUT))]
+        Played(FAULTS[name], what, score(FAULTS[name], what))
+        for name, what in [("S07", seen()), ("S08", seen(CUT))]
     ]
     assert told("ours", row[:1]) == []
     [line] = told("ours", row)

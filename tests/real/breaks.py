@@ -1,4 +1,6 @@
-"""Streams that are cut on their way, callers that leave, windows that are full, and what the server says of itself."""
+"""Streams that are cut on their way, callers that leave, windows that are full, and what the server
+says of itself.
+"""
 
 import time
 from typing import Any, Final
@@ -11,14 +13,16 @@ from real.server import ModelServer
 from support.modes import MODES
 
 STEP: Final = 97
-"""Bytes between two places at which a reply is cut: a prime, so that each part of a chunk is met."""
+"""Bytes between two places at which a reply is cut: a prime, so that each part of a chunk is met.
+"""
 
 IDLE_WITHIN: Final = 20.0
 """Seconds."""
 
 
 def survives_cuts(relay: Relay, way: str, *, says_nothing_more: bool = False) -> str:
-    """Cut the reply at many places, one for each call, the modes in turn, and tell how many cuts there were.
+    """Cut the reply at many places, one for each call, the modes in turn, and tell how many cuts
+    there were.
 
     The arguments are those of `caps.goes_on`.
     """
@@ -44,7 +48,9 @@ for _way in WAYS:
     def cut(servers: Servers, way: str = _way) -> str:
         return survives_cuts(servers.relay, way)
 
-    @check(f"a stream that is cut goes on, prefill {_way}, where a turn goes on from the one before")
+    @check(
+        f"a stream that is cut goes on, prefill {_way}, where a turn goes on from the one before"
+    )
     def mindful_cut(servers: Servers, way: str = _way) -> str:
         return survives_cuts(servers.mindful_relay, way, says_nothing_more=way == "no")
 
@@ -76,7 +82,10 @@ def leaves(servers: Servers) -> None:
 def long(exchanges: int) -> list[dict[str, Any]]:
     """Return a conversation of so many exchanges, and then the usual question."""
     turns = [
-        ({"role": "user", "content": f"Say it for the {number}th time."}, {"role": "assistant", "content": " Yes."})
+        (
+            {"role": "user", "content": f"Say it for the {number}th time."},
+            {"role": "assistant", "content": " Yes."},
+        )
         for number in range(exchanges)
     ]
     return [message for turn in turns for message in turn] + ASKED
@@ -94,7 +103,11 @@ def overflows(servers: Servers) -> None:
         with asking(servers.small, mode, compactor=rungwise.OldestFirst(keep=1)) as ask:
             said = ask(asked)
             expect(f"{mode}, compacted", (said.result.outcome, said.result.text), ("done", WHOLE))
-            expect(f"{mode}, compacted: events", (said.events[0], said.events[-1]), ("overflowed", "answered"))
+            expect(
+                f"{mode}, compacted: events",
+                (said.events[0], said.events[-1]),
+                ("overflowed", "answered"),
+            )
 
 
 @check("a window that is full in mid-answer is a cut, and nothing of it is lost")

@@ -1,7 +1,8 @@
-"""The model servers, built once from the sources that the package index has, and kept in the user's cache.
+"""The model servers, built once from the sources that the package index has, and kept in the user's
+cache.
 
-The sdist of `llama-cpp-python` carries all of llama.cpp. Its version is fixed here, so that a check that fails does
-so because of us; another version gets a folder of its own.
+The sdist of `llama-cpp-python` carries all of llama.cpp. Its version is fixed here, so that a check
+that fails does so because of us; another version gets a folder of its own.
 """
 
 import contextlib
@@ -27,11 +28,24 @@ def _off(*names: str) -> list[str]:
 SETTINGS = (
     *("-DCMAKE_BUILD_TYPE=Release", "-DLLAMA_BUILD_NUMBER=0"),
     *("-DCMAKE_C_FLAGS_RELEASE='-O0 -DNDEBUG'", "-DCMAKE_CXX_FLAGS_RELEASE='-O0 -DNDEBUG'"),
-    *_off("LLAMA_OPENSSL", "LLAMA_SUBPROCESS", "GGML_NATIVE", "GGML_OPENMP", "GGML_LLAMAFILE", "GGML_CCACHE"),
+    *_off(
+        "LLAMA_OPENSSL",
+        "LLAMA_SUBPROCESS",
+        "GGML_NATIVE",
+        "GGML_OPENMP",
+        "GGML_LLAMAFILE",
+        "GGML_CCACHE",
+    ),
     *_off("GGML_CUDA", "GGML_BLAS", "GGML_METAL"),
 )
 OF_SERVER = (
-    *_off("BUILD_SHARED_LIBS", "LLAMA_BUILD_TESTS", "LLAMA_BUILD_EXAMPLES", "LLAMA_BUILD_APP", "LLAMA_BUILD_UI"),
+    *_off(
+        "BUILD_SHARED_LIBS",
+        "LLAMA_BUILD_TESTS",
+        "LLAMA_BUILD_EXAMPLES",
+        "LLAMA_BUILD_APP",
+        "LLAMA_BUILD_UI",
+    ),
     *_off("LLAMA_USE_PREBUILT_UI"),
     *("-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON", "-DLLAMA_BUILD_SERVER=ON"),
 )
@@ -47,7 +61,8 @@ def cache() -> Path:
 
 
 def llama_server() -> Path:
-    """Return the path of `llama-server`, after building it where it is not there yet: some 10 minutes on two cores.
+    """Return the path of `llama-server`, after building it where it is not there yet: some 10
+    minutes on two cores.
 
     Raises:
         SystemExit: cmake is missing, or the build failed; its log is named.
@@ -59,19 +74,24 @@ def llama_server() -> Path:
 
 
 def gguf_python() -> Path:
-    """Return the Python of an environment of its own that has `gguf` and numpy, which write a model."""
+    """Return the Python of an environment of its own that has `gguf` and numpy, which write a
+    model.
+    """
     return _python_with(f"gguf-{GGUF}", f"gguf=={GGUF}")
 
 
 def bindings_python() -> Path:
-    """Return the Python of an environment of its own that has `llama_cpp.server`, built there where it is not yet."""
+    """Return the Python of an environment of its own that has `llama_cpp.server`, built there where
+    it is not yet.
+    """
     name = f"llama-cpp-python-{LLAMA_CPP_PYTHON}"
     own = ("--no-binary", "llama-cpp-python", f"llama-cpp-python[server]=={LLAMA_CPP_PYTHON}")
     return _python_with(name, *own, settings=(*SETTINGS, *OF_BINDINGS))
 
 
 def _python_with(name: str, *packages: str, settings: Sequence[str] = ()) -> Path:
-    """Return the Python of an environment that is kept under a name, after installing packages of the index there.
+    """Return the Python of an environment that is kept under a name, after installing packages of
+    the index there.
 
     Arguments:
         name: the environment's, as a folder.
@@ -86,22 +106,37 @@ def _python_with(name: str, *packages: str, settings: Sequence[str] = ()) -> Pat
         if folder is not None:
             print(f"installing {name} once; what is built takes a while", flush=True)
             venv.create(folder, with_pip=True, clear=True)
-            _run([str(python), "-m", "pip", "install", "-q", *packages], name, CMAKE_ARGS=" ".join(settings))
+            _run(
+                [str(python), "-m", "pip", "install", "-q", *packages],
+                name,
+                CMAKE_ARGS=" ".join(settings),
+            )
     return python
 
 
 def _build(folder: Path) -> None:
     if shutil.which("cmake") is None:
-        raise SystemExit("cmake is not on the PATH: it and a C++ compiler are needed to build llama-server")
+        raise SystemExit(
+            "cmake is not on the PATH: it and a C++ compiler are needed to build llama-server"
+        )
     with tempfile.TemporaryDirectory(prefix="rungwise-llama-") as scratch:
         print(f"building llama-server {LLAMA_CPP_PYTHON} once; this takes a while", flush=True)
         sources = _sources(Path(scratch))
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
         build = Path(scratch) / "build"
-        settings = [setting.replace("'", "") for setting in (*SETTINGS, *OF_SERVER)]  # no shell takes the quotes off
+        # no shell takes the quotes off
+        settings = [setting.replace("'", "") for setting in (*SETTINGS, *OF_SERVER)]
         _run(["cmake", "-S", str(sources), "-B", str(build), *generator, *settings], "cmake")
         _run(
-            ["cmake", "--build", str(build), "--target", "llama-server", "--parallel", str(os.cpu_count() or 1)],
+            [
+                "cmake",
+                "--build",
+                str(build),
+                "--target",
+                "llama-server",
+                "--parallel",
+                str(os.cpu_count() or 1),
+            ],
             "build",
         )
         shutil.copy2(build / "bin" / "llama-server", folder / "llama-server")
@@ -109,7 +144,18 @@ def _build(folder: Path) -> None:
 
 def _sources(scratch: Path) -> Path:
     wanted = f"llama-cpp-python=={LLAMA_CPP_PYTHON}"
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", str(scratch)]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--no-binary",
+        ":all:",
+        "-d",
+        str(scratch),
+    ]
     _run([*pip, wanted], "sources")
     [archive] = scratch.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
@@ -123,7 +169,11 @@ def _run(command: Sequence[str], name: str, **environment: str) -> None:
     log = cache() / f"{name}.log"
     with log.open("w") as said:
         code = subprocess.run(
-            ["nice", *command], stdout=said, stderr=subprocess.STDOUT, env={**os.environ, **environment}, check=False
+            ["nice", *command],
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment},
+            check=False,
         ).returncode
     if code:
         raise SystemExit(f"{name} failed with exit code {code}: see {log}")
@@ -131,7 +181,9 @@ def _run(command: Sequence[str], name: str, **environment: str) -> None:
 
 @contextlib.contextmanager
 def _made_once(folder: Path) -> Iterator[Path | None]:
-    """Give a place to fill where a folder was not completed yet, and mark it complete when all went well."""
+    """Give a place to fill where a folder was not completed yet, and mark it complete when all went
+    well.
+    """
     mark = folder / "complete"
     if mark.exists():
         yield None

@@ -26,7 +26,9 @@ def whole(servers: Servers) -> None:
         with asking(servers.plain, mode) as ask:
             for options in ({}, {"max_tokens": LAST + 1}, {"max_tokens": 4 * LAST}):
                 said = ask(**options)
-                expect(f"{mode}, {options}", (said.result.outcome, said.result.text), ("done", WHOLE))
+                expect(
+                    f"{mode}, {options}", (said.result.outcome, said.result.text), ("done", WHOLE)
+                )
                 expect(f"{mode}, {options}: events", said.events, ["answered"])
 
 
@@ -36,7 +38,11 @@ def handful(servers: Servers) -> None:
         with asking(servers.plain, mode) as ask:
             for cap in range(1, HANDFUL + 1):
                 said = ask(max_tokens=cap)
-                expect(f"{mode}, cap {cap}", (said.result.outcome, said.result.text), ("partial", counted(cap)))
+                expect(
+                    f"{mode}, cap {cap}",
+                    (said.result.outcome, said.result.text),
+                    ("partial", counted(cap)),
+                )
                 expect(f"{mode}, cap {cap}: events", said.events, ["truncated"])
 
 
@@ -46,7 +52,11 @@ def cut(servers: Servers) -> None:
         with asking(servers.plain, mode, policy=NO_CONTINUATION) as ask:
             for cap in range(1, LAST + 1):
                 said = ask(max_tokens=cap)
-                expect(f"{mode}, cap {cap}", (said.result.outcome, said.result.text), ("partial", counted(cap)))
+                expect(
+                    f"{mode}, cap {cap}",
+                    (said.result.outcome, said.result.text),
+                    ("partial", counted(cap)),
+                )
                 expect(f"{mode}, cap {cap}: tokens", said.result.usage.output_tokens, cap)
 
 
@@ -56,8 +66,8 @@ def goes_on(server: ModelServer, way: str, *, says_nothing_more: bool = False) -
     Arguments:
         server: who is asked.
         way: of `WAYS`.
-        says_nothing_more: whether a turn that is asked to go on from the whole is empty. Nobody can tell that from a
-            failure, so the whole text is `partial` then.
+        says_nothing_more: whether a turn that is asked to go on from the whole is empty. Nobody can
+            tell that from a failure, so the whole text is `partial` then.
     """
     replies: set[int] = set()
     for mode in EVERY:
@@ -88,7 +98,9 @@ for _way in WAYS:
 
 
 def stops_before(server: ModelServer, ways: Iterable[dict[str, Any]]) -> None:
-    """Check that a stop ends the text before it, whatever the cap and the way in which a cut text goes on."""
+    """Check that a stop ends the text before it, whatever the cap and the way in which a cut text
+    goes on.
+    """
     for mode in EVERY:
         for way in ways:
             with asking(server, mode, **way) as ask:
@@ -96,7 +108,11 @@ def stops_before(server: ModelServer, ways: Iterable[dict[str, Any]]) -> None:
                     for cap in (None, 20):
                         said = ask(parameters={"stop": [stop]}, max_tokens=cap)
                         found = (said.result.outcome, said.result.text)
-                        expect(f"{mode}, {way}, stop {stop!r}, cap {cap}", found, ("done", WHOLE[: WHOLE.index(stop)]))
+                        expect(
+                            f"{mode}, {way}, stop {stop!r}, cap {cap}",
+                            found,
+                            ("done", WHOLE[: WHOLE.index(stop)]),
+                        )
 
 
 @check("a stop ends the text before it, also behind a continuation and within a token")
@@ -112,11 +128,19 @@ def usage(servers: Servers) -> None:
             for cap in (1, 5, HANDFUL, LAST + 1, None):
                 found = ask(max_tokens=cap).result.usage
                 wanted = (sent, min(cap or LAST + 1, LAST + 1), False)
-                expect(f"{mode}, cap {cap}", (found.input_tokens, found.output_tokens, found.estimated), wanted)
+                expect(
+                    f"{mode}, cap {cap}",
+                    (found.input_tokens, found.output_tokens, found.estimated),
+                    wanted,
+                )
         with asking(servers.plain, mode, prefill="continue_final_message") as ask:
             for cap in range(HANDFUL + 1, LAST + 1):
                 found = ask(max_tokens=cap).result.usage
-                expect(f"{mode}, cap {cap}, both parts", (found.output_tokens, found.estimated), (LAST + 1, False))
+                expect(
+                    f"{mode}, cap {cap}, both parts",
+                    (found.output_tokens, found.estimated),
+                    (LAST + 1, False),
+                )
 
 
 @check("a model that never stops ends within its budget of tokens")

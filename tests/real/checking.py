@@ -79,7 +79,9 @@ CHECKS: dict[str, Check] = {}
 
 
 def check(name: str) -> Callable[[Check], Check]:
-    """Declare a check by what it shows, in a few words; it returns what to add to that, or None, or raises."""
+    """Declare a check by what it shows, in a few words; it returns what to add to that, or None, or
+    raises.
+    """
 
     def declare(function: Check) -> Check:
         CHECKS[name] = function
@@ -104,16 +106,23 @@ class Said:
     def events(self) -> list[str]:
         """Return the events of the journal, those of replies alone.
 
-        llama.cpp's server says that it keeps connections, and closes each one behind a stream. Whether that is seen in
-        time is chance, so what was lost for that reason alone is left out.
+        llama.cpp's server says that it keeps connections, and closes each one behind a stream.
+        Whether that is seen in time is chance, so what was lost for that reason alone is left out.
         """
-        steps = [step for step in self.result.journal.steps if "connection_was_stale" not in step.facts]
+        steps = [
+            step for step in self.result.journal.steps if "connection_was_stale" not in step.facts
+        ]
         return [step.event for step in steps if step.event not in ("sent", "ran_out")]
 
 
 @contextmanager
 def asking(
-    server: ModelServer | Relay, mode: str, *, policy: rungwise.Policy = DEFAULT, compactor: Any = None, **options: Any
+    server: ModelServer | Relay,
+    mode: str,
+    *,
+    policy: rungwise.Policy = DEFAULT,
+    compactor: Any = None,
+    **options: Any,
 ) -> Iterator[Callable[..., Said]]:
     """Give a function that makes calls in one mode; it takes messages and the options of a call.
 

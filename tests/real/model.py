@@ -1,11 +1,12 @@
-"""Write a language model that counts: after " 007" it says " 008", and after the last number it ends its turn.
+"""Write a language model that counts: after " 007" it says " 008", and after the last number it
+ends its turn.
 
     python tests/real/model.py PATH LAST plain|mindful
 
-Its weights are set by hand, so what a server must say is known letter by letter. An embedding holds one token and
-nothing else, attention and the feed-forward network add nothing, and the output matrix is the table of what follows
-what; so the next token depends on the last one alone. `ignore_eos`, llama.cpp's own parameter, takes the end away: then
-it begins again.
+Its weights are set by hand, so what a server must say is known letter by letter. An embedding holds
+one token and nothing else, attention and the feed-forward network add nothing, and the output
+matrix is the table of what follows what; so the next token depends on the last one alone.
+`ignore_eos`, llama.cpp's own parameter, takes the end away: then it begins again.
 
 It needs `gguf` and numpy, which `build.gguf_python` has, and not Rungwise.
 """
@@ -21,7 +22,9 @@ HEAD = 64
 HIDDEN = 32
 CONTEXT = 8192
 SURE = 10.0
-"""The weight of what follows. A final norm multiplies it by some 25, so nothing else has any chance worth naming."""
+"""The weight of what follows. A final norm multiplies it by some 25, so nothing else has any chance
+worth naming.
+"""
 
 
 PLAIN = """\
@@ -38,15 +41,17 @@ MINDFUL = """\
 {%- if message.role == 'assistant' -%}{%- set ns.said = ' ' + message.content.split(' ')[-1] -%}{%- endif -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}<|assistant|>{{ ns.said }}{%- endif -%}
-"""
+"""  # noqa: E501
 
 TEMPLATES = {"plain": PLAIN, "mindful": MINDFUL}
-"""The chat templates. With the plain one the model begins to count anew in each turn of the assistant; the mindful one
-puts the last word that the assistant has said before its next turn, so that the model goes on from there."""
+"""The chat templates. With the plain one the model begins to count anew in each turn of the
+assistant; the mindful one puts the last word that the assistant has said before its next turn, so
+that the model goes on from there."""
 
 
 def vocabulary(last: int) -> list[str]:
-    """Return the tokens: control, bytes, numbers; written for the tokenizer "rwkv", which takes the longest that fits.
+    """Return the tokens: control, bytes, numbers; written for the tokenizer "rwkv", which takes the
+    longest that fits.
 
     Arguments:
         last: the number that the model counts to.
@@ -56,7 +61,9 @@ def vocabulary(last: int) -> list[str]:
 
 
 def follows(tokens: list[str]) -> np.ndarray:
-    """Return the output matrix: a row for each token that may come, a column for each that came last."""
+    """Return the output matrix: a row for each token that may come, a column for each that came
+    last.
+    """
     first = len(CONTROL) + 256
     size = len(tokens)
     matrix = np.zeros((size, size), dtype=np.float32)
@@ -93,7 +100,9 @@ def write(path: Path, last: int, template: str) -> None:
     writer.add_vocab_size(size)
     writer.add_tokenizer_model("rwkv")
     writer.add_token_list(tokens)
-    kinds = [gguf.TokenType.CONTROL if token in CONTROL else gguf.TokenType.NORMAL for token in tokens]
+    kinds = [
+        gguf.TokenType.CONTROL if token in CONTROL else gguf.TokenType.NORMAL for token in tokens
+    ]
     writer.add_token_types(kinds)
     writer.add_eos_token_id(CONTROL.index("<|end|>"))
     writer.add_add_bos_token(False)

@@ -38,7 +38,8 @@ class Relay:
         self._listener.close()
 
     def cut_after(self, count: int | None, *, is_hard: bool = False) -> None:
-        """Cut once, when so many more bytes have come from the server; what follows is handed on again.
+        """Cut once, when so many more bytes have come from the server; what follows is handed on
+        again.
 
         Arguments:
             count: the bytes; None takes the order back.
@@ -68,13 +69,16 @@ class Relay:
                     break
         for each in (source, target):
             with contextlib.suppress(OSError):  # the other direction may have closed it
-                # Either wakes the other direction. One that is to be reset must not say that it ends.
+                # Either wakes the other direction. One that is to be reset must not say that it
+                # ends.
                 is_reset = each.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, len(RESET)) == RESET
                 each.shutdown(socket.SHUT_RD if is_reset else socket.SHUT_RDWR)
             each.close()
 
     def _allowed(self, size: int) -> tuple[int, bool]:
-        """Return how many of some bytes of a reply may pass, and whether the connection is cut behind them."""
+        """Return how many of some bytes of a reply may pass, and whether the connection is cut
+        behind them.
+        """
         with self._lock:
             self.passed += size
             if self._left is None:

@@ -1,13 +1,15 @@
-"""Check Rungwise against real model servers: llama.cpp's and llama-cpp-python's, with a model that counts.
+"""Check Rungwise against real model servers: llama.cpp's and llama-cpp-python's, with a model that
+counts.
 
     python tests/real/run.py [PART OF A NAME ...]
 
-All other tests ask a provider that we wrote. Here the servers are built from the sources that the package index has
-(`build.py`: once, some 20 minutes on two cores, kept in the user's cache under `rungwise/real`), and every word of a
-model is known (`model.py`): each cap, cut, stop and continuation is checked letter by letter, in each mode of a call.
-One line is printed for each check, and the exit code is 1 where one fails. It needs cmake, a C++ compiler, and the
-package index the first time; after that nothing leaves this machine, and it takes some five minutes. pytest does not
-collect it.
+All other tests ask a provider that we wrote. Here the servers are built from the sources that the
+package index has (`build.py`: once, some 20 minutes on two cores, kept in the user's cache under
+`rungwise/real`), and every word of a model is known (`model.py`): each cap, cut, stop and
+continuation is checked letter by letter, in each mode of a call. One line is printed for each
+check, and the exit code is 1 where one fails. It needs cmake, a C++ compiler, and the package index
+the first time; after that nothing leaves this machine, and it takes some five minutes. pytest does
+not collect it.
 """
 
 import argparse
@@ -32,9 +34,15 @@ SMALL = 512
 def main() -> int:
     """Run the checks, or those whose names hold what was asked for; return the exit code."""
     parser = argparse.ArgumentParser(description="Check Rungwise against real model servers.")
-    parser.add_argument("names", nargs="*", metavar="PART OF A NAME", help="run the checks whose names hold this")
+    parser.add_argument(
+        "names", nargs="*", metavar="PART OF A NAME", help="run the checks whose names hold this"
+    )
     names = parser.parse_args().names
-    chosen = {name: run for name, run in CHECKS.items() if not names or any(part in name for part in names)}
+    chosen = {
+        name: run
+        for name, run in CHECKS.items()
+        if not names or any(part in name for part in names)
+    }
     if not chosen:
         parser.error("no check is called so; the checks are:\n  " + "\n  ".join(CHECKS))
     program, gguf, bindings = build.llama_server(), build.gguf_python(), build.bindings_python()
@@ -51,11 +59,16 @@ def main() -> int:
 
 def _model(python: Path, kind: str, scratch: Path) -> Path:
     path = scratch / f"{kind}.gguf"
-    subprocess.run([str(python), str(Path(__file__).with_name("model.py")), str(path), str(LAST), kind], check=True)
+    subprocess.run(
+        [str(python), str(Path(__file__).with_name("model.py")), str(path), str(LAST), kind],
+        check=True,
+    )
     return path
 
 
-def _started(stack: ExitStack, program: Path, bindings: Path, models: dict[str, Path], scratch: Path) -> Servers:
+def _started(
+    stack: ExitStack, program: Path, bindings: Path, models: dict[str, Path], scratch: Path
+) -> Servers:
     model = models["plain"]
     plain = stack.enter_context(llama_server(program, model, scratch))
     mindful = stack.enter_context(llama_server(program, models["mindful"], scratch))
@@ -63,7 +76,9 @@ def _started(stack: ExitStack, program: Path, bindings: Path, models: dict[str, 
     return Servers(
         plain=plain,
         mindful=mindful,
-        unfilled=stack.enter_context(llama_server(program, model, scratch, "--no-prefill-assistant")),
+        unfilled=stack.enter_context(
+            llama_server(program, model, scratch, "--no-prefill-assistant")
+        ),
         small=stack.enter_context(llama_server(program, model, scratch, context=SMALL)),
         relay=stack.enter_context(Relay(plain.port)),
         mindful_relay=stack.enter_context(Relay(mindful.port)),
@@ -84,7 +99,10 @@ def _passes(name: str, run: Check, servers: Servers) -> bool:
     except Exception:
         print(f"FAILED  {name}:\n{traceback.format_exc()}", flush=True)
         return False
-    print(f"passed  {name}{f' ({more})' if more else ''}, {time.monotonic() - began:.1f} s", flush=True)
+    print(
+        f"passed  {name}{f' ({more})' if more else ''}, {time.monotonic() - began:.1f} s",
+        flush=True,
+    )
     return True
 
 

@@ -1,4 +1,6 @@
-"""A second opinion: llama-cpp-python's own server, which continues no turn and reports no tokens of a stream."""
+"""A second opinion: llama-cpp-python's own server, which continues no turn and reports no tokens of
+a stream.
+"""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,14 +18,21 @@ NEVER_ENDS: Final[dict[str, Any]] = {"logit_bias": {"0": -100}}
 TRIES: Final = 20
 
 
-@check("second server: every cap cuts exactly there, and its tokens are counted where they are not reported")
+@check(
+    "second server: every cap cuts exactly there, and its tokens are counted where they are not "
+    "reported"
+)
 def cut(servers: Servers) -> None:
     sent = servers.plain.tokens_of_prompt(ASKED)
     for mode in EVERY:
         with asking(servers.second, mode, policy=NO_CONTINUATION) as ask:
             for cap in range(1, LAST + 1):
                 said = ask(max_tokens=cap)
-                expect(f"{mode}, cap {cap}", (said.result.outcome, said.result.text), ("partial", counted(cap)))
+                expect(
+                    f"{mode}, cap {cap}",
+                    (said.result.outcome, said.result.text),
+                    ("partial", counted(cap)),
+                )
                 found = said.result.usage
                 expect(f"{mode}, cap {cap}: output", found.output_tokens, cap)
                 expect(f"{mode}, cap {cap}: is estimated", found.estimated, asks_for_streams(mode))
@@ -60,17 +69,28 @@ def budgets(servers: Servers) -> None:
                 expect(where, numbers, f"at most {tokens}")
 
 
-@check("second server: a prompt that does not fit is an overflow where no stream is asked for, and else a failure")
+@check(
+    "second server: a prompt that does not fit is an overflow where no stream is asked for, and "
+    "else a failure"
+)
 def overflows(servers: Servers) -> None:
-    """Ask with and without a stream: for what does not fit, this server sends a stream without an event."""
+    """Ask with and without a stream: for what does not fit, this server sends a stream without an
+    event.
+    """
     for mode in MODES:
         with asking(servers.second_small, mode) as ask:
             said = ask(long(30))
-            expect(f"{mode}, streamed", (said.result.outcome, set(said.events)), ("failed", {"interrupted"}))
+            expect(
+                f"{mode}, streamed",
+                (said.result.outcome, set(said.events)),
+                ("failed", {"interrupted"}),
+            )
         with asking(servers.second_small, mode, streams=False) as ask:
             said = ask(long(30))
             expect(mode, (said.result.outcome, said.events), ("failed", ["overflowed"]))
-        with asking(servers.second_small, mode, compactor=rungwise.OldestFirst(keep=1), streams=False) as ask:
+        with asking(
+            servers.second_small, mode, compactor=rungwise.OldestFirst(keep=1), streams=False
+        ) as ask:
             said = ask(long(30))
             expect(f"{mode}, compacted", (said.result.outcome, said.result.text), ("done", WHOLE))
 
@@ -81,13 +101,17 @@ def interrupts(servers: Servers) -> str:
     interrupted = 0
     with asking(servers.second, "whole") as ask_between, ThreadPoolExecutor(1) as thread:
         for number in range(TRIES):
-            interrupted += _is_interrupted(servers, number, lambda: thread.submit(ask_between, max_tokens=1))
+            interrupted += _is_interrupted(
+                servers, number, lambda: thread.submit(ask_between, max_tokens=1)
+            )
     expect("streams that were ended early", interrupted > 0, True)
     return f"{interrupted} of {TRIES} streams were ended early"
 
 
 def _is_interrupted(servers: Servers, number: int, disturb: Callable[[], Future[Said]]) -> bool:
-    """Stream a text while another call disturbs it, and tell whether the server ended the stream for that."""
+    """Stream a text while another call disturbs it, and tell whether the server ended the stream
+    for that.
+    """
     backend = rungwise.OpenAIChat("counter", base_url=f"{servers.second.root}/v1")
     other, events = None, list[Any]()
     with rungwise.Client(backend, **waits_into([])) as client, client.stream(ASKED) as stream:
@@ -96,6 +120,8 @@ def _is_interrupted(servers: Servers, number: int, disturb: Callable[[], Future[
             if other is None and isinstance(event, rungwise.Text):
                 other = disturb()
     result = events[-1]
-    expect(f"stream {number}", (result.outcome, result.text, follow(events)), ("done", WHOLE, WHOLE))
+    expect(
+        f"stream {number}", (result.outcome, result.text, follow(events)), ("done", WHOLE, WHOLE)
+    )
     expect(f"beside stream {number}", other is not None and other.result().result.text, counted(1))
     return any(step.event == "interrupted" for step in result.journal.steps)

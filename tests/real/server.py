@@ -47,11 +47,18 @@ class ModelServer:
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self._process.kill()
-                raise SystemExit(f"{self._command[0]} did not start: {self._log.read_text()[-2000:]}")
+                raise SystemExit(
+                    f"{self._command[0]} did not start: {self._log.read_text()[-2000:]}"
+                )
             time.sleep(0.05)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self._process.terminate()
         try:
             self._process.wait(10)
@@ -67,19 +74,31 @@ class ModelServer:
 
     def get(self, path: str) -> Any:
         """Return what one of its own pages says, such as `/props`."""
-        return httpx.get(f"{self.root}{path}", timeout=10, trust_env=False).raise_for_status().json()
+        return (
+            httpx.get(f"{self.root}{path}", timeout=10, trust_env=False).raise_for_status().json()
+        )
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         """Return what one of its pages says to a body of JSON."""
-        return httpx.post(f"{self.root}{path}", json=body, timeout=30, trust_env=False).raise_for_status().json()
+        return (
+            httpx.post(f"{self.root}{path}", json=body, timeout=30, trust_env=False)
+            .raise_for_status()
+            .json()
+        )
 
     def tokens_of_prompt(self, messages: list[dict[str, Any]]) -> int:
         """Return how many tokens messages are, with its template, by llama.cpp's own tokenizer."""
         prompt = self.post("/apply-template", {"messages": messages})["prompt"]
-        return len(self.post("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})["tokens"])
+        return len(
+            self.post("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})[
+                "tokens"
+            ]
+        )
 
 
-def llama_server(program: Path, model: Path, scratch: Path, *options: str, context: int = 4096) -> ModelServer:
+def llama_server(
+    program: Path, model: Path, scratch: Path, *options: str, context: int = 4096
+) -> ModelServer:
     """Return llama.cpp's server, with one slot.
 
     Arguments:
@@ -90,13 +109,35 @@ def llama_server(program: Path, model: Path, scratch: Path, *options: str, conte
         context: its window in tokens.
     """
     command = [
-        *(str(program), "--model", str(model), "--host", "127.0.0.1", "--port", "{port}", "--ctx-size", str(context)),
-        *("--parallel", "1", "--threads", "1", "--no-webui", "--no-warmup", "--jinja", "--slots", *options),
+        *(
+            str(program),
+            "--model",
+            str(model),
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "{port}",
+            "--ctx-size",
+            str(context),
+        ),
+        *(
+            "--parallel",
+            "1",
+            "--threads",
+            "1",
+            "--no-webui",
+            "--no-warmup",
+            "--jinja",
+            "--slots",
+            *options,
+        ),
     ]
     return ModelServer(command, scratch, health="/health", context=context)
 
 
-def bindings_server(python: Path, model: Path, scratch: Path, *, context: int = 4096) -> ModelServer:
+def bindings_server(
+    python: Path, model: Path, scratch: Path, *, context: int = 4096
+) -> ModelServer:
     """Return the server of llama-cpp-python, which is written in Python over the same library.
 
     Arguments:
@@ -106,7 +147,17 @@ def bindings_server(python: Path, model: Path, scratch: Path, *, context: int = 
         context: its window in tokens.
     """
     command = [
-        *(str(python), "-m", "llama_cpp.server", "--model", str(model), "--host", "127.0.0.1", "--port", "{port}"),
+        *(
+            str(python),
+            "-m",
+            "llama_cpp.server",
+            "--model",
+            str(model),
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "{port}",
+        ),
         *("--n_ctx", str(context), "--n_threads", "1", "--n_threads_batch", "1"),
     ]
     return ModelServer(command, scratch, health="/v1/models", context=context)

@@ -1,4 +1,6 @@
-"""The diffs of the contributors' pages are what it takes: each is applied to a copy of the checkout and then used."""
+"""The diffs of the contributors' pages are what it takes: each is applied to a copy of the checkout
+and then used.
+"""
 
 import os
 import re
@@ -12,7 +14,9 @@ import pytest
 from support.waiting import patience
 
 ROOT = Path(__file__).parents[2]
-PAGES = "".join((ROOT / folder / "README.md").read_text(encoding="utf-8") for folder in ("fsm", "adapters"))
+PAGES = "".join(
+    (ROOT / folder / "README.md").read_text(encoding="utf-8") for folder in ("fsm", "adapters")
+)
 DIFFS = re.findall(r"```diff\n(.*?)```", PAGES, re.DOTALL)
 
 RUNG = """
@@ -51,7 +55,7 @@ with Client([PlainText(url=f"http://127.0.0.1:{server.server_port}/")], sleep=la
     assert client.call("hello").text == "HELLO"
     assert [event.text for event in client.stream("hello") if type(event).__name__ == "Text"] == ["HELLO"]
 assert len(asked) == 3
-"""
+"""  # noqa: E501
 TOY = """
 import json, subprocess, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -89,7 +93,7 @@ ask = [sys.executable, "-m", "rungwise", "ask", "hello", "--api", "toy", "--mode
 done = subprocess.run([*ask, "--max-tokens", "9"], capture_output=True, text=True)
 assert done.stdout.strip() == "HELLO", done.stderr
 assert (asked[-1]["model"], asked[-1]["most"]) == ("any", 9)
-"""
+"""  # noqa: E501
 MACHINE = """
 from rungwise.fsm.checker.check import check_table
 from rungwise.fsm.diagram import render
@@ -105,7 +109,9 @@ assert (run.state, run.attempts) == ("open", 2)
 
 
 def changed(text: str, hunk: str) -> str:
-    """Return a text with a hunk applied: the lines with a minus, or none, stand in it, in this order and once."""
+    """Return a text with a hunk applied: the lines with a minus, or none, stand in it, in this
+    order and once.
+    """
     lines = hunk.splitlines(keepends=True)
     old = "".join(line[1:] for line in lines if line[0] in " -")
     new = "".join(line[1:] for line in lines if line[0] in " +")
@@ -115,12 +121,21 @@ def changed(text: str, hunk: str) -> str:
 
 @pytest.mark.parametrize(
     ("diff", "use"),
-    [pytest.param(DIFFS[0], RUNG, marks=pytest.mark.full), (DIFFS[1], MACHINE), (DIFFS[2], WIRE), (DIFFS[3], TOY)],
+    [
+        pytest.param(DIFFS[0], RUNG, marks=pytest.mark.full),
+        (DIFFS[1], MACHINE),
+        (DIFFS[2], WIRE),
+        (DIFFS[3], TOY),
+    ],
     ids=["rung", "machine", "wire", "toy"],
 )
-def test_a_diff_of_a_contributors_page_does_what_it_says(diff: str, use: str, tmp_path: Path) -> None:
+def test_a_diff_of_a_contributors_page_does_what_it_says(
+    diff: str, use: str, tmp_path: Path
+) -> None:
     for folder in ("fsm", "adapters"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
     shutil.copytree(ROOT / "rungwise", tmp_path / "rungwise", symlinks=True)
     for each in re.split(r"^(?=--- )", diff, flags=re.MULTILINE)[1:]:
         head, *hunks = re.split(r"^@@.*\n", each, flags=re.MULTILINE)

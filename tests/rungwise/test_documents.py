@@ -84,4 +84,8 @@ def test_what_is_elsewhere_is_not_here() -> None:
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_lines_can_be_read(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert all(len(re.sub(r"\(https://[^)]*\)", "", line)) <= 120 for line in lines if not line.startswith("|"))
+    assert all(
+        len(re.sub(r"\(https://[^)]*\)", "", line)) <= 120
+        for line in lines
+        if not line.startswith("|")
+    )

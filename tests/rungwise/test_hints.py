@@ -28,7 +28,9 @@ from rungwise.testing import ScriptedReply
         (lambda: rungwise.Limits(2), "as in Limits(retries=2)"),
     ],
 )
-def test_an_argument_that_is_none_says_which_would_be_right(made: Callable[[], Any], says: str) -> None:
+def test_an_argument_that_is_none_says_which_would_be_right(
+    made: Callable[[], Any], says: str
+) -> None:
     with pytest.raises(rungwise.ConfigurationError) as caught:
         made()
     assert says in str(caught.value)
@@ -37,7 +39,9 @@ def test_an_argument_that_is_none_says_which_would_be_right(made: Callable[[], A
 def test_a_deadline_in_seconds_from_now_is_refused(rungwise_provider: Any) -> None:
     provider = rungwise_provider(ScriptedReply("Yes."))
     with rungwise.Client(rungwise.OpenAIChat("m", base_url=provider.base_url)) as client:
-        with pytest.raises(rungwise.ConfigurationError, match=r"that is 1970; pass a time, or time.time\(\) \+ 30"):
+        with pytest.raises(
+            rungwise.ConfigurationError, match=r"that is 1970; pass a time, or time.time\(\) \+ 30"
+        ):
             client.call("hi", deadline=30)
         assert client.call("hi", deadline=time.time() + 30).text == "Yes."
     assert len(provider.requests) == 1
@@ -48,7 +52,8 @@ def test_a_response_format_that_is_a_class_says_what_is_expected() -> None:
         text: str
 
     with pytest.raises(
-        rungwise.ConfigurationError, match=r'a mapping as in \{"type": "json_schema".*model_json_schema'
+        rungwise.ConfigurationError,
+        match=r'a mapping as in \{"type": "json_schema".*model_json_schema',
     ):
         Request("hi", response_format=Answer)
 
@@ -58,16 +63,22 @@ def test_a_response_format_that_is_a_class_says_what_is_expected() -> None:
     [
         (Reply("Half", stop_reason="length"), "truncated"),
         (Reply("Half", reasoning="hm", stop_reason="length"), "reasoning_truncated"),
-        (Reply("Half", stop_reason="length", usage=rungwise.Usage(9, 100, reasoning_tokens=99)), "reasoning_truncated"),
+        (
+            Reply("Half", stop_reason="length", usage=rungwise.Usage(9, 100, reasoning_tokens=99)),
+            "reasoning_truncated",
+        ),
     ],
 )
-def test_a_short_text_at_the_cap_is_cut_text_unless_reasoning_filled_the_cap(reply: Reply, event: str) -> None:
+def test_a_short_text_at_the_cap_is_cut_text_unless_reasoning_filled_the_cap(
+    reply: Reply, event: str
+) -> None:
     call = Call(Request("say", max_tokens=100))
     call.begin()
     send = call.receive(reply)
     assert call.journal.steps[1].event == event
     assert send is not None
-    # Nobody could tell the rest from a restart, so it is asked for whole, and nothing is said twice.
+    # Nobody could tell the rest from a restart, so it is asked for whole, and nothing is said
+    # twice.
     assert send.messages == ({"role": "user", "content": "say"},)
     assert (send.max_tokens or 0) > 100
     call.receive(Reply("Half a loaf is better than none.", stop_reason="stop"))

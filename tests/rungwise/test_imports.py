@@ -1,4 +1,6 @@
-"""What imports what: floor by floor, in no circle, not behind a function's back, and no more than is used."""
+"""What imports what: floor by floor, in no circle, not behind a function's back, and no more than
+is used.
+"""
 
 from __future__ import annotations
 
@@ -72,18 +74,26 @@ LATE_IMPORTS_ALLOWED = {
     ("rungwise.fsm.turn.result", "rungwise.fsm.turn.digest"),
     ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest"),
 }
-"""Who imports what of our own inside a function of `fsm/`, for a reason that a comment beside the import gives."""
+"""Who imports what of our own inside a function of `fsm/`, for a reason that a comment beside the
+import gives.
+"""
 
 
 @cache
 def imports() -> list[Import]:
     """List what our modules import of each other, but for types."""
-    found = (each for name, path in MODULES.items() for each in imports_in(name, path.read_text(encoding="utf-8")))
+    found = (
+        each
+        for name, path in MODULES.items()
+        for each in imports_in(name, path.read_text(encoding="utf-8"))
+    )
     return [each for each in found if not each.is_for_types]
 
 
 def room_of(module: str) -> str:
-    """Return the room of a module: a folder or file of `fsm/` or `adapters/`, or `rungwise` for the face."""
+    """Return the room of a module: a folder or file of `fsm/` or `adapters/`, or `rungwise` for the
+    face.
+    """
     match module.split("."):
         case ["rungwise", "fsm", room, *_]:
             return room
@@ -96,7 +106,9 @@ def room_of(module: str) -> str:
 
 
 def floor_of(module: str) -> int:
-    """Return how far down the list of floors a module stands; the package `rungwise.fsm` itself holds nothing."""
+    """Return how far down the list of floors a module stands; the package `rungwise.fsm` itself
+    holds nothing.
+    """
     room = room_of(module)
     return next((number for number, rooms in enumerate(FLOORS) if room in rooms), -1)
 
@@ -139,7 +151,11 @@ def test_nothing_imports_itself_by_way_of_others() -> None:
 
 
 def test_the_core_imports_nothing_of_its_own_inside_functions() -> None:
-    late = {(each.by, each.of) for each in imports() if each.is_late and each.by.startswith("rungwise.fsm")}
+    late = {
+        (each.by, each.of)
+        for each in imports()
+        if each.is_late and each.by.startswith("rungwise.fsm")
+    }
     assert late == LATE_IMPORTS_ALLOWED
 
 
@@ -162,7 +178,18 @@ SLOW_TO_LOAD = (
         "logging",
         "pathlib",
     ),
-    *("multiprocessing", "random", "secrets", "shutil", "socket", "ssl", "subprocess", "tempfile", "tomllib", "urllib"),
+    *(
+        "multiprocessing",
+        "random",
+        "secrets",
+        "shutil",
+        "socket",
+        "ssl",
+        "subprocess",
+        "tempfile",
+        "tomllib",
+        "urllib",
+    ),
     *("unittest", "uuid", "xml", "zoneinfo"),
 )
 """What of the standard library takes milliseconds, and a call does without until it needs it."""
@@ -191,7 +218,11 @@ def loaded_by(line: str) -> frozenset[str]:
 
 def parts_of(packages: Iterable[str], names: Iterable[str]) -> set[str]:
     """Return the modules that are one of some packages, or stand in one."""
-    return {name for name in names if any(name == each or name.startswith(f"{each}.") for each in packages)}
+    return {
+        name
+        for name in names
+        if any(name == each or name.startswith(f"{each}.") for each in packages)
+    }
 
 
 def others_among(names: Iterable[str]) -> set[str]:
@@ -215,20 +246,32 @@ def test_the_core_loads_little(line: str) -> None:
 
 
 def test_jinja_is_loaded_when_a_page_is_written() -> None:
-    pages = "import rungwise.fsm.review.page, rungwise.fsm.diagram.page as page, rungwise.fsm.turn.explained"
+    pages = (
+        "import rungwise.fsm.review.page, rungwise.fsm.diagram.page as page, "
+        "rungwise.fsm.turn.explained"
+    )
     assert "jinja2" not in loaded_by(pages)
-    assert "jinja2" in loaded_by(f"{pages}; from rungwise.fsm.certificate.shown.page import play_policy; play_policy()")
+    assert "jinja2" in loaded_by(
+        f"{pages}; from rungwise.fsm.certificate.shown.page import play_policy; play_policy()"
+    )
 
 
 def test_the_core_builds_few_classes() -> None:
-    """To build them, and to compile their methods, takes half of the time in which the core is loaded."""
+    """To build them, and to compile their methods, takes half of the time in which the core is
+    loaded.
+    """
     modules = "[each for name, each in sys.modules.items() if name.startswith('rungwise.')]"
-    kinds = f"{{each for module in {modules} for each in vars(module).values() if isinstance(each, type)}}"
+    kinds = (
+        f"{{each for module in {modules} for each in vars(module).values() if "
+        f"isinstance(each, type)}}"
+    )
     built, compiled = printed_by(
         "import linecache, sys",
         A_CALL,
-        f"print(sum('__attrs_attrs__' in vars(kind) and kind.__module__.startswith('rungwise.') for kind in {kinds}))",
-        "texts = [kept[0] for name, kept in linecache.cache.items() if '<attrs' in name and ' rungwise.' in name]",
+        f"print(sum('__attrs_attrs__' in vars(kind) and kind.__module__.startswith('rungwise.') "
+        f"for kind in {kinds}))",
+        "texts = [kept[0] for name, kept in linecache.cache.items() if '<attrs' in name and ' "
+        "rungwise.' in name]",
         "print(sum(texts))",
     )
     assert 30 < int(built) <= MOST_CLASSES
@@ -240,7 +283,10 @@ def test_a_client_loads_no_more_than_its_own_protocol_needs() -> None:
     assert others_among(loaded) <= {"anyio", "attr", "attrs", "h11", "orjson", "sniffio"}
     assert parts_of(["asyncio"], loaded) == set()
     rooms = ["adapters.cli", "adapters.demo", "adapters.provider", "adapters.testing"]
-    rooms += [f"adapters.wires.{name}" for name in ("anthropic", "bedrock", "gemini", "ollama", "responses")]
+    rooms += [
+        f"adapters.wires.{name}"
+        for name in ("anthropic", "bedrock", "gemini", "ollama", "responses")
+    ]
     assert parts_of([f"rungwise.{room}" for room in rooms], loaded) == set()
 
 
@@ -256,8 +302,14 @@ def public_callables() -> dict[str, Any]:
             found[name] = value
             for part, member in inspect.getmembers(value):
                 if not part.startswith("_") or (part == "__init__" and not attrs.has(value)):
-                    found[f"{name}.{part}"] = getattr(member, "fget", None) or getattr(member, "func", member)
-    return {name: value for name, value in found.items() if inspect.isfunction(value) or inspect.isclass(value)}
+                    found[f"{name}.{part}"] = getattr(member, "fget", None) or getattr(
+                        member, "func", member
+                    )
+    return {
+        name: value
+        for name, value in found.items()
+        if inspect.isfunction(value) or inspect.isclass(value)
+    }
 
 
 def test_the_types_of_every_public_callable_can_be_read() -> None:
@@ -272,18 +324,33 @@ def test_the_types_of_every_public_callable_can_be_read() -> None:
     assert unreadable == {}
 
 
-@pytest.mark.parametrize("line", ["import fsm.errors", "from fsm import errors", "from adapters.client import Client"])
+@pytest.mark.parametrize(
+    "line", ["import fsm.errors", "from fsm import errors", "from adapters.client import Client"]
+)
 def test_the_second_copies_that_a_checkout_offers_are_refused(line: str) -> None:
     """In a checkout `fsm` can be imported beside `rungwise.fsm`, with classes of its own."""
-    command = [sys.executable, "-m", "ruff", "check", "--output-format", "concise", "--stdin-filename", "fsm/new.py"]
-    done = subprocess.run([*command, "-"], input=f"{line}\n", cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--output-format",
+        "concise",
+        "--stdin-filename",
+        "fsm/new.py",
+    ]
+    done = subprocess.run(
+        [*command, "-"], input=f"{line}\n", cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert "TID251" in done.stdout
     assert "import rungwise." in done.stdout
 
 
 @pytest.mark.parametrize("name", ["click", "jinja2", "rich"])
 def test_a_call_and_a_turn_need_no_library_of_the_commands(name: str) -> None:
-    """A library that cannot be imported fails whoever needs it; httpx makes do without its own command."""
+    """A library that cannot be imported fails whoever needs it; httpx makes do without its own
+    command.
+    """
     script = f"""
 import sys
 class Missing:
@@ -303,5 +370,7 @@ with EmbeddedProvider(Script([ScriptedReply(text="Yes.")])) as provider:
 
 def test_the_readme_says_what_every_dependency_is_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    [listed] = re.findall(r"^Dependencies: .*?\n\n", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    [listed] = re.findall(
+        r"^Dependencies: .*?\n\n", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S
+    )
     assert all(re.split(r"[>=]", each)[0] in listed for each in project["dependencies"])

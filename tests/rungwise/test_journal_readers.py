@@ -1,4 +1,6 @@
-"""What reads the journal of a call or of a turn gives a valid one or an error of ours, whatever it reads."""
+"""What reads the journal of a call or of a turn gives a valid one or an error of ours, whatever it
+reads.
+"""
 
 import copy
 import json
@@ -12,20 +14,37 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import ConfigurationError, Journal, JournalMismatch, TurnJournal, TurnPolicy, TurnResult, replay
+from rungwise import (
+    ConfigurationError,
+    Journal,
+    JournalMismatch,
+    TurnJournal,
+    TurnPolicy,
+    TurnResult,
+    replay,
+)
 from rungwise.adapters.cli.describe import brief_text, steps_text
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, Turn
 from rungwise.fsm.diagram import Marks
 from rungwise.fsm.diagram import render as draw_picture
 from rungwise.fsm.journal.path import Path
 from rungwise.fsm.turn.digest import TurnPath
-from rungwise.fsm.turn.explained import explain_call, explain_turn, read_call, read_recorded, read_turn
+from rungwise.fsm.turn.explained import (
+    explain_call,
+    explain_turn,
+    read_call,
+    read_recorded,
+    read_turn,
+)
 from support.sampling import examples
 from support.spoiling import RETYPED, at, deep, is_clear, spoilt
 from support.texts import places
 from support.turns import BUSY, OVERFLOW, calling, played, said
 
-MANY = settings(max_examples=examples(400), suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
+MANY = settings(
+    max_examples=examples(400),
+    suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large),
+)
 END = said("By the lake.")
 
 
@@ -35,8 +54,13 @@ END = said("By the lake.")
 def record(*heard: Reply | Failure, chain: int = 2, **options: Any) -> dict[str, Any]:
     """Return the journal of a call as a document."""
     policy = options.pop("policy", rungwise.Policy(budget=rungwise.Budget(seconds=500, money=1.0)))
-    links = [PlainLink(f"backend {place}", prices=rungwise.Prices(1.0, 2.0, cache_read=0.5)) for place in range(chain)]
-    call = Call(Request("?", max_tokens=50), policy, links, jitter=lambda: 0.3, contents=True, **options)
+    links = [
+        PlainLink(f"backend {place}", prices=rungwise.Prices(1.0, 2.0, cache_read=0.5))
+        for place in range(chain)
+    ]
+    call = Call(
+        Request("?", max_tokens=50), policy, links, jitter=lambda: 0.3, contents=True, **options
+    )
     now, given = 0.0, iter(heard)
     send = call.begin(now)
     while send is not None:
@@ -54,15 +78,24 @@ def record(*heard: Reply | Failure, chain: int = 2, **options: Any) -> dict[str,
 
 ANSWER = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(7, 9))
 CALLED = Reply(
-    tool_calls=(rungwise.ToolCall("1", "look", '{"a": 1}'),), stop_reason="tool_calls", stop_raw="tool_calls"
+    tool_calls=(rungwise.ToolCall("1", "look", '{"a": 1}'),),
+    stop_reason="tool_calls",
+    stop_raw="tool_calls",
 )
-CUT = Reply("The first half of it ", stop_reason="length", stop_raw="length", usage=rungwise.Usage(7, 50))
+CUT = Reply(
+    "The first half of it ", stop_reason="length", stop_raw="length", usage=rungwise.Usage(7, 50)
+)
 CALL_JOURNALS = (
     record(ANSWER),
-    record(Reply(stop_reason="stop"), Failure("rate_limit", status=429, asked_wait=3.0), CUT, ANSWER),
+    record(
+        Reply(stop_reason="stop"), Failure("rate_limit", status=429, asked_wait=3.0), CUT, ANSWER
+    ),
     record(Failure("auth", status=401), Reply(reasoning="Hm.", stop_reason="stop"), CALLED),
     record(Failure("context_overflow", status=400), ANSWER, has_compactor=True),
-    record(Failure("parameter_unsupported", status=400, parameter="temperature"), Failure("server_error")),
+    record(
+        Failure("parameter_unsupported", status=400, parameter="temperature"),
+        Failure("server_error"),
+    ),
     record(CUT, CUT, chain=1, policy=rungwise.Policy(budget=rungwise.Budget(attempts=2))),
 )
 
@@ -86,8 +119,12 @@ def test_a_journal_without_the_defaults_of_today_is_replayed_without_them() -> N
     assert rungwise.replay(rungwise.Journal.from_json(orjson.dumps(document))).outcome == "done"
 
 
-def test_a_long_journal_is_replayed_without_comparing_any_step_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = rungwise.Policy(limits=rungwise.Limits(continuations=400), budget=rungwise.Budget(attempts=400))
+def test_a_long_journal_is_replayed_without_comparing_any_step_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policy = rungwise.Policy(
+        limits=rungwise.Limits(continuations=400), budget=rungwise.Budget(attempts=400)
+    )
     parts = [Reply(f"Part {n} of it. ", stop_reason="length") for n in range(400)]
     journal = rungwise.Journal.from_json(orjson.dumps(record(*parts, policy=policy)))
     compared = 0
@@ -174,14 +211,17 @@ def survives(kind: Kind, text: bytes, *, shown: bool = True) -> None:
 @given(data=st.data())
 def test_a_journal_is_refused_or_survives_everything(kind: Kind, data: st.DataObject) -> None:
     document = data.draw(st.sampled_from(kind.journals).flatmap(spoilt))
-    survives(kind, json.dumps(document).encode())  # also what other writers would refuse: any reader may meet it
+    # also what other writers would refuse: any reader may meet it
+    survives(kind, json.dumps(document).encode())
 
 
 @pytest.mark.parametrize(
     ("kind", "document"),
     [(kind, document) for kind in (CALLS, TURNS) for document in kind.journals],
     ids=[
-        f"{name} {place}" for name, kind in (("call", CALLS), ("turn", TURNS)) for place, _ in enumerate(kind.journals)
+        f"{name} {place}"
+        for name, kind in (("call", CALLS), ("turn", TURNS))
+        for place, _ in enumerate(kind.journals)
     ],
 )
 def test_what_was_recorded_survives_everything(kind: Kind, document: dict[str, Any]) -> None:
@@ -197,7 +237,9 @@ def test_what_was_recorded_survives_everything(kind: Kind, document: dict[str, A
     ("kind", "whole"), [(CALLS, CALL_JOURNALS[1]), (TURNS, TURN_JOURNALS[0])], ids=["call", "turn"]
 )
 def test_every_value_of_a_journal_is_checked(kind: Kind, whole: dict[str, Any]) -> None:
-    """Put each of a few odd values at each place, and each value in another type; the calls of a turn are calls."""
+    """Put each of a few odd values at each place, and each value in another type; the calls of a
+    turn are calls.
+    """
     odd = (None, -1, 1e300, 2**63, "odd", [["a", "b"]], {"a": 1})
     for path in places({**whole, "calls": []} if kind is TURNS else whole):
         for change in (*[lambda _, value=value: value for value in odd], *RETYPED):
@@ -225,11 +267,22 @@ BAD = {
     "a call that is empty": ({"calls": [{}, {}]}, "call 1: this is not a journal"),
     "a turn for a call": ({"calls": [TURN_JOURNALS[0]] * 2}, "call 1: 'chain' is missing"),
     "no calls": ({"calls": []}, "it holds 0 calls, but its steps made 2"),
-    "a call of another table": ({"calls": [{**TURN_JOURNALS[0]["calls"][0], "table": "x"}] * 2}, "call 1: .*'call'"),
-    "the policy of no call": ({"policy": {**TURN_JOURNALS[0]["policy"], "call": 5}}, "Policy must be a table of keys"),
+    "a call of another table": (
+        {"calls": [{**TURN_JOURNALS[0]["calls"][0], "table": "x"}] * 2},
+        "call 1: .*'call'",
+    ),
+    "the policy of no call": (
+        {"policy": {**TURN_JOURNALS[0]["policy"], "call": 5}},
+        "Policy must be a table of keys",
+    ),
     "no policy": ({"policy": None}, "'policy' must be an object"),
     "a call that took no row": (
-        {"calls": [{**TURN_JOURNALS[0]["calls"][0], "steps": TURN_JOURNALS[0]["calls"][0]["steps"][:1]}] * 2},
+        {
+            "calls": [
+                {**TURN_JOURNALS[0]["calls"][0], "steps": TURN_JOURNALS[0]["calls"][0]["steps"][:1]}
+            ]
+            * 2
+        },
         "call 1: its outcome is 'done'",
     ),
     "a turn that took no row": (
@@ -241,7 +294,10 @@ BAD = {
         "step 1: 'ask -- / count_attempt--> await' is no row of the table 'turn'",
     ),
     "nothing": ({"steps": [], "calls": []}, "no steps"),
-    "deep contents": ({"steps": [{**TURN_JOURNALS[0]["steps"][0], "content": {"a": deep(900)}}]}, "nested"),
+    "deep contents": (
+        {"steps": [{**TURN_JOURNALS[0]["steps"][0], "content": {"a": deep(900)}}]},
+        "nested",
+    ),
     "results that are none": (
         {"steps": [{**TURN_JOURNALS[0]["steps"][0], "content": {"results": [["a", "b", "c", 1]]}}]},
         "step 1: 'results' of its content must be a list of results",

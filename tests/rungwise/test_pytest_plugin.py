@@ -10,7 +10,8 @@ import pytest
 pytest_plugins = ["pytester"]
 
 INSTALLED = any(each.value == "rungwise.pytest_plugin" for each in entry_points(group="pytest11"))
-PLUGIN = () if INSTALLED else ("-p", "rungwise.pytest_plugin")  # what is installed is loaded, and not twice
+# what is installed is loaded, and not twice
+PLUGIN = () if INSTALLED else ("-p", "rungwise.pytest_plugin")
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_the_fixtures_make_calls_that_never_wait(run) -> None:
             with pytest.raises(rungwise.EmptyResponse):
                 rungwise_client(rungwise_provider(), clock=rungwise_clock).call("hi")
             assert rungwise_clock.waits == [1.0, 2.0, 4.0]
-        """
+        """  # noqa: E501
     )
     result.assert_outcomes(passed=4)
     result.stdout.no_fnmatch_line("*- rungwise -*")
@@ -90,7 +91,7 @@ def test_turns_run_with_tools_that_answer_from_a_list(run) -> None:
 
         def test_without_answers_there_is_none(rungwise_tools):
             assert rungwise_tools("look")(path="x") is None
-        """
+        """  # noqa: E501
     )
     result.assert_outcomes(passed=2)
 
@@ -108,7 +109,7 @@ def test_the_summary_tells_what_was_covered(run) -> None:
             empty = rungwise.core.Reply(stop_reason="stop")
             for script in ([empty], [rungwise.core.Reply("An answer.", stop_reason="stop")]):
                 testing.assert_call_honest(testing.run(rungwise.Policy(), script), certificate=certificate)
-        """
+        """  # noqa: E501
     )
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
@@ -121,7 +122,9 @@ def test_the_summary_tells_what_was_covered(run) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("profile", "examples", "same"), [("rungwise-ci", 100, True), ("rungwise-fuzz", 1000, False)])
+@pytest.mark.parametrize(
+    ("profile", "examples", "same"), [("rungwise-ci", 100, True), ("rungwise-fuzz", 1000, False)]
+)
 def test_the_profiles_can_be_asked_for(run, profile: str, examples: int, same: bool) -> None:
     result = run(
         f"""
@@ -182,8 +185,11 @@ def test_it_works_where_hypothesis_is_missing(run) -> None:
 def test_importing_it_is_cheap() -> None:
     code = (
         "import sys; before = set(sys.modules); import pytest; import rungwise.pytest_plugin;"
-        " ours = ('rungwise.fsm', 'rungwise.adapters', 'hypothesis', 'httpx', 'transitions', 'anyio', 'orjson');"
+        " ours = ('rungwise.fsm', 'rungwise.adapters', 'hypothesis', 'httpx', 'transitions', "
+        "'anyio', 'orjson');"
         " print([n for n in ours if n in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True
+    )
     assert done.stdout.strip() == "[]"

@@ -1,7 +1,7 @@
 """Every reader of outside input gives a valid value or an error of ours, whatever it reads.
 
-What is read is near enough to something valid that it gets past the first check: a document of the right kind in which
-a few values were replaced, retyped, removed, repeated or moved.
+What is read is near enough to something valid that it gets past the first check: a document of the
+right kind in which a few values were replaced, retyped, removed, repeated or moved.
 """
 
 import json
@@ -34,7 +34,9 @@ MANY = settings(FEW, max_examples=examples(400))
 # policies and scripts, as TOML
 
 POLICY = {
-    **rungwise.Policy(budget=rungwise.Budget(seconds=60, output_tokens=9_000, money=0.5)).to_mapping(),
+    **rungwise.Policy(
+        budget=rungwise.Budget(seconds=60, output_tokens=9_000, money=0.5)
+    ).to_mapping(),
     "limits": {"retries": 2, "fallbacks": 1},
     "timeouts": {"connect": 5.0, "idle": 30, "total": 90.0},
 }
@@ -49,13 +51,19 @@ TOML_ODD = ODD | HUGE | st.just(UNWRITABLE)
 def toml(document: Any) -> str:
     """Write a document as TOML."""
     if isinstance(document, dict):
-        return "\n".join(f"{json.dumps(key)} = {_value(value)}" for key, value in document.items() if value is not None)
+        return "\n".join(
+            f"{json.dumps(key)} = {_value(value)}"
+            for key, value in document.items()
+            if value is not None
+        )
     return _value(document)
 
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
-        pairs = (f"{json.dumps(key)} = {_value(item)}" for key, item in value.items() if item is not None)
+        pairs = (
+            f"{json.dumps(key)} = {_value(item)}" for key, item in value.items() if item is not None
+        )
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, (item for item in value if item is not None))) + "]"
@@ -77,7 +85,10 @@ def test_a_policy_is_refused_or_valid(document: Any) -> None:
     call = Call(Request("?"), policy, [PlainLink(prices=rungwise.Prices(1, 1))])
     call.begin()
     call.cancel()
-    assert rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == call.result.outcome
+    assert (
+        rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).outcome
+        == call.result.outcome
+    )
 
 
 @MANY
@@ -101,7 +112,9 @@ TOO_MUCH = {
 
 
 @pytest.mark.parametrize("name", TOO_MUCH)
-@pytest.mark.parametrize("read", [rungwise.Policy.from_toml, Script.from_toml], ids=["policy", "script"])
+@pytest.mark.parametrize(
+    "read", [rungwise.Policy.from_toml, Script.from_toml], ids=["policy", "script"]
+)
 def test_toml_that_is_too_much_is_refused(read: Callable[[str], object], name: str) -> None:
     with pytest.raises(rungwise.ConfigurationError) as caught:
         read(TOO_MUCH[name])
@@ -116,7 +129,14 @@ def test_a_path_that_is_none_is_refused(load: Callable[[Any], object], path: Any
 
 
 REPLY = {
-    **{"status": 429, "text": "half", "reasoning": "hm", "finish": "length", "refusal": "no", "model": "m"},
+    **{
+        "status": 429,
+        "text": "half",
+        "reasoning": "hm",
+        "finish": "length",
+        "refusal": "no",
+        "model": "m",
+    },
     **{"delay": 1.5, "chunk_delay": 0, "lasts": 2, "hang": False},
     **{"cut_after": 7, "chunk_size": 3, "write_sizes": [3, 4]},
     "usage": {"prompt_tokens": 3, "details": {"cached": 1.0}},
@@ -154,22 +174,44 @@ COMPLETION = {
             "index": 0,
             "message": {
                 "role": "assistant",
-                "content": [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": [{"text": "b"}]}],
+                "content": [
+                    {"type": "text", "text": "a"},
+                    {"type": "thinking", "thinking": [{"text": "b"}]},
+                ],
                 "reasoning_details": [{"type": "reasoning.text", "text": "c", "index": 0}],
-                "tool_calls": [{"index": 0, "id": "1", "function": {"name": "look", "arguments": "{}"}}],
+                "tool_calls": [
+                    {"index": 0, "id": "1", "function": {"name": "look", "arguments": "{}"}}
+                ],
                 "refusal": None,
             },
-            "delta": {"content": "a", "tool_calls": [{"index": 0, "id": "1", "function": {"arguments": "{"}}]},
+            "delta": {
+                "content": "a",
+                "tool_calls": [{"index": 0, "id": "1", "function": {"arguments": "{"}}],
+            },
             "finish_reason": "stop",
             "error": {"message": "m", "code": 429},
         }
     ],
-    "usage": {"prompt_tokens": 3, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": 1}},
-    "error": {"message": "Try again in 5s", "type": "t", "code": "rate_limit", "param": "p", "details": [{"a": "b"}]},
+    "usage": {
+        "prompt_tokens": 3,
+        "completion_tokens": 4,
+        "completion_tokens_details": {"reasoning_tokens": 1},
+    },
+    "error": {
+        "message": "Try again in 5s",
+        "type": "t",
+        "code": "rate_limit",
+        "param": "p",
+        "details": [{"a": "b"}],
+    },
     "base_resp": {"status_code": 1},
     "x_groq": {"usage": {}},
 }
-HEADERS = {"retry-after": "2", "date": "Wed, 12 Nov 2025 10:00:00 GMT", "x-ratelimit-reset-tokens": "1s"}
+HEADERS = {
+    "retry-after": "2",
+    "date": "Wed, 12 Nov 2025 10:00:00 GMT",
+    "x-ratelimit-reset-tokens": "1s",
+}
 BODIES = spoilt(COMPLETION, ODD | HUGE)
 STATUSES = st.sampled_from((200, 201, 206, 299, 300, 400, 429, 500, 599, 600, 999))
 
@@ -192,8 +234,12 @@ def test_a_response_is_a_reply_or_a_failure(body: Any, status: int, headers: Any
 
 @pytest.mark.parametrize("status", [200, 429, 500])
 @pytest.mark.parametrize("levels", [200, 900, 5_000])
-@pytest.mark.parametrize("around", ["{}", '{{"error": {}}}', '{{"choices": [{{"message": {{"content": {}}}}}]}}'])
-def test_a_response_that_is_deep_is_a_reply_or_a_failure(around: str, levels: int, status: int) -> None:
+@pytest.mark.parametrize(
+    "around", ["{}", '{{"error": {}}}', '{{"choices": [{{"message": {{"content": {}}}}}]}}']
+)
+def test_a_response_that_is_deep_is_a_reply_or_a_failure(
+    around: str, levels: int, status: int
+) -> None:
     body = around.format("[" * levels + "NaN" + "]" * levels).encode()
     assert is_valid(BACKEND.decode(status, {}, body))
     decoder = BACKEND.decoder({})
@@ -211,10 +257,19 @@ def test_bytes_of_any_kind_are_a_reply_or_a_failure(body: bytes, status: int) ->
 @MANY
 @given(st.data())
 def test_the_bytes_of_a_stream_are_a_reply_or_a_failure(data: st.DataObject) -> None:
-    prefixes = st.sampled_from((b"data: ", b"data:", b"event: error\ndata: ", b"", b"error: ", b": "))
+    prefixes = st.sampled_from(
+        (b"data: ", b"data:", b"event: error\ndata: ", b"", b"error: ", b": ")
+    )
     events = data.draw(st.lists(st.tuples(prefixes, BODIES), min_size=1, max_size=4))
-    endings = data.draw(st.sampled_from((b"", b"data: [DONE]\n\n", b"data: {", b"\xff\xfe", b"data: " + b"[" * 5_000)))
-    body = b"".join(prefix + json.dumps(event).encode() + b"\n\n" for prefix, event in events) + endings
+    endings = data.draw(
+        st.sampled_from(
+            (b"", b"data: [DONE]\n\n", b"data: {", b"\xff\xfe", b"data: " + b"[" * 5_000)
+        )
+    )
+    body = (
+        b"".join(prefix + json.dumps(event).encode() + b"\n\n" for prefix, event in events)
+        + endings
+    )
     decoder = BACKEND.decoder({})
     for piece in data.draw(chunkings(body)):
         for delta in decoder.feed(piece):
@@ -225,7 +280,9 @@ def test_the_bytes_of_a_stream_are_a_reply_or_a_failure(data: st.DataObject) -> 
 @FEW
 @given(scripted_replies(), st.booleans())
 def test_what_the_embedded_provider_writes_is_read(reply: Any, streams: bool) -> None:
-    assert is_valid(BACKEND.decode(reply.status, reply.headers, render(reply, {"stream": streams}).body))
+    assert is_valid(
+        BACKEND.decode(reply.status, reply.headers, render(reply, {"stream": streams}).body)
+    )
 
 
 @FEW
@@ -238,14 +295,45 @@ def test_what_others_make_of_a_response_is_taken(heard: Any) -> None:
 
 HOSTS = st.sampled_from(
     (
-        *("a..b", ".a", "a.", "a" * 64, "a." * 130, "xn--a", "xn--zzzzzzzzzzzzzzzzzz99999", "[::1", "[::1]", "[v1.x]"),
-        *("256.1.1.1", "1.2.3", "a:99999", "a:b", "a:", "[::1]x", "*", "a\\b", "a%zz", "a%00", "é", "\x00", " ", ""),
+        *(
+            "a..b",
+            ".a",
+            "a.",
+            "a" * 64,
+            "a." * 130,
+            "xn--a",
+            "xn--zzzzzzzzzzzzzzzzzz99999",
+            "[::1",
+            "[::1]",
+            "[v1.x]",
+        ),
+        *(
+            "256.1.1.1",
+            "1.2.3",
+            "a:99999",
+            "a:b",
+            "a:",
+            "[::1]x",
+            "*",
+            "a\\b",
+            "a%zz",
+            "a%00",
+            "é",
+            "\x00",
+            " ",
+            "",
+        ),
         *("-", "[fe80::1%eth0]", "localhost", "127.0.0.1:1", "u:p@h", "0x7f.1", "a_b", "A.B", "٣"),
     )
 )
-PATHS = st.sampled_from(("", "/", "/v1", "/v1/chat/completions", "//", "/" + "x" * 70_000, "?a=b", "#f", "/%", "/\n"))
+PATHS = st.sampled_from(
+    ("", "/", "/v1", "/v1/chat/completions", "//", "/" + "x" * 70_000, "?a=b", "#f", "/%", "/\n")
+)
 URLS = st.builds(
-    "{}{}{}".format, st.sampled_from(("http://", "https://", "", "ftp://", "http:", "HTTP://")), HOSTS, PATHS
+    "{}{}{}".format,
+    st.sampled_from(("http://", "https://", "", "ftp://", "http:", "HTTP://")),
+    HOSTS,
+    PATHS,
 )
 
 

@@ -1,4 +1,6 @@
-"""The README says what runs, and the pages name commands and figures as they are; their blocks run beside this."""
+"""The README says what runs, and the pages name commands and figures as they are; their blocks run
+beside this.
+"""
 
 import re
 import shlex
@@ -20,13 +22,18 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/pages").rglob("*.md"))]
 BLUE = ScriptedReply("The sky scatters blue light.")
-STORY = "Blue light is scattered far more than red light, for its waves are shorter than those of red light by a third."
+STORY = (
+    "Blue light is scattered far more than red light, for its waves are shorter than "
+    "those of red light by a third."
+)
 
 Made = Callable[..., rungwise.Client]
 
 
 def face(client: Made, *providers: Any) -> Any:
-    """Return what a block calls `rungwise`: its clients are built as it says, and then speak to these providers."""
+    """Return what a block calls `rungwise`: its clients are built as it says, and then speak to
+    these providers.
+    """
 
     def built(chain: Any, **options: Any) -> rungwise.Client:
         rungwise.Client(chain, **options).close()
@@ -38,7 +45,11 @@ def face(client: Made, *providers: Any) -> Any:
 
 def run(block: str, **names: Any) -> dict[str, Any]:
     """Execute a block, and return the names that it leaves."""
-    given = {"rungwise": rungwise, "messages": [{"role": "user", "content": "Why is the sky blue?"}], **names}
+    given = {
+        "rungwise": rungwise,
+        "messages": [{"role": "user", "content": "Why is the sky blue?"}],
+        **names,
+    }
     exec(compile(block, "README.md", "exec"), given)
     return given
 
@@ -60,7 +71,10 @@ def test_the_first_example_has_ten_lines() -> None:
 
 def test_the_bad_day_is_shown_as_it_goes(rungwise_provider: Any, rungwise_client: Made) -> None:
     [shown] = re.findall(r"^```text\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    overloaded, cut = ScriptedReply(status=529), ScriptedReply(STORY[:80], chunk_size=10, cut_after=1500)
+    overloaded, cut = (
+        ScriptedReply(status=529),
+        ScriptedReply(STORY[:80], chunk_size=10, cut_after=1500),
+    )
     provider = rungwise_provider(overloaded, cut, ScriptedReply(STORY[40:]))
     backend = rungwise.Anthropic("claude-sonnet-5", base_url=provider.base_url)
     with rungwise_client(backend).stream("Why is the sky blue?") as stream:
@@ -76,12 +90,19 @@ def test_the_code_of_the_reference_runs(
     rungwise_provider: Any, rungwise_client: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [called], [driven] = (
-        re.findall(r"(?:^    .*\n)+", module.__doc__, re.MULTILINE) for module in (rungwise, rungwise.core)
+        re.findall(r"(?:^    .*\n)+", module.__doc__, re.MULTILINE)
+        for module in (rungwise, rungwise.core)
     )
     run(textwrap.dedent(called), rungwise=face(rungwise_client, rungwise_provider(BLUE)))
-    own = {"policy": rungwise.Policy(), "now": 0.0, "ask_somehow": lambda send: Reply("Red.", stop_reason="stop")}
+    own = {
+        "policy": rungwise.Policy(),
+        "now": 0.0,
+        "ask_somehow": lambda send: Reply("Red.", stop_reason="stop"),
+    }
     run(textwrap.dedent(driven), **own)
-    assert re.fullmatch(r"The sky scatters blue light. done Usage.*\nRed.\n", capsys.readouterr().out)
+    assert re.fullmatch(
+        r"The sky scatters blue light. done Usage.*\nRed.\n", capsys.readouterr().out
+    )
 
 
 def commands(page: str) -> list[str]:
@@ -105,7 +126,9 @@ def test_the_costs_of_faults_are_those_that_were_measured() -> None:
     measured = (ROOT / "tests/failover/README.md").read_text(encoding="utf-8").splitlines()
     found = 0
     for path in PAGES:
-        _, head, table = path.read_text(encoding="utf-8").partition("| the primary's fault, every time |")
+        _, head, table = path.read_text(encoding="utf-8").partition(
+            "| the primary's fault, every time |"
+        )
         rows = table.partition("\n\n")[0].splitlines()[2:]
         assert not [row for row in rows if row not in measured], path
         found += bool(head)
@@ -114,6 +137,10 @@ def test_the_costs_of_faults_are_those_that_were_measured() -> None:
 
 def test_the_tests_to_copy_are_the_examples() -> None:
     for name in ("own_policy", "own_turns"):
-        _, _, code = (ROOT / f"tests/examples/test_{name}.py").read_text(encoding="utf-8").partition("\nfrom ")
+        _, _, code = (
+            (ROOT / f"tests/examples/test_{name}.py")
+            .read_text(encoding="utf-8")
+            .partition("\nfrom ")
+        )
         page = (ROOT / "docs/pages/fuzzing.md").read_text(encoding="utf-8")
         assert f"# test_{name}.py\nfrom {code}```" in page

@@ -1,4 +1,6 @@
-"""What a release rests on: the workflows are valid and may do little, and what they build is whole."""
+"""What a release rests on: the workflows are valid and may do little, and what they build is
+whole.
+"""
 
 import os
 import re
@@ -17,11 +19,18 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".github/workflows"
 WORKFLOWS = sorted(FOLDER.glob("*.yml"))
 REVIEW = ROOT / "tests/examples/policy_review/policy-review.yml"
-ACTIONLINT = [Path(sys.executable).with_name("actionlint"), "-shellcheck=", "-pyflakes=", "-no-color"]
+ACTIONLINT = [
+    Path(sys.executable).with_name("actionlint"),
+    "-shellcheck=",
+    "-pyflakes=",
+    "-no-color",
+]
 
 
 def lint(*paths: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*ACTIONLINT, *paths], capture_output=True, text=True, cwd=ROOT, timeout=patience())
+    return subprocess.run(
+        [*ACTIONLINT, *paths], capture_output=True, text=True, cwd=ROOT, timeout=patience()
+    )
 
 
 def workflow(name: str) -> dict[Any, Any]:
@@ -41,7 +50,11 @@ def test_the_workflows_are_valid() -> None:
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
-    [("runs-on: ubuntu-latest", "runs-on: ubuntu-latets"), ("needs: build", "needs: biuld"), ("steps:", "stpes:")],
+    [
+        ("runs-on: ubuntu-latest", "runs-on: ubuntu-latets"),
+        ("needs: build", "needs: biuld"),
+        ("steps:", "stpes:"),
+    ],
 )
 def test_a_broken_workflow_is_refused(tmp_path: Path, right: str, wrong: str) -> None:
     broken = tmp_path / "publish.yml"
@@ -67,17 +80,27 @@ def test_a_workflow_may_only_read_unless_a_job_needs_more(path: Path) -> None:
 def test_every_action_names_a_version(path: Path) -> None:
     used = [step["uses"] for step in steps(path.name) if "uses" in step]
     assert used
-    assert all(re.fullmatch(r"actions/[\w-]+@v\d+|pypa/gh-action-pypi-publish@release/v1", each) for each in used)
+    assert all(
+        re.fullmatch(r"actions/[\w-]+@v\d+|pypa/gh-action-pypi-publish@release/v1", each)
+        for each in used
+    )
 
 
 def test_ci_runs_on_every_python_that_the_package_names() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = [found[1] for each in project["classifiers"] if (found := re.fullmatch(r".* :: (3\.\d+)", each))]
+    named = [
+        found[1]
+        for each in project["classifiers"]
+        if (found := re.fullmatch(r".* :: (3\.\d+)", each))
+    ]
     jobs = workflow("ci.yml")["jobs"]
     assert jobs["checks"]["strategy"]["matrix"]["python"] == named
     assert jobs["checks"]["steps"][-1]["run"] == ".ci/run"
     assert jobs["install"]["strategy"]["matrix"]["system"] == ["windows-latest", "macos-latest"]
-    assert [step["run"] for step in jobs["install"]["steps"] if "run" in step] == ["pip install .", "rungwise demo"]
+    assert [step["run"] for step in jobs["install"]["steps"] if "run" in step] == [
+        "pip install .",
+        "rungwise demo",
+    ]
 
 
 def test_only_a_tag_publishes_and_without_a_token() -> None:
@@ -87,7 +110,9 @@ def test_only_a_tag_publishes_and_without_a_token() -> None:
     assert (publish["needs"], publish["environment"]["name"]) == ("build", "pypi")
     assert publish["permissions"] == {"id-token": "write"}
     assert publish["steps"][-1] == {"uses": "pypa/gh-action-pypi-publish@release/v1"}
-    assert any("twine check --strict dist/*" in step.get("run", "") for step in steps("publish.yml"))
+    assert any(
+        "twine check --strict dist/*" in step.get("run", "") for step in steps("publish.yml")
+    )
 
 
 @pytest.mark.full
@@ -96,7 +121,9 @@ def test_what_is_published_is_whole_and_the_same_from_either_source(tmp_path: Pa
 
     def run(*command: str | Path) -> None:
         asked = [sys.executable, "-m", *map(str, command)]
-        done = subprocess.run(asked, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=patience(300))
+        done = subprocess.run(
+            asked, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=patience(300)
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
     run("build", "--outdir", tmp_path / "dist", ".")  # the wheel from the source distribution

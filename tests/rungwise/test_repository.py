@@ -1,4 +1,6 @@
-"""What a stranger relies on: the public names, what an import drags in, and that the documents say what is so."""
+"""What a stranger relies on: the public names, what an import drags in, and that the documents say
+what is so.
+"""
 
 import re
 import subprocess
@@ -30,22 +32,36 @@ def test_every_public_name_is_there_and_in_one_place(face: str) -> None:
 
 def test_the_star_imports_what_is_public() -> None:
     script = (
-        "from rungwise import *; from rungwise.core import *; from rungwise.testing import *; print(Policy, Call, run)"
+        "from rungwise import *; from rungwise.core import *; from rungwise.testing "
+        "import *; print(Policy, Call, run)"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.count("<") == 3
 
 
 @pytest.mark.parametrize(
-    ("name", "place"), [("Call", "rungwise.core"), ("EmbeddedProvider", "rungwise.testing"), ("Table", "rungwise.core")]
+    ("name", "place"),
+    [
+        ("Call", "rungwise.core"),
+        ("EmbeddedProvider", "rungwise.testing"),
+        ("Table", "rungwise.core"),
+    ],
 )
 def test_the_old_place_of_a_name_gives_the_new_one(name: str, place: str) -> None:
-    with pytest.raises(AttributeError, match=rf"^rungwise\.{name} is now {re.escape(place)}\.{name}$"):
+    with pytest.raises(
+        AttributeError, match=rf"^rungwise\.{name} is now {re.escape(place)}\.{name}$"
+    ):
         getattr(rungwise, name)
 
 
 def test_the_public_names_are_few() -> None:
-    kit = [name for name in rungwise.testing.__all__ if getattr(rungwise.testing, name).__module__.count(".testing.")]
+    kit = [
+        name
+        for name in rungwise.testing.__all__
+        if getattr(rungwise.testing, name).__module__.count(".testing.")
+    ]
     assert 50 <= len(rungwise.__all__) <= 71
     assert len(kit) <= 25
 
@@ -53,7 +69,9 @@ def test_the_public_names_are_few() -> None:
 def test_no_file_of_the_core_mentions_the_outside():
     for path in (ROOT / "fsm").rglob("*.py"):
         imports = re.findall(
-            r"^\s*(?:from|import) (rungwise\.adapters|httpx2?|httpcore)\b", path.read_text(encoding="utf-8"), re.M
+            r"^\s*(?:from|import) (rungwise\.adapters|httpx2?|httpcore)\b",
+            path.read_text(encoding="utf-8"),
+            re.M,
         )
         assert not imports, path
 
@@ -91,19 +109,37 @@ def test_the_links_are_absolute_on_the_package_index():
     targets = re.findall(r"\]\(([^)#]+)\)", shown)
     home = f"{project['project']['urls']['Source']}/blob/main/"
     assert targets
-    assert all((ROOT / target.removeprefix(home)).exists() and target.startswith(home) for target in targets)
+    assert all(
+        (ROOT / target.removeprefix(home)).exists() and target.startswith(home)
+        for target in targets
+    )
 
 
 def test_the_changelog_begins_with_the_version_of_the_package():
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    first = re.search(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
+    first = re.search(
+        r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert first[1] in ("Unreleased", version)
 
 
 def test_the_top_level_holds_only_what_was_agreed():
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout
     if not listed:
         pytest.skip("this is no git checkout")
     top = {name.split("/")[0] for name in listed.splitlines()}
-    agreed = {"fsm", "adapters", "rungwise", "tests", "diagrams", "docs", "pyproject.toml", ".gitignore"}
+    agreed = {
+        "fsm",
+        "adapters",
+        "rungwise",
+        "tests",
+        "diagrams",
+        "docs",
+        "pyproject.toml",
+        ".gitignore",
+    }
     assert top <= {*agreed, ".ci", ".github", "README.md", "CHANGELOG.md", "LICENSE"}

@@ -1,4 +1,6 @@
-"""What Rungwise shows of itself: representations on one line, and help that can be read; one warning in event loops."""
+"""What Rungwise shows of itself: representations on one line, and help that can be read; one
+warning in event loops.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,17 @@ def test_a_policy_shows_what_differs_from_the_defaults() -> None:
     assert repr(Policy()) == "Policy()"
     assert repr(TurnPolicy()) == "TurnPolicy()"
     policy = Policy(limits=Limits(retries=1), budget=Budget(seconds=9.0))
-    assert eval(repr(policy), vars(rungwise) | {"Limits": Limits, "Policy": Policy, "Budget": Budget}) == policy
+    assert (
+        eval(repr(policy), vars(rungwise) | {"Limits": Limits, "Policy": Policy, "Budget": Budget})
+        == policy
+    )
     assert repr(Policy(base_cap=10)) == "Policy(base_cap=10)"
     assert repr(TurnPolicy(call=policy)) == f"TurnPolicy(call={policy!r})"
 
 
-@pytest.mark.parametrize("thing", [Client, rungwise.draw_policy, Turn, rungwise.verify, rungwise.diff_policies, Call])
+@pytest.mark.parametrize(
+    "thing", [Client, rungwise.draw_policy, Turn, rungwise.verify, rungwise.diff_policies, Call]
+)
 def test_help_prints_no_whole_policy(thing: Any) -> None:
     text = pydoc.render_doc(thing, renderer=pydoc.plaintext)
     for part in ("Limits(", "Budget(", "Timeouts(", "Hints(", "nudge="):
@@ -74,12 +81,14 @@ with EmbeddedProvider(Script([ScriptedReply(text="hello")] * 9)) as provider:
     run = asyncio.run if sys.argv[1] == "asyncio" else __import__("trio").run
     (run(main()) if run is asyncio.run else run(main))
 print(*caught, sep="\\n")
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
 def test_a_call_within_an_event_loop_warns_once_and_names_the_other(loop: str) -> None:
-    done = subprocess.run([sys.executable, "-c", IN_A_LOOP, loop], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_LOOP, loop], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     shown = done.stdout.splitlines()
     assert len(shown) == 4

@@ -1,4 +1,6 @@
-"""The tools of the documentation site: what they link, and what they refuse. `.ci/docs` builds the site itself."""
+"""The tools of the documentation site: what they link, and what they refuse. `.ci/docs` builds the
+site itself.
+"""
 
 import inspect
 import re
@@ -23,8 +25,12 @@ ROOT = Path(__file__).parents[2]
         ("A `Client`.", "A [`Client`][rungwise.Client]."),
         ("`Client.call()`", "[`Client.call()`][rungwise.Client.call]"),
         ("`rungwise.core.Reply`s", "[`rungwise.core.Reply`][rungwise.core.Reply]s"),
-        ("`Policy.base_cap`", "[`Policy.base_cap`][rungwise.Policy]"),  # a field stands under its class
-        ("`rungwise.core.LEARNED.forget`", "[`rungwise.core.LEARNED.forget`][rungwise.core.LEARNED]"),
+        # a field stands under its class
+        ("`Policy.base_cap`", "[`Policy.base_cap`][rungwise.Policy]"),
+        (
+            "`rungwise.core.LEARNED.forget`",
+            "[`rungwise.core.LEARNED.forget`][rungwise.core.LEARNED]",
+        ),
         ("`verify` and `run`", "`verify` and `run`"),  # common words, outside of their module
         ("`rungwise.Policy.nothing`", "`rungwise.Policy.nothing`"),
         ("```python\n`Client`\n```", "```python\n`Client`\n```"),
@@ -41,7 +47,10 @@ def test_a_module_links_its_own_names() -> None:
 
 def test_arguments_that_share_a_line_get_one_each() -> None:
     shared = "Do it.\n\nArguments:\n    old, new: both of\n        calls.\n    last: one."
-    split = "Do it.\n\nArguments:\n    old: both of\n        calls.\n    new: both of\n        calls.\n    last: one."
+    split = (
+        "Do it.\n\nArguments:\n    old: both of\n        calls.\n    new: both of\n       "
+        " calls.\n    last: one."
+    )
     assert split_shared(shared) == split
 
 
@@ -51,8 +60,14 @@ def test_arguments_that_share_a_line_get_one_each() -> None:
         ('<a href="../b/">b</a>', "a/index.html links to ../b/, which is not there"),
         ('<a href="#no">b</a>', "a/index.html links to #no, which has no such anchor"),
         ('<img src="../no.svg">', "a/index.html shows ../no.svg, which is not there"),
-        ('<script src="https://cdn.example/x.js"></script>', "a/index.html fetches https://cdn.example/x.js"),
-        ("<p><code>rungwise.Nothing</code></p>", "a/index.html names rungwise.Nothing, which is no link"),
+        (
+            '<script src="https://cdn.example/x.js"></script>',
+            "a/index.html fetches https://cdn.example/x.js",
+        ),
+        (
+            "<p><code>rungwise.Nothing</code></p>",
+            "a/index.html names rungwise.Nothing, which is no link",
+        ),
         (
             '<a href="https://github.com/rungwise/rungwise/blob/main/no.py">n</a>',
             "a/index.html links to no.py, which is no file of the sources",
@@ -83,11 +98,17 @@ def test_the_pages_are_gathered_with_pictures_and_commands(tmp_path: Path) -> No
 
 def test_every_page_stands_in_the_navigation(tmp_path: Path) -> None:
     pages = build.gather(tmp_path).parent / "pages"
-    listed = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (ROOT / "docs/mkdocs.yml").read_text(encoding="utf-8"), re.M)
-    assert sorted(listed) == sorted(path.relative_to(pages).as_posix() for path in pages.rglob("*.md"))
+    listed = re.findall(
+        r"^ +- (?:.*: )?(\S+\.md)$", (ROOT / "docs/mkdocs.yml").read_text(encoding="utf-8"), re.M
+    )
+    assert sorted(listed) == sorted(
+        path.relative_to(pages).as_posix() for path in pages.rglob("*.md")
+    )
 
 
-@pytest.mark.parametrize("module", [*map(import_module, MODULES)], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [*map(import_module, MODULES)], ids=lambda module: module.__name__
+)
 def test_every_public_name_says_what_it_is(module: ModuleType) -> None:
     for name in module.__all__:
         value = getattr(module, name)
@@ -95,7 +116,9 @@ def test_every_public_name_says_what_it_is(module: ModuleType) -> None:
             own = value.__dict__.get("__doc__") if inspect.isclass(value) else value.__doc__
             assert own, name
         elif not inspect.ismodule(value):
-            assert f"`{name}`" in (module.__doc__ or ""), f"{name} has no docstring, so its module must describe it"
+            assert f"`{name}`" in (module.__doc__ or ""), (
+                f"{name} has no docstring, so its module must describe it"
+            )
 
 
 @pytest.mark.full
@@ -108,7 +131,9 @@ def test_either_tool_builds_the_site(tmp_path: Path, tool: str) -> None:
 @pytest.mark.parametrize(
     "broken", ["[x](nowhere.md)", "[x](index.md#nowhere)", "[x][rungwise.Nothing]", "![x](no.svg)"]
 )
-def test_a_broken_reference_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+def test_a_broken_reference_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
     gather = build.gather
 
     def gathered(folder: Path) -> Path:

@@ -1,4 +1,6 @@
-"""What is installed, in environments of somebody else's: it is whole, and takes no name but its own."""
+"""What is installed, in environments of somebody else's: it is whole, and takes no name but its
+own.
+"""
 
 import hashlib
 import json
@@ -23,7 +25,9 @@ pytestmark = pytest.mark.full  # it makes environments, which takes minutes
 
 
 def run(*command: str | Path, at: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(part) for part in command], cwd=at, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [str(part) for part in command], cwd=at, capture_output=True, text=True, check=False
+    )
 
 
 def environment(folder: Path, *installs: str | Path) -> Path:
@@ -43,7 +47,9 @@ def pip_install(python: Path, *arguments: str | Path) -> None:
 
 def built(source: Path, folder: Path) -> Path:
     """Return the wheel of a checkout or of a source distribution."""
-    done = run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source, at=folder)
+    done = run(
+        sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source, at=folder
+    )
     if done.returncode:
         missing(f"no wheel can be built here: {done.stderr[-300:]}")
     return next(folder.glob("rungwise-*.whl"))
@@ -100,7 +106,9 @@ def contents(wheel: Path) -> dict[str, bytes]:
     """Return the files of a wheel by their names, and see that no link is among them."""
     with zipfile.ZipFile(wheel) as archive:
         for each in archive.infolist():
-            assert stat.S_IFMT(each.external_attr >> 16) in (0, stat.S_IFREG), f"{each.filename} is no regular file"
+            assert stat.S_IFMT(each.external_attr >> 16) in (0, stat.S_IFREG), (
+                f"{each.filename} is no regular file"
+            )
         return {name: archive.read(name) for name in archive.namelist()}
 
 
@@ -115,34 +123,51 @@ def test_the_wheel_holds_one_package_and_nothing_else(wheel: Path) -> None:
     }
     assert sources <= names.keys()
     page = "rungwise/fsm/diagram/page"
-    assert {"rungwise/py.typed", f"{page}/page.css", f"{page}/templates/base.html.j2"} <= names.keys()
+    assert {
+        "rungwise/py.typed",
+        f"{page}/page.css",
+        f"{page}/templates/base.html.j2",
+    } <= names.keys()
 
 
-def test_the_wheel_is_the_same_from_the_source_distribution(wheel: Path, sdist: Path, tmp_path: Path) -> None:
+def test_the_wheel_is_the_same_from_the_source_distribution(
+    wheel: Path, sdist: Path, tmp_path: Path
+) -> None:
     with tarfile.open(sdist) as archive:
         assert all(each.isfile() or each.isdir() for each in archive.getmembers())
     assert contents(built(sdist, tmp_path)) == contents(wheel)
 
 
-def test_the_wheel_and_the_source_distribution_need_no_links(wheel: Path, without_links: Path, tmp_path: Path) -> None:
+def test_the_wheel_and_the_source_distribution_need_no_links(
+    wheel: Path, without_links: Path, tmp_path: Path
+) -> None:
     assert contents(built(without_links, tmp_path)) == contents(wheel)
     python = environment(tmp_path / "environment", "hatchling", "hatch-fancy-pypi-readme")
-    made = run(python, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path / "dist", at=without_links)
+    made = run(
+        python, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path / "dist", at=without_links
+    )
     assert made.returncode == 0, made.stderr
     [archive] = (tmp_path / "dist").iterdir()
     (tmp_path / "again").mkdir()
     assert contents(built(archive, tmp_path / "again")) == contents(wheel)
 
 
-def test_an_editable_install_without_links_says_that_it_needs_them(without_links: Path, tmp_path: Path) -> None:
+def test_an_editable_install_without_links_says_that_it_needs_them(
+    without_links: Path, tmp_path: Path
+) -> None:
     python = environment(tmp_path / "environment")
     done = run(python, "-m", "pip", "install", "-q", "--no-deps", "-e", without_links, at=tmp_path)
     assert done.returncode != 0
-    assert "an editable install needs symbolic links, and rungwise/fsm is none: run `git config" in done.stderr
+    assert (
+        "an editable install needs symbolic links, and rungwise/fsm is none: run `git config"
+        in done.stderr
+    )
 
 
 def test_the_page_on_the_package_index_has_absolute_links(wheel: Path) -> None:
-    [described] = [text for name, text in contents(wheel).items() if name.endswith(".dist-info/METADATA")]
+    [described] = [
+        text for name, text in contents(wheel).items() if name.endswith(".dist-info/METADATA")
+    ]
     links = re.findall(r"\]\(([^)]+)\)", described.decode())
     assert links
     assert all(link.startswith("https://github.com/rungwise/rungwise/blob/main/") for link in links)
@@ -166,11 +191,13 @@ def test_nothing_of_another_was_imported():
 def test_its_own_folders_are_its_own():
     import adapters.client, fsm.client
     assert adapters.MINE and adapters.client.MINE and fsm.client.MINE
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("mode", ["prepend", "append", "importlib"])
-def test_a_project_with_folders_of_our_names_is_left_alone(python: Path, project: Path, mode: str) -> None:
+def test_a_project_with_folders_of_our_names_is_left_alone(
+    python: Path, project: Path, mode: str
+) -> None:
     (project / "test_own.py").write_text(OWN, encoding="utf-8")
     options = ["-q", "-p", "no:cacheprovider", f"--import-mode={mode}"]
     done = run(python, "-m", "pytest", *options, at=project)
@@ -192,8 +219,13 @@ def test_the_fixtures_of_the_wheel_work(python: Path, project: Path) -> None:
 
 def test_the_command_runs_from_anywhere(python: Path, project: Path) -> None:
     assert run(python.parent / "rungwise", "verify", at=project).returncode == 0
-    assert run(python, "-m", "rungwise", "--help", at=python.parent).stdout.startswith("Usage: rungwise ")
-    for command in ([python, "-m", "rungwise"], ["env", f"PYTHONPATH={project}", python.parent / "rungwise"]):
+    assert run(python, "-m", "rungwise", "--help", at=python.parent).stdout.startswith(
+        "Usage: rungwise "
+    )
+    for command in (
+        [python, "-m", "rungwise"],
+        ["env", f"PYTHONPATH={project}", python.parent / "rungwise"],
+    ):
         done = run(*command, "--help", at=project)
         assert (done.returncode, done.stderr) == (0, "")
 
@@ -208,12 +240,16 @@ with EmbeddedProvider(Script([ScriptedReply(text="Yes.")])) as provider:
     assert Client(rungwise.OpenAIChat("m", base_url=provider.base_url)).call("hi").text == "Yes."
 ours = {name: module.__file__ for name, module in sys.modules.items() if name.partition(".")[0] == "rungwise"}
 print(json.dumps([sorted(set(sys.modules) & {"adapters", "fsm"}), ours]))
+"""  # noqa: E501
+"""Use Rungwise, and tell which of the names in question were imported, and where all of ours came
+from.
 """
-"""Use Rungwise, and tell which of the names in question were imported, and where all of ours came from."""
 
 
 def assert_ours(python: Path, root: Path, at: Path, *path: Path) -> None:
-    """See that Rungwise works in a folder, with other folders on its path, and that all of it is under a root."""
+    """See that Rungwise works in a folder, with other folders on its path, and that all of it is
+    under a root.
+    """
     done = run("env", f"PYTHONPATH={':'.join(map(str, path))}", python, "-c", USE, at=at)
     assert done.returncode == 0, done.stderr
     others, ours = json.loads(done.stdout)
@@ -224,11 +260,15 @@ def assert_ours(python: Path, root: Path, at: Path, *path: Path) -> None:
 
 @pytest.mark.parametrize("fsm", ["fsm.py", "fsm/__init__.py"])
 @pytest.mark.parametrize("on_the_path", [False, True])
-def test_hostile_files_change_nothing(python: Path, tmp_path: Path, fsm: str, on_the_path: bool) -> None:
+def test_hostile_files_change_nothing(
+    python: Path, tmp_path: Path, fsm: str, on_the_path: bool
+) -> None:
     hostile = tmp_path / "hostile"
     for name in (fsm, "adapters/__init__.py", "adapters/client.py"):
         (hostile / name).parent.mkdir(parents=True, exist_ok=True)
-        (hostile / name).write_text("raise SystemExit('a stranger was imported')\n", encoding="utf-8")
+        (hostile / name).write_text(
+            "raise SystemExit('a stranger was imported')\n", encoding="utf-8"
+        )
     at = tmp_path if on_the_path else hostile
     assert_ours(python, python.parents[1], at, *([hostile] if on_the_path else []))
 
@@ -243,15 +283,25 @@ def test_an_editable_install_is_the_checkout(tmp_path: Path) -> None:
 
 def files_of(python: Path, name: str) -> dict[str, str]:
     """Return the hashes of the files that an installed distribution has listed, as they are now."""
-    listed = f"from importlib.metadata import files; print(*(f.locate() for f in files('{name}') if f.hash), sep='\\n')"
+    listed = (
+        f"from importlib.metadata import files; print(*(f.locate() for f in "
+        f"files('{name}') if f.hash), sep='\\n')"
+    )
     done = run(python, "-c", listed, at=python.parent)
     assert done.returncode == 0, done.stderr
-    return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in done.stdout.splitlines()}
+    return {
+        path: hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        for path in done.stdout.splitlines()
+    }
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["first", "second"])
-def test_adapter_hub_and_rungwise_live_side_by_side(wheel: Path, tmp_path: Path, is_first: bool) -> None:
-    """The distribution `adapters` installs a package of that name; it is large, and needs what nothing here does."""
+def test_adapter_hub_and_rungwise_live_side_by_side(
+    wheel: Path, tmp_path: Path, is_first: bool
+) -> None:
+    """The distribution `adapters` installs a package of that name; it is large, and needs what
+    nothing here does.
+    """
     theirs = ("--no-deps", "adapters")
     first, second = (f"{wheel}[testing]", theirs) if is_first else (theirs, f"{wheel}[testing]")
     python = environment(tmp_path / "environment", first)

@@ -1,1 +1,3 @@
-"""Helpers shared by tests of several rooms; import them as `support`, since pytest has `tests` on its path."""
+"""Helpers shared by tests of several rooms; import them as `support`, since pytest has `tests` on
+its path.
+"""

@@ -10,7 +10,11 @@ from support.played import play
 
 PRICES = rungwise.Prices(2.5, 10)
 APOLOGIZE = Rung(
-    "apologize", limit=2, hint="Sorry; say it again.", does="apologizing", says="an empty reply may be apologized for"
+    "apologize",
+    limit=2,
+    hint="Sorry; say it again.",
+    does="apologizing",
+    says="an empty reply may be apologized for",
 )
 
 
@@ -18,11 +22,17 @@ def other_table() -> Table:
     """Return a table with one rung added, one removed, and one ladder reordered."""
     order = [row.guard for row in CALL.ladder("malformed", "await")]
     order[:2] = order[1::-1]
-    return CALL.without("prefill").with_rung(APOLOGIZE, came_empty="may_reask").reordered("malformed", order)
+    return (
+        CALL.without("prefill")
+        .with_rung(APOLOGIZE, came_empty="may_reask")
+        .reordered("malformed", order)
+    )
 
 
 def recorded(*replies: Reply | Failure, policy: rungwise.Policy | None = None) -> rungwise.Journal:
-    """Return the journal of a call with two backends that received these replies, 2 seconds apart."""
+    """Return the journal of a call with two backends that received these replies, 2 seconds
+    apart.
+    """
     call = Call(
         Request("hi", max_tokens=500),
         policy or rungwise.Policy(),
@@ -48,7 +58,9 @@ def last_week() -> tuple[WhatIf, ...]:
 
 @lru_cache
 def to_interactive() -> PolicyDiff:
-    """Compare the default policy with the interactive preset, for two backends and a few past calls."""
+    """Compare the default policy with the interactive preset, for two backends and a few past
+    calls.
+    """
     asked = {"max_tokens": 1000, "input_tokens": 2000}
     old, new = rungwise.Policy(), rungwise.Policy.interactive()
     return diff_policies(old, new, 2, prices=PRICES, journals=last_week(), **asked)
@@ -57,7 +69,9 @@ def to_interactive() -> PolicyDiff:
 @lru_cache
 def to_other_table() -> PolicyDiff:
     """Compare the shipped table with a user's own, which has another hint."""
-    hints = rungwise.Hints(nudge="That answer had no content. Read the tool results above and go on from them.")
+    hints = rungwise.Hints(
+        nudge="That answer had no content. Read the tool results above and go on from them."
+    )
     return diff_policies(rungwise.Policy(), rungwise.Policy(table=other_table(), hints=hints), 1)
 
 
@@ -65,7 +79,9 @@ def to_other_table() -> PolicyDiff:
 def of_turns() -> PolicyDiff:
     """Compare two turn policies whose calls differ, too."""
     calls = rungwise.Policy(limits=rungwise.Limits(retries=1))
-    return diff_policies(rungwise.TurnPolicy(), rungwise.TurnPolicy(summary=False, auto_continues=5, call=calls), 1)
+    return diff_policies(
+        rungwise.TurnPolicy(), rungwise.TurnPolicy(summary=False, auto_continues=5, call=calls), 1
+    )
 
 
 @lru_cache

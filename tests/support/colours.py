@@ -9,7 +9,9 @@ Colour = str | Sequence[float]
 
 def contrast(one: Colour, other: Colour) -> float:
     """Return the contrast of two colours, from 1 to 21."""
-    light, dark = sorted((_luminance(channels_of(one)), _luminance(channels_of(other))), reverse=True)
+    light, dark = sorted(
+        (_luminance(channels_of(one)), _luminance(channels_of(other))), reverse=True
+    )
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -25,15 +27,30 @@ def channels_of(colour: Colour) -> Sequence[float]:
 
 
 def _luminance(channels: Sequence[float]) -> float:
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), _linear(channels), strict=True))
+    return sum(
+        weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), _linear(channels), strict=True)
+    )
 
 
-# Who lacks one kind of cones: Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color
-# Vision Deficiency", IEEE TVCG 15 (6), 2009, the matrices for a severity of 1.0, on linear RGB.
+# Who lacks one kind of cones: Machado, Oliveira and Fernandes, "A Physiologically-based Model for
+# Simulation of Color Vision Deficiency", IEEE TVCG 15 (6), 2009, the matrices for a severity of
+# 1.0, on linear RGB.
 DEFICIENCIES = {
-    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
-    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
-    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+    "protanopia": (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.051998),
+    ),
+    "deuteranopia": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.011820, 0.042940, 0.968881),
+    ),
+    "tritanopia": (
+        (1.255528, -0.076749, -0.178779),
+        (-0.078411, 0.930809, 0.147602),
+        (0.004733, 0.691367, 0.303900),
+    ),
 }
 Lab = tuple[float, float, float]
 
@@ -55,14 +72,21 @@ def _seen(colour: Colour, deficiency: str) -> list[float]:
 
 
 def _linear(channels: Sequence[float]) -> list[float]:
-    return [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (each / 255 for each in channels)]
+    return [
+        c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4
+        for c in (each / 255 for each in channels)
+    ]
 
 
 def _dot(row: Sequence[float], column: Sequence[float]) -> float:
     return sum(one * other for one, other in zip(row, column, strict=True))
 
 
-XYZ = ((0.4124564, 0.3575761, 0.1804375), (0.2126729, 0.7151522, 0.0721750), (0.0193339, 0.1191920, 0.9503041))
+XYZ = (
+    (0.4124564, 0.3575761, 0.1804375),
+    (0.2126729, 0.7151522, 0.0721750),
+    (0.0193339, 0.1191920, 0.9503041),
+)
 """From linear sRGB, under the light D65 (IEC 61966-2-1)."""
 
 
@@ -75,7 +99,9 @@ def _lab(linear: Sequence[float]) -> Lab:
 
 
 def ciede2000(one: Lab, other: Lab) -> float:
-    """Return the difference of two colours of CIELAB (CIE 142-2001), in the form of Sharma, Wu and Dalal, 2005."""
+    """Return the difference of two colours of CIELAB (CIE 142-2001), in the form of Sharma, Wu and
+    Dalal, 2005.
+    """
     (l1, a1, b1), (l2, a2, b2) = one, other
     seventh = ((hypot(a1, b1) + hypot(a2, b2)) / 2) ** 7
     stretch = 1 + (1 - sqrt(seventh / (seventh + 25**7))) / 2

@@ -26,7 +26,11 @@ def command(*arguments: str) -> list[str]:
 
 def environment(**more: str) -> dict[str, str]:
     """Return the environment of such a process: without a key, a proxy or colours."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("OPENAI_API_KEY", "FORCE_COLOR")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("OPENAI_API_KEY", "FORCE_COLOR")
+    }
     return {**kept, "PYTHONPATH": str(ROOT), "NO_PROXY": "*", **more}
 
 

@@ -1,4 +1,6 @@
-"""The names and types of the conventions: open-telemetry/semantic-conventions-genai v0.1.0, core conventions 1.45.0."""
+"""The names and types of the conventions: open-telemetry/semantic-conventions-genai v0.1.0, core
+conventions 1.45.0.
+"""
 
 from typing import Any
 
@@ -13,19 +15,33 @@ ATTRIBUTES: dict[str, Any] = {
     **{"server.address": str, "server.port": int, "error.type": str, "gen_ai.request.stream": bool},
     **{"gen_ai.output.type": str, "gen_ai.request.seed": int, "gen_ai.request.top_k": int},
     "gen_ai.request.max_tokens": int,
-    **{f"gen_ai.request.{name}": float for name in ("temperature", "top_p", "frequency_penalty", "presence_penalty")},
+    **{
+        f"gen_ai.request.{name}": float
+        for name in ("temperature", "top_p", "frequency_penalty", "presence_penalty")
+    },
     "gen_ai.request.stop_sequences": tuple,
     "gen_ai.request.reasoning.level": str,
-    **{"gen_ai.response.id": str, "gen_ai.response.model": str, "gen_ai.response.finish_reasons": tuple},
+    **{
+        "gen_ai.response.id": str,
+        "gen_ai.response.model": str,
+        "gen_ai.response.finish_reasons": tuple,
+    },
     "gen_ai.response.time_to_first_chunk": float,
-    **{f"gen_ai.usage.{name}_tokens": int for name in ("input", "output", "cache_read.input", "cache_write.input")},
+    **{
+        f"gen_ai.usage.{name}_tokens": int
+        for name in ("input", "output", "cache_read.input", "cache_write.input")
+    },
     "gen_ai.usage.reasoning.output_tokens": int,
     **{"gen_ai.input.messages": str, "gen_ai.output.messages": str},
     **{
         f"gen_ai.tool.{name}": str
         for name in ("name", "type", "description", "call.id", "call.arguments", "call.result")
     },
-    **{"http.request.method": str, "http.response.status_code": int, "http.request.resend_count": int},
+    **{
+        "http.request.method": str,
+        "http.response.status_code": int,
+        "http.request.resend_count": int,
+    },
     # our own
     **{
         f"rungwise.{name}": str
@@ -41,7 +57,11 @@ METRICS = {
     "gen_ai.client.inference.duration": ("s", "histogram", _OF_CALLS),
     "gen_ai.client.inference.time_to_first_chunk": ("s", "histogram", _OF_CALLS),
     **{
-        f"gen_ai.client.inference.usage.{name}_tokens": ("{token}", "counter", {*_OF_CALLS, "gen_ai.token.modality"})
+        f"gen_ai.client.inference.usage.{name}_tokens": (
+            "{token}",
+            "counter",
+            {*_OF_CALLS, "gen_ai.token.modality"},
+        )
         for name in ("input", "output", "cache_read.input", "cache_write.input", "reasoning.output")
     },
     "gen_ai.client.inference.operation.input_tokens": ("{token}", "histogram", _OF_CALLS),

@@ -23,7 +23,9 @@ SCRIPTS = (
 
 
 def journals(model: str = "gpt-5") -> Iterator[bytes]:
-    """Yield the journals of four calls on each of two days, and of a turn with two calls that has no date."""
+    """Yield the journals of four calls on each of two days, and of a turn with two calls that has
+    no date.
+    """
     for day in range(2):
         for script in SCRIPTS:
             chain = [
@@ -38,7 +40,9 @@ def journals(model: str = "gpt-5") -> Iterator[bytes]:
             document["started"] = BEGAN + day * DAY
             document["steps"][-1]["first_token"] = 0.456
             yield orjson.dumps(document)
-    yield orjson.dumps(orjson.loads(played(calling("look"), BUSY, said("By the lake."), seed=2).journal.to_json()))
+    yield orjson.dumps(
+        orjson.loads(played(calling("look"), BUSY, said("By the lake."), seed=2).journal.to_json())
+    )
 
 
 def stats_of(model: str = "gpt-5") -> Stats:

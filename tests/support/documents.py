@@ -28,16 +28,36 @@ from support.command_line import invoke
 
 ANSWER: Final = ScriptedReply("The sky scatters blue light.")
 ELSEWHERE: Final = frozenset(
-    {"dspy", "fastapi", "instructor", "langchain_anthropic", "langchain_google_genai", "langchain_openai", "litellm"}
+    {
+        "dspy",
+        "fastapi",
+        "instructor",
+        "langchain_anthropic",
+        "langchain_google_genai",
+        "langchain_openai",
+        "litellm",
+    }
     | {"llama_index", "openai_agents", "pydantic_ai", "tenacity"}
 )
-"""Packages that no environment of ours has: of blocks that import them, only the syntax is checked."""
+"""Packages that no environment of ours has: of blocks that import them, only the syntax is checked.
+"""
 
-SHELL: Final = ("pip install ", "python3 -m venv ", "export ", "curl ", "uvicorn ", "pytest", ".ci/", "git ")
+SHELL: Final = (
+    "pip install ",
+    "python3 -m venv ",
+    "export ",
+    "curl ",
+    "uvicorn ",
+    "pytest",
+    ".ci/",
+    "git ",
+)
 """How other commands than ours begin."""
 
 SLOW: Final = ("demo", "serve", "proxy", "fuzz", "health", "batch", "worker", "calls")
-"""Commands whose options are checked, and that do not run: they take seconds, need a server, or end by Ctrl-C."""
+"""Commands whose options are checked, and that do not run: they take seconds, need a server, or end
+by Ctrl-C.
+"""
 
 HOSTS: Final = {
     "claude": "api.anthropic.com",
@@ -45,7 +65,9 @@ HOSTS: Final = {
     "gemini": "generativelanguage.googleapis.com",
     "llama": "localhost:11434",
 }
-"""Whose models begin with what: a page shows the provider's own host in place of the embedded provider's."""
+"""Whose models begin with what: a page shows the provider's own host in place of the embedded
+provider's.
+"""
 
 SERVED: Final = "http://127.0.0.1:8080/v1"
 """Where the pages let `rungwise serve` listen."""
@@ -56,7 +78,9 @@ PRINTED: Final = "_printed"
 
 
 class Oracle:
-    """The provider that stands behind every backend of a page: it answers by script, and then with one answer."""
+    """The provider that stands behind every backend of a page: it answers by script, and then with
+    one answer.
+    """
 
     def __init__(self) -> None:
         self.replies: list[ScriptedReply] = []
@@ -78,14 +102,18 @@ class Oracle:
         return self.replies.pop(0) if self.replies else self.last
 
 
-def run_page(path: Path, namespace: Mapping[str, Any], checks: Mapping[str, Callable[[Example], None]]) -> int:
+def run_page(
+    path: Path, namespace: Mapping[str, Any], checks: Mapping[str, Callable[[Example], None]]
+) -> int:
     """Run the blocks of a page, and return how many there are.
 
     Arguments:
         namespace: the names that its Python has.
         checks: how a block of each language is checked.
     """
-    parsers = [CodeBlockParser(language, evaluator=evaluator) for language, evaluator in checks.items()]
+    parsers = [
+        CodeBlockParser(language, evaluator=evaluator) for language, evaluator in checks.items()
+    ]
     parsed = Sybil(parsers=[*parsers, SkipParser()], path=str(path.parent)).parse(path)
     parsed.namespace.update(namespace)
     count, logger = 0, logging.getLogger("rungwise")
@@ -102,7 +130,14 @@ def run_page(path: Path, namespace: Mapping[str, Any], checks: Mapping[str, Call
 
 def evaluators() -> dict[str, Callable[[Example], None]]:
     """Return how a block of each language is checked."""
-    return {"python": python, "sh": shell, "toml": toml, "yaml": as_yaml, "json": as_json, "text": printed}
+    return {
+        "python": python,
+        "sh": shell,
+        "toml": toml,
+        "yaml": as_yaml,
+        "json": as_json,
+        "text": printed,
+    }
 
 
 def python(example: Example) -> None:
@@ -127,7 +162,9 @@ def python(example: Example) -> None:
 
 
 def printed(example: Example) -> None:
-    """Compare a text with what the block above it printed, if it did: but for random waits, and with public hosts."""
+    """Compare a text with what the block above it printed, if it did: but for random waits, and
+    with public hosts.
+    """
     shown = example.namespace.pop(PRINTED, "")
     if shown:
         for model, host in HOSTS.items():
@@ -141,7 +178,9 @@ def without_chance(text: str) -> str:
 
 
 def toml(example: Example) -> None:
-    """Read a block as a script, as rates, as the policy of a turn, or as a policy with its prices and chains."""
+    """Read a block as a script, as rates, as the policy of a turn, or as a policy with its prices
+    and chains.
+    """
     text = str(example.parsed)
     keep(text)
     document = tomllib.loads(text)
@@ -154,7 +193,9 @@ def toml(example: Example) -> None:
     else:
         rungwise.Policy.from_toml(text)
         prices = read_price_list(text)
-        assert all(chain_in(name, tables, prices.of) for name, tables in document.get("chain", {}).items())
+        assert all(
+            chain_in(name, tables, prices.of) for name, tables in document.get("chain", {}).items()
+        )
 
 
 def as_yaml(example: Example) -> None:

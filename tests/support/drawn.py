@@ -1,4 +1,6 @@
-"""Hypothesis strategies for chains of backends, and for the pieces in which bytes or a text may arrive."""
+"""Hypothesis strategies for chains of backends, and for the pieces in which bytes or a text may
+arrive.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from rungwise.fsm.testing.strategies import seldom
 
 
 def chains(*, priced: bool = False) -> SearchStrategy[list[PlainLink]]:
-    """Generate chains of plain links with different capabilities, duplicates, and unusable links."""
+    """Generate chains of plain links with different capabilities, duplicates, and unusable
+    links.
+    """
     prices = st.builds(
         Prices,
         input=st.sampled_from((1.0, 0.0)),

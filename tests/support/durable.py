@@ -23,7 +23,9 @@ class Opened:
         self.database, self.chain = database, chain
 
     def __call__(self, **options: Any) -> Durable:
-        return Durable(Client(self.chain, **{"policy": SHORT, "jitter": lambda: 0.0, **options}), self.database)
+        return Durable(
+            Client(self.chain, **{"policy": SHORT, "jitter": lambda: 0.0, **options}), self.database
+        )
 
 
 def child(server: Any, database: str, *ids: str, **given: Any) -> subprocess.Popen[str]:

@@ -1,4 +1,6 @@
-"""A process that runs durable calls and turns, and may be killed: `python durable_child.py JSON`."""
+"""A process that runs durable calls and turns, and may be killed: `python durable_child.py
+JSON`.
+"""
 
 import json
 import os
@@ -15,7 +17,9 @@ from support import durable_tools  # noqa: E402
 
 
 def die_at(number: int) -> None:
-    """Kill this process at a moment between two writes: even before the n-th write of a call, odd behind it."""
+    """Kill this process at a moment between two writes: even before the n-th write of a call, odd
+    behind it.
+    """
     from dbos import DBOS
 
     run_step, count = DBOS.run_step_async, 0
@@ -37,7 +41,12 @@ def main(given: dict[str, Any]) -> None:
     if "die_at" in given:
         die_at(given["die_at"])
     chain = [OpenAIChat("m", base_url=given["url"], api_key="sk-of-the-child")]
-    client = Client(chain, policy=Policy.from_toml(given.get("policy", "")), jitter=lambda: 0.0, sleep=lambda _: None)
+    client = Client(
+        chain,
+        policy=Policy.from_toml(given.get("policy", "")),
+        jitter=lambda: 0.0,
+        sleep=lambda _: None,
+    )
     options = given.get("options", {})
     if "within" in given:
         options["within"] = SharedBudget(Budget(**given["within"]), name="everything")

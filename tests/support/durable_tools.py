@@ -1,4 +1,6 @@
-"""Tools of durable turns, in a module that every process finds. They note that they ran, and may end their process."""
+"""Tools of durable turns, in a module that every process finds. They note that they ran, and may
+end their process.
+"""
 
 import os
 from pathlib import Path

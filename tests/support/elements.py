@@ -7,7 +7,9 @@ import orjson
 
 
 class Elements(HTMLParser):
-    """The elements of some HTML with their attributes, its texts, and the JSON of its element `data`."""
+    """The elements of some HTML with their attributes, its texts, and the JSON of its element
+    `data`.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()

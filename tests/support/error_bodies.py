@@ -3,7 +3,9 @@
 from typing import Any
 
 
-def openai(message: str, kind: str | None = None, code: str | None = None, param: str | None = None) -> dict[str, Any]:
+def openai(
+    message: str, kind: str | None = None, code: str | None = None, param: str | None = None
+) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
@@ -20,4 +22,7 @@ def minimax(code: int, message: str = "x") -> dict[str, Any]:
 
 
 def minimax_error(status: int, message: str) -> dict[str, Any]:
-    return {"type": "error", "error": {"type": "x_error", "message": message, "http_code": str(status)}}
+    return {
+        "type": "error",
+        "error": {"type": "x_error", "message": message, "http_code": str(status)},
+    }

@@ -1,4 +1,6 @@
-"""Chains behind the official SDKs: a transport over scripted servers, and what no request to them may hold."""
+"""Chains behind the official SDKs: a transport over scripted servers, and what no request to them
+may hold.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,27 @@ TOOL_PARAMETERS: Final = {
 }
 TOOLS: Final[dict[str, list[Any]]] = {
     "openai": [
-        {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": TOOL_PARAMETERS}}
+        {
+            "type": "function",
+            "function": {"name": "look", "description": "Look.", "parameters": TOOL_PARAMETERS},
+        }
     ],
     "responses": [
-        {"type": "function", "name": "look", "description": "Look.", "parameters": TOOL_PARAMETERS, "strict": True}
+        {
+            "type": "function",
+            "name": "look",
+            "description": "Look.",
+            "parameters": TOOL_PARAMETERS,
+            "strict": True,
+        }
     ],
     "anthropic": [{"name": "look", "description": "Look.", "input_schema": TOOL_PARAMETERS}],
     "gemini": [
-        {"function_declarations": [{"name": "look", "description": "Look.", "parameters_json_schema": TOOL_PARAMETERS}]}
+        {
+            "function_declarations": [
+                {"name": "look", "description": "Look.", "parameters_json_schema": TOOL_PARAMETERS}
+            ]
+        }
     ],
 }
 """The same tool in the form of each SDK."""
@@ -40,7 +55,9 @@ TOOLS: Final[dict[str, list[Any]]] = {
 def backends(apis: Sequence[str], stages: Sequence[Stage], **options: Any) -> list[Any]:
     """Return a chain over scripted servers."""
     return [
-        protocols.backend(api, stage.provider.base_url, model=f"model-{number}", name=NAMES[number], **options)
+        protocols.backend(
+            api, stage.provider.base_url, model=f"model-{number}", name=NAMES[number], **options
+        )
         for number, (api, stage) in enumerate(zip(apis, stages, strict=False))
     ]
 
@@ -53,9 +70,13 @@ def client_over(apis: Sequence[str], stages: Sequence[Stage], **options: Any) ->
 
 @contextmanager
 def chained(
-    stages: Sequence[Stage], *links: tuple[str, Sequence[Scripted]], hold: bool = False, **options: Any
+    stages: Sequence[Stage],
+    *links: tuple[str, Sequence[Scripted]],
+    hold: bool = False,
+    **options: Any,
 ) -> Iterator[Transport]:
-    """Play a script at each backend of a chain, and yield a transport to it; check what the servers were sent.
+    """Play a script at each backend of a chain, and yield a transport to it; check what the servers
+    were sent.
 
     Arguments:
         links: the protocol of each backend, and its script.
@@ -72,7 +93,9 @@ def chained(
 
 
 def no_secret_in(request: ReceivedRequest) -> None:
-    """Check that the program's key is nowhere in a request to a backend, and the backend's own is."""
+    """Check that the program's key is nowhere in a request to a backend, and the backend's own
+    is.
+    """
     shown = json.dumps([request.path, dict(request.headers), request.body])
     assert sdks.KEY not in shown
     is_signed = "/converse" in request.path
@@ -93,16 +116,24 @@ def written(api: str, text: str = sdks.QUESTION, /, **fields: Any) -> dict[str, 
     if api == "gemini":
         return {"contents": [{"role": "user", "parts": [{"text": text}]}], **fields}
     body = sdks.asking(api, text, **fields)
-    return {**body, "input": text} if api == "responses" and isinstance(body["input"], str) else body
+    return (
+        {**body, "input": text} if api == "responses" and isinstance(body["input"], str) else body
+    )
 
 
 def path_of(api: str, *, streams: bool = False) -> str:
     """Return the path and query of a request."""
     path = PATHS[api]
-    return f"{path.replace(':generate', ':streamGenerate')}?alt=sse" if streams and api == "gemini" else path
+    return (
+        f"{path.replace(':generate', ':streamGenerate')}?alt=sse"
+        if streams and api == "gemini"
+        else path
+    )
 
 
-def post(transport: Any, api: str, body: Any, *, streams: bool = False, headers: Any = ()) -> httpx.Response:
+def post(
+    transport: Any, api: str, body: Any, *, streams: bool = False, headers: Any = ()
+) -> httpx.Response:
     """Send a body through a transport as no SDK would write it, and read the whole response.
 
     Arguments:
@@ -113,9 +144,14 @@ def post(transport: Any, api: str, body: Any, *, streams: bool = False, headers:
     if streams and api != "gemini" and isinstance(body, dict):
         body = {**body, "stream": True}
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    keys = {"authorization": f"Bearer {sdks.KEY}", "x-api-key": sdks.KEY, "x-goog-api-key": sdks.KEY}
+    keys = {
+        "authorization": f"Bearer {sdks.KEY}",
+        "x-api-key": sdks.KEY,
+        "x-goog-api-key": sdks.KEY,
+    }
     given = {"content-type": "application/json", **keys, **dict(headers)}
-    client = httpx.Client(transport=transport, timeout=None)  # not closed: that would close the transport
+    # not closed: that would close the transport
+    client = httpx.Client(transport=transport, timeout=None)
     return client.post(sdks.HOST + path_of(api, streams=streams), content=content, headers=given)
 
 

@@ -32,7 +32,10 @@ class Growth:
     inherent: str = ""
 
 
-_SENT_AGAIN = "the text so far is sent with each request, so bytes on the wire grow with the square of the parts"
+_SENT_AGAIN = (
+    "the text so far is sent with each request, so bytes on the wire grow with the "
+    "square of the parts"
+)
 _SENT_BACK = "each reply repeats the text so far"
 _RESENT = "each call of a turn is sent the whole conversation"
 
@@ -41,14 +44,25 @@ _ALL = (
     Growth("parts of one text", "parts", (10, 30, 100, 300, 1000), workloads.parts_of_one_text),
     Growth("parts, streamed", "parts", (10, 30, 100, 300, 1000), workloads.parts_streamed),
     Growth("parts that speak of tags", "parts", (10, 30, 100, 300, 1000), workloads.parts_of_tags),
-    Growth("parts, encoded", "parts", (10, 30, 100, 300, 1000), workloads.parts_encoded, _SENT_AGAIN),
-    Growth("parts, echoed", "parts", (10, 30, 100, 300, 1000), workloads.parts_prefilled, _SENT_BACK),
-    Growth("parts over HTTP", "parts", (10, 30, 100, 300, 1000), workloads.parts_over_http, _SENT_AGAIN),
+    Growth(
+        "parts, encoded", "parts", (10, 30, 100, 300, 1000), workloads.parts_encoded, _SENT_AGAIN
+    ),
+    Growth(
+        "parts, echoed", "parts", (10, 30, 100, 300, 1000), workloads.parts_prefilled, _SENT_BACK
+    ),
+    Growth(
+        "parts over HTTP", "parts", (10, 30, 100, 300, 1000), workloads.parts_over_http, _SENT_AGAIN
+    ),
     Growth("chunks", "chunks", (10, 100, 1_000, 10_000, 100_000), workloads.chunks),
     Growth("characters", "characters", (1_000, 10_000, 100_000, 1_000_000), workloads.characters),
     Growth("messages", "messages", (1, 10, 100, 1_000, 10_000), workloads.messages),
     Growth("tool calls", "tool calls", (1, 10, 100, 1_000, 5_000), workloads.tool_calls),
-    Growth("tool calls, streamed", "tool calls", (1, 10, 100, 1_000, 5_000), workloads.tool_calls_streamed),
+    Growth(
+        "tool calls, streamed",
+        "tool calls",
+        (1, 10, 100, 1_000, 5_000),
+        workloads.tool_calls_streamed,
+    ),
     Growth("tools", "tools", (1, 10, 100, 1_000), workloads.tools),
     Growth("backends", "backends", (1, 10, 50, 200), around.backends),
     Growth("backends that fail", "backends", (1, 10, 50, 200), around.backends_that_fail),
@@ -69,8 +83,18 @@ _ALL = (
         (1, 3, 10, 30, 100, 200),
         around.certificate_of_limits,
     ),
-    Growth("a certificate, by its attempts", "attempts", (10, 30, 100, 300, 1000), around.certificate_of_attempts),
-    Growth("a certificate, by its backends", "backends", (1, 3, 10, 25, 50), around.certificate_of_backends),
+    Growth(
+        "a certificate, by its attempts",
+        "attempts",
+        (10, 30, 100, 300, 1000),
+        around.certificate_of_attempts,
+    ),
+    Growth(
+        "a certificate, by its backends",
+        "backends",
+        (1, 3, 10, 25, 50),
+        around.certificate_of_backends,
+    ),
 )
 
 GROWTHS: dict[str, Growth] = {each.name: each for each in _ALL}
@@ -78,7 +102,8 @@ GROWTHS: dict[str, Growth] = {each.name: each for each in _ALL}
 
 
 def calls_made(work: Work) -> int:
-    """Count the function calls of a piece of work, C functions included. The count is always the same.
+    """Count the function calls of a piece of work, C functions included. The count is always the
+    same.
 
     Only those of this thread: cProfile counts those of all threads from Python 3.12 on.
     """

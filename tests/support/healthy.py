@@ -24,15 +24,47 @@ PROMPT = 100
 DEAREST = 50.0 / 1_000_000
 """What a token of an attempt costs, at more than its dearest."""
 
-HANGS = ("nothing comes", "comments come", "a word comes", "words come", "reasoning comes", "a call comes")
+HANGS = (
+    "nothing comes",
+    "comments come",
+    "a word comes",
+    "words come",
+    "reasoning comes",
+    "a call comes",
+)
 """What goes on for as long as it is let."""
 
 FAILURES: tuple[Reason, ...] = (
-    *("rate_limit", "overloaded", "server_error", "timeout", "connection", "unreachable", "auth", "billing"),
+    *(
+        "rate_limit",
+        "overloaded",
+        "server_error",
+        "timeout",
+        "connection",
+        "unreachable",
+        "auth",
+        "billing",
+    ),
     "model_not_found",
-    *("context_overflow", "parameter_unsupported", "malformed", "content_policy", "format", "unknown", "silence"),
+    *(
+        "context_overflow",
+        "parameter_unsupported",
+        "malformed",
+        "content_policy",
+        "format",
+        "unknown",
+        "silence",
+    ),
 )
-ENDS = ("empty", "only reasoning", "cut call", "cut reasoning", "odd finish", "filtered", "text cut by an error")
+ENDS = (
+    "empty",
+    "only reasoning",
+    "cut call",
+    "cut reasoning",
+    "odd finish",
+    "filtered",
+    "text cut by an error",
+)
 
 
 PRICES = (Prices(1.0, 3.0), Prices(0.001, 0.002), Prices(10.0, 40.0), Prices(2.0, 2.0))
@@ -66,8 +98,8 @@ class Scene:
     """A chain and a policy.
 
     Arguments:
-        troubles: what happens to the attempts of each backend, the last one repeated; none for the healthy one.
-        policy: of the call; its budgets hold the reserves.
+        troubles: what happens to the attempts of each backend, the last one repeated; none for the
+        healthy one. policy: of the call; its budgets hold the reserves.
         max_tokens: the caller's output cap.
         effort: the share of its reserve, of seconds and of tokens, that the healthy backend uses.
         closing: seconds that a connection takes to close.
@@ -86,13 +118,18 @@ class Scene:
     @property
     def chain(self) -> list[PlainLink]:
         """Return the backends."""
-        return [PlainLink(f"backend {place}", prices=self.prices[place]) for place, _ in enumerate(self.troubles)]
+        return [
+            PlainLink(f"backend {place}", prices=self.prices[place])
+            for place, _ in enumerate(self.troubles)
+        ]
 
 
 @st.composite
 def scenes(draw: st.DrawFn) -> Scene:
     """Draw a chain of two to four backends, one of which is healthy."""
-    others = draw(st.lists(st.lists(troubles, min_size=1, max_size=4).map(tuple), min_size=1, max_size=3))
+    others = draw(
+        st.lists(st.lists(troubles, min_size=1, max_size=4).map(tuple), min_size=1, max_size=3)
+    )
     healthy = draw(st.sampled_from([*range(len(others), 0, -1), 0]))
     count, seconds = len(others) + 1, draw(st.sampled_from([3.0, 20.0, 90.0, 900.0]))
     max_tokens = draw(st.sampled_from([100, 1000]))
@@ -100,25 +137,41 @@ def scenes(draw: st.DrawFn) -> Scene:
     budget = Budget(
         attempts=draw(st.integers(count, 24)),
         seconds=seconds,
-        output_tokens=draw(st.sampled_from([None, count * (max_tokens + 8) + 9, 8 * count * max_tokens])),
-        money=draw(st.sampled_from([None, count * DEAREST * (max_tokens + 8), 10.0])) if priced else None,
+        output_tokens=draw(
+            st.sampled_from([None, count * (max_tokens + 8) + 9, 8 * count * max_tokens])
+        ),
+        money=draw(st.sampled_from([None, count * DEAREST * (max_tokens + 8), 10.0]))
+        if priced
+        else None,
     )
     few, many = st.sampled_from([0, 1, 3]), st.sampled_from([0, 1, 3, 20])
     policy = Policy(
         budget=budget,
-        limits=Limits(retries=draw(many), reasks=draw(many), continuations=draw(few), enlargements=draw(few)),
+        limits=Limits(
+            retries=draw(many), reasks=draw(many), continuations=draw(few), enlargements=draw(few)
+        ),
         reserve=draw(
-            st.sampled_from([Reserve(), Reserve(share=0.1), Reserve(share=0.9), Reserve(seconds=seconds / 5)])
+            st.sampled_from(
+                [Reserve(), Reserve(share=0.1), Reserve(share=0.9), Reserve(seconds=seconds / 5)]
+            )
         ),
         timeouts=Timeouts(
             first_token=draw(st.sampled_from([None, seconds / 30, seconds / 3, 2 * seconds])),
             stall=draw(st.sampled_from([None, seconds / 30, seconds / 3])),
             total=draw(st.sampled_from([None, seconds / 6, 600.0])),
         ),
-        waits=Waits(retry_base=draw(st.sampled_from([0.0, 2.0, 50.0])), reask_base=draw(st.sampled_from([0.1, 5.0]))),
+        waits=Waits(
+            retry_base=draw(st.sampled_from([0.0, 2.0, 50.0])),
+            reask_base=draw(st.sampled_from([0.1, 5.0])),
+        ),
         switch_after=draw(
             st.sampled_from(
-                [{}, dict.fromkeys(("overloaded", "timeout", "silence"), 1000), {"silence": 2}, {"empty": 1}]
+                [
+                    {},
+                    dict.fromkeys(("overloaded", "timeout", "silence"), 1000),
+                    {"silence": 2},
+                    {"empty": 1},
+                ]
             )
         ),
     )
@@ -151,7 +204,11 @@ class Stage:
 
     def play(self) -> Call:
         """Play the scene to its end. Closing the connection of an ended attempt takes time."""
-        request = Request([{"role": "user", "content": "say"}], max_tokens=self.scene.max_tokens, input_tokens=PROMPT)
+        request = Request(
+            [{"role": "user", "content": "say"}],
+            max_tokens=self.scene.max_tokens,
+            input_tokens=PROMPT,
+        )
         call = Call(request, self.scene.policy, self.scene.chain, jitter=lambda: self.scene.jitter)
         send = call.begin(self.now)
         while send is not None:
@@ -174,9 +231,16 @@ class Stage:
         """Answer within the reserve of a backend."""
         policy, backends = self.scene.policy, len(self.scene.troubles)
         lost = self.scene.closing * (backends - 1)
-        self.now += max(0.0, reserved_seconds(policy, policy.budget.seconds, backends) - lost) * self.scene.effort
+        self.now += (
+            max(0.0, reserved_seconds(policy, policy.budget.seconds, backends) - lost)
+            * self.scene.effort
+        )
         assert send.max_tokens is None or send.max_tokens >= 1
-        return Reply(ANSWER, stop_reason="stop", usage=Usage(PROMPT + send.added_tokens, min(7, send.max_tokens or 7)))
+        return Reply(
+            ANSWER,
+            stop_reason="stop",
+            usage=Usage(PROMPT + send.added_tokens, min(7, send.max_tokens or 7)),
+        )
 
     def troubled(self, trouble: Trouble, send: Send, clocks: Clocks) -> Reply | Failure:
         """Act out the trouble until it ends or the clocks end it."""
@@ -188,7 +252,9 @@ class Stage:
         self.now += (end - self.now) * trouble.share
         usage = self.usage(send)
         if trouble.kind in FAILURES:
-            parameter = f"p{self.seen[send.backend]}" if trouble.kind == "parameter_unsupported" else None
+            parameter = (
+                f"p{self.seen[send.backend]}" if trouble.kind == "parameter_unsupported" else None
+            )
             return Failure(trouble.kind, asked_wait=trouble.asked_wait, parameter=parameter)  # type: ignore[arg-type]
         if trouble.kind == "text cut by an error":
             failure = Failure("server_error", asked_wait=trouble.asked_wait)
@@ -214,13 +280,22 @@ class Stage:
         elif kind == "words come":
             text = self.words()
         reason: Reason = "silence" if silent is not None and silent < end else "timeout"
-        self.now = (silent if reason == "silence" and silent is not None else end) + LATE + self.scene.closing
+        self.now = (
+            (silent if reason == "silence" and silent is not None else end)
+            + LATE
+            + self.scene.closing
+        )
         failure = Failure(reason)
         if text or kind in ("reasoning comes", "a call comes"):
             calls = (ToolCall("1", "look", '{"a'),) if kind == "a call comes" else ()
             thought = "hm" if kind == "reasoning comes" else ""
             return Reply(
-                text, reasoning=thought, tool_calls=calls, interrupted=True, failure=failure, usage=self.usage(send)
+                text,
+                reasoning=thought,
+                tool_calls=calls,
+                interrupted=True,
+                failure=failure,
+                usage=self.usage(send),
             )
         return failure
 
@@ -231,7 +306,9 @@ class Stage:
 
     def usage(self, send: Send) -> Usage:
         """Return usage up to the cap, or a little usage without a cap."""
-        return Usage(PROMPT + send.added_tokens, most_counted(send.max_tokens) if send.max_tokens else 50)
+        return Usage(
+            PROMPT + send.added_tokens, most_counted(send.max_tokens) if send.max_tokens else 50
+        )
 
 
 def _silence(since: float, seconds: float | None, latest: float | None) -> float | None:

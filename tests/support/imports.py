@@ -27,7 +27,9 @@ def modules() -> dict[str, Path]:
     for folder in ("fsm", "adapters", "rungwise"):
         for path in (ROOT / folder).rglob("*.py"):
             parts = path.relative_to(ROOT).with_suffix("").parts
-            if "rungwise" in parts[1:] or (folder == "rungwise" and parts[1] in ("fsm", "adapters")):
+            if "rungwise" in parts[1:] or (
+                folder == "rungwise" and parts[1] in ("fsm", "adapters")
+            ):
                 continue  # a link, followed from Python 3.13 on
             name = ".".join(part for part in parts if part != "__init__")
             found[name if folder == "rungwise" else f"rungwise.{name}"] = path
@@ -45,7 +47,11 @@ def imports_in(by: str, source: str) -> Iterator[Import]:
             yield Import(by=by, of=of, is_late=is_late, is_for_types=is_for_types)
         is_late |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for child in ast.iter_child_nodes(node):
-            for_types = isinstance(node, ast.If) and child in node.body and "TYPE_CHECKING" in ast.unparse(node.test)
+            for_types = (
+                isinstance(node, ast.If)
+                and child in node.body
+                and "TYPE_CHECKING" in ast.unparse(node.test)
+            )
             yield from visit(child, is_late, is_for_types or for_types)
 
     yield from visit(ast.parse(source), False, False)

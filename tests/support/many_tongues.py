@@ -1,4 +1,6 @@
-"""Chains over HTTP whose backends misbehave, each in its own protocol, but for one healthy backend."""
+"""Chains over HTTP whose backends misbehave, each in its own protocol, but for one healthy
+backend.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,19 @@ ANSWER = " ".join(f"On day {day} the river rose by {day * 7 % 11} inches." for d
 QUESTION = "How did the river rise?"
 TOOL = {
     "type": "function",
-    "function": {"name": "look", "parameters": {"type": "object", "properties": {"bird": {"type": "string"}}}},
+    "function": {
+        "name": "look",
+        "parameters": {"type": "object", "properties": {"bird": {"type": "string"}}},
+    },
 }
 HISTORY: tuple[Any, ...] = (
     {"role": "user", "content": "Which bird is this?"},
     {
         "role": "assistant",
         "content": None,
-        "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+        "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        ],
     },
     {"role": "tool", "tool_call_id": "call_1", "content": "A heron."},
     {"role": "assistant", "content": "A heron."},
@@ -74,7 +81,8 @@ TROUBLES: dict[str, Answer] = {
     "odd finish": lambda request, draw: _said(draw, finish="a_new_word"),
     "filtered": lambda request, draw: evolve(_said(draw, finish="content_filter"), text="On day"),
     "error inside": lambda request, draw: evolve(
-        _said(draw, error_event={"message": "Overloaded", "type": "overloaded_error"}), text=ANSWER[:60]
+        _said(draw, error_event={"message": "Overloaded", "type": "overloaded_error"}),
+        text=ANSWER[:60],
     ),
     "empty": _fixed(),
     "blank": _fixed(text=" \n"),
@@ -116,7 +124,10 @@ class Chain:
     def drawn(cls, seed: int) -> Chain:
         """Draw a chain of two to five backends."""
         draw = random.Random(seed)
-        troubles = [tuple(draw.choices([*TROUBLES], k=draw.randint(1, 3))) for _ in range(draw.randint(1, 4))]
+        troubles = [
+            tuple(draw.choices([*TROUBLES], k=draw.randint(1, 3)))
+            for _ in range(draw.randint(1, 4))
+        ]
         troubles.insert(draw.randint(0, len(troubles)), ())
         counts = draw.random() < 0.4
         return cls(
@@ -143,24 +154,43 @@ def problem_with(chain: Chain) -> str | None:
             protocols.backend(api, server.base_url, model=f"m{place}", name=f"{place} {api}")
             for place, ((api, _), server) in enumerate(zip(chain.links, servers, strict=True))
         ]
-        client = Client(backends, policy=chain.policy, **options_of(chain.mode), **waits_into(waits))
+        client = Client(
+            backends, policy=chain.policy, **options_of(chain.mode), **waits_into(waits)
+        )
         with client:
             try:
                 asked = [*chain.history, {"role": "user", "content": QUESTION}]
-                result = ask(client, chain.mode, asked, tools=[TOOL], max_tokens=chain.max_tokens, events=events)
+                result = ask(
+                    client,
+                    chain.mode,
+                    asked,
+                    tools=[TOOL],
+                    max_tokens=chain.max_tokens,
+                    events=events,
+                )
             except rungwise.CallError as error:
                 result = error.result
         found = _problem(chain, result, events, [server.requests for server in servers])
     finally:
         for server in servers:
             server.close()
-    return None if found is None else "\n".join([str(chain), found, *map(str, result.journal.steps)])
+    return (
+        None if found is None else "\n".join([str(chain), found, *map(str, result.journal.steps)])
+    )
 
 
-def _problem(chain: Chain, result: Any, events: list[Any], asked: list[list[ReceivedRequest]]) -> str | None:
-    # A length that was reached is gone on from where it was, as far as continuations last, and on no other backend.
-    may_be_partial = any("truncated" in troubles for _, troubles in chain.links) and result.outcome == "partial"
-    if not (may_be_partial and ANSWER.startswith(result.text)) and (result.outcome, result.text) != ("done", ANSWER):
+def _problem(
+    chain: Chain, result: Any, events: list[Any], asked: list[list[ReceivedRequest]]
+) -> str | None:
+    # A length that was reached is gone on from where it was, as far as continuations last, and on
+    # no other backend.
+    may_be_partial = (
+        any("truncated" in troubles for _, troubles in chain.links) and result.outcome == "partial"
+    )
+    if not (may_be_partial and ANSWER.startswith(result.text)) and (
+        result.outcome,
+        result.text,
+    ) != ("done", ANSWER):
         return f"ended {result.outcome} ({result.cause}) with {result.text!r}"
     if streams(chain.mode) and follow(events) != result.text:
         return f"showed {follow(events)!r}"
@@ -173,16 +203,26 @@ def _problem(chain: Chain, result: Any, events: list[Any], asked: list[list[Rece
             cap = protocols.cap(request)
             if chain.policy.budget.output_tokens is not None and cap is None:
                 return f"{api} was sent no output cap"
-            text = "".join(message.text for message in protocols.said(request) if message.role == "user")
+            text = "".join(
+                message.text for message in protocols.said(request) if message.role == "user"
+            )
             if QUESTION not in text:
                 return f"{api} was not sent the question"
     replayed = rungwise.replay(result.journal)
-    if (replayed.outcome, replayed.usage, replayed.backend) != (result.outcome, result.usage, result.backend):
-        return f"the journal replays to {replayed.outcome} of {replayed.backend} with {replayed.usage}"
+    if (replayed.outcome, replayed.usage, replayed.backend) != (
+        result.outcome,
+        result.usage,
+        result.backend,
+    ):
+        return (
+            f"the journal replays to {replayed.outcome} of {replayed.backend} with {replayed.usage}"
+        )
     return None
 
 
-def _script(troubles: tuple[str, ...], draw: random.Random) -> Callable[[ReceivedRequest], ScriptedReply]:
+def _script(
+    troubles: tuple[str, ...], draw: random.Random
+) -> Callable[[ReceivedRequest], ScriptedReply]:
     seen = iter(troubles)
     last = [_healthy]
 

@@ -51,7 +51,8 @@ def waits_into(waits: list[float]) -> dict[str, Any]:
 
 
 def ask(client: Client, mode: str, asked: Any = "Where?", /, **options: Any) -> rungwise.Result:
-    """Make one call, in a new event loop if the mode needs one, and close what was opened in that loop.
+    """Make one call, in a new event loop if the mode needs one, and close what was opened in that
+    loop.
 
     Arguments:
         events: a list to which the events of a stream are appended.
@@ -68,7 +69,9 @@ def ask(client: Client, mode: str, asked: Any = "Where?", /, **options: Any) -> 
     return _result_in(events)
 
 
-async def aask(client: Client, mode: str, asked: Any = "Where?", /, **options: Any) -> rungwise.Result:
+async def aask(
+    client: Client, mode: str, asked: Any = "Where?", /, **options: Any
+) -> rungwise.Result:
     """Make one call in this event loop, with the arguments of `ask`."""
     events = options.pop("events", [])
     if not streams(mode):
@@ -78,7 +81,9 @@ async def aask(client: Client, mode: str, asked: Any = "Where?", /, **options: A
     return _result_in(events)
 
 
-async def _ask_and_close(client: Client, mode: str, asked: Any, options: dict[str, Any]) -> rungwise.Result:
+async def _ask_and_close(
+    client: Client, mode: str, asked: Any, options: dict[str, Any]
+) -> rungwise.Result:
     try:
         return await aask(client, mode, asked, **options)
     finally:
@@ -91,7 +96,9 @@ def _result_in(events: list[Any]) -> rungwise.Result:
 
 
 def follow(events: Iterable[Any]) -> str:
-    """Follow the events of a stream as a consumer does and return the text that it shows in the end."""
+    """Follow the events of a stream as a consumer does and return the text that it shows in the
+    end.
+    """
     shown = ""
     for event in events:
         if isinstance(event, rungwise.Text):
@@ -99,7 +106,9 @@ def follow(events: Iterable[Any]) -> str:
             shown += event.text
         elif isinstance(event, rungwise.Discard):
             assert event.text
-            assert shown.endswith(event.text), "a Discard takes back exactly the end of what is shown"
+            assert shown.endswith(event.text), (
+                "a Discard takes back exactly the end of what is shown"
+            )
             shown = shown.removesuffix(event.text)
     return shown
 
@@ -110,13 +119,19 @@ class Caller:
     Arguments:
         mode: one of `MODES`.
         chain: for the client.
-        http: the library of the caller's own HTTP client, `httpx` or `httpx2`; None for our own connections.
-        http_options: for that client.
+        http: the library of the caller's own HTTP client, `httpx` or `httpx2`; None for our own
+        connections. http_options: for that client.
         options: for the client.
     """
 
     def __init__(
-        self, mode: str, chain: Any, *, http: Any = None, http_options: dict[str, Any] | None = None, **options: Any
+        self,
+        mode: str,
+        chain: Any,
+        *,
+        http: Any = None,
+        http_options: dict[str, Any] | None = None,
+        **options: Any,
     ) -> None:
         self.mode = mode
         self.http: Any = None
@@ -128,7 +143,9 @@ class Caller:
         if http is not None:
             kind, given = ("AsyncClient", "async_http") if is_async(mode) else ("Client", "http")
             options[given] = self.http = getattr(http, kind)(**(http_options or {}))
-            self._stack.callback(lambda: run(self.http.aclose() if is_async(mode) else self.http.close()))
+            self._stack.callback(
+                lambda: run(self.http.aclose() if is_async(mode) else self.http.close())
+            )
         self.client = Client(chain, **options_of(mode), **options)
         self._stack.callback(self.close)
 

@@ -1,4 +1,5 @@
-"""Check that a request body is what the provider's own client would send, strictly by that client's types.
+"""Check that a request body is what the provider's own client would send, strictly by that client's
+types.
 
 Unknown keys are refused at any depth, and iterables are checked item by item.
 """
@@ -29,19 +30,32 @@ def check(api: str, body: Mapping[str, Any]) -> None:
 
 def _check_openai(body: Mapping[str, Any]) -> None:
     params = import_module("openai.types.chat.completion_create_params")
-    kind = params.CompletionCreateParamsStreaming if body.get("stream") else params.CompletionCreateParamsNonStreaming
+    kind = (
+        params.CompletionCreateParamsStreaming
+        if body.get("stream")
+        else params.CompletionCreateParamsNonStreaming
+    )
     fits(body, kind)
 
 
 def _check_responses(body: Mapping[str, Any]) -> None:
     params = import_module("openai.types.responses.response_create_params")
-    kind = params.ResponseCreateParamsStreaming if body.get("stream") else params.ResponseCreateParamsNonStreaming
+    kind = (
+        params.ResponseCreateParamsStreaming
+        if body.get("stream")
+        else params.ResponseCreateParamsNonStreaming
+    )
     fits(body, kind)
 
 
 def _check_anthropic(body: Mapping[str, Any]) -> None:
     params = import_module("anthropic.types.message_create_params")
-    fits(body, params.MessageCreateParamsStreaming if body.get("stream") else params.MessageCreateParamsNonStreaming)
+    fits(
+        body,
+        params.MessageCreateParamsStreaming
+        if body.get("stream")
+        else params.MessageCreateParamsNonStreaming,
+    )
 
 
 def _check_gemini(body: Mapping[str, Any]) -> None:
@@ -64,7 +78,11 @@ def _check_ollama(body: Mapping[str, Any]) -> None:
     fits(body, known.ChatRequest)
     fits(body.get("options", {}), known.Options, "options")
     for message in body["messages"]:  # of which the client takes any mapping, as it does of a tool
-        fits({**message, "images": [{"value": each} for each in message.get("images", ())]}, known.Message, "message")
+        fits(
+            {**message, "images": [{"value": each} for each in message.get("images", ())]},
+            known.Message,
+            "message",
+        )
     fits(body.get("tools", []), list[known.Tool], "tools")
 
 
@@ -116,10 +134,18 @@ def fits(value: Any, kind: Any, where: str = "body") -> None:
     origin = get_origin(kind)
     if kind in (Any, object):
         return
-    if origin in (typing.Annotated, typing_extensions.Required, typing_extensions.NotRequired, typing.ClassVar):
+    if origin in (
+        typing.Annotated,
+        typing_extensions.Required,
+        typing_extensions.NotRequired,
+        typing.ClassVar,
+    ):
         fits(value, get_args(kind)[0], where)
     elif isinstance(
-        kind, typing.TypeAliasType if hasattr(typing, "TypeAliasType") else typing_extensions.TypeAliasType
+        kind,
+        typing.TypeAliasType
+        if hasattr(typing, "TypeAliasType")
+        else typing_extensions.TypeAliasType,
     ):
         fits(value, kind.__value__, where)
     elif origin in (Union, types.UnionType):
@@ -140,7 +166,11 @@ def fits(value: Any, kind: Any, where: str = "body") -> None:
         for key, each in value.items():
             fits(each, (*get_args(kind), Any, Any)[1], f"{where}.{key}")
     elif isinstance(kind, type) and kind is not float:
-        _must(type(value) is kind or (issubclass(kind, str) and isinstance(value, str)), where, f"is no {kind}")
+        _must(
+            type(value) is kind or (issubclass(kind, str) and isinstance(value, str)),
+            where,
+            f"is no {kind}",
+        )
     elif kind is float:
         _must(type(value) in (int, float), where, "is no number")
 
@@ -158,7 +188,11 @@ def _fits_one(value: Any, kinds: Iterable[Any], where: str) -> None:
 
 def _fits_fields(value: Any, hints: Mapping[str, Any], required: Iterable[str], where: str) -> None:
     _must(isinstance(value, dict), where, "is no object")
-    _must(not (unknown := value.keys() - hints.keys()), where, f"has {sorted(unknown)}, which nobody knows")
+    _must(
+        not (unknown := value.keys() - hints.keys()),
+        where,
+        f"has {sorted(unknown)}, which nobody knows",
+    )
     _must(not (missing := {*required} - value.keys()), where, f"lacks {sorted(missing)}")
     for name, each in value.items():
         fits(each, hints[name], f"{where}.{name}")
@@ -168,7 +202,11 @@ def _fits_model(value: Any, kind: Any, where: str) -> None:
     """Check an object against a pydantic model, by the names used on the wire."""
     _must(isinstance(value, dict), where, "is no object")
     fields = {field.alias or name: field for name, field in kind.model_fields.items()}
-    _must(not (unknown := value.keys() - fields.keys()), where, f"has {sorted(unknown)}, which nobody knows")
+    _must(
+        not (unknown := value.keys() - fields.keys()),
+        where,
+        f"has {sorted(unknown)}, which nobody knows",
+    )
     for name, field in fields.items():
         if name in value:
             is_data = bytes in (field.annotation, *get_args(field.annotation))

@@ -1,4 +1,6 @@
-"""Checks of every page in a browser, at any width, light and dark: it fits its window and can be read."""
+"""Checks of every page in a browser, at any width, light and dark: it fits its window and can be
+read.
+"""
 
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,7 +29,9 @@ def assert_page_fits(page: Runs, *, may_scroll: tuple[str, ...] = MAY_SCROLL) ->
         may_scroll: the ids and classes of the elements that may.
     """
     seen = page.run(f"({_SCRIPT})(false)")
-    assert seen["width"] <= seen["window"], f"{seen['width']} px wide in a window of {seen['window']} px"
+    assert seen["width"] <= seen["window"], (
+        f"{seen['width']} px wide in a window of {seen['window']} px"
+    )
     assert not seen["wide"], f"beyond the edge: {seen['wide'][:5]}"
     others = [each for each in seen["scrollers"] if not {each[0], *each[1].split()} & {*may_scroll}]
     assert not others, f"these scroll sideways: {others}"

@@ -37,33 +37,53 @@ STORY: tuple[tuple[Reply | Failure, float], ...] = (
 
 @cache
 def trail(name: str = "first") -> Route:
-    chain = [PlainLink(name, prices=rungwise.Prices(1, 10)), PlainLink("second", prices=rungwise.Prices(3, 15))]
+    chain = [
+        PlainLink(name, prices=rungwise.Prices(1, 10)),
+        PlainLink("second", prices=rungwise.Prices(3, 15)),
+    ]
     budget = rungwise.Budget(seconds=90, output_tokens=20_000, money=0.5)
     policy = rungwise.Policy(budget=budget, switch_after={"empty": 1000})
-    asked = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
+    asked = [
+        {"role": "user", "content": "?"},
+        {"role": "tool", "tool_call_id": "1", "content": "!"},
+    ]
     call = Call(Request(asked, max_tokens=700), policy, chain, jitter=lambda: 0.4, contents=True)
     return path_of(play(call, STORY).journal, CALL)
 
 
 @cache
 def a_turn() -> TurnPath:
-    replies = calling("look", "gone", text="Let me see."), OVERFLOW, calling("look"), BUSY, said("By the lake.")
+    replies = (
+        calling("look", "gone", text="Let me see."),
+        OVERFLOW,
+        calling("look"),
+        BUSY,
+        said("By the lake."),
+    )
     turn = played(*replies, has_compactor=True, contents=True, seed=7)
     return read_turn(turn.journal.to_json())
 
 
 def selected(tab: Any) -> int:
     """Return the number of the selected step, on which all parts of the page agree."""
-    (option,) = tab.run("[...document.querySelectorAll('[aria-selected=true]')].map(each => each.id)")
-    assert tab.run("document.getElementById('steps').getAttribute('aria-activedescendant')") == option
+    (option,) = tab.run(
+        "[...document.querySelectorAll('[aria-selected=true]')].map(each => each.id)"
+    )
+    assert (
+        tab.run("document.getElementById('steps').getAttribute('aria-activedescendant')") == option
+    )
     number = int(option.removeprefix("step-"))
-    assert tab.run("byId('says').textContent").startswith(f"Step {number} of {len(trail().steps)}: ")
+    assert tab.run("byId('says').textContent").startswith(
+        f"Step {number} of {len(trail().steps)}: "
+    )
     return number
 
 
 def attempt(tab: Any) -> int:
     """Return the number of the attempt shown, on which all parts of the page agree."""
-    (current,) = tab.run("[...document.querySelectorAll('[aria-current=step]')].map(each => each.id)")
+    (current,) = tab.run(
+        "[...document.querySelectorAll('[aria-current=step]')].map(each => each.id)"
+    )
     number = int(current.removeprefix("attempt-"))
     assert tab.run("byId('told').textContent").startswith(f"{number} of {len(STORY)}: ")
     assert tab.run("page.present()") == number - 1
@@ -86,7 +106,7 @@ def shown(tab: Any) -> dict[str, Any]:
             here: [...document.querySelectorAll('.here')].map(each => each.dataset.state),
             decided: [...document.querySelectorAll('#guards .decides code')].map(each => each.textContent),
             failed: [...document.querySelectorAll('#guards .false code')].map(each => each.textContent),
-        })""")
+        })""")  # noqa: E501
     )
 
 
@@ -94,9 +114,14 @@ def notebook() -> str:
     """Show results and journals as a notebook does."""
     results = (recorded.failed().result, recorded.hostile().result, recorded.in_minutes().result)
     turn = played(calling("look"), BUSY, said("By the lake. " * 40), seed=7).result
-    shown_there = [each._repr_html_() for result in (*results, turn) for each in (result, result.journal)]
+    shown_there = [
+        each._repr_html_() for result in (*results, turn) for each in (result, result.journal)
+    ]
     head = '<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-    return f'{head}<meta name="viewport" content="width=device-width"><body>{"".join(map(str, shown_there))}'
+    return (
+        f'{head}<meta name="viewport" content="width=device-width"><body>'
+        f"{''.join(map(str, shown_there))}"
+    )
 
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {

@@ -14,7 +14,9 @@ Full = tuple[str, str, str, str, str]  # and effect
 
 
 def label(text: str) -> tuple[str, str]:
-    match = re.fullmatch(r"(?:[+−] )?(?:[\d, ]+: )?(\w+)(?: \[(\w+)\])?(?: now (?:off|on))?", plain(text))
+    match = re.fullmatch(
+        r"(?:[+−] )?(?:[\d, ]+: )?(\w+)(?: \[(\w+)\])?(?: now (?:off|on))?", plain(text)
+    )
     assert match, text
     return match[1], match[2] or ""
 
@@ -23,7 +25,9 @@ def sources_of(table: Table, where: str, target: str = "") -> tuple[str, ...]:
     if where == "from every other rung":
         return tuple(rung for rung in table.rungs if rung != target)
     if where.startswith("from every rung but "):
-        return tuple(rung for rung in table.rungs if rung != where.removeprefix("from every rung but "))
+        return tuple(
+            rung for rung in table.rungs if rung != where.removeprefix("from every rung but ")
+        )
     if where == "from every rung":
         return table.rungs
     if where == "from every state before an outcome":
@@ -40,8 +44,14 @@ def plain(text: str) -> str:
 
 
 def hub_mermaid(table: Table, text: str) -> Iterator[Short]:
-    nodes = {name: plain(says) for name, says in re.findall(r'^  (\w+)[(\[{>]+"(.*?)"[)\]}]+:::', text, re.M)}
-    names = {name: says.split("<br>")[0].removeprefix("+ ").removeprefix("− ") for name, says in nodes.items()}
+    nodes = {
+        name: plain(says)
+        for name, says in re.findall(r'^  (\w+)[(\[{>]+"(.*?)"[)\]}]+:::', text, re.M)
+    }
+    names = {
+        name: says.split("<br>")[0].removeprefix("+ ").removeprefix("− ")
+        for name, says in nodes.items()
+    }
     dashed = re.findall(r'^  (\w+) -\.+->\|"(.*)"\| (\w+)$', text, re.M)
     reversed_ = re.findall(r"^  (\w+) <--> (\w+)$", text, re.M)
     turned = {panel: target for target, panel in reversed_}
@@ -80,7 +90,9 @@ def ladder_mermaid(table: Table, text: str) -> Iterator[Full]:
 
 
 def hub_dot(table: Table, text: str) -> Iterator[Short]:
-    for source, target, says in re.findall(r'^  "([^"]+)" -> "([^"]+)" \[label=<(.*?)>, tooltip', text, re.M):
+    for source, target, says in re.findall(
+        r'^  "([^"]+)" -> "([^"]+)" \[label=<(.*?)>, tooltip', text, re.M
+    ):
         for line in says.split('<br align="left"/>')[:-1]:
             event, guard = label(line)
             yield event, source, guard, target
@@ -100,7 +112,9 @@ def ladder_dot(table: Table, text: str) -> Iterator[Full]:
         for line in lines:
             _, guard, target, effect, _ = ("".join(cell.itertext()) for cell in line)
             target = re.sub("^[+−✓◐✕] ", "", target)
-            name = re.fullmatch(r"(?:[\d, ]+: )?(\w+)(?: now (?:off|on))?(?: false: .*?)?(?: was \d+\.)?", guard)
+            name = re.fullmatch(
+                r"(?:[\d, ]+: )?(\w+)(?: now (?:off|on))?(?: false: .*?)?(?: was \d+\.)?", guard
+            )
             assert name, guard
             for source in sources:
                 guarded = "" if name[1] in ("always", "otherwise") else name[1]
@@ -121,7 +135,10 @@ def ladder_rows(table: Table, text: str) -> Iterator[Full]:
         if head := re.fullmatch(r"\*\*`(\w+)`\*\*(?: (from .*))?", line):
             event, sources = head[1], sources_of(table, head[2]) if head[2] else (table.hub,)
         elif line and event:
-            step = re.match(r"(?:\d+\.|-) (?:~~)?(?:`(\w+)`|otherwise|always) → \*\*(\w+)\*\*(?:, `(\w+)`)?", line)
+            step = re.match(
+                r"(?:\d+\.|-) (?:~~)?(?:`(\w+)`|otherwise|always) → \*\*(\w+)\*\*(?:, `(\w+)`)?",
+                line,
+            )
             assert step, line
             for source in sources:
                 yield event, source, step[1] or "", step[2], step[3] or ""

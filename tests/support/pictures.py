@@ -19,7 +19,8 @@ def changed(table: Table, *rows: Row, **fields: Any) -> Table:
     return evolve(table, rows=rows, **fields)
 
 
-# A machine that begins at its hub, has arcs that pass it by, and states whose names mean something in Mermaid.
+# A machine that begins at its hub, has arcs that pass it by, and states whose names mean something
+# in Mermaid.
 ODD = changed(
     CALL,
     Row("answered", "think", None, "end"),
@@ -48,7 +49,11 @@ PATHS: dict[str, Callable[[Table], Marks | None]] = {
 
 LONG = "waits_until_the_maintenance_window_of_the_cluster_is_over"
 OWN = Rung(
-    LONG, limit=2, holds=Fact(f"is_told_that_{LONG}", of=lambda reply: bool(reply)), wait="retry", hint="Once more."
+    LONG,
+    limit=2,
+    holds=Fact(f"is_told_that_{LONG}", of=lambda reply: bool(reply)),
+    wait="retry",
+    hint="Once more.",
 )
 SWAPPED = ("may_retry", "may_fall_back", "has_text", None)
 POLICIES: dict[str, Policy | TurnPolicy] = {
@@ -67,7 +72,9 @@ POLICIES: dict[str, Policy | TurnPolicy] = {
     ),
     "own": Policy(table=CALL.with_rung(OWN, came_empty="may_nudge", tools_truncated=None)),
     "shorter": Policy(
-        table=CALL.without("prefill").reordered("malformed", ["may_retry", "may_fall_back", "has_text", None])
+        table=CALL.without("prefill").reordered(
+            "malformed", ["may_retry", "may_fall_back", "has_text", None]
+        )
     ),
     "turn": TurnPolicy(),
     "turn without summary": TurnPolicy(summary=False, faults=1, compactions=0),
@@ -93,6 +100,8 @@ def picture(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Picture:
 def pictures() -> dict[str, Picture]:
     """Return a picture of each policy, with and without rows that are off, and of each change."""
     found = {name: picture(policy) for name, policy in POLICIES.items()}
-    hidden = {f"{name}, nothing off": picture(policy, hides_off=True) for name, policy in POLICIES.items()}
+    hidden = {
+        f"{name}, nothing off": picture(policy, hides_off=True) for name, policy in POLICIES.items()
+    }
     changes = {f"{old} to {new}": change_of(found[old], found[new]) for old, new in CHANGES}
     return {**found, **hidden, **changes}

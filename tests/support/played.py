@@ -6,9 +6,14 @@ from rungwise.core import Call, Failure, Reply
 
 
 def play(
-    call: Call, replies: Iterable[tuple[Reply | Failure, float]], *, begins: float = 0.0, waits: bool = True
+    call: Call,
+    replies: Iterable[tuple[Reply | Failure, float]],
+    *,
+    begins: float = 0.0,
+    waits: bool = True,
 ) -> Call:
-    """Begin a call and give it replies, each after its seconds; return the call, which may not have ended.
+    """Begin a call and give it replies, each after its seconds; return the call, which may not have
+    ended.
 
     Arguments:
         begins: the time at the beginning.

@@ -21,7 +21,9 @@ class PostgresServer:
     """Run a server."""
 
     def __init__(self) -> None:
-        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+        found = sorted(
+            Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3])
+        )
         initdb = str(found[-1]) if found else shutil.which("initdb")
         if initdb is None:
             missing("postgresql is not installed")
@@ -35,7 +37,9 @@ class PostgresServer:
             shutil.chown(self._folder, USER)
 
     def _run(self, program: str, *options: str) -> None:
-        as_user: dict[str, Any] = {"user": USER, "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+        as_user: dict[str, Any] = (
+            {"user": USER, "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+        )
         command = [str(self._bin / program), "-D", str(self._folder / "data"), *options]
         subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, **as_user)
 

@@ -43,16 +43,34 @@ OPEN: Final[Mapping[str, list[Any]]] = {
         {
             "role": "assistant",
             "content": None,
-            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}],
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+            ],
         }
     ],
     "responses": [{"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": "{}"}],
-    "anthropic": [{"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look_up", "input": {}}]}],
-    "gemini": [{"role": "model", "parts": [{"functionCall": {"id": "c1", "name": "look_up", "args": {}}}]}],
-    "ollama": [
-        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "look_up", "arguments": {}}}]}
+    "anthropic": [
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c1", "name": "look_up", "input": {}}],
+        }
     ],
-    "bedrock": [{"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "look_up", "input": {}}}]}],
+    "gemini": [
+        {"role": "model", "parts": [{"functionCall": {"id": "c1", "name": "look_up", "args": {}}}]}
+    ],
+    "ollama": [
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"function": {"name": "look_up", "arguments": {}}}],
+        }
+    ],
+    "bedrock": [
+        {
+            "role": "assistant",
+            "content": [{"toolUse": {"toolUseId": "c1", "name": "look_up", "input": {}}}],
+        }
+    ],
 }
 """An unanswered tool call in each protocol's own form."""
 
@@ -97,12 +115,16 @@ def streams(request: ReceivedRequest) -> bool:
     return language.read_request(request.path.partition("?")[0], request.body, 1).streams
 
 
-def cut_in_half(reply: ScriptedReply, *, hang: bool = False) -> Callable[[ReceivedRequest], ScriptedReply]:
+def cut_in_half(
+    reply: ScriptedReply, *, hang: bool = False
+) -> Callable[[ReceivedRequest], ScriptedReply]:
     """Cut a reply after the event in its middle, in the protocol of the request."""
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         pieces = render(reply, request.body, path=request.path).pieces
-        half = pieces[: len(pieces) // 2] if len(pieces) > 1 else (pieces[0][: len(pieces[0]) // 2],)
+        half = (
+            pieces[: len(pieces) // 2] if len(pieces) > 1 else (pieces[0][: len(pieces[0]) // 2],)
+        )
         return evolve(reply, cut_after=sum(map(len, half)), hang=hang)
 
     return answer
@@ -116,7 +138,9 @@ def sending(request: Request, **fields: Any) -> Send:
 
 def encoded(backend: Any, *messages: Any, stream: bool = False, **fields: Any) -> Any:
     """Return the HTTP request of a first attempt; what is no field of `Send` is the request's."""
-    asked = {name: fields.pop(name) for name in ("tools", "parameters", "headers") if name in fields}
+    asked = {
+        name: fields.pop(name) for name in ("tools", "parameters", "headers") if name in fields
+    }
     return backend.encode(sending(Request(messages or "hi", **asked), **fields), stream=stream)
 
 

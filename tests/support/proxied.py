@@ -1,4 +1,6 @@
-"""ASGI applications on real sockets, and by hand: requests whose bodies and disconnects a test holds in its hands."""
+"""ASGI applications on real sockets, and by hand: requests whose bodies and disconnects a test
+holds in its hands.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ from support.waiting import until
 def served(app: Any) -> Iterator[str]:
     """Serve an application with uvicorn in a thread, and yield its address without a path."""
     listening = socket.create_server(("127.0.0.1", 0))
-    quiet: dict[str, Any] = {"lifespan": "off", "log_level": "error", "timeout_graceful_shutdown": 1}
+    quiet: dict[str, Any] = {
+        "lifespan": "off",
+        "log_level": "error",
+        "timeout_graceful_shutdown": 1,
+    }
     server = uvicorn.Server(uvicorn.Config(app, **quiet))
     thread = Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -57,7 +63,12 @@ class Exchange:
     async def run(self) -> Exchange:
         """Run the application to its end."""
         headers = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
-        scope = {"type": "http", "method": self.method, "path": self.path, "query_string": self.query.encode()}
+        scope = {
+            "type": "http",
+            "method": self.method,
+            "path": self.path,
+            "query_string": self.query.encode(),
+        }
 
         async def send(message: Any) -> None:
             self.sent.append(dict(message))
@@ -83,7 +94,11 @@ class Exchange:
     @property
     def is_over(self) -> bool:
         """Tell whether the response has its end."""
-        return bool(self.sent) and self.sent[-1]["type"] == "http.response.body" and not self.sent[-1].get("more_body")
+        return (
+            bool(self.sent)
+            and self.sent[-1]["type"] == "http.response.body"
+            and not self.sent[-1].get("more_body")
+        )
 
 
 class _Echo(BaseHTTPRequestHandler):
@@ -91,8 +106,14 @@ class _Echo(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         length = int(self.headers.get("content-length", 0))
-        got = {"path": self.path, "key": self.headers.get("authorization"), "body": self.rfile.read(length).decode()}
-        body = json.dumps({"object": "list", "data": [], "got": got, "method": self.command}).encode()
+        got = {
+            "path": self.path,
+            "key": self.headers.get("authorization"),
+            "body": self.rfile.read(length).decode(),
+        }
+        body = json.dumps(
+            {"object": "list", "data": [], "got": got, "method": self.command}
+        ).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
@@ -111,7 +132,9 @@ class _EchoServer(ThreadingHTTPServer):
 
 @contextmanager
 def echoing() -> Iterator[str]:
-    """Serve a host that answers every request with what it got, and yield its address without a path."""
+    """Serve a host that answers every request with what it got, and yield its address without a
+    path.
+    """
     server = _EchoServer(("127.0.0.1", 0), _Echo)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -36,7 +36,10 @@ def proxy(chains: str, folder: Path, *options: str) -> Iterator[Served]:
     file.write_text(chains, encoding="utf-8")
     command = [sys.executable, "-m", "rungwise", "proxy", str(file), "--port", "0", *options]
     errors = folder / "stderr.txt"
-    with errors.open("w") as written, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=written) as process:
+    with (
+        errors.open("w") as written,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=written) as process,
+    ):
         assert process.stdout is not None
         try:
             line = process.stdout.readline().decode().strip()
@@ -67,5 +70,8 @@ def chain_toml(name: str, *backends: dict[str, str]) -> str:
     """Write a chain as TOML."""
     lines = []
     for backend in backends:
-        lines += [f"[[chain.{toml_value(name)}]]", *(f"{key} = {toml_value(value)}" for key, value in backend.items())]
+        lines += [
+            f"[[chain.{toml_value(name)}]]",
+            *(f"{key} = {toml_value(value)}" for key, value in backend.items()),
+        ]
     return "\n".join([*lines, ""])

@@ -1,4 +1,5 @@
-"""A server of bare sockets that does what no well-behaved HTTP server does, and records its requests.
+"""A server of bare sockets that does what no well-behaved HTTP server does, and records its
+requests.
 
     def play(peer):
         peer.request()
@@ -7,7 +8,8 @@
 
     with RawServer(play) as server: ...
 
-The function runs once for each connection, in a thread of its own, and ends quietly when the client or the test goes.
+The function runs once for each connection, in a thread of its own, and ends quietly when the client
+or the test goes.
 """
 
 from __future__ import annotations
@@ -28,8 +30,14 @@ CERTIFICATE = Path(__file__).with_name("loopback.pem")
 
 def completion(text: str, finish: str | None = "stop") -> bytes:
     """Return the body of a chat completion."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
-    return json.dumps({"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]}).encode()
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": finish,
+    }
+    return json.dumps(
+        {"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]}
+    ).encode()
 
 
 def answer(text: str, extra: bytes = b"") -> bytes:
@@ -41,7 +49,11 @@ def answer(text: str, extra: bytes = b"") -> bytes:
 
 def event(text: str | None = None, finish: str | None = None, **delta: Any) -> bytes:
     """Return one event of a stream."""
-    choice = {"index": 0, "delta": delta if text is None else {"content": text, **delta}, "finish_reason": finish}
+    choice = {
+        "index": 0,
+        "delta": delta if text is None else {"content": text, **delta},
+        "finish_reason": finish,
+    }
     return b"data: " + json.dumps({"id": "1", "model": "m", "choices": [choice]}).encode() + b"\n\n"
 
 
@@ -50,7 +62,9 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
+STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
+)
 
 
 def stream_of(*texts: str) -> bytes:
@@ -202,10 +216,13 @@ class RawServer:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what is sent goes out at once
+            # what is sent goes out at once
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.connections += 1
             self._open.add(connection)
-            thread = threading.Thread(target=self._serve, args=(connection, self.connections), daemon=True)
+            thread = threading.Thread(
+                target=self._serve, args=(connection, self.connections), daemon=True
+            )
             self._threads.append(thread)
             thread.start()
 
@@ -226,6 +243,9 @@ class RawServer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()

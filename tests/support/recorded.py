@@ -1,4 +1,6 @@
-"""Calls and turns whose records are hard to display: many attempts, microseconds, minutes, hostile names."""
+"""Calls and turns whose records are hard to display: many attempts, microseconds, minutes, hostile
+names.
+"""
 
 from collections.abc import Sequence
 
@@ -30,7 +32,8 @@ def recorded(
 ) -> Call:
     """Play a call in which each reply takes `seconds`."""
     policy = rungwise.Policy(
-        limits=rungwise.Limits(retries=retries), budget=budget or rungwise.Budget(attempts=24, seconds=10_000)
+        limits=rungwise.Limits(retries=retries),
+        budget=budget or rungwise.Budget(attempts=24, seconds=10_000),
     )
     chain = [PlainLink(name, prices=rungwise.Prices(1, 10)) for name in names]
     call = Call(Request("?", max_tokens=700), policy, chain, jitter=lambda: 0.5)
@@ -65,7 +68,9 @@ def in_minutes() -> Call:
 def hostile() -> Call:
     """A call whose backends and failures have hostile names."""
     reason = Failure("rate_limit", status=429, code=HTML, asked_wait=3.0)
-    return recorded([reason, *[OVERLOADED] * 4, ANSWER], seconds=0.7, names=(HTML, LONG, ARABIC), retries=1)
+    return recorded(
+        [reason, *[OVERLOADED] * 4, ANSWER], seconds=0.7, names=(HTML, LONG, ARABIC), retries=1
+    )
 
 
 def long_turn() -> TurnPath:

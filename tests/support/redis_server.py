@@ -31,7 +31,16 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        options = ("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", "")
+        options = (
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--dir",
+            str(self._folder),
+            "--save",
+            "",
+        )
         command = ["redis-server", *options, "--appendonly", "yes", "--appendfsync", "always"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         with redis.Redis(port=self.port, retry=None) as client:

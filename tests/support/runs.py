@@ -30,7 +30,9 @@ Serve = Callable[..., EmbeddedProvider]
 
 
 class Stage:
-    """A server that plays a script, reply by reply, and repeats the last one. It can be given another script."""
+    """A server that plays a script, reply by reply, and repeats the last one. It can be given
+    another script.
+    """
 
     def __init__(self, script: Sequence[Scripted] = (ScriptedReply(),)) -> None:
         self.play(script)
@@ -61,7 +63,9 @@ def asking(
     """
     stage, waits = Stage(script), list[float]()
     with stage.provider as provider:
-        client = Client(chain(provider.base_url), **options, **modes.options_of(mode), **waits_into(waits))
+        client = Client(
+            chain(provider.base_url), **options, **modes.options_of(mode), **waits_into(waits)
+        )
 
         def one(asked: Any = "Where?", **given: Any) -> rungwise.Result:
             try:
@@ -96,7 +100,10 @@ class Ended:
     @property
     def requests(self) -> list[ReceivedRequest]:
         """Return all requests in the order of arrival."""
-        return sorted((request for some in self.by_backend for request in some), key=lambda request: request.at)
+        return sorted(
+            (request for some in self.by_backend for request in some),
+            key=lambda request: request.at,
+        )
 
     @property
     def bodies(self) -> list[Any]:
@@ -124,7 +131,9 @@ class Ended:
     @property
     def path(self) -> str:
         """Return the rungs and the outcome, in order."""
-        return " ".join(step.target for step in self.steps if step.target != "await" and step.event != "skipped")
+        return " ".join(
+            step.target for step in self.steps if step.target != "await" and step.event != "skipped"
+        )
 
     def was(self, outcome: str | None = None, text: str | None = None, **more: Any) -> None:
         """Assert how the call ended, and what was sent for it.
@@ -135,7 +144,9 @@ class Ended:
         """
         named = {"outcome": outcome, "text": text}
         expected = {**{name: value for name, value in named.items() if value is not None}, **more}
-        assert {name: getattr(self if hasattr(self, name) else self.result, name) for name in expected} == expected
+        assert {
+            name: getattr(self if hasattr(self, name) else self.result, name) for name in expected
+        } == expected
 
 
 class Run:
@@ -145,7 +156,11 @@ class Run:
     """
 
     def __init__(
-        self, mode: str, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture, api: str = "openai"
+        self,
+        mode: str,
+        stages: tuple[Stage, ...],
+        caplog: pytest.LogCaptureFixture,
+        api: str = "openai",
     ) -> None:
         self.mode, self.api = mode, api
         self.streams = modes.streams(mode)
@@ -223,11 +238,20 @@ class Run:
             except rungwise.CallError as raised:
                 error, result = raised, raised.result
         assert (messages, options) == before, "what the caller gave was changed"
-        ended = Ended(result, error, waits, [list(stage.requests) for stage in stages], events, messages, self.streams)
+        ended = Ended(
+            result,
+            error,
+            waits,
+            [list(stage.requests) for stage in stages],
+            events,
+            messages,
+            self.streams,
+        )
         self._check(ended, steps, events)
         self._check_requests(ended, live, compactor)
         self._check_privacy(ended, stages, contents)
-        own = policy if policy is not None and policy.table is not rungwise.CALL else None  # which no journal holds
+        # which no journal holds
+        own = policy if policy is not None and policy.table is not rungwise.CALL else None
         _check_replay(ended, contents, own)
         return ended
 
@@ -239,7 +263,11 @@ class Run:
         assert steps == list(journal.steps), "the observer was given each step as it happened"
         # What the budget does not allow is not waited for either.
         followed = zip(journal.steps, (*journal.steps[1:], None), strict=True)
-        allowed = [step.wait for step, after in followed if step.wait and (after is None or after.event != "ran_out")]
+        allowed = [
+            step.wait
+            for step, after in followed
+            if step.wait and (after is None or after.event != "ran_out")
+        ]
         assert ended.waits in (allowed, [step.wait for step in journal.steps if step.wait])
         records = [record for record in self._caplog.records if hasattr(record, "rungwise_event")]
         for record, step in zip(records, journal.steps, strict=True):
@@ -252,10 +280,14 @@ class Run:
         if ended.error is None:
             assert result.text.strip() or result.tool_calls
         assert not result.tool_calls or result.outcome == "done"
-        assert all(isinstance(json.loads(call.arguments or "{}"), dict) for call in result.tool_calls)
+        assert all(
+            isinstance(json.loads(call.arguments or "{}"), dict) for call in result.tool_calls
+        )
         if self.streams:
             assert follow(events) == result.text
-            assert [event for event in events if isinstance(event, rungwise.Step)] == list(journal.steps)
+            assert [event for event in events if isinstance(event, rungwise.Step)] == list(
+                journal.steps
+            )
             assert (events[-1] is result) == (ended.error is None)
 
     def _check_requests(self, ended: Ended, live: list[OpenAIChat], compactor: Any) -> None:
@@ -268,39 +300,61 @@ class Run:
                 assert request.headers["authorization"] == f"Bearer {backend.api_key.reveal()}"
                 assert body["model"] == backend.model
                 assert body["stream"] is self.asks_for_streams
-                assert body.get("stream_options") == ({"include_usage": True} if self.asks_for_streams else None)
+                assert body.get("stream_options") == (
+                    {"include_usage": True} if self.asks_for_streams else None
+                )
                 if compactor is None:
                     sent = body["messages"][: len(ended.messages)]
                     assert list(map(_said, sent)) == list(map(_said, ended.messages))
                     assert sent == ended.messages or backend is not live[0]
 
-    def _check_request(self, request: ReceivedRequest, backend: Any, ended: Ended, *, is_compacted: bool) -> None:
-        """Check a request of any protocol: the key, the model, and that the caller's messages are unchanged."""
+    def _check_request(
+        self, request: ReceivedRequest, backend: Any, ended: Ended, *, is_compacted: bool
+    ) -> None:
+        """Check a request of any protocol: the key, the model, and that the caller's messages are
+        unchanged.
+        """
         key = backend.api_key.reveal()
         assert self.api == "bedrock" or any(key in value for value in request.headers.values())
         assert protocols.model_of(request) == backend.model
         assert protocols.streams(request) is self.asks_for_streams
         if not is_compacted:
-            # Where sides must take turns, what a rung adds may stand in the same turn as the caller's last words.
-            *given, last = [(one.role, one.text) for one in read_messages(ended.messages) if one.role != "system"]
+            # Where sides must take turns, what a rung adds may stand in the same turn as the
+            # caller's last words.
+            *given, last = [
+                (one.role, one.text)
+                for one in read_messages(ended.messages)
+                if one.role != "system"
+            ]
             sent = [(one.role, one.text) for one in protocols.said(request)]
             assert sent[: len(given)] == given
             assert sent[len(given)][0] == last[0]
             assert sent[len(given)][1].startswith(last[1])
 
     def _check_privacy(self, ended: Ended, stages: tuple[Stage, ...], contents: bool) -> None:
-        shown = [record.getMessage() for record in self._caplog.records if record.name == "rungwise"]
+        shown = [
+            record.getMessage() for record in self._caplog.records if record.name == "rungwise"
+        ]
         shown += [repr(ended.result.journal), repr(ended.error), str(ended.error)]
-        own_words = repr(ended.result).replace(repr(ended.result.text[:WORDS])[1:-1], "")  # which it may show of it
+        # which it may show of it
+        own_words = repr(ended.result).replace(repr(ended.result.text[:WORDS])[1:-1], "")
         shown += [own_words, *traceback.format_exception_only(ended.error)]
         if not contents:
             shown.append(ended.result.journal.to_json())
         private = {str(message["content"]) for message in ended.messages if message.get("content")}
         for stage in stages:
             for reply in stage.replies:
-                private |= {reply.text, reply.reasoning, *(call.arguments for call in reply.tool_calls)}
+                private |= {
+                    reply.text,
+                    reply.reasoning,
+                    *(call.arguments for call in reply.tool_calls),
+                }
         told = "\n".join(shown)
-        assert not [text for text in private if len(text) > 6 and (text in told or json.dumps(text)[1:-1] in told)]
+        assert not [
+            text
+            for text in private
+            if len(text) > 6 and (text in told or json.dumps(text)[1:-1] in told)
+        ]
         assert not [index for index in range(len(stages)) if _key(index) in told]
 
 
@@ -323,4 +377,6 @@ def _check_replay(ended: Ended, contents: bool, policy: rungwise.Policy | None) 
         same.remove("cause")  # it gives the reasons, which quote the reply
     if contents:
         same += ["text", "final_text", "parts", "tool_calls", "reasoning"]
-    assert {name: getattr(replayed, name) for name in same} == {name: getattr(result, name) for name in same}
+    assert {name: getattr(replayed, name) for name in same} == {
+        name: getattr(result, name) for name in same
+    }

@@ -1,4 +1,6 @@
-"""Calls through the real core whose replies are drawn from rates, and random policies and rates to draw with."""
+"""Calls through the real core whose replies are drawn from rates, and random policies and rates to
+draw with.
+"""
 
 import random
 from collections import Counter
@@ -32,7 +34,10 @@ FAILURES: dict[str, dict[str, Any]] = {
 }
 
 TROUBLES: tuple[dict[str, Any], ...] = (
-    *({"event": "failed_transiently", "reason": name} for name in ("overloaded", "server_error", "rate_limit")),
+    *(
+        {"event": "failed_transiently", "reason": name}
+        for name in ("overloaded", "server_error", "rate_limit")
+    ),
     {"event": "failed_transiently", "reason": "timeout"},
     {"event": "failed_transiently", "reason": "rate_limit", "asked_wait": 4.0},
     {"event": "failed_transiently", "reason": "rate_limit", "asked_wait": 500.0},
@@ -45,7 +50,10 @@ TROUBLES: tuple[dict[str, Any], ...] = (
     {"event": "interrupted", "reason": "connection", "facts": ("added_text",)},
     {"event": "truncated", "facts": ("added_text",)},
     {"event": "paused", "facts": ("added_text",)},
-    *({"event": name} for name in ("came_empty", "only_reasoned", "reasoning_truncated", "tools_truncated")),
+    *(
+        {"event": name}
+        for name in ("came_empty", "only_reasoned", "reasoning_truncated", "tools_truncated")
+    ),
     *({"event": name} for name in ("malformed", "refused")),
 )
 
@@ -106,7 +114,9 @@ class Taken:
 Comes = Callable[[EventRate, int, random.Random], tuple[Reply | Failure, Usage]]
 
 
-def make(call: Call, rates: Rates, chance: random.Random, *, comes: Comes = came, numbers: Iterator[int]) -> Taken:
+def make(
+    call: Call, rates: Rates, chance: random.Random, *, comes: Comes = came, numbers: Iterator[int]
+) -> Taken:
     """Make a call, whose replies are drawn from the rates."""
     taken = Taken()
     send = call.begin(taken.now)
@@ -121,14 +131,19 @@ def make(call: Call, rates: Rates, chance: random.Random, *, comes: Comes = came
         reply, usage = comes(rate, next(numbers), chance)
         total, end = call.policy.timeouts.total, call.clocks().ends_by
         ends = [total, None if end is None else end - taken.now]
-        seconds, longest = drawn(rate.seconds, chance), min(each for each in ends if each is not None)
+        seconds, longest = (
+            drawn(rate.seconds, chance),
+            min(each for each in ends if each is not None),
+        )
         if seconds > longest:
             reply, usage, rate = Failure("timeout"), Usage(), TIMED_OUT
         taken.now += min(seconds, longest)
         taken.tokens += usage.total_tokens
         if backend.prices is not None:
             prices = backend.prices
-            taken.money += (usage.input_tokens * prices.input + usage.output_tokens * prices.output) / 1e6
+            taken.money += (
+                usage.input_tokens * prices.input + usage.output_tokens * prices.output
+            ) / 1e6
         send = call.receive(reply, taken.now)
         step = next(each for each in reversed(call.journal.steps) if each.source == "await")
         assert step.event == rate.event, f"{rate} came as {step}"
@@ -155,7 +170,10 @@ def play(policy: Policy, rates: Rates, chance: random.Random, sample: Sample) ->
 
 
 def histogram(chance: random.Random, scale: float, *, whole: bool = False) -> Histogram:
-    values = {round(scale * chance.lognormvariate(0, 0.8), 0 if whole else 2) for _ in range(chance.randint(1, 6))}
+    values = {
+        round(scale * chance.lognormvariate(0, 0.8), 0 if whole else 2)
+        for _ in range(chance.randint(1, 6))
+    }
     return tuple((value, chance.randint(1, 9)) for value in sorted(values))
 
 
@@ -177,9 +195,13 @@ def random_events(chance: random.Random, troubles: list[dict[str, Any]]) -> tupl
 
 
 def random_rates(chance: random.Random, backends: int, *, is_played: bool = False) -> Rates:
-    """Return random rates; those that are played bring no empty reply beside text, which a call takes for the end."""
+    """Return random rates; those that are played bring no empty reply beside text, which a call
+    takes for the end.
+    """
     found, has_text = [], is_played and chance.random() < 0.5
-    left_out = ("came_empty",) if has_text else ("truncated", "paused", "interrupted") if is_played else ()
+    left_out = (
+        ("came_empty",) if has_text else ("truncated", "paused", "interrupted") if is_played else ()
+    )
     pool = [each for each in TROUBLES if each["event"] not in left_out]
     for place in range(backends):
         troubles = chance.sample(pool, chance.randint(2, 7))
@@ -201,12 +223,17 @@ def random_policy(chance: random.Random, *, is_timed: bool = False) -> Policy:
     seconds = chance.choice((5.0, 12.0, 30.0)) if is_timed else None
     names = ("retries", "reasks", "prefills", "continuations", "enlargements", "nudges", "resends")
     limits = {name: chance.randint(0, 3) for name in names}
-    switch = {name: chance.choice((1, 2, 3, 1000)) for name in ("overloaded", "empty", "broken_stream", "timeout")}
+    switch = {
+        name: chance.choice((1, 2, 3, 1000))
+        for name in ("overloaded", "empty", "broken_stream", "timeout")
+    }
     return Policy(
         limits=Limits(**limits),
         budget=Budget(attempts=chance.choice((3, 5, 8, 24)), seconds=seconds),
         timeouts=Timeouts(total=chance.choice((600.0, 4.0)) if is_timed else 600.0),
-        waits=Waits(retry_base=chance.choice((0.0, 1.0, 2.0)), longest_asked=chance.choice((1.0, 60.0))),
+        waits=Waits(
+            retry_base=chance.choice((0.0, 1.0, 2.0)), longest_asked=chance.choice((1.0, 60.0))
+        ),
         reserve=Reserve(share=chance.choice((0.0, 0.25))),
         switch_after=switch,
         after_refusal=chance.choice(("fall_back", "end")),

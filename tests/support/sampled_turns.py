@@ -1,4 +1,6 @@
-"""Turns through the real core whose replies, tools and compactions are drawn from rates, and random ones of these."""
+"""Turns through the real core whose replies, tools and compactions are drawn from rates, and random
+ones of these.
+"""
 
 import random
 from collections import Counter
@@ -10,7 +12,17 @@ from typing import Any
 from attrs import define, evolve, field
 
 from rungwise import Tool, TurnPolicy, Usage
-from rungwise.core import Compact, Failure, MakeCall, PlainLink, Reply, Request, RunTools, ToolOutcome, Turn
+from rungwise.core import (
+    Compact,
+    Failure,
+    MakeCall,
+    PlainLink,
+    Reply,
+    Request,
+    RunTools,
+    ToolOutcome,
+    Turn,
+)
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget
@@ -68,7 +80,9 @@ class Script:
     round: TurnRate = field(init=False)
     sizes: list[int] = field(factory=list)
 
-    def reply(self, rate: EventRate, number: int, chance: random.Random) -> tuple[Reply | Failure, Usage]:
+    def reply(
+        self, rate: EventRate, number: int, chance: random.Random
+    ) -> tuple[Reply | Failure, Usage]:
         """Return what a backend sends for an event."""
         reply, usage = came(rate, number, chance)
         if rate.event != "called_tools":
@@ -81,7 +95,10 @@ class Script:
         names += ["look"] * (SAME_CALLS if "repeats_calls" in facts else 1)
         more = max(CALLS_PER_REPLY + 1 - len(names), 0) if "over_tool_limit" in facts else 0
         calls = [ToolCall(f"c{number}-{place}", name, own) for place, name in enumerate(names)]
-        calls += [ToolCall(f"d{place}", "look", f'{{"more": {number}, "place": {place}}}') for place in range(more)]
+        calls += [
+            ToolCall(f"d{place}", "look", f'{{"more": {number}, "place": {place}}}')
+            for place in range(more)
+        ]
         text = f"Part {number}: let me see." if "has_text" in rate.facts else ""
         return Reply(text, tool_calls=tuple(calls), stop_reason="tool_calls", usage=usage), usage
 
@@ -95,7 +112,9 @@ class Script:
         return self.sizes.pop() if self.sizes else 1000
 
 
-def play_turn(policy: TurnPolicy, rates: Rates, chance: random.Random, sample: TurnSample) -> TurnJournal:
+def play_turn(
+    policy: TurnPolicy, rates: Rates, chance: random.Random, sample: TurnSample
+) -> TurnJournal:
     """Play one turn and count it."""
     links = [PlainLink(each.name, prices=each.prices) for each in rates.backend]
     script, compactions, now = Script(rates), rates.of("compactions"), 0.0
@@ -114,20 +133,27 @@ def play_turn(policy: TurnPolicy, rates: Rates, chance: random.Random, sample: T
     while action is not None:
         match action:
             case MakeCall(call):
-                taken = make(call, rates, chance, comes=script.reply, numbers=script.numbers)  # on a clock of its own,
-                now, calls = now + taken.now, calls + 1  # so that a call that is cut ends at its budget to the last bit
+                # on a clock of its own,
+                taken = make(call, rates, chance, comes=script.reply, numbers=script.numbers)
+                # so that a call that is cut ends at its budget to the last bit
+                now, calls = now + taken.now, calls + 1
                 tokens, money = tokens + taken.tokens, money + taken.money
                 action = turn.called(call.result, now)
             case RunTools(runs):
                 now, rounds = now + drawn(script.round.seconds, chance), rounds + 1
                 action = turn.tools_ran(script.outcomes(runs), now)
                 facts = {*turn.journal.steps[-1 if action is None else -2].facts}
-                assert facts - {"may_fail_again", "may_go_on_later"} == {*script.round.facts}, (facts, script.round)
+                assert facts - {"may_fail_again", "may_go_on_later"} == {*script.round.facts}, (
+                    facts,
+                    script.round,
+                )
             case Compact(messages):
                 rate = chance.choices(compactions, [each.share for each in compactions])[0]
                 now += drawn(rate.seconds, chance)
                 script.sizes = [100, 1000]
-                action = turn.compacted(messages if rate.event == "compacted" else ValueError("no"), now)
+                action = turn.compacted(
+                    messages if rate.event == "compacted" else ValueError("no"), now
+                )
                 script.sizes = []
     sample.turns += 1
     sample.outcomes[turn.result.outcome] += 1
@@ -140,7 +166,9 @@ def play_turn(policy: TurnPolicy, rates: Rates, chance: random.Random, sample: T
     return turn.journal
 
 
-def with_tools(rates: tuple[EventRate, ...], chance: random.Random, calm: float) -> tuple[EventRate, ...]:
+def with_tools(
+    rates: tuple[EventRate, ...], chance: random.Random, calm: float
+) -> tuple[EventRate, ...]:
     """Let tools be called instead of some of the answers; only so much of the troubles comes."""
     found, troubles = [], sum(each.share for each in rates if each.event != "answered")
     for each in rates:
@@ -150,9 +178,15 @@ def with_tools(rates: tuple[EventRate, ...], chance: random.Random, calm: float)
         each = evolve(each, share=1 - troubles * calm)
         part = chance.choice((0.5, 0.9, 0.97))
         found.append(evolve(each, share=each.share * (1 - part)))
-        amounts: dict[str, Any] = {"seconds": histogram(chance, 2), "output_tokens": histogram(chance, 50, whole=True)}
+        amounts: dict[str, Any] = {
+            "seconds": histogram(chance, 2),
+            "output_tokens": histogram(chance, 50, whole=True),
+        }
         calls = partial(EventRate, event="called_tools", input_tokens=each.input_tokens, **amounts)
-        found += [calls(share=each.share * part * 0.7), calls(share=each.share * part * 0.3, facts=("has_text",))]
+        found += [
+            calls(share=each.share * part * 0.7),
+            calls(share=each.share * part * 0.3, facts=("has_text",)),
+        ]
     return tuple(found)
 
 
@@ -160,12 +194,19 @@ def random_turn_rates(chance: random.Random) -> Rates:
     """Return random rates of backends, tools and compactions."""
     found, calm = list[BackendRates](), chance.choice((1.0, 0.2))
     for of in random_rates(chance, chance.randint(1, 2), is_played=True).backend:
-        by_position: dict[str, Any] = {name: with_tools(getattr(of, name), chance, calm) for name in POSITIONS}
+        by_position: dict[str, Any] = {
+            name: with_tools(getattr(of, name), chance, calm) for name in POSITIONS
+        }
         found.append(evolve(of, **by_position))
     rounds = [ROUNDS[0], *chance.sample(ROUNDS[1:], 4)]
     weights = [chance.uniform(8, 200), *(chance.uniform(0.5, 4) for _ in rounds[1:])]
     turn = [
-        TurnRate(event="tools_ran", facts=facts, share=weight / sum(weights), seconds=histogram(chance, 1))
+        TurnRate(
+            event="tools_ran",
+            facts=facts,
+            share=weight / sum(weights),
+            seconds=histogram(chance, 1),
+        )
         for facts, weight in zip(rounds, weights, strict=True)
     ]
     if chance.random() < 0.8:
@@ -178,7 +219,9 @@ def random_turn_rates(chance: random.Random) -> Rates:
 
 
 def random_turn_policy(chance: random.Random, *, is_timed: bool = False) -> TurnPolicy:
-    """Return a random policy whose own budget always suffices; without nudges, as tool results allow those."""
+    """Return a random policy whose own budget always suffices; without nudges, as tool results
+    allow those.
+    """
     call = random_policy(chance, is_timed=is_timed)
     return TurnPolicy(
         call=evolve(call, limits=Limits(**{**call.limits, "nudges": 0})),

@@ -1,4 +1,6 @@
-"""Which of many similar cases, and how many examples, an ordinary run takes; `.ci/run full` takes the others."""
+"""Which of many similar cases, and how many examples, an ordinary run takes; `.ci/run full` takes
+the others.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,7 +11,8 @@ from hypothesis import settings
 
 
 def sampled(values: Iterable[Any], *, one_in: int) -> list[Any]:
-    """Return values for `parametrize` and mark all but every n-th as `full`; a tuple is one case of several arguments.
+    """Return values for `parametrize` and mark all but every n-th as `full`; a tuple is one case of
+    several arguments.
 
     Arguments:
         values: the cases.
@@ -24,8 +27,9 @@ def sampled(values: Iterable[Any], *, one_in: int) -> list[Any]:
 def mark_the_rest_as_full(items: Iterable[pytest.Item]) -> None:
     """Mark all but about every n-th case of each test that is marked `sampled(n)` as `full`.
 
-    The choice starts at another case for each test of a file, and moves by one after n cases. So the tests of a file
-    take every mode, and a test with two parameters meets several values of both.
+    The choice starts at another case for each test of a file, and moves by one after n cases. So
+    the tests of a file take every mode, and a test with two parameters meets several values of
+    both.
     """
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:

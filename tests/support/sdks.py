@@ -1,4 +1,6 @@
-"""The official SDKs, asked in one way: whole or streamed, in a thread or in an event loop, and what each gathered."""
+"""The official SDKs, asked in one way: whole or streamed, in a thread or in an event loop, and what
+each gathered.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ MODEL: Final = "asked-for"
 _WORDS: Final = ("stop", "length", "tools", "filtered")
 FINISHES: Final[Mapping[str, Mapping[str, str]]] = {
     "openai": dict(zip(_WORDS, ("stop", "length", "tool_calls", "content_filter"), strict=True)),
-    "responses": dict(zip(_WORDS, ("completed", "max_output_tokens", "completed", "content_filter"), strict=True)),
+    "responses": dict(
+        zip(_WORDS, ("completed", "max_output_tokens", "completed", "content_filter"), strict=True)
+    ),
     "anthropic": dict(zip(_WORDS, ("end_turn", "max_tokens", "tool_use", "refusal"), strict=True)),
     "gemini": dict(zip(_WORDS, ("STOP", "MAX_TOKENS", "STOP", "SAFETY"), strict=True)),
 }
@@ -32,7 +36,9 @@ FINISHES: Final[Mapping[str, Mapping[str, str]]] = {
 
 @define
 class Seen:
-    """What a program has at the end: all that its SDK has handed out, and the error that it raised, if any."""
+    """What a program has at the end: all that its SDK has handed out, and the error that it raised,
+    if any.
+    """
 
     text: str = ""
     reasoning: str = ""
@@ -69,7 +75,9 @@ def streams(way: str) -> bool:
 
 
 def asking(api: str, asked: Any = QUESTION, /, **fields: Any) -> dict[str, Any]:
-    """Return the arguments of a request: a question or a conversation in the protocol's form, and further fields."""
+    """Return the arguments of a request: a question or a conversation in the protocol's form, and
+    further fields.
+    """
     turns = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
     match api:
         case "openai":
@@ -82,14 +90,20 @@ def asking(api: str, asked: Any = QUESTION, /, **fields: Any) -> dict[str, Any]:
     return {"model": MODEL, "contents": contents, **({"config": fields} if fields else {})}
 
 
-def ask(api: str, way: str, asked: Any = QUESTION, /, *, take: int | None = None, **options: Any) -> Seen:
+def ask(
+    api: str, way: str, asked: Any = QUESTION, /, *, take: int | None = None, **options: Any
+) -> Seen:
     """Ask with the official SDK, and return what it handed out.
 
     Arguments:
         take: how many events of a stream to take before the program leaves it.
         options: of `sdk_of`; the others are fields of the request.
     """
-    own = {name: options.pop(name) for name in ("transport", "base_url", "key", "headers") if name in options}
+    own = {
+        name: options.pop(name)
+        for name in ("transport", "base_url", "key", "headers")
+        if name in options
+    }
     given = asking(api, asked, **options)
     if is_async(way):
         return asyncio.run(_aask(api, way, given, take, own))
@@ -116,7 +130,9 @@ def _taken(stream: Iterator[Any], events: list[Any], take: int | None) -> list[A
     return []
 
 
-async def _aask(api: str, way: str, given: dict[str, Any], take: int | None, own: dict[str, Any]) -> Seen:
+async def _aask(
+    api: str, way: str, given: dict[str, Any], take: int | None, own: dict[str, Any]
+) -> Seen:
     sdk = sdk_of(api, way, **own)
     try:
         return read(api, way, await agather(api, sdk, way, given, take))
@@ -125,7 +141,9 @@ async def _aask(api: str, way: str, given: dict[str, Any], take: int | None, own
             await (sdk.aclose() if api == "gemini" else sdk.close())
 
 
-async def agather(api: str, sdk: Any, way: str, given: dict[str, Any], take: int | None = None) -> Seen:
+async def agather(
+    api: str, sdk: Any, way: str, given: dict[str, Any], take: int | None = None
+) -> Seen:
     """Ask in this event loop, and return the events that came."""
     seen = Seen()
     try:
@@ -215,9 +233,16 @@ def _chat(seen: Seen, completion: Any) -> None:
     _chat_head(seen, completion)
     choice = completion.choices[0]
     message = choice.message
-    seen.text, seen.refusal, seen.finish = message.content or "", message.refusal or "", choice.finish_reason
+    seen.text, seen.refusal, seen.finish = (
+        message.content or "",
+        message.refusal or "",
+        choice.finish_reason,
+    )
     seen.reasoning = getattr(message, "reasoning_content", None) or ""
-    seen.calls = [(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or ()]
+    seen.calls = [
+        (call.function.name, json.loads(call.function.arguments))
+        for call in message.tool_calls or ()
+    ]
     seen.said = message.model_dump(exclude_none=True)
 
 
@@ -240,8 +265,12 @@ def _chat_event(seen: Seen, chunk: Any) -> None:
         for call in delta.tool_calls or ():
             if call.function.name:
                 function = {"name": call.function.name, "arguments": ""}
-                seen.said["tool_calls"].append({"id": call.id, "type": "function", "function": function})
-            seen.said["tool_calls"][call.index]["function"]["arguments"] += call.function.arguments or ""
+                seen.said["tool_calls"].append(
+                    {"id": call.id, "type": "function", "function": function}
+                )
+            seen.said["tool_calls"][call.index]["function"]["arguments"] += (
+                call.function.arguments or ""
+            )
     seen.said["content"] = seen.text
     if seen.finish is not None:
         functions = [call["function"] for call in seen.said["tool_calls"]]
@@ -278,7 +307,9 @@ def _response_event(seen: Seen, event: Any) -> None:
         case "response.completed" | "response.incomplete" | "response.failed":
             gathered = seen.text, seen.reasoning, seen.refusal, seen.id
             _response(seen, event.response)
-            assert gathered == (seen.text, seen.reasoning, seen.refusal, seen.id), "the end repeats what was streamed"
+            assert gathered == (seen.text, seen.reasoning, seen.refusal, seen.id), (
+                "the end repeats what was streamed"
+            )
 
 
 def _message(seen: Seen, message: Any) -> None:
@@ -293,7 +324,9 @@ def _blocks(seen: Seen, blocks: Sequence[Mapping[str, Any]]) -> None:
     seen.said = {"role": "assistant", "content": list(blocks)}
     seen.text = "".join(block["text"] for block in blocks if block["type"] == "text")
     seen.reasoning = "".join(block["thinking"] for block in blocks if block["type"] == "thinking")
-    seen.calls = [(block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"]
+    seen.calls = [
+        (block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"
+    ]
 
 
 def _message_event(seen: Seen, event: Any) -> None:
@@ -352,8 +385,14 @@ _READERS: Final[Mapping[str, tuple[Any, Any]]] = {
 
 
 def turn_after(api: str, asked: str, seen: Seen, *results: str) -> list[Any]:
-    """Return the next request's conversation: a question, what the model said, and the results of its calls."""
-    question = {"role": "user", "parts": [{"text": asked}]} if api == "gemini" else {"role": "user", "content": asked}
+    """Return the next request's conversation: a question, what the model said, and the results of
+    its calls.
+    """
+    question = (
+        {"role": "user", "parts": [{"text": asked}]}
+        if api == "gemini"
+        else {"role": "user", "content": asked}
+    )
     said = seen.said if isinstance(seen.said, list) else [seen.said]
     return [question, *said, *_results(api, seen, results)]
 
@@ -362,20 +401,33 @@ def _results(api: str, seen: Seen, results: tuple[str, ...]) -> list[Any]:
     match api:
         case "openai":
             ids = [call["id"] for call in seen.said["tool_calls"]]
-            return [{"role": "tool", "tool_call_id": id, "content": one} for id, one in zip(ids, results, strict=True)]
+            return [
+                {"role": "tool", "tool_call_id": id, "content": one}
+                for id, one in zip(ids, results, strict=True)
+            ]
         case "responses":
             ids = [item["call_id"] for item in seen.said if item["type"] == "function_call"]
             kind = "function_call_output"
-            return [{"type": kind, "call_id": id, "output": one} for id, one in zip(ids, results, strict=True)]
+            return [
+                {"type": kind, "call_id": id, "output": one}
+                for id, one in zip(ids, results, strict=True)
+            ]
         case "anthropic":
             ids = [block["id"] for block in seen.said["content"] if block["type"] == "tool_use"]
             blocks = [
-                {"type": "tool_result", "tool_use_id": id, "content": one} for id, one in zip(ids, results, strict=True)
+                {"type": "tool_result", "tool_use_id": id, "content": one}
+                for id, one in zip(ids, results, strict=True)
             ]
             return [{"role": "user", "content": blocks}]
     names = [part["function_call"] for part in seen.said["parts"] if "function_call" in part]
     parts = [
-        {"function_response": {"id": call.get("id"), "name": call["name"], "response": {"output": one}}}
+        {
+            "function_response": {
+                "id": call.get("id"),
+                "name": call["name"],
+                "response": {"output": one},
+            }
+        }
         for call, one in zip(names, results, strict=True)
     ]
     return [{"role": "user", "parts": parts}]

@@ -9,7 +9,9 @@ from rungwise.core import Call, PlainLink, Reply, Request
 PRICED = [PlainLink("priced", prices=Prices(2.0, 10.0))]
 
 
-def begun(shared: SharedBudget | None, cap: int | None = 100, now: float = 0.0, **options: Any) -> Call:
+def begun(
+    shared: SharedBudget | None, cap: int | None = 100, now: float = 0.0, **options: Any
+) -> Call:
     """Begin a call with an output cap."""
     call = Call(Request("Where?", max_tokens=cap, input_tokens=10), within=shared, **options)
     call.begin(now)
@@ -23,8 +25,12 @@ def sent(shared: SharedBudget, cap: int | None = 100, now: float = 0.0, **option
     return call
 
 
-def waiting(shared: SharedBudget, cap: int | None = 100, **options: Any) -> tuple[Call, threading.Event]:
-    """Begin a call that waits for others, and return it with the event that is set when it may go on."""
+def waiting(
+    shared: SharedBudget, cap: int | None = 100, **options: Any
+) -> tuple[Call, threading.Event]:
+    """Begin a call that waits for others, and return it with the event that is set when it may go
+    on.
+    """
     call, woken = begun(shared, cap, **options), threading.Event()
     assert not call.reserve(woken.set, 0.0)
     assert not woken.is_set()

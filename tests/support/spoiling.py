@@ -8,9 +8,42 @@ from hypothesis import strategies as st
 
 from support.texts import places
 
-NUMBERS = (0, -1, 1, 2, True, 0.5, 5e-324, 1e-9, 1e10, 1e12, 1e308, -0.0, 10**6, 2**31, 2**53, 2**63 - 1, 2**64 - 1)
-WORDS = ("", " ", "\n", "call", "answered", "await", "fallback", "done", "9" * 400, "\ud800", "a" * 500, "{reasoning}")
-ODD = st.sampled_from((*NUMBERS, *WORDS, None, False, [], {}, [[]], [None], {"": None}, {"a": {"b": []}}))
+NUMBERS = (
+    0,
+    -1,
+    1,
+    2,
+    True,
+    0.5,
+    5e-324,
+    1e-9,
+    1e10,
+    1e12,
+    1e308,
+    -0.0,
+    10**6,
+    2**31,
+    2**53,
+    2**63 - 1,
+    2**64 - 1,
+)
+WORDS = (
+    "",
+    " ",
+    "\n",
+    "call",
+    "answered",
+    "await",
+    "fallback",
+    "done",
+    "9" * 400,
+    "\ud800",
+    "a" * 500,
+    "{reasoning}",
+)
+ODD = st.sampled_from(
+    (*NUMBERS, *WORDS, None, False, [], {}, [[]], [None], {"": None}, {"a": {"b": []}})
+)
 
 
 def deep(levels: int) -> Any:
@@ -57,7 +90,9 @@ def spoilt(draw: st.DrawFn, document: Any, odd: st.SearchStrategy[Any] = ODD) ->
             return document
         path = draw(st.sampled_from(ways))
         inner, key = at(document, path[:-1]), path[-1]
-        change = draw(st.sampled_from(("replace", "replace", "retype", "remove", "repeat", "move", "add")))
+        change = draw(
+            st.sampled_from(("replace", "replace", "retype", "remove", "repeat", "move", "add"))
+        )
         if change == "replace":
             inner[key] = copy.deepcopy(draw(odd))
         elif change == "retype":
@@ -69,7 +104,9 @@ def spoilt(draw: st.DrawFn, document: Any, odd: st.SearchStrategy[Any] = ODD) ->
         elif change == "move":
             inner[key] = copy.deepcopy(at(document, draw(st.sampled_from(ways))))
         elif isinstance(inner, dict):
-            inner[draw(st.sampled_from(("", "colour", "name", "retries", "usage")))] = copy.deepcopy(draw(odd))
+            inner[draw(st.sampled_from(("", "colour", "name", "retries", "usage")))] = (
+                copy.deepcopy(draw(odd))
+            )
     return document
 
 

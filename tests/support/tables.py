@@ -15,7 +15,9 @@ from rungwise.fsm.machine.run import Run, machine_of
 
 COUNTERS = CALL.counters
 ONES = dict.fromkeys(COUNTERS, 1)
-ALL_VECTORS = [dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))]
+ALL_VECTORS = [
+    dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))
+]
 # A second key doubles the walk, and is reached by one rung: every sixteenth vector has one.
 VECTORS = [
     *(each for each in ALL_VECTORS if not each["rotations"]),
@@ -37,7 +39,10 @@ def row_of(event: str, guard: str | None, source: str = "await") -> Row:
 
 def replacing(table: Table, changed: Mapping[Row, Row | None]) -> Table:
     """Return a table with some rows replaced; None drops one."""
-    return evolve(table, rows=[row for row in (changed.get(row, row) for row in table.rows) if row is not None])
+    return evolve(
+        table,
+        rows=[row for row in (changed.get(row, row) for row in table.rows) if row is not None],
+    )
 
 
 def redeclaring(table: Table, *declared: Guard | Effect | Fact) -> Table:
@@ -47,11 +52,17 @@ def redeclaring(table: Table, *declared: Guard | Effect | Fact) -> Table:
         new = [each for each in declared if isinstance(each, kind)]
         return tuple({each.name: each for each in (*known, *new)}.values())
 
-    return evolve(table, facts=of(Fact, table.facts), guards=of(Guard, table.guards), effects=of(Effect, table.effects))
+    return evolve(
+        table,
+        facts=of(Fact, table.facts),
+        guards=of(Guard, table.guards),
+        effects=of(Effect, table.effects),
+    )
 
 
 def tampered(row: Row, *, table: Table = CALL, **mistakes: Callable[[Any], Any]) -> Table:
-    """Return a table, by default the shipped one, whose machine has one transition compiled wrongly.
+    """Return a table, by default the shipped one, whose machine has one transition compiled
+    wrongly.
 
     Arguments:
         row: the row of the transition.
@@ -77,13 +88,27 @@ def unchecked(table: Table, policy: Policy | None = None) -> Policy:
 
 
 KNOTTY = redeclaring(
-    evolve(CALL, rows=(Row("malformed", "await", "may_insist", "retry", "spend_retry"), *CALL.rows)),
+    evolve(
+        CALL, rows=(Row("malformed", "await", "may_insist", "retry", "spend_retry"), *CALL.rows)
+    ),
     Fact("is_hopeless", any_holds="should_insist", any_lacks="should_leave"),
     Fact("should_insist", any_holds="repeats_itself"),
-    Guard("may_insist", counter="retries", holds=("is_hopeless", "wait_fits"), lacks=("added_text", "should_leave")),
-    Effect("spend_continuation", spends="continuations", refills=("retries", "reasks"), refills_on="is_hopeless"),
+    Guard(
+        "may_insist",
+        counter="retries",
+        holds=("is_hopeless", "wait_fits"),
+        lacks=("added_text", "should_leave"),
+    ),
+    Effect(
+        "spend_continuation",
+        spends="continuations",
+        refills=("retries", "reasks"),
+        refills_on="is_hopeless",
+    ),
 )
-"""A table whose facts follow from facts that follow from others, for tests that derive them in another way."""
+"""A table whose facts follow from facts that follow from others, for tests that derive them in
+another way.
+"""
 
 
 def failing(walked: Walk) -> dict[str, Property]:
@@ -105,9 +130,15 @@ def replayed(table: Table, steps: tuple[PathStep, ...], given: Mapping[str, int]
 
 
 def walk_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Walk tables with the limits of their own counters only, for tests that are not about the walk."""
+    """Walk tables with the limits of their own counters only, for tests that are not about the
+    walk.
+    """
 
     def walked(table: Table, limits: Mapping[str, int], **options: bool) -> Walk:
-        return walk(table, {name: 0 if name in CALL.limits else limit for name, limit in limits.items()}, **options)
+        return walk(
+            table,
+            {name: 0 if name in CALL.limits else limit for name, limit in limits.items()},
+            **options,
+        )
 
     monkeypatch.setattr("rungwise.fsm.checker.check.walk", walked)

@@ -43,7 +43,11 @@ class Told:
 
 
 def told(
-    serve: Serve, *chain: str | dict[str, Any], messages: Any = "Where?", mode: str = "call", **options: Any
+    serve: Serve,
+    *chain: str | dict[str, Any],
+    messages: Any = "Where?",
+    mode: str = "call",
+    **options: Any,
 ) -> Told:
     """Check a call, and make it.
 
@@ -51,7 +55,9 @@ def told(
         chain: the protocol of each backend, or its options with the protocol under "api".
         options: for the call.
     """
-    providers = [serve(ANSWER if place == len(chain) else DOWN) for place in range(1, len(chain) + 1)]
+    providers = [
+        serve(ANSWER if place == len(chain) else DOWN) for place in range(1, len(chain) + 1)
+    ]
     backends = []
     for each, provider, name in zip(chain, providers, NAMES, strict=False):
         given = {"api": each} if isinstance(each, str) else each

@@ -30,7 +30,10 @@ def planned(tools: Iterable[Any], arguments: Any = None, **options: Any) -> RunT
     runs = []
     for place, tool in enumerate(tools):
         box = Toolbox.of({f"t{place}": tool}, executor=options.get("executor"))
-        run = box.plan(ToolCall(f"c{place}", f"t{place}", json.dumps(arguments or {})), options.get("seconds", ENOUGH))
+        run = box.plan(
+            ToolCall(f"c{place}", f"t{place}", json.dumps(arguments or {})),
+            options.get("seconds", ENOUGH),
+        )
         assert isinstance(run, ToolRun), run
         runs.append(run)
     return RunTools(tuple(runs), options.get("at_once", 8))
@@ -53,17 +56,25 @@ class Watched:
     @property
     def order(self) -> list[str]:
         """Return what began (+) and ended (-), by name."""
-        return [f"{'+' if isinstance(each, ToolStarted) else '-'}{each.call.name}" for each in self.told]
+        return [
+            f"{'+' if isinstance(each, ToolStarted) else '-'}{each.call.name}" for each in self.told
+        ]
 
 
-def run_tools(action: RunTools, executor: Any, cancellation: Cancellation, tell: Any) -> tuple[ToolOutcome, ...]:
+def run_tools(
+    action: RunTools, executor: Any, cancellation: Cancellation, tell: Any
+) -> tuple[ToolOutcome, ...]:
     """Run tools in threads. An exception raised by `tell` ends them."""
     loop = LoopThread()
     with closing(loop):
-        return _run_tools(in_threads_and_tasks.ToolThreads(action, executor, cancellation, loop=loop).run(), tell)
+        return _run_tools(
+            in_threads_and_tasks.ToolThreads(action, executor, cancellation, loop=loop).run(), tell
+        )
 
 
-def _run_tools(running: Generator[Any, None, tuple[ToolOutcome, ...]], tell: Any) -> tuple[ToolOutcome, ...]:
+def _run_tools(
+    running: Generator[Any, None, tuple[ToolOutcome, ...]], tell: Any
+) -> tuple[ToolOutcome, ...]:
     raised: BaseException | None = None
     while True:
         try:
@@ -78,7 +89,9 @@ def _run_tools(running: Generator[Any, None, tuple[ToolOutcome, ...]], tell: Any
             raised = error
 
 
-async def arun_tools(action: RunTools, executor: Any, cancellation: Cancellation, tell: Any) -> tuple[ToolOutcome, ...]:
+async def arun_tools(
+    action: RunTools, executor: Any, cancellation: Cancellation, tell: Any
+) -> tuple[ToolOutcome, ...]:
     """Run tools in this event loop; see `run_tools`."""
     tools = in_threads_and_tasks.ToolTasks(action, executor, cancellation)
     running = tools.run()
@@ -95,15 +108,21 @@ async def arun_tools(action: RunTools, executor: Any, cancellation: Cancellation
         return tools.outcomes
 
 
-def ran(way: str, tools: Iterable[Any], arguments: Any = None, **options: Any) -> tuple[ToolOutcome, ...]:
-    """Run tools in one of the ways; options: those of `planned`, and `cancellation`, `tell`, `together` (seconds)."""
+def ran(
+    way: str, tools: Iterable[Any], arguments: Any = None, **options: Any
+) -> tuple[ToolOutcome, ...]:
+    """Run tools in one of the ways; options: those of `planned`, and `cancellation`, `tell`,
+    `together` (seconds).
+    """
     cancellation = options.pop("cancellation", None) or Cancellation()
     tell = options.pop("tell", None) or Watched()
     together = options.pop("together", None)
     action = attrs.evolve(planned(tools, arguments, **options), seconds=together)
     if way == "threads":
         return run_tools(action, options.get("executor"), cancellation, tell)
-    return anyio.run(partial(arun_tools, action, options.get("executor"), cancellation, tell), backend=way)
+    return anyio.run(
+        partial(arun_tools, action, options.get("executor"), cancellation, tell), backend=way
+    )
 
 
 def values(outcomes: Iterable[ToolOutcome]) -> list[Any]:

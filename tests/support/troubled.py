@@ -25,18 +25,24 @@ CLOSE = b"0\r\n\r\n"
 
 FIRST_TOKEN, STALL, TOTAL = 0.3, 0.2, 1.0
 SECONDS = 2.8
-"""The budget of a call. Each backend has at least a quarter, enough for a healthy one on a busy machine."""
+"""The budget of a call. Each backend has at least a quarter, enough for a healthy one on a busy
+machine.
+"""
 
 SLACK = 0.5
 """Seconds by which a busy machine may be late."""
 
 PACES = (4, 16)
-"""How many times as long a chain may take when it is played again because the machine may have been too busy."""
+"""How many times as long a chain may take when it is played again because the machine may have been
+too busy.
+"""
 
 
 def words(first: int, last: int) -> list[str]:
     """Return words of the answer as the deltas of a stream."""
-    return [f" {word}" if place else word for place, word in enumerate(WORDS) if first <= place < last]
+    return [
+        f" {word}" if place else word for place, word in enumerate(WORDS) if first <= place < last
+    ]
 
 
 # What a troubled backend does with a request; each tells whether the connection stays open.
@@ -112,14 +118,18 @@ def _failing(status: int, headers: str = "", **error: Any) -> Callable[[Peer, in
 
 def slow_error(peer: Peer, seen: int) -> bool:
     """Begin an error body and never finish it."""
-    peer.send(b"HTTP/1.1 503 Trouble\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n")
+    peer.send(
+        b"HTTP/1.1 503 Trouble\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n"
+    )
     peer.drip(b" ", every=0.05)
     return False
 
 
 def _streaming(*deltas: bytes) -> Callable[[Peer, int], bool]:
     def stream(peer: Peer, seen: int) -> bool:
-        peer.send(STREAM_HEAD + b"\r\n" + b"".join(map(chunk, (*deltas, b"data: [DONE]\n\n"))) + CLOSE)
+        peer.send(
+            STREAM_HEAD + b"\r\n" + b"".join(map(chunk, (*deltas, b"data: [DONE]\n\n"))) + CLOSE
+        )
         return True
 
     return stream
@@ -127,7 +137,11 @@ def _streaming(*deltas: bytes) -> Callable[[Peer, int], bool]:
 
 def call_delta(arguments: str) -> dict[str, Any]:
     """Return the delta of a tool call."""
-    return {"tool_calls": [{"index": 0, "id": "1", "function": {"name": "look", "arguments": arguments}}]}
+    return {
+        "tool_calls": [
+            {"index": 0, "id": "1", "function": {"name": "look", "arguments": arguments}}
+        ]
+    }
 
 
 TROUBLES: dict[str, Callable[[Peer, int], bool]] = {
@@ -198,14 +212,24 @@ class Chain:
         """Draw a chain of two to four backends."""
         draw = random.Random(seed)
         names = list(TROUBLES)
-        troubles = [tuple(draw.choices(names, k=draw.randint(1, 3))) for _ in range(draw.randint(1, 3))]
+        troubles = [
+            tuple(draw.choices(names, k=draw.randint(1, 3))) for _ in range(draw.randint(1, 3))
+        ]
         troubles.insert(draw.randint(0, len(troubles)), ())
         counts = draw.random() < 0.3
         policy = Policy(
-            budget=Budget(attempts=draw.choice([8, 12, 24]), seconds=SECONDS, output_tokens=4000 if counts else None),
+            budget=Budget(
+                attempts=draw.choice([8, 12, 24]),
+                seconds=SECONDS,
+                output_tokens=4000 if counts else None,
+            ),
             timeouts=_timeouts(1),
-            waits=Waits(retry_base=draw.choice([0.01, 0.2, 5.0]), reask_base=draw.choice([0.01, 0.2, 5.0])),
-            switch_after=draw.choice([{}, {"silence": 2}, {"timeout": 3}, {"empty": 1}, {"rate_limit": 1}]),
+            waits=Waits(
+                retry_base=draw.choice([0.01, 0.2, 5.0]), reask_base=draw.choice([0.01, 0.2, 5.0])
+            ),
+            switch_after=draw.choice(
+                [{}, {"silence": 2}, {"timeout": 3}, {"empty": 1}, {"rate_limit": 1}]
+            ),
         )
         return cls(
             troubles=tuple(troubles),
@@ -218,11 +242,15 @@ class Chain:
     def slowed(self, pace: int) -> Chain:
         """Return the chain with limits that are so many times as long."""
         budget = evolve(self.policy.budget, seconds=SECONDS * pace)
-        return evolve(self, policy=evolve(self.policy, budget=budget, timeouts=_timeouts(pace)), pace=pace)
+        return evolve(
+            self, policy=evolve(self.policy, budget=budget, timeouts=_timeouts(pace)), pace=pace
+        )
 
 
 def _timeouts(pace: int) -> Timeouts:
-    return Timeouts(connect=0.5 * pace, first_token=FIRST_TOKEN * pace, stall=STALL * pace, total=TOTAL * pace)
+    return Timeouts(
+        connect=0.5 * pace, first_token=FIRST_TOKEN * pace, stall=STALL * pace, total=TOTAL * pace
+    )
 
 
 @frozen
@@ -258,7 +286,9 @@ def play(chain: Chain) -> Outcome:
     servers = [RawServer(_player(troubles)) for troubles in chain.troubles]
     try:
         backends = [
-            OpenAIChat(f"model-{place}", api_key="key", base_url=server.base_url, api_key_required=False)
+            OpenAIChat(
+                f"model-{place}", api_key="key", base_url=server.base_url, api_key_required=False
+            )
             for place, server in enumerate(servers)
         ]
         http = httpx if chain.borrowed else None
@@ -304,13 +334,22 @@ def problem_with(chain: Chain) -> Problem | None:
     result = outcome.result
     about = "\n".join(map(str, (chain, *result.journal.steps)))
     if result.outcome != "done":
-        return Problem(f"ended {result.outcome} ({result.cause}) with {result.text!r}: {about}", may_be_late=True)
+        return Problem(
+            f"ended {result.outcome} ({result.cause}) with {result.text!r}: {about}",
+            may_be_late=True,
+        )
     if result.text != ANSWER:
         return Problem(f"answered {result.text!r}: {about}")
     got = Counter(body["model"] for body in outcome.sent)
-    told = Counter(f"model-{each.backend.rpartition('-')[2]}" for each in result.journal.steps if each.event == "sent")
+    told = Counter(
+        f"model-{each.backend.rpartition('-')[2]}"
+        for each in result.journal.steps
+        if each.event == "sent"
+    )
     if got != told:  # a server that is too late reads no request that its client has given up
-        return Problem(f"sent {got}, and the journal says otherwise: {about}", may_be_late=got < told)
+        return Problem(
+            f"sent {got}, and the journal says otherwise: {about}", may_be_late=got < told
+        )
     if any(body["messages"][0] != {"role": "user", "content": QUESTION} for body in outcome.sent):
         return Problem(f"was sent another question: {about}")
     if outcome.seconds > (SECONDS + SLACK) * chain.pace:
@@ -319,7 +358,9 @@ def problem_with(chain: Chain) -> Problem | None:
 
 
 def lasting_problem_with(chain: Chain) -> Problem | None:
-    """Return what is wrong with a chain however much time it has, or what no busy machine explains."""
+    """Return what is wrong with a chain however much time it has, or what no busy machine
+    explains.
+    """
     problem = problem_with(chain)
     for pace in PACES:
         if problem is None or not problem.may_be_late:

@@ -31,7 +31,9 @@ def streams(mode: str) -> bool:
 
 def calling(*calls: tuple[str, str], text: str = "") -> ScriptedReply:
     """Return a reply that calls tools, each given by its name and its arguments."""
-    made = [ToolCall(f"call_{place}", name, arguments) for place, (name, arguments) in enumerate(calls)]
+    made = [
+        ToolCall(f"call_{place}", name, arguments) for place, (name, arguments) in enumerate(calls)
+    ]
     return ScriptedReply(text=text, tool_calls=made)
 
 
@@ -63,7 +65,11 @@ class Turned:
 
     def told(self, request: int = -1) -> list[str]:
         """The tool results in a request."""
-        return [message["content"] for message in self.bodies[request]["messages"] if message["role"] == "tool"]
+        return [
+            message["content"]
+            for message in self.bodies[request]["messages"]
+            if message["role"] == "tool"
+        ]
 
 
 def run_turn(
@@ -79,15 +85,17 @@ def run_turn(
 
     Arguments:
         mode: one of `MODES`.
-        replies: the script of the provider, whose last reply is repeated, or a function of the request.
-        messages: what is asked.
+        replies: the script of the provider, whose last reply is repeated, or a function of the
+        request. messages: what is asked.
         each: called with each event and the stream; returns True to leave the stream.
         client_options, link_options, options: for the client, its backend, and the turn.
     """
     script: Any = replies[0] if callable(replies[0]) else Script(replies=replies)
     with EmbeddedProvider(script) as provider:
         backend = ways.backend(provider.base_url, **(link_options or {}))
-        client = Client(backend, sleep=lambda seconds: None, async_sleep=_no_wait, **(client_options or {}))
+        client = Client(
+            backend, sleep=lambda seconds: None, async_sleep=_no_wait, **(client_options or {})
+        )
         events: list[Any] = []
         error: BaseException | None = None
         try:
@@ -108,7 +116,9 @@ async def _no_wait(seconds: float) -> None:
     pass
 
 
-def _run(client: Client, mode: str, messages: Any, events: list[Any], each: Any, options: dict[str, Any]) -> Result:
+def _run(
+    client: Client, mode: str, messages: Any, events: list[Any], each: Any, options: dict[str, Any]
+) -> Result:
     if mode == "turn":
         return client.turn(messages, **options)
     with client.stream_turn(messages, **options) as stream:
@@ -136,7 +146,9 @@ async def _run_and_close(
 
 
 def ask(client: Client, mode: str, messages: Any = "Where?", **options: Any) -> Result:
-    """Run a turn, in a new event loop if the mode needs one, and return the result of whatever came of it."""
+    """Run a turn, in a new event loop if the mode needs one, and return the result of whatever came
+    of it.
+    """
     try:
         if is_async(mode):
             return anyio.run(_run_and_close, client, mode, messages, [], None, options)
@@ -158,7 +170,9 @@ def _check(turned: Turned, mode: str, messages: Any) -> None:
         assert getattr(again, name) == getattr(result, name), name
     assert read_turn(journal).path.steps == again.journal.steps
     assert result.calls == len(result.journal.calls)
-    assert result.attempts == sum(call.steps[-1].attempts for call in result.journal.calls if call.steps)
+    assert result.attempts == sum(
+        call.steps[-1].attempts for call in result.journal.calls if call.steps
+    )
     hints = rungwise.Hints()
     said = str(result.plain_messages)
     for hint in (rungwise.TurnHints().summary, hints.continuation, hints.nudge, hints.placeholder):

@@ -25,7 +25,10 @@ OVERFLOW = Failure("context_overflow", status=400)
 BUSY = Failure("rate_limit", status=429, asked_wait=2.0)
 QUESTION = {"role": "user", "content": "Where do herons nest?"}
 HISTORY = (
-    {"role": "user", "content": "Tell me of the herons in the reeds, the owls in the barn and the swifts. " * 9},
+    {
+        "role": "user",
+        "content": "Tell me of the herons in the reeds, the owls in the barn and the swifts. " * 9,
+    },
     {"role": "assistant", "content": "They all nest here. " * 9},
 )
 
@@ -43,7 +46,9 @@ def cut(text: str) -> Reply:
 def calling(*names: str, text: str = "", arguments: str = "{}") -> Reply:
     """Call tools."""
     calls = [ToolCall(f"c{place % 3}", name, arguments) for place, name in enumerate(names)]
-    return Reply(text, tool_calls=calls, stop_reason="tool_calls", stop_raw="tool_calls", usage=USAGE)
+    return Reply(
+        text, tool_calls=calls, stop_reason="tool_calls", stop_raw="tool_calls", usage=USAGE
+    )
 
 
 TOOLS: dict[str, Any] = {
@@ -61,12 +66,30 @@ PARTS = (
 
 def a_reply(dice: Random) -> Reply | Failure:
     """Return a random reply."""
-    names = [dice.choice(("look", "look", "note", "ask", "gone", "odd name!")) for _ in range(dice.randint(1, 4))]
-    tools = calling(*names, text=dice.choice(("", "Let me see.")), arguments=dice.choice(("{}", '{"a": 1}', "[]")))
+    names = [
+        dice.choice(("look", "look", "note", "ask", "gone", "odd name!"))
+        for _ in range(dice.randint(1, 4))
+    ]
+    tools = calling(
+        *names,
+        text=dice.choice(("", "Let me see.")),
+        arguments=dice.choice(("{}", '{"a": 1}', "[]")),
+    )
     return dice.choice(
         (
-            *(tools, tools, tools, tools, said("".join(PARTS)), cut(dice.choice(PARTS)), cut("nest nest " * 40)),
-            *(Reply(stop_reason="stop", usage=USAGE), Reply(reasoning="Hm.", stop_reason="stop", usage=USAGE)),
+            *(
+                tools,
+                tools,
+                tools,
+                tools,
+                said("".join(PARTS)),
+                cut(dice.choice(PARTS)),
+                cut("nest nest " * 40),
+            ),
+            *(
+                Reply(stop_reason="stop", usage=USAGE),
+                Reply(reasoning="Hm.", stop_reason="stop", usage=USAGE),
+            ),
             *(OVERFLOW, OVERFLOW, OVERFLOW, BUSY, Failure("content_policy", status=400)),
             *(Failure("server_error", status=500), Failure("auth", status=401)),
         )
@@ -75,7 +98,10 @@ def a_reply(dice: Random) -> Reply | Failure:
 
 def a_policy(dice: Random) -> TurnPolicy:
     """Return a random policy with low ceilings."""
-    few = {name: dice.randint(0, 2) for name in ("retries", "reasks", "nudges", "continuations", "fallbacks")}
+    few = {
+        name: dice.randint(0, 2)
+        for name in ("retries", "reasks", "nudges", "continuations", "fallbacks")
+    }
     return TurnPolicy(
         call=Policy(limits=Limits(**few), budget=Budget(attempts=dice.randint(1, 6))),
         budget=Budget(
@@ -129,7 +155,9 @@ class Player:
         return self.stops and self.dice.random() < 0.04
 
     def _stop(self, action: Action) -> None:
-        """Cancel the turn, with some of its tools done; or kill it, so that its journal ends half-way."""
+        """Cancel the turn, with some of its tools done; or kill it, so that its journal ends
+        half-way.
+        """
         if self.dice.random() < 0.4:
             return
         done: list[ToolOutcome | None] = []
@@ -171,7 +199,11 @@ class Player:
 
     def _reply(self) -> Reply | Failure:
         self._heard += 1
-        return self.replies[self._heard - 1] if self._heard <= len(self.replies) else a_reply(self.dice)
+        return (
+            self.replies[self._heard - 1]
+            if self._heard <= len(self.replies)
+            else a_reply(self.dice)
+        )
 
     def _outcome(self) -> ToolOutcome:
         fault = ToolOutcome(fault="the lake is closed")
@@ -180,7 +212,10 @@ class Player:
 
 def random_turn(dice: Random, *, contents: bool) -> Turn:
     """Return a random turn, which may have been killed half-way."""
-    chain = [PlainLink(name, prices=Prices(1.0, 2.0)) for name in ("first", "second")[: dice.randint(1, 2)]]
+    chain = [
+        PlainLink(name, prices=Prices(1.0, 2.0))
+        for name in ("first", "second")[: dice.randint(1, 2)]
+    ]
     cap = dice.choice((None, 50))
     turn = Turn(
         Request([*HISTORY, QUESTION], max_tokens=cap),
@@ -195,9 +230,13 @@ def random_turn(dice: Random, *, contents: bool) -> Turn:
     return Player(dice, turn).play()
 
 
-def played(*replies: Reply | Failure, policy: TurnPolicy | None = None, seed: int = 1, **options: Any) -> Turn:
+def played(
+    *replies: Reply | Failure, policy: TurnPolicy | None = None, seed: int = 1, **options: Any
+) -> Turn:
     """Return a turn with these replies and then random ones, not cancelled."""
     dice = Random(seed)
     chain = options.pop("chain", None) or [PlainLink("first", prices=Prices(1.0, 2.0))]
-    turn = Turn(Request([*HISTORY, QUESTION]), policy or TurnPolicy(), chain, tools=TOOLS, **options)
+    turn = Turn(
+        Request([*HISTORY, QUESTION]), policy or TurnPolicy(), chain, tools=TOOLS, **options
+    )
     return Player(dice, turn, stops=False, replies=replies).play()

@@ -1,4 +1,6 @@
-"""Readers of the protocols of user interfaces, as strict as the official ones: what a user has on the screen."""
+"""Readers of the protocols of user interfaces, as strict as the official ones: what a user has on
+the screen.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from attrs import define, field
 
 
 def frames_in(data: bytes) -> Iterator[dict[str, str]]:
-    """Yield the whole frames of a body as their fields; what follows the last of them was cut off."""
+    """Yield the whole frames of a body as their fields; what follows the last of them was cut
+    off.
+    """
     *frames, _ = data.decode(errors="ignore").split("\n\n")
     for frame in frames:
         lines = [line.partition(": ") for line in frame.split("\n") if not line.startswith(":")]
@@ -109,7 +113,9 @@ class VercelReader:
             case "tool-input-available":
                 self.parts.append({**chunk, "type": "tool"})
             case "tool-output-available" | "tool-output-error":
-                part = [each for each in self._step() if each.get("toolCallId") == chunk["toolCallId"]][-1]
+                part = [
+                    each for each in self._step() if each.get("toolCallId") == chunk["toolCallId"]
+                ][-1]
                 part["ended"] = chunk["output"] if what == "available" else chunk["errorText"]
             case "finish-step":
                 self.open.clear()
@@ -180,7 +186,9 @@ class AgUiReader:
             case "TEXT_MESSAGE_END" | "REASONING_MESSAGE_END":
                 self.open.remove(id)
             case "TOOL_CALL_START":
-                calls = self._message(event["parentMessageId"], "assistant").setdefault("toolCalls", [])
+                calls = self._message(event["parentMessageId"], "assistant").setdefault(
+                    "toolCalls", []
+                )
                 called = {"name": event["toolCallName"], "arguments": ""}
                 calls.append({"id": event["toolCallId"], "type": "function", "function": called})
             case "TOOL_CALL_ARGS":
@@ -188,7 +196,12 @@ class AgUiReader:
                 [call] = [each for each in calls if each["id"] == event["toolCallId"]][-1:]
                 call["function"]["arguments"] += event["delta"]
             case "TOOL_CALL_RESULT":
-                result = {"id": id, "role": "tool", "toolCallId": event["toolCallId"], "content": event["content"]}
+                result = {
+                    "id": id,
+                    "role": "tool",
+                    "toolCallId": event["toolCallId"],
+                    "content": event["content"],
+                }
                 self.messages.append(result)
             case "MESSAGES_SNAPSHOT":
                 assert len(event["messages"]) >= len(self.messages)
@@ -214,4 +227,6 @@ class AgUiReader:
 
     @property
     def text(self) -> str:
-        return last_text([message.get("content", "") for message in self.messages if message["id"] in self.own])
+        return last_text(
+            [message.get("content", "") for message in self.messages if message["id"] in self.own]
+        )

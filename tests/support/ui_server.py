@@ -28,13 +28,19 @@ TROUBLES = ("taken back", "fallback", "cut")
 
 
 def provider_reply(request: ReceivedRequest) -> ScriptedReply:
-    """Answer as the first model should badly, by the trouble that the question names, and as the second one well."""
+    """Answer as the first model should badly, by the trouble that the question names, and as the
+    second one well.
+    """
     question = request.body["messages"][0]["content"]
-    if "tools" in question and not any(message["role"] == "tool" for message in request.body["messages"]):
+    if "tools" in question and not any(
+        message["role"] == "tool" for message in request.body["messages"]
+    ):
         return ScriptedReply("Let me look.", reasoning="I should look.", tool_calls=(LOOK,))
     is_first = request.body["model"] == "first"
     if "taken back" in question or "tools" in question:
-        asked_again = any("green" in str(message["content"]) for message in request.body["messages"][1:])
+        asked_again = any(
+            "green" in str(message["content"]) for message in request.body["messages"][1:]
+        )
         return ScriptedReply(RIGHT if asked_again else WRONG, chunk_size=5)
     if "fallback" in question and is_first:
         return ScriptedReply(status=500)
@@ -69,14 +75,18 @@ def app_of(base_url: str) -> Starlette:
 
     def response(frames: rungwise.ui.Frames | None, **headers: str) -> Response:
         return (
-            Response(status_code=204) if frames is None else StreamingResponse(frames, headers=frames.headers | headers)
+            Response(status_code=204)
+            if frames is None
+            else StreamingResponse(frames, headers=frames.headers | headers)
         )
 
     async def plain(request: Request) -> Response:
         return response(rungwise.ui.sse(stream(request.query_params["question"])))
 
     def threads(request: Request) -> Response:
-        return response(rungwise.ui.sse(client.stream(request.query_params["question"], verdict=not_green)))
+        return response(
+            rungwise.ui.sse(client.stream(request.query_params["question"], verdict=not_green))
+        )
 
     async def kept(request: Request) -> Response:
         if id := request.query_params.get("id"):
@@ -88,13 +98,17 @@ def app_of(base_url: str) -> Starlette:
         body = await request.json()
         question = body["messages"][-1]["parts"][0]["text"]
         return response(
-            rungwise.ui.vercel(stream(question), resets=body.get("resets", True), hold=body.get("hold", False))
+            rungwise.ui.vercel(
+                stream(question), resets=body.get("resets", True), hold=body.get("hold", False)
+            )
         )
 
     async def ag_ui(request: Request) -> Response:
         body = await request.json()
         named = {"thread_id": body["threadId"], "run_id": body["runId"]}
-        return response(rungwise.ui.ag_ui(stream(body["messages"][-1]["content"]), body["messages"], **named))
+        return response(
+            rungwise.ui.ag_ui(stream(body["messages"][-1]["content"]), body["messages"], **named)
+        )
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -111,13 +125,16 @@ def app_of(base_url: str) -> Starlette:
         Route("/recorded/{scene}/{protocol}", recorded, methods=["POST"]),
     ]
     return Starlette(
-        routes=[Route("/sse", plain), Route("/threads", threads), Route("/kept", kept), *posts], lifespan=lifespan
+        routes=[Route("/sse", plain), Route("/threads", threads), Route("/kept", kept), *posts],
+        lifespan=lifespan,
     )
 
 
 @contextmanager
 def served(app: Any) -> Iterator[str]:
-    """Serve an app on a thread, and return its URL; what arrives before it has started waits in the socket."""
+    """Serve an app on a thread, and return its URL; what arrives before it has started waits in the
+    socket.
+    """
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()

@@ -21,7 +21,10 @@ UNCOMMON = build_table(
     hub="end",
     outcomes=("atomic", "ints", "holds"),
     rungs=(DO, RE),
-    facts=[Fact(name, says="*/ (* no end") for name in ("linux", "SAFETY", "init", "state", "_", "errno", "st_mtime")],
+    facts=[
+        Fact(name, says="*/ (* no end")
+        for name in ("linux", "SAFETY", "init", "state", "_", "errno", "st_mtime")
+    ],
     ladders={
         "goto": (DO, RE, Ending("atomic")),
         "Next": (RE, Ending("atomic")),

@@ -14,7 +14,9 @@ IDLE = 0.03
 
 @cache
 def slowness() -> float:
-    """Return how many times slower than an idle machine this one is, at least 1; measured once in each process."""
+    """Return how many times slower than an idle machine this one is, at least 1; measured once in
+    each process.
+    """
     began = time.perf_counter()
     sum(number * number for number in range(500_000))
     return max((time.perf_counter() - began) / IDLE, 1.0)
@@ -24,7 +26,8 @@ def patience(seconds: float = 60.0) -> float:
     """Return a deadline for this machine.
 
     Arguments:
-        seconds: the deadline on an idle machine; the default is enough for any process that a test starts.
+        seconds: the deadline on an idle machine; the default is enough for any process that a test
+            starts.
     """
     return seconds * slowness()
 
@@ -48,8 +51,8 @@ async def auntil(condition: Callable[[], Any], seconds: float = 10.0) -> None:
 def let_ctrl_c_interrupt() -> Any:
     """Handle SIGINT as Python does by default, and return the handler before.
 
-    A shell ignores SIGINT in what it starts in the background, and child processes inherit that. Pass this as the
-    `preexec_fn` of a process that a test interrupts.
+    A shell ignores SIGINT in what it starts in the background, and child processes inherit that.
+    Pass this as the `preexec_fn` of a process that a test interrupts.
     """
     return signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -46,7 +46,10 @@ def http_of(way: str, **options: Any) -> Any:
 
 def backend(url: str, **options: Any) -> OpenAIChat:
     """Return a backend at a base URL."""
-    return OpenAIChat(base_url=url, **{"model": "m", "name": "primary", "api_key": "sk-9d2f6b1c44e07a35", **options})
+    return OpenAIChat(
+        base_url=url,
+        **{"model": "m", "name": "primary", "api_key": "sk-9d2f6b1c44e07a35", **options},
+    )
 
 
 @attrs.define
@@ -70,8 +73,11 @@ class Asked:
         return [failure for _, failure in self.result.failures]
 
 
-def ask(way: str, client: Client, messages: Any = "Where?", *, streams: bool = True, **options: Any) -> Asked:
-    """Make one call and return how it ended; in a new event loop, with the client closed, if the way needs one.
+def ask(
+    way: str, client: Client, messages: Any = "Where?", *, streams: bool = True, **options: Any
+) -> Asked:
+    """Make one call and return how it ended; in a new event loop, with the client closed, if the
+    way needs one.
 
     Arguments:
         events: a list that takes the events of a stream as they come.
@@ -95,7 +101,9 @@ def ask(way: str, client: Client, messages: Any = "Where?", *, streams: bool = T
     return Asked(result, time.monotonic() - began, events)
 
 
-async def aask(client: Client, messages: Any = "Where?", *, streams: bool = True, **options: Any) -> Asked:
+async def aask(
+    client: Client, messages: Any = "Where?", *, streams: bool = True, **options: Any
+) -> Asked:
     """Make one call in this event loop, with the arguments of `ask`."""
     events = options.setdefault("events", [])
     began = time.monotonic()
@@ -139,7 +147,9 @@ def close_all() -> None:
 
 @contextmanager
 def in_one_loop(way: str, client: Client) -> Iterator[Callable[..., Asked]]:
-    """Yield a function that makes calls as `ask` does, all in one event loop if the way needs one."""
+    """Yield a function that makes calls as `ask` does, all in one event loop if the way needs
+    one.
+    """
     if not is_async(way):
         yield partial(ask, way, client)
         return
@@ -198,7 +208,11 @@ class Reading:
 
     async def next(self) -> Any:
         """Return the next event; None behind the last one."""
-        return await (anext(self._stream, None) if self._is_async else asyncio.to_thread(next, self._stream, None))
+        return await (
+            anext(self._stream, None)
+            if self._is_async
+            else asyncio.to_thread(next, self._stream, None)
+        )
 
     async def text(self) -> str:
         """Read to the first text, and return it."""
@@ -227,7 +241,9 @@ class Reading:
         return result
 
 
-def several(way: str, client: Client, count: int, between: Callable[[], Any] = lambda: None) -> list[Asked]:
+def several(
+    way: str, client: Client, count: int, between: Callable[[], Any] = lambda: None
+) -> list[Asked]:
     """Make several calls one after another, in one event loop if the way needs one."""
 
     async def main() -> list[Asked]:
@@ -256,21 +272,33 @@ WALL = 1_795_168_800.0  # Fri, 20 Nov 2026 10:00:00 GMT
 
 
 def virtual(*chain: Any, now: float = 50.0, **options: Any) -> tuple[Client, VirtualClock]:
-    """Return a client that waits on a virtual clock, which begins where the wall clock shows 10 o'clock, and its clock.
+    """Return a client that waits on a virtual clock, which begins where the wall clock shows 10
+    o'clock, and its clock.
 
     Arguments:
         chain: backends, or providers that each become one.
         now: the time on the virtual clock in the beginning.
     """
     clock = VirtualClock(now=now)
-    waits = {"clock": clock, "sleep": clock.sleep, "async_sleep": clock.asleep, "jitter": lambda: 0.0}
+    waits = {
+        "clock": clock,
+        "sleep": clock.sleep,
+        "async_sleep": clock.asleep,
+        "jitter": lambda: 0.0,
+    }
     backends = [
-        each if hasattr(each, "encode") else backend(each.base_url, name=f"backend {number}", model=f"m{number}")
+        each
+        if hasattr(each, "encode")
+        else backend(each.base_url, name=f"backend {number}", model=f"m{number}")
         for number, each in enumerate(chain)
     ]
-    return Client(backends, **{"wall_clock": lambda: WALL - now + clock(), **waits, **options}), clock
+    return Client(
+        backends, **{"wall_clock": lambda: WALL - now + clock(), **waits, **options}
+    ), clock
 
 
 def quick(way: str, server: RawServer, **options: Any) -> Client:
     """Return a client that retries without waiting."""
-    return client_for(way, backend(server.base_url), **{**modes.waits_into([]), "policy": RETRYING, **options})
+    return client_for(
+        way, backend(server.base_url), **{**modes.waits_into([]), "policy": RETRYING, **options}
+    )

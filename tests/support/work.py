@@ -5,13 +5,17 @@ from collections.abc import Callable
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the processor time of a piece of work. Counting calls would miss what C code copies."""
+    """Return the processor time of a piece of work. Counting calls would miss what C code
+    copies.
+    """
     start = time.thread_time()
     work()
     return time.thread_time() - start
 
 
-def grows_within(little: Callable[[], object], much: Callable[[], object], *, times: float, floor: float) -> bool:
+def grows_within(
+    little: Callable[[], object], much: Callable[[], object], *, times: float, floor: float
+) -> bool:
     """Tell whether the larger work takes less than `times` as long, in the best of several runs.
 
     Arguments:

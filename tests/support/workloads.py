@@ -29,7 +29,9 @@ WHOLE = 100_000
 QUESTION = "Tell me of the herons."
 USAGE = Usage(10, 5)
 DONE = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=USAGE)
-PATIENT = Policy(limits=Limits(continuations=1000, retries=1000), budget=Budget(attempts=1000, seconds=None))
+PATIENT = Policy(
+    limits=Limits(continuations=1000, retries=1000), budget=Budget(attempts=1000, seconds=None)
+)
 """The most parts that a policy allows."""
 
 
@@ -38,7 +40,16 @@ def prose(size: int, seed: int = 0) -> str:
     words, length, number = [], 0, 0
     while length < size:
         letters = hashlib.sha256(b"%d %d" % (seed, number)).hexdigest().translate(_LETTERS)
-        line = " ".join((letters[:5], letters[5:12], letters[12:15], letters[15:24], letters[24:29], letters[29:]))
+        line = " ".join(
+            (
+                letters[:5],
+                letters[5:12],
+                letters[12:15],
+                letters[15:24],
+                letters[24:29],
+                letters[29:],
+            )
+        )
         words.append(line)
         length += len(line) + 1
         number += 1
@@ -60,7 +71,9 @@ def cut_into(text: str, count: int) -> list[str]:
 
 def replies_of(pieces: Sequence[str]) -> list[Reply]:
     """Return replies with the parts of a text, all but the last truncated."""
-    cut = [Reply(each, stop_reason="length", stop_raw="length", usage=USAGE) for each in pieces[:-1]]
+    cut = [
+        Reply(each, stop_reason="length", stop_raw="length", usage=USAGE) for each in pieces[:-1]
+    ]
     return [*cut, Reply(pieces[-1], stop_reason="stop", stop_raw="stop", usage=USAGE)]
 
 
@@ -86,7 +99,8 @@ def gathered(call: Call, replies: Sequence[Reply], link: Any = None, *, chunk: i
         call: the call, which has not begun.
         replies: its replies.
         link: the backend that encodes the requests; None encodes none.
-        chunk: how many characters of a reply are passed to the call at once; 0 passes whole replies.
+        chunk: how many characters of a reply are passed to the call at once; 0 passes whole
+            replies.
     """
     send = call.begin()
     for reply in replies:
@@ -101,7 +115,9 @@ def gathered(call: Call, replies: Sequence[Reply], link: Any = None, *, chunk: i
     return call.result.text
 
 
-def text_in_parts(count: int, size: int, link: Any = None, *, encodes: bool = False, chunk: int = 0) -> Work:
+def text_in_parts(
+    count: int, size: int, link: Any = None, *, encodes: bool = False, chunk: int = 0
+) -> Work:
     """Prepare a call whose text of `size` characters arrives in `count` parts, without any I/O.
 
     Arguments:
@@ -109,10 +125,15 @@ def text_in_parts(count: int, size: int, link: Any = None, *, encodes: bool = Fa
         size: of the whole text.
         link: the backend; None for one that encodes nothing.
         encodes: whether each request is written.
-        chunk: how many characters of a reply are passed to the call at once; 0 passes whole replies.
+        chunk: how many characters of a reply are passed to the call at once; 0 passes whole
+            replies.
     """
     text = prose(size)
-    replies, request, chain = replies_of(cut_into(text, count)), Request(QUESTION), (link or PlainLink(),)
+    replies, request, chain = (
+        replies_of(cut_into(text, count)),
+        Request(QUESTION),
+        (link or PlainLink(),),
+    )
 
     def run() -> None:
         call = Call(request, PATIENT, chain, is_streaming=bool(chunk))
@@ -123,7 +144,9 @@ def text_in_parts(count: int, size: int, link: Any = None, *, encodes: bool = Fa
 
 def backend(**options: Any) -> OpenAIChat:
     """Return a chat-completions backend without a server."""
-    return OpenAIChat(**{"model": "bench", "base_url": "http://127.0.0.1:9/v1", "api_key": "sk-bench", **options})
+    return OpenAIChat(
+        **{"model": "bench", "base_url": "http://127.0.0.1:9/v1", "api_key": "sk-bench", **options}
+    )
 
 
 def parts(count: int) -> Work:
@@ -142,8 +165,12 @@ def parts_streamed(count: int) -> Work:
 
 
 def parts_of_tags(count: int) -> Work:
-    """Prepare a text in so many parts, each of which speaks of the tags of reasoning, with a consumer."""
-    pieces = [f"{each} in `<think>` and </think>.\n" for each in cut_into(prose(count * PART), count)]
+    """Prepare a text in so many parts, each of which speaks of the tags of reasoning, with a
+    consumer.
+    """
+    pieces = [
+        f"{each} in `<think>` and </think>.\n" for each in cut_into(prose(count * PART), count)
+    ]
     replies, request = replies_of(pieces), Request(QUESTION)
 
     def run() -> None:
@@ -154,16 +181,24 @@ def parts_of_tags(count: int) -> Work:
 
 
 def parts_encoded(count: int) -> Work:
-    """Prepare a text in so many parts, each request written for a wire; the text so far is a part of each of them."""
+    """Prepare a text in so many parts, each request written for a wire; the text so far is a part
+    of each of them.
+    """
     return text_in_parts(count, count * PART, backend(), encodes=True)
 
 
 def parts_prefilled(count: int) -> Work:
-    """Prepare the same for a backend that goes on from a trailing assistant turn, and repeats it."""
+    """Prepare the same for a backend that goes on from a trailing assistant turn, and repeats
+    it.
+    """
     text = prose(count * PART)
     pieces = cut_into(text, count)
     echoed = ["".join(pieces[: place + 1]) for place in range(count)]
-    replies, request, chain = replies_of(echoed), Request(QUESTION), (PlainLink(prefills=True, echoes=True),)
+    replies, request, chain = (
+        replies_of(echoed),
+        Request(QUESTION),
+        (PlainLink(prefills=True, echoes=True),),
+    )
 
     def run() -> None:
         assert gathered(Call(request, PATIENT, chain), replies) == text
@@ -175,7 +210,9 @@ def parts_over_http(count: int) -> Work:
     """Prepare a text in so many parts of an embedded provider."""
     text = prose(count * PART)
     pieces = cut_into(text, count)
-    replies = [ScriptedReply(text=each, finish="length") for each in pieces[:-1]] + [ScriptedReply(text=pieces[-1])]
+    replies = [ScriptedReply(text=each, finish="length") for each in pieces[:-1]] + [
+        ScriptedReply(text=pieces[-1])
+    ]
 
     def run() -> None:
         with (
@@ -197,7 +234,9 @@ def answering(reply: ScriptedReply, **options: Any) -> tuple[Client, MemoryProvi
     return Client(backend(base_url=memory.base_url), http=http, **options), memory
 
 
-def asked(client: Client, memory: MemoryProvider, messages: Any = QUESTION, **options: Any) -> rungwise.Result:
+def asked(
+    client: Client, memory: MemoryProvider, messages: Any = QUESTION, **options: Any
+) -> rungwise.Result:
     """Make a call and clear the provider's requests."""
     result = client.call(messages, **options)
     memory.requests.clear()
@@ -217,13 +256,18 @@ def decoded(link: OpenAIChat, body: bytes, piece: int = 8_192) -> Reply:
 def body_of(reply: ScriptedReply, *, stream: bool) -> bytes:
     """Return the bytes that an embedded provider answers with."""
     memory = MemoryProvider(Script([reply]))
-    request = httpx.Request("POST", f"{memory.base_url}/chat/completions", json={"model": "m", "stream": stream})
+    request = httpx.Request(
+        "POST", f"{memory.base_url}/chat/completions", json={"model": "m", "stream": stream}
+    )
     return memory.respond(request).read()
 
 
 def chunks(count: int) -> Work:
     """Prepare a stream of so many chunks, from its bytes to its last event."""
-    body, link = body_of(ScriptedReply(text=prose(12 * count), chunk_size=12), stream=True), backend()
+    body, link = (
+        body_of(ScriptedReply(text=prose(12 * count), chunk_size=12), stream=True),
+        backend(),
+    )
     request = Request(QUESTION)
 
     def run() -> None:
@@ -257,7 +301,10 @@ def characters(size: int) -> Work:
 def prompt_of(count: int) -> list[dict[str, Any]]:
     """Return a conversation of so many messages."""
     roles = ("user", "assistant")
-    said = [{"role": roles[place % 2], "content": f"This is message {place}."} for place in range(count - 1)]
+    said = [
+        {"role": roles[place % 2], "content": f"This is message {place}."}
+        for place in range(count - 1)
+    ]
     return [*said, {"role": "user", "content": QUESTION}]
 
 
@@ -277,14 +324,22 @@ def messages(count: int) -> Work:
 
 def calls_of(count: int) -> list[ToolCall]:
     """Return so many tool calls."""
-    return [ToolCall(f"call_{number}", "look", f'{{"number": {number}}}') for number in range(count)]
+    return [
+        ToolCall(f"call_{number}", "look", f'{{"number": {number}}}') for number in range(count)
+    ]
 
 
 def tools_of(count: int) -> list[dict[str, Any]]:
     """Return so many definitions of tools, in the form of chat completions."""
-    schema = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+    schema = {
+        "type": "object",
+        "properties": {"number": {"type": "integer"}},
+        "required": ["number"],
+    }
     names = ["look", *(f"look_{number}" for number in range(1, count))]
-    return [{"type": "function", "function": {"name": name, "parameters": schema}} for name in names]
+    return [
+        {"type": "function", "function": {"name": name, "parameters": schema}} for name in names
+    ]
 
 
 def tool_calls(count: int, *, stream: bool = False) -> Work:
@@ -295,7 +350,11 @@ def tool_calls(count: int, *, stream: bool = False) -> Work:
     def run() -> None:
         call = Call(request, chain=(link,))
         call.begin()
-        call.receive(decoded(link, body) if stream else link.decode(200, {"content-type": "application/json"}, body))
+        call.receive(
+            decoded(link, body)
+            if stream
+            else link.decode(200, {"content-type": "application/json"}, body)
+        )
         assert len(call.result.tool_calls) == count
 
     return run
@@ -309,7 +368,9 @@ def tool_calls_streamed(count: int) -> Work:
 def tools(count: int) -> Work:
     """Prepare a call with so many tools, of which the last is called without arguments."""
     link, defined = backend(), tools_of(count)
-    reply = Reply(tool_calls=[ToolCall("1", "look", '{"number": 1}')], stop_reason="tool_calls", usage=USAGE)
+    reply = Reply(
+        tool_calls=[ToolCall("1", "look", '{"number": 1}')], stop_reason="tool_calls", usage=USAGE
+    )
 
     def run() -> None:
         call = Call(Request(QUESTION, tools=defined), chain=(link,))

@@ -1,4 +1,6 @@
-"""Work of growing size, as in `workloads.py`: chains, shared budgets, turns, journals and certificates."""
+"""Work of growing size, as in `workloads.py`: chains, shared budgets, turns, journals and
+certificates.
+"""
 
 from collections.abc import Iterator
 
@@ -87,11 +89,15 @@ def shared_calls(count: int) -> Work:
 
 
 def calls_that_wait(count: int) -> Work:
-    """Prepare so many calls that wait in turn for one that has reserved what is left of their shared budget."""
+    """Prepare so many calls that wait in turn for one that has reserved what is left of their
+    shared budget.
+    """
     request = Request(QUESTION, max_tokens=10, input_tokens=10)
 
     def run() -> None:
-        shared = SharedBudget(Budget(attempts=2 * count, seconds=None, output_tokens=10 * count + 14))
+        shared = SharedBudget(
+            Budget(attempts=2 * count, seconds=None, output_tokens=10 * count + 14)
+        )
         woken: list[int] = []
         calls = [Call(request, within=shared) for _ in range(count)]
         for number, call in enumerate(calls):
@@ -107,11 +113,19 @@ def calls_that_wait(count: int) -> Work:
 
 def turn_of(count: int) -> Turn:
     """Return a turn in which the model calls a tool `count` times."""
-    policy = TurnPolicy(auto_continues=1000, same_calls=1000, budget=Budget(attempts=1000, seconds=None))
-    tool = Tool(lambda number: number, parameters={"type": "object", "properties": {"number": {"type": "integer"}}})
+    policy = TurnPolicy(
+        auto_continues=1000, same_calls=1000, budget=Budget(attempts=1000, seconds=None)
+    )
+    tool = Tool(
+        lambda number: number,
+        parameters={"type": "object", "properties": {"number": {"type": "integer"}}},
+    )
     turn = Turn(Request(QUESTION), policy, tools={"look": tool})
     heard: Iterator[Reply] = iter(
-        [Reply(tool_calls=[call], stop_reason="tool_calls", usage=USAGE) for call in calls_of(count)]
+        [
+            Reply(tool_calls=[call], stop_reason="tool_calls", usage=USAGE)
+            for call in calls_of(count)
+        ]
     )
     action = turn.begin(0.0)
     while action is not None:
@@ -121,7 +135,9 @@ def turn_of(count: int) -> Turn:
                 call.receive(next(heard, DONE), 0.0)
                 action = turn.called(call.result, 0.0)
             case RunTools(runs):
-                action = turn.tools_ran([ToolOutcome(f"three herons and {each.arguments}") for each in runs], 0.0)
+                action = turn.tools_ran(
+                    [ToolOutcome(f"three herons and {each.arguments}") for each in runs], 0.0
+                )
             case _:
                 raise AssertionError(action)
     assert turn.result.outcome == "finished", turn.result
@@ -136,7 +152,10 @@ def rounds(count: int) -> Work:
 def calls_in_a_round(count: int) -> Work:
     """Prepare a turn whose model calls so many tools at once."""
     policy = TurnPolicy(calls_per_reply=1000)
-    tool = Tool(lambda number: number, parameters={"type": "object", "properties": {"number": {"type": "integer"}}})
+    tool = Tool(
+        lambda number: number,
+        parameters={"type": "object", "properties": {"number": {"type": "integer"}}},
+    )
     reply = Reply(tool_calls=calls_of(count), stop_reason="tool_calls", usage=USAGE)
 
     def run() -> None:
@@ -232,5 +251,8 @@ def certificate_of_attempts(attempts: int) -> Work:
 
 def certificate_of_backends(count: int) -> Work:
     """Prepare the proof of the default policy for so many backends."""
-    links = [PlainLink(f"backend {number}", prices=rungwise.Prices(1.0, 2.0 + number % 3)) for number in range(count)]
+    links = [
+        PlainLink(f"backend {number}", prices=rungwise.Prices(1.0, 2.0 + number % 3))
+        for number in range(count)
+    ]
     return lambda: rungwise.verify(Policy(), links, max_tokens=1000, input_tokens=1000)

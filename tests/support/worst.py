@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from rungwise import CallError, Client, OpenAIChat, Policy, Prices, Result, Tool, TurnError, TurnPolicy
+from rungwise import (
+    CallError,
+    Client,
+    OpenAIChat,
+    Policy,
+    Prices,
+    Result,
+    Tool,
+    TurnError,
+    TurnPolicy,
+)
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.sync_driver import Driver
@@ -48,7 +58,10 @@ def busy_client(clock: VirtualClock) -> Iterator[None]:
     def exchange(driver: Driver, send: Send, call: Call, *, is_fresh: bool) -> Exchange:
         found = begin(driver, send, call, is_fresh=is_fresh)
         total, ends_by = driver.timeouts.total, call.clocks().ends_by
-        until = [*([] if total is None else [clock.now + total]), *([] if ends_by is None else [ends_by])]
+        until = [
+            *([] if total is None else [clock.now + total]),
+            *([] if ends_by is None else [ends_by]),
+        ]
         ends[id(found)] = min(until, default=float("inf"))
         return found
 
@@ -86,7 +99,9 @@ def played(
     clock = VirtualClock()
     with EmbeddedProvider(Script.load(file), sleep=clock.advance) as provider:
         chain = chain_of(provider, backends, prices)
-        client = Client(chain, policy=policy, compactor=list, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
+        client = Client(
+            chain, policy=policy, compactor=list, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0
+        )
         with client, unhurried_sockets(), busy_client(clock) if is_busy else nullcontext():
             try:
                 result = client.call(messages, **options)
@@ -106,7 +121,14 @@ def played(
 
 
 def played_turn(
-    file: Path, policy: TurnPolicy, *, backends: int, prices: Prices, tool_seconds: float, is_busy: bool, **options: Any
+    file: Path,
+    policy: TurnPolicy,
+    *,
+    backends: int,
+    prices: Prices,
+    tool_seconds: float,
+    is_busy: bool,
+    **options: Any,
 ) -> dict[str, float]:
     """Play a script to one turn, whose tool takes some seconds, and return what it spent.
 
@@ -120,7 +142,11 @@ def played_turn(
 
     def work(number: int) -> int:
         """Take its time, but no more than the turn has left, when a driver ends it."""
-        left = math.inf if policy.budget.seconds is None else max(policy.budget.seconds - clock.now, 0.0)
+        left = (
+            math.inf
+            if policy.budget.seconds is None
+            else max(policy.budget.seconds - clock.now, 0.0)
+        )
         runs.append(min(tool_seconds, left))
         clock.advance(runs[-1])
         return number
@@ -130,7 +156,9 @@ def played_turn(
         client = Client(chain, health=None, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
         with client, unhurried_sockets(), busy_client(clock) if is_busy else nullcontext():
             try:
-                result = client.turn(AFTER_A_TOOL, policy=policy, tools=[Tool(function=work, alone=True)], **options)
+                result = client.turn(
+                    AFTER_A_TOOL, policy=policy, tools=[Tool(function=work, alone=True)], **options
+                )
             except TurnError as error:
                 result = error.result
         assert result.attempts == len(provider.requests)

@@ -32,12 +32,25 @@ def build() -> rungwise.Client:
         stall=20,
     )
     second = rungwise.Anthropic("model", api_key="key", beta=["a-beta-of-some-day"])
-    local = rungwise.Ollama("llama3.2", base_url="http://localhost:11434", parameters={"num_ctx": 8192})
-    responses = rungwise.OpenAIResponses("model", parameters={"reasoning": {"effort": "low", "summary": "auto"}})
-    gemini = rungwise.Gemini("model", base_url="https://example.com/v1beta", headers={"authorization": "Bearer token"})
+    local = rungwise.Ollama(
+        "llama3.2", base_url="http://localhost:11434", parameters={"num_ctx": 8192}
+    )
+    responses = rungwise.OpenAIResponses(
+        "model", parameters={"reasoning": {"effort": "low", "summary": "auto"}}
+    )
+    gemini = rungwise.Gemini(
+        "model", base_url="https://example.com/v1beta", headers={"authorization": "Bearer token"}
+    )
     oldest_first = rungwise.OldestFirst(keep=4, counter=len)
     return rungwise.Client(
-        [primary, second, local, responses, gemini, rungwise.Bedrock("model", api_key="key", region="eu-north-1")],
+        [
+            primary,
+            second,
+            local,
+            responses,
+            gemini,
+            rungwise.Bedrock("model", api_key="key", region="eu-north-1"),
+        ],
         policy=policy,
         stream_calls=False,
         compactor=oldest_first,
@@ -55,12 +68,22 @@ async def keep(client: rungwise.Client) -> str:
         last: rungwise.TurnResult = durable.turn("c", "hello", tools=[look], restart=True)
         for event in durable.stream("d", "hello", offset=2, max_tokens=10):
             print(event, turn.text, last.text)
-        results = [durable.call("a", "hello", max_tokens=9), await durable.acall("c", "hello"), handle.result()]
+        results = [
+            durable.call("a", "hello", max_tokens=9),
+            await durable.acall("c", "hello"),
+            handle.result(),
+        ]
         durable.handle("b").cancel()
-        return durable.handle("a", returns=list[str]).status() + results[0].text + (await handle.aresult()).text
+        return (
+            durable.handle("a", returns=list[str]).status()
+            + results[0].text
+            + (await handle.aresult()).text
+        )
 
 
-def shorten(messages: tuple[rungwise.core.PlainMessage, ...]) -> Sequence[rungwise.core.PlainMessage]:
+def shorten(
+    messages: tuple[rungwise.core.PlainMessage, ...],
+) -> Sequence[rungwise.core.PlainMessage]:
     return messages[-2:]
 
 
@@ -68,7 +91,9 @@ def use(client: rungwise.Client) -> str:
     result: rungwise.Result = client.call(
         "hello", max_tokens=100, turn=rungwise.core.TurnContext("prior", only_housekeeping=True)
     )
-    for event in client.stream([{"role": "user", "content": "hello"}], cancellation=rungwise.Cancellation()):
+    for event in client.stream(
+        [{"role": "user", "content": "hello"}], cancellation=rungwise.Cancellation()
+    ):
         match event:
             case rungwise.Text(text) | rungwise.Reasoning(text):
                 print(text)
@@ -79,24 +104,45 @@ def use(client: rungwise.Client) -> str:
             case rungwise.Result():
                 result = event
     result = client.call(
-        [{"role": "user", "content": "hello"}, result.message, rungwise.Message.saying("user", "Go on.")]
+        [
+            {"role": "user", "content": "hello"},
+            result.message,
+            rungwise.Message.saying("user", "Go on."),
+        ]
     )
     session = rungwise.SharedBudget(rungwise.Budget(money=0.5))
     turn = rungwise.SharedBudget(rungwise.Budget(attempts=20, seconds=120), within=session)
     result = client.call("hello", within=turn, deadline=datetime.now(UTC) + timedelta(seconds=20))
-    print(session.attempts, session.usage.output_tokens, session.cost, session.deadline, turn.shortfall())
+    print(
+        session.attempts,
+        session.usage.output_tokens,
+        session.cost,
+        session.deadline,
+        turn.shortfall(),
+    )
     call: rungwise.ToolCall = result.tool_calls[0]
     usage: rungwise.Usage = result.usage
-    replayed: rungwise.Result = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))
-    retaken: rungwise.TurnResult = rungwise.replay(rungwise.TurnJournal.from_json("{}"), rungwise.TurnPolicy())
+    replayed: rungwise.Result = rungwise.replay(
+        rungwise.Journal.from_json(result.journal.to_json())
+    )
+    retaken: rungwise.TurnResult = rungwise.replay(
+        rungwise.TurnJournal.from_json("{}"), rungwise.TurnPolicy()
+    )
     print(retaken.outcome)
     return f"{call.name} {usage.total_tokens} {replayed.outcome}"
 
 
-def options(client: rungwise.Client, **given: Unpack[rungwise.core.CallOptions]) -> rungwise.core.Request:
+def options(
+    client: rungwise.Client, **given: Unpack[rungwise.core.CallOptions]
+) -> rungwise.core.Request:
     client.call("hello", **given)
     client.call("hello", temperature=0.2, top_p=0.9, stop=["END"], seed=7, reasoning_effort="low")
-    client.stream("hello", tool_choice="auto", parallel_tool_calls=False, response_format={"type": "json_object"})
+    client.stream(
+        "hello",
+        tool_choice="auto",
+        parallel_tool_calls=False,
+        response_format={"type": "json_object"},
+    )
     client.call("hello", policy=rungwise.Policy.interactive())
     found: dict[str, str] = client.discover()
     print(found)
@@ -113,10 +159,14 @@ def options(client: rungwise.Client, **given: Unpack[rungwise.core.CallOptions])
     client.turn("hello", temprature=0.2)  # type: ignore[call-arg]
     client.turn("hello", policy=rungwise.Policy())  # type: ignore[arg-type]
     rungwise.core.Request("hello", temprature=0.2)  # type: ignore[call-arg]
-    return rungwise.core.Request("hello", max_tokens=5, temperature=0.2, stop="END", parameters={"top_k": 5})
+    return rungwise.core.Request(
+        "hello", max_tokens=5, temperature=0.2, stop="END", parameters={"top_k": 5}
+    )
 
 
-def turn_options(client: rungwise.Client, **given: Unpack[rungwise.core.TurnOptions]) -> rungwise.TurnResult:
+def turn_options(
+    client: rungwise.Client, **given: Unpack[rungwise.core.TurnOptions]
+) -> rungwise.TurnResult:
     client.turn("hello", temperature=0.2)
     return client.turn("hello", **given)
 
@@ -148,15 +198,22 @@ def is_off_topic(reply: rungwise.core.Reply) -> bool:
 
 
 def derive() -> rungwise.Policy:
-    off_topic = rungwise.Fact("is_off_topic", says="the reply is about the weather", of=is_off_topic)
-    plead = rungwise.Rung("plead", unit="plea", limit=2, hint="Stay with the subject.", holds=off_topic)
+    off_topic = rungwise.Fact(
+        "is_off_topic", says="the reply is about the weather", of=is_off_topic
+    )
+    plead = rungwise.Rung(
+        "plead", unit="plea", limit=2, hint="Stay with the subject.", holds=off_topic
+    )
     meek: rungwise.core.Entry = plead.when("may_plead_meekly", lacks="has_text")
     table: rungwise.core.Table = (
         rungwise.CALL.without("prefill")
         .with_rung(plead, answered=None)
         .with_rung(meek, refused="may_fall_back")
         .with_rows(rungwise.core.Row("refused", "await", "has_text", "partial"))
-        .declaring(rungwise.core.Guard("may_shout", counter="pleas"), rungwise.core.Effect("shout", spends="pleas"))
+        .declaring(
+            rungwise.core.Guard("may_shout", counter="pleas"),
+            rungwise.core.Effect("shout", spends="pleas"),
+        )
         .reordered("malformed", ["may_retry", "may_fall_back", "has_text", None])
     )
     event: rungwise.core.Event = table.declared_events[0]
@@ -184,7 +241,9 @@ POLICY = rungwise.TurnPolicy(
 
 
 def turns(client: rungwise.Client, shared: rungwise.SharedBudget) -> list[dict[str, object]]:
-    result: rungwise.TurnResult = client.turn("hello", tools=[look], policy=POLICY, within=shared, max_tokens=100)
+    result: rungwise.TurnResult = client.turn(
+        "hello", tools=[look], policy=POLICY, within=shared, max_tokens=100
+    )
     deadline = time.time() + 20
     with client.stream_turn(
         result.messages, tools={"look": look}, compactor=rungwise.OldestFirst(), deadline=deadline
@@ -218,7 +277,9 @@ async def turns_in_a_loop(client: rungwise.Client) -> str:
 
 
 def own_loop() -> rungwise.TurnResult:
-    turn = rungwise.core.Turn(rungwise.core.Request("hello"), POLICY, tools=[look], has_compactor=True, deadline=60.0)
+    turn = rungwise.core.Turn(
+        rungwise.core.Request("hello"), POLICY, tools=[look], has_compactor=True, deadline=60.0
+    )
     print(turn.deadline)
     action: rungwise.core.Action | None = turn.begin()
     while action is not None:
@@ -260,7 +321,10 @@ def values(client: rungwise.Client) -> None:
 async def values_later(client: rungwise.Client) -> None:
     assert_type((await client.acall("hello", returns=Bird)).value, Bird | None)
     assert_type((await client.aturn("hello", returns=Bird)).value, Bird | None)
-    async with client.astream("hello", returns=Bird) as stream, client.astream_turn("hello", returns=Bird) as turning:
+    async with (
+        client.astream("hello", returns=Bird) as stream,
+        client.astream_turn("hello", returns=Bird) as turning,
+    ):
         assert_type(stream.result.value, Bird | None)
         assert_type(turning.result.value, Bird | None)
     toolbox: rungwise.Toolbox = await rungwise.mcp_toolbox(object())
@@ -275,7 +339,9 @@ async def shown(client: rungwise.Client) -> None:
     rungwise.ui.ag_ui(client.stream_turn("hello"), [], thread_id="t", run_id="r")
     async with rungwise.ui.ResumableStreams() as streams:
         id: str = streams.start(
-            rungwise.ui.vercel(client.astream_turn("hello"), message_id="m", resets=True, hold=False)
+            rungwise.ui.vercel(
+                client.astream_turn("hello"), message_id="m", resets=True, hold=False
+            )
         )
         assert_type(streams.read(id, 7), rungwise.ui.Frames | None)
         streams.cancel(id)

@@ -1,4 +1,6 @@
-"""Pass a transport to every HTTP client that SDKs use, for the type checkers; nothing here is run."""
+"""Pass a transport to every HTTP client that SDKs use, for the type checkers; nothing here is
+run.
+"""
 
 from typing import assert_type
 
@@ -19,9 +21,15 @@ def clients(client: rungwise.Client) -> None:
     httpx2.Client(transport=transport)
     httpx2.AsyncClient(transport=transport)
     openai.OpenAI(http_client=openai.DefaultHttpxClient(transport=transport), max_retries=0)
-    openai.AsyncOpenAI(http_client=openai.DefaultAsyncHttpxClient(transport=transport), max_retries=0)
-    anthropic.Anthropic(http_client=anthropic.DefaultHttpxClient(transport=transport), max_retries=0)
-    anthropic.AsyncAnthropic(http_client=anthropic.DefaultAsyncHttpxClient(transport=transport), max_retries=0)
+    openai.AsyncOpenAI(
+        http_client=openai.DefaultAsyncHttpxClient(transport=transport), max_retries=0
+    )
+    anthropic.Anthropic(
+        http_client=anthropic.DefaultHttpxClient(transport=transport), max_retries=0
+    )
+    anthropic.AsyncAnthropic(
+        http_client=anthropic.DefaultAsyncHttpxClient(transport=transport), max_retries=0
+    )
 
 
 async def chains(client: rungwise.Client) -> None:

@@ -13,7 +13,16 @@ import click
 from attrs import define, field
 
 from rungwise.adapters.cli.options import WantedParameter, number_option
-from rungwise.adapters.cli.output import CANCELLED, bad_input, complain, counted, note, one_line, progress_bar, writing
+from rungwise.adapters.cli.output import (
+    CANCELLED,
+    bad_input,
+    complain,
+    counted,
+    note,
+    one_line,
+    progress_bar,
+    writing,
+)
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
@@ -32,7 +41,9 @@ CONFIG_OPTION: Final = click.option(
 CHAIN_OPTION: Final = click.option(
     "--chain", metavar="NAME", help="Which chain of the file.  [default: the only one, or default]"
 )
-CONCURRENCY_OPTION: Final = number_option("--concurrency", 50, (1, 10_000), "How many calls run here at once.")
+CONCURRENCY_OPTION: Final = number_option(
+    "--concurrency", 50, (1, 10_000), "How many calls run here at once."
+)
 
 
 def database_option(text: str, *, required: bool = False) -> Callable[[Any], Any]:
@@ -44,10 +55,16 @@ def database_option(text: str, *, required: bool = False) -> Callable[[Any], Any
 @click.argument("prompts", type=click.Path(exists=True, dir_okay=False))
 @CONFIG_OPTION
 @CHAIN_OPTION
-@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Where the answers go.")
-@database_option("Where the calls are kept: sqlite:///FILE or postgresql://...  [default: OUTPUT.sqlite]")
 @click.option(
-    "--name", metavar="NAME", help="Tells this batch from others in the database.  [default: the name of PROMPTS]"
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Where the answers go."
+)
+@database_option(
+    "Where the calls are kept: sqlite:///FILE or postgresql://...  [default: OUTPUT.sqlite]"
+)
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="Tells this batch from others in the database.  [default: the name of PROMPTS]",
 )
 @CONCURRENCY_OPTION
 @click.option(
@@ -60,9 +77,12 @@ def database_option(text: str, *, required: bool = False) -> Callable[[Any], Any
     "--limit-cost",
     type=click.FloatRange(0, min_open=True),
     metavar="MONEY",
-    help="The most that all calls of this batch may cost together, in every run and on every machine.",
+    help="The most that all calls of this batch may cost together, in every run and on every "
+    "machine.",
 )
-@click.option("--as-completed", is_flag=True, help="Write each answer as soon as it is there, in any order.")
+@click.option(
+    "--as-completed", is_flag=True, help="Write each answer as soon as it is there, in any order."
+)
 @click.option("--retry-failed", is_flag=True, help="Run those again that have failed.")
 @click.option(
     "--enqueue",
@@ -83,13 +103,15 @@ def batch(
     retry_failed: bool,
     enqueue: bool,
 ) -> int:
-    """Run each prompt of PROMPTS, a file with a JSON object on each line, and write an object for each to OUTPUT.
+    """Run each prompt of PROMPTS, a file with a JSON object on each line, and write an object for
+    each to OUTPUT.
 
-    A line has a `prompt`, or `messages`; what else it may have: `id`, `system`, `max_tokens`, `temperature`, `tools`
-    and the other options of a call. A line that cannot be read is reported with its number, and the rest goes on.
+    A line has a `prompt`, or `messages`; what else it may have: `id`, `system`, `max_tokens`,
+    `temperature`, `tools` and the other options of a call. A line that cannot be read is reported
+    with its number, and the rest goes on.
 
-    Ctrl-C, a crash or a lost machine costs nothing twice: the same command again goes on, and reads what has ended
-    from the database. That holds prompts and answers, and no keys.
+    Ctrl-C, a crash or a lost machine costs nothing twice: the same command again goes on, and reads
+    what has ended from the database. That holds prompts and answers, and no keys.
 
     \b
     Exit codes:
@@ -111,14 +133,21 @@ def batch(
     url, name = _database_of(output, database, enqueue=enqueue), name or Path(prompts).stem
     _check_output(output, prompts, config, url)
     seen = BatchProgress(_count_lines(prompts))
-    settings = {"enqueue": enqueue, "retry_failed": retry_failed, "in_order": not as_completed, "returns": returns}
+    settings = {
+        "enqueue": enqueue,
+        "retry_failed": retry_failed,
+        "in_order": not as_completed,
+        "returns": returns,
+    }
     if limit_cost is not None:
         budget = Budget(attempts=MOST_ATTEMPTS, seconds=None, money=limit_cost)
         settings["within"] = SharedBudget(budget, name=f"the budget of {name}")
     try:
         beside = _beside(output, at_once=as_completed)
         with client_in(config, chain, max_connections=concurrency) as client, beside as file:
-            for answer in seen.shown(_answers(client, url, Path(prompts), name, concurrency, **settings)):
+            for answer in seen.shown(
+                _answers(client, url, Path(prompts), name, concurrency, **settings)
+            ):
                 if file is not None:
                     file.write(_line_of(answer))
     except KeyboardInterrupt:
@@ -128,7 +157,9 @@ def batch(
     return int(seen.failed > 0)
 
 
-def _answers(client: Client, url: str, prompts: Path, name: str, most: int, **settings: Any) -> Iterator[LineResult]:
+def _answers(
+    client: Client, url: str, prompts: Path, name: str, most: int, **settings: Any
+) -> Iterator[LineResult]:
     from rungwise.adapters.durable.batch import Batch, read_lines
     from rungwise.adapters.durable.durable import Durable
 
@@ -149,7 +180,10 @@ def _database_of(output: str | None, database: str | None, *, enqueue: bool) -> 
     if enqueue and (output is not None or database is None):
         bad_input("--enqueue needs a --database that the workers share, and writes no --output")
     if database is None and "?" in str(output):
-        bad_input(f"name a --database: {output}.sqlite cannot be one, for what follows a ? is no part of its name")
+        bad_input(
+            f"name a --database: {output}.sqlite cannot be one, for what follows a ? is no part "
+            f"of its name"
+        )
     return database or f"sqlite:///{output}.sqlite"
 
 
@@ -163,7 +197,9 @@ def _check_output(output: str | None, prompts: str, config: str, url: str) -> No
 
 @contextmanager
 def _beside(output: str | None, *, at_once: bool) -> Iterator[IO[str] | None]:
-    """Write to a file beside the output, which takes its place at the end; or to itself, if at once or not regular."""
+    """Write to a file beside the output, which takes its place at the end; or to itself, if at once
+    or not regular.
+    """
     if output is None:
         yield None
         return
@@ -171,7 +207,8 @@ def _beside(output: str | None, *, at_once: bool) -> Iterator[IO[str] | None]:
     place = Path(output) if is_itself else Path(f"{output}.part")
     try:
         with writing(output):
-            with place.open("w", 1 if at_once else -1, encoding="utf-8", newline="\n") as file:  # 1: line by line
+            # 1: line by line
+            with place.open("w", 1 if at_once else -1, encoding="utf-8", newline="\n") as file:
                 yield file
             if not is_itself:
                 place.replace(Path(output).resolve())
@@ -223,7 +260,10 @@ class BatchProgress:
         for outcome, count in self.outcomes.most_common():
             note(f"{count:>9}  {outcome}")
         slowest = ", ".join(f"{name} ({seconds:.1f} s)" for seconds, name in self.slowest)
-        note(f"{counted(self.attempts, 'attempt')}; cost: {self._cost}" + (f"; slowest: {slowest}" if slowest else ""))
+        note(
+            f"{counted(self.attempts, 'attempt')}; cost: {self._cost}"
+            + (f"; slowest: {slowest}" if slowest else "")
+        )
 
     @property
     def _cost(self) -> str:
@@ -232,7 +272,10 @@ class BatchProgress:
     @property
     def _so_far(self) -> str:
         rate = self.done / max(time.monotonic() - self.began, 1e-9)
-        return f"cost so far: {self._cost}; {max(self.total - self.done, 0) / max(rate, 1e-9):.0f} s left"
+        return (
+            f"cost so far: {self._cost}; "
+            f"{max(self.total - self.done, 0) / max(rate, 1e-9):.0f} s left"
+        )
 
     def _count(self, answer: LineResult) -> None:
         self.done += 1
@@ -247,4 +290,6 @@ class BatchProgress:
         self.failed += not result.is_success
         self.attempts += result.attempts
         self.cost = None if self.cost is None or result.cost is None else self.cost + result.cost
-        self.slowest = sorted([*self.slowest, (result.seconds, answer.line.id)], reverse=True)[:SLOWEST]
+        self.slowest = sorted([*self.slowest, (result.seconds, answer.line.id)], reverse=True)[
+            :SLOWEST
+        ]

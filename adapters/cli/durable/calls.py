@@ -14,9 +14,12 @@ from rungwise.adapters.cli.output import bad_input, note, put
 @database_option("The database: sqlite:///FILE or postgresql://...", required=True)
 @click.option("--failed", is_flag=True, help="Only those that have ended without a success.")
 @number_option("--limit", 100, (1, 100_000), "The newest so many.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of calls, or the journal of one.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: a list of calls, or the journal of one."
+)
 def calls(id: str | None, database: str, failed: bool, limit: int, as_json: bool) -> int:
-    """List calls, the newest first: id, status, attempts, cost, seconds and cause; or show the attempts of call ID.
+    """List calls, the newest first: id, status, attempts, cost, seconds and cause; or show the
+    attempts of call ID.
 
     \b
     Exit codes:

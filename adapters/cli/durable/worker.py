@@ -7,7 +7,12 @@ import threading
 
 import click
 
-from rungwise.adapters.cli.durable.batch import CHAIN_OPTION, CONCURRENCY_OPTION, CONFIG_OPTION, database_option
+from rungwise.adapters.cli.durable.batch import (
+    CHAIN_OPTION,
+    CONCURRENCY_OPTION,
+    CONFIG_OPTION,
+    database_option,
+)
 from rungwise.adapters.cli.output import note
 
 
@@ -17,7 +22,8 @@ from rungwise.adapters.cli.output import note
 @database_option("The database: postgresql://..., or sqlite:///FILE on one machine.", required=True)
 @CONCURRENCY_OPTION
 def worker(config: str, chain: str | None, database: str, concurrency: int) -> int:
-    """Run the calls that wait in a database, and those that dead workers have left, until Ctrl-C or SIGTERM.
+    """Run the calls that wait in a database, and those that dead workers have left, until Ctrl-C or
+    SIGTERM.
 
     Start as many as you like. What a worker leaves behind, another one takes on within seconds.
 

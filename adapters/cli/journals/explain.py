@@ -1,4 +1,6 @@
-"""`rungwise explain`: show the path of a recorded call or turn through its machine, or play the machine."""
+"""`rungwise explain`: show the path of a recorded call or turn through its machine, or play the
+machine.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,31 @@ Form = Literal["html", "svg", "mermaid", "text", "steps"]
 
 @click.command(short_help="Show what happened in a recorded call or turn, or play the machine.")
 @click.argument("file", required=False, metavar="[JOURNAL.json]")
-@click.option("--policy", type=POLICY, metavar=METAVAR, help="The policy of the call, if it has a table of your own.")
-@click.option("--play", is_flag=True, help="Write a page on which you play the machine of a POLICY instead.")
+@click.option(
+    "--policy",
+    type=POLICY,
+    metavar=METAVAR,
+    help="The policy of the call, if it has a table of your own.",
+)
+@click.option(
+    "--play", is_flag=True, help="Write a page on which you play the machine of a POLICY instead."
+)
 @click.option(
     "--format",
     type=click.Choice(get_args(Form)),
-    help="html: a page in one file that works offline. svg, mermaid: a picture. text: a line for each attempt. steps: "
+    help="html: a page in one file that works offline. svg, mermaid: a picture. text: a line for "
+    "each attempt. steps: "
     "a line for each step.  [default: text on a terminal, html otherwise]",
 )
 @choice_option(
     "--view",
     ("hub", "ladder"),
-    "For a picture. hub: the states and the path through them. ladder: every guard that was tried, in order.",
+    "For a picture. hub: the states and the path through them. ladder: every guard that was "
+    "tried, in order.",
 )
-@click.option("--backends", type=BACKENDS, help="With --play: how many backends the chain has.  [default: 1]")
+@click.option(
+    "--backends", type=BACKENDS, help="With --play: how many backends the chain has.  [default: 1]"
+)
 @output_option
 def explain(
     file: str | None,
@@ -46,12 +59,15 @@ def explain(
     backends: int | None,
     output: str | None,
 ) -> int:
-    """Show what happened in a call or turn: its attempts, why it ended, and what remained of its budget.
+    """Show what happened in a call or turn: its attempts, why it ended, and what remained of its
+    budget.
 
-    JOURNAL.json is written by `rungwise ask --journal` or `result.journal.to_json()`. The page plays the attempts over
-    time and shows every step on the diagram. It loads nothing. The page of a turn contains the pages of its calls.
+    JOURNAL.json is written by `rungwise ask --journal` or `result.journal.to_json()`. The page
+    plays the attempts over time and shows every step on the diagram. It loads nothing. The page of
+    a turn contains the pages of its calls.
 
-    --play needs no journal: on the page you choose what comes back, and see which guard decides and what can follow.
+    --play needs no journal: on the page you choose what comes back, and see which guard decides and
+    what can follow.
 
     \b
     Exit codes:

@@ -1,4 +1,6 @@
-"""`rungwise rates` and `rungwise odds`: how often, how long and how expensive calls under a policy will probably be."""
+"""`rungwise rates` and `rungwise odds`: how often, how long and how expensive calls under a policy
+will probably be.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,27 @@ from rungwise.fsm.odds.shown import FORMS, compare
 from rungwise.fsm.turn.policy import TurnPolicy
 
 
-@click.command(short_help="Compute how often, how long and how expensive calls under a policy will be.")
+@click.command(
+    short_help="Compute how often, how long and how expensive calls under a policy will be."
+)
 @click.argument("policy", required=False, type=EITHER_OR_DEFAULT, metavar=f"[{METAVAR}]")
-@click.option("--rates", "path", metavar="FILE", help="The rates of each backend, in TOML.  [default: an example]")
 @click.option(
-    "--against", type=EITHER_OR_DEFAULT, metavar=METAVAR, help="Compare with an older policy against the same rates."
+    "--rates",
+    "path",
+    metavar="FILE",
+    help="The rates of each backend, in TOML.  [default: an example]",
+)
+@click.option(
+    "--against",
+    type=EITHER_OR_DEFAULT,
+    metavar=METAVAR,
+    help="Compare with an older policy against the same rates.",
 )
 @turn_option
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON.")
-@click.option("--format", type=click.Choice(["prism"]), help="Write the Markov chain, for PRISM and Storm.")
+@click.option(
+    "--format", type=click.Choice(["prism"]), help="Write the Markov chain, for PRISM and Storm."
+)
 @output_option
 def odds(
     policy: Policy | TurnPolicy | None,
@@ -42,13 +56,17 @@ def odds(
     format: str | None,
     output: str | None,
 ) -> int:
-    """Compute the probability of each outcome, and the attempts, seconds, tokens and money of calls under a policy.
+    """Compute the probability of each outcome, and the attempts, seconds, tokens and money of calls
+    under a policy.
 
-    With --turn it computes those of turns, with their calls and rounds of tools. What tools bring stands in the rates.
+    With --turn it computes those of turns, with their calls and rounds of tools. What tools bring
+    stands in the rates.
 
-    The figures are computed, not simulated: exact for these rates but for a probability that is left out and printed,
-    at most 1 in 1 000 000 unless a dozen events come in some per cent of the attempts each. The backends
-    of the rates are the chain. Without a policy it is the default one. -o FILE.svg or FILE.html draws them.
+    The figures are computed, not simulated: exact for these rates but for a probability that is
+    left out and printed, at most 1 in 1 000 000 unless a dozen events come in some per cent of the
+    attempts each. The backends
+    of the rates are the chain. Without a policy it is the default one. -o FILE.svg or FILE.html
+    draws them.
 
     \b
     Exit codes:
@@ -66,11 +84,16 @@ def odds(
     """
     form = FORMS.get("" if output is None else os.path.splitext(output)[1] or "none")
     if format and (as_json or against):
-        bad_input("--format prism writes neither JSON nor a comparison: leave out --json and --against")
+        bad_input(
+            "--format prism writes neither JSON nor a comparison: leave out --json and --against"
+        )
     if form is None and not format:
         bad_input(f"a picture ends in .svg or .html, and {output} does not")
     check_writable(output)
-    policy, rates = policy or default_of(turn=turn), Rates.example() if path is None else Rates.load(path)
+    policy, rates = (
+        policy or default_of(turn=turn),
+        Rates.example() if path is None else Rates.load(path),
+    )
     if path is None:
         note("rates of an example, with their sources; count yours with rungwise rates")
     for warning in rates.warnings:
@@ -84,22 +107,30 @@ def odds(
     if as_json:
         data = attrs.asdict(found)
         if old is not None:
-            data = {"old": attrs.asdict(old), "new": data, "comparison": attrs.asdict(compare(old, found))}
+            data = {
+                "old": attrs.asdict(old),
+                "new": data,
+                "comparison": attrs.asdict(compare(old, found)),
+            }
         put(json_of(data, is_indented=True) + "\n")
     if output is not None or not as_json:
         write_out(output, form(found, old))
     return 0
 
 
-@click.command(short_help="Count from recorded calls how often each event came, for `rungwise odds`.")
+@click.command(
+    short_help="Count from recorded calls how often each event came, for `rungwise odds`."
+)
 @click.argument("paths", nargs=-1, type=click.Path(exists=True), metavar="[JOURNALS]...")
 @database_option("Count the durable calls of a database: sqlite:///FILE or postgresql://...")
 @output_option
 def rates(paths: tuple[str, ...], database: str | None, output: str | None) -> int:
-    """Count what came of each attempt, by backend and position: fresh, after a wait, after a continuation.
+    """Count what came of each attempt, by backend and position: fresh, after a wait, after a
+    continuation.
 
-    JOURNALS are files and folders, as for `rungwise stats`. The rates are TOML that you can read and edit: the share of
-    each event with its interval of 95 %, and histograms of its seconds and tokens. stderr warns where few were seen.
+    JOURNALS are files and folders, as for `rungwise stats`. The rates are TOML that you can read
+    and edit: the share of each event with its interval of 95 %, and histograms of its seconds and
+    tokens. stderr warns where few were seen.
 
     \b
     Exit codes:

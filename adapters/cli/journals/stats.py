@@ -12,7 +12,15 @@ import orjson
 
 from rungwise.adapters.cli.durable.batch import database_option
 from rungwise.adapters.cli.options import output_option
-from rungwise.adapters.cli.output import bad_input, check_writable, note, one_line, progress_bar, put, write_out
+from rungwise.adapters.cli.output import (
+    bad_input,
+    check_writable,
+    note,
+    one_line,
+    progress_bar,
+    put,
+    write_out,
+)
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.journal.record import json_of
 from rungwise.fsm.stats import FORMS, Stats
@@ -29,11 +37,12 @@ LINES: Final = (".jsonl", ".ndjson")
 @click.option("--json", "as_json", is_flag=True, help="Print every number as JSON.")
 @output_option
 def stats(paths: tuple[str, ...], database: str | None, as_json: bool, output: str | None) -> int:
-    """Count outcomes, rungs, causes, backends, waits, times to the first token and cost, by day (UTC) and model.
+    """Count outcomes, rungs, causes, backends, waits, times to the first token and cost, by day
+    (UTC) and model.
 
-    JOURNALS are files, with one journal or one on each line, or folders, of which each file counts that ends in .json,
-    .jsonl or .ndjson. The calls of a turn count as calls. What older journals do not tell is -. -o FILE.svg or
-    FILE.html draws the tables, with bars.
+    JOURNALS are files, with one journal or one on each line, or folders, of which each file counts
+    that ends in .json, .jsonl or .ndjson. The calls of a turn count as calls. What older journals
+    do not tell is -. -o FILE.svg or FILE.html draws the tables, with bars.
 
     \b
     Exit codes:
@@ -62,7 +71,9 @@ def stats(paths: tuple[str, ...], database: str | None, as_json: bool, output: s
 def count_journals(
     paths: tuple[str, ...], database: str | None, count: Callable[[Journal | TurnJournal], None]
 ) -> None:
-    """Pass each journal to what counts it, and note on stderr what is none; stop the command if there is no journal."""
+    """Pass each journal to what counts it, and note on stderr what is none; stop the command if
+    there is no journal.
+    """
     faults, counted, first = 0, 0, ""
     found = chain(_of_files(paths), _of_database(database) if database else ())
     with progress_bar("{task.completed:>9,} journals") as bar:
@@ -74,7 +85,9 @@ def count_journals(
                 counted += 1
     unread = f"left out, because they are no journals: {faults}; the first is {first}"
     if not counted:
-        bad_input(unread if faults else "there are no journals: name files, folders or a --database")
+        bad_input(
+            unread if faults else "there are no journals: name files, folders or a --database"
+        )
     if faults:
         note(unread)
 
@@ -85,7 +98,9 @@ def _of_files(paths: tuple[str, ...]) -> Iterator[tuple[str, Journal | TurnJourn
         closed: list[OSError] = []
         folders = os.walk(path, onerror=closed.append)
         inside = (os.path.join(folder, name) for folder, _, names in folders for name in names)
-        journals = (file for file in inside if file.endswith((".json", *LINES)) and os.path.isfile(file))
+        journals = (
+            file for file in inside if file.endswith((".json", *LINES)) and os.path.isfile(file)
+        )
         for file in journals if os.path.isdir(path) else [path]:
             try:
                 yield from ((place, _read(text)) for place, text in _texts(file))
@@ -108,7 +123,11 @@ def _read(text: bytes) -> Journal | TurnJournal | str:
     try:
         check_size(text)
         document = orjson.loads(text)
-        kind = TurnJournal if isinstance(document, dict) and document.get("table") == TURN.name else Journal
+        kind = (
+            TurnJournal
+            if isinstance(document, dict) and document.get("table") == TURN.name
+            else Journal
+        )
         return kind.from_document(document)
     except Exception as error:  # a hostile document may break the reading code in any way
         return str(error)
@@ -117,5 +136,9 @@ def _read(text: bytes) -> Journal | TurnJournal | str:
 def _of_database(url: str) -> Iterator[tuple[str, Journal | TurnJournal | str]]:
     from rungwise.adapters.durable.listing import StoredCalls
 
-    found = (call for call in StoredCalls(url).all() if call.journal is not None or call.status == "broken")
+    found = (
+        call
+        for call in StoredCalls(url).all()
+        if call.journal is not None or call.status == "broken"
+    )
     yield from ((call.id, call.journal or str(call.cause)) for call in found)

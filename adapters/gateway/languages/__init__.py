@@ -11,7 +11,9 @@ from rungwise.adapters.wires.registry import APIS, folder_of
 __all__ = ["CHAT", "LANGUAGES", "language_of"]
 
 _MODULES = [f"{__package__}.{folder_of(api)}" for api in reversed(tuple(APIS))]
-LANGUAGES: Final[tuple[Language, ...]] = tuple(import_module(name).LANGUAGE for name in _MODULES if find_spec(name))
+LANGUAGES: Final[tuple[Language, ...]] = tuple(
+    import_module(name).LANGUAGE for name in _MODULES if find_spec(name)
+)
 """Chat completions come last: their `/models` would answer for any other protocol's."""
 
 

@@ -27,15 +27,26 @@ ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     400: ("invalid_request_error", "The request is not valid."),
     401: ("authentication_error", "invalid x-api-key"),
     402: ("billing_error", "Your credit balance is too low to access the Anthropic API."),
-    403: ("permission_error", "Your API key does not have permission to use the specified resource."),
+    403: (
+        "permission_error",
+        "Your API key does not have permission to use the specified resource.",
+    ),
     404: ("not_found_error", "model: the requested model was not found"),
     413: ("request_too_large", "Request exceeds the maximum size"),
-    429: ("rate_limit_error", "This request would exceed your account's rate limit. Please try again later."),
+    429: (
+        "rate_limit_error",
+        "This request would exceed your account's rate limit. Please try again later.",
+    ),
     500: ("api_error", "Internal server error"),
     504: ("timeout_error", "The request timed out."),
     529: ("overloaded_error", "Overloaded"),
 }
-STOPS: Final = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+STOPS: Final = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "refusal",
+}
 
 
 class _Messages(SpokenLanguage):
@@ -44,16 +55,22 @@ class _Messages(SpokenLanguage):
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         phrase = responses.get(status, "Unknown status")
-        kind, message = ERRORS.get(status, ("api_error" if status >= 500 else "invalid_request_error", f"{phrase}."))
+        kind, message = ERRORS.get(
+            status, ("api_error" if status >= 500 else "invalid_request_error", f"{phrase}.")
+        )
         error: dict[str, Any] = {"type": kind, "message": message}
         if fields is not None:
-            error |= {name: value for name, value in fields.items() if name not in ("code", "param")}
+            error |= {
+                name: value for name, value in fields.items() if name not in ("code", "param")
+            }
             if fields.get("code") is not None:
                 error["details"] = {"error_code": fields["code"]}
         return orjson.dumps({"type": "error", "error": error, "request_id": "req_00000000"})
 
     def counts(self, usage: Usage) -> dict[str, Any]:
-        """Return token counts in this protocol's form, where cached tokens are counted beside the input."""
+        """Return token counts in this protocol's form, where cached tokens are counted beside the
+        input.
+        """
         cached = usage.cache_read_tokens + usage.cache_creation_tokens
         return {
             "input_tokens": max(0, usage.input_tokens - cached),
@@ -66,14 +83,18 @@ class _Messages(SpokenLanguage):
         if answer.error_event is not None:
             return self.error(answer.error_event, 500)
         usage = {} if answer.usage == {} else {"usage": _usage(answer, request)}
-        return orjson.dumps({**_message(answer, request), "content": [*_blocks(answer)], **_stop(answer), **usage})
+        return orjson.dumps(
+            {**_message(answer, request), "content": [*_blocks(answer)], **_stop(answer), **usage}
+        )
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
         return _MessageStream(request, answer)
 
 
 class _MessageStream(AnswerStream):
-    """Write a message block by block; reasoning whose signature is not known yet stays open until the end."""
+    """Write a message block by block; reasoning whose signature is not known yet stays open until
+    the end.
+    """
 
     _index = -1
     _kind = ""  # of the block that is open
@@ -102,7 +123,9 @@ class _MessageStream(AnswerStream):
         if self.answer.signature and not self._has_thought:  # the reasoning before it has no words
             yield from self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
         yield from self._open("", {**_tool_use(call), "input": {}})
-        yield from (self._delta(type="input_json_delta", partial_json=piece) for piece in ("", *pieces))
+        yield from (
+            self._delta(type="input_json_delta", partial_json=piece) for piece in ("", *pieces)
+        )
 
     def end(self) -> Iterator[bytes]:
         answer = self.answer
@@ -149,14 +172,23 @@ def _event(name: str, /, **members: Any) -> bytes:
 
 def _message(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
     model = answer.model or request.model
-    return {"id": f"msg_{request.number:024d}", "type": "message", "role": "assistant", "model": model}
+    return {
+        "id": f"msg_{request.number:024d}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+    }
 
 
 def _stop(answer: Completion) -> dict[str, Any]:
     word = "content_filter" if answer.refusal and answer.finish is None else answer.finish_reason
     reason = None if word is None else STOPS.get(word, word)
     refused = {"type": "refusal", "category": None, "explanation": answer.refusal or None}
-    return {"stop_reason": reason, "stop_sequence": None, "stop_details": refused if reason == "refusal" else None}
+    return {
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "stop_details": refused if reason == "refusal" else None,
+    }
 
 
 def _blocks(answer: Completion) -> Iterator[dict[str, Any]]:
@@ -165,7 +197,9 @@ def _blocks(answer: Completion) -> Iterator[dict[str, Any]]:
         yield {"type": "thinking", "thinking": answer.reasoning, "signature": signature}
     if answer.text:
         yield {"type": "text", "text": answer.text, "citations": None}
-    yield from ({**_tool_use(call), "input": input_of(call.arguments)} for call in answer.tool_calls)
+    yield from (
+        {**_tool_use(call), "input": input_of(call.arguments)} for call in answer.tool_calls
+    )
 
 
 def _tool_use(call: ToolCall) -> dict[str, Any]:
@@ -175,7 +209,9 @@ def _tool_use(call: ToolCall) -> dict[str, Any]:
 def _usage(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
     if answer.usage is not None:
         return dict(answer.usage)
-    usage = LANGUAGE.counts(estimated(answer, [request.body.get("system"), contents_of(request.body)]))
+    usage = LANGUAGE.counts(
+        estimated(answer, [request.body.get("system"), contents_of(request.body)])
+    )
     if answer.reasoning:
         usage["output_tokens_details"] = {"thinking_tokens": tokens(len(answer.reasoning))}
     return usage

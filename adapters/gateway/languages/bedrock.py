@@ -24,7 +24,10 @@ from rungwise.adapters.gateway.languages.language import (
 ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     400: ("ValidationException", "The request is not valid."),
     401: ("UnrecognizedClientException", "The security token included in the request is invalid."),
-    403: ("AccessDeniedException", "You don't have access to the model with the specified model ID."),
+    403: (
+        "AccessDeniedException",
+        "You don't have access to the model with the specified model ID.",
+    ),
     404: ("ResourceNotFoundException", "The model was not found: model not found."),
     408: ("ModelTimeoutException", "The model has timed out."),
     413: ("ValidationException", "The request body is too large."),
@@ -59,7 +62,9 @@ class _Converse(Language):
     def whole(self, reply: Completion, request: AnswerRequest) -> bytes:
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
-        answer: dict[str, Any] = {"output": {"message": {"role": "assistant", "content": [*_blocks(reply)]}}}
+        answer: dict[str, Any] = {
+            "output": {"message": {"role": "assistant", "content": [*_blocks(reply)]}}
+        }
         answer |= _stop(reply)
         if usage := _usage(reply, request):
             answer["usage"] = usage
@@ -71,7 +76,10 @@ class _Converse(Language):
         for index, (start, deltas) in enumerate(_streamed(reply)):
             if start:
                 yield frame("contentBlockStart", {"start": start, "contentBlockIndex": index})
-            yield from (frame("contentBlockDelta", {"delta": delta, "contentBlockIndex": index}) for delta in deltas)
+            yield from (
+                frame("contentBlockDelta", {"delta": delta, "contentBlockIndex": index})
+                for delta in deltas
+            )
             yield frame("contentBlockStop", {"contentBlockIndex": index})
         if reply.error_event is not None:
             kind, message = _error(reply.error_event, 500)
@@ -88,7 +96,11 @@ def frame(name: str, payload: Mapping[str, Any], *, is_exception: bool = False) 
     kind = "exception" if is_exception else "event"
     fields = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
     headers = b"".join(
-        bytes([len(key)]) + key.encode() + b"\x07" + len(value.encode()).to_bytes(2, "big") + value.encode()
+        bytes([len(key)])
+        + key.encode()
+        + b"\x07"
+        + len(value.encode()).to_bytes(2, "big")
+        + value.encode()
         for key, value in fields.items()
     )
     body = orjson.dumps(payload)
@@ -118,7 +130,12 @@ def _blocks(reply: Completion) -> Iterator[dict[str, Any]]:
         yield {"text": reply.text + reply.refusal}
     for call in reply.tool_calls:
         yield {
-            "toolUse": {"toolUseId": call.id, "name": call.name, "input": input_of(call.arguments), "type": "tool_use"}
+            "toolUse": {
+                "toolUseId": call.id,
+                "name": call.name,
+                "input": input_of(call.arguments),
+                "type": "tool_use",
+            }
         }
 
 
@@ -139,7 +156,11 @@ def _usage(reply: Completion, request: AnswerRequest) -> dict[str, Any]:
     if reply.usage is not None:
         return dict(reply.usage)
     usage = estimated(reply, [request.body.get("system"), contents_of(request.body)])
-    return {"inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens, "totalTokens": usage.total_tokens}
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "totalTokens": usage.total_tokens,
+    }
 
 
 LANGUAGE: Final = _Converse()

@@ -25,8 +25,16 @@ ERRORS: Final[Mapping[int, tuple[str, str | None, str]]] = {
     400: ("invalid_request_error", None, "The request is not valid."),
     401: ("invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
     402: ("insufficient_quota", "insufficient_quota", "The account has no credit left."),
-    403: ("invalid_request_error", "permission_denied", "You are not allowed to use this resource."),
-    404: ("invalid_request_error", "model_not_found", "The model does not exist or you do not have access to it."),
+    403: (
+        "invalid_request_error",
+        "permission_denied",
+        "You are not allowed to use this resource.",
+    ),
+    404: (
+        "invalid_request_error",
+        "model_not_found",
+        "The model does not exist or you do not have access to it.",
+    ),
     413: ("invalid_request_error", "payload_too_large", "The request is too large."),
     429: ("requests", "rate_limit_exceeded", "Rate limit reached."),
     500: ("server_error", None, "The server had an error while processing your request."),
@@ -76,7 +84,10 @@ class ChatCompletions(SpokenLanguage):
             counted = {} if answer.usage is None else {"usage": dict(answer.usage)}
             return orjson.dumps({**orjson.loads(self.error(answer.error_event, 500)), **counted})
         silent = answer.tool_calls or answer.refusal
-        message: dict[str, Any] = {"role": "assistant", "content": answer.text or (None if silent else "")}
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": answer.text or (None if silent else ""),
+        }
         if answer.reasoning:
             message |= _reasoning(answer, answer.reasoning)
         if answer.refusal:
@@ -123,7 +134,11 @@ class _ChatStream(AnswerStream):
                 yield counted
             yield event(LANGUAGE.error(answer.error_event, 500))
         else:
-            choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": answer.finish_reason}
+            choice: dict[str, Any] = {
+                "index": 0,
+                "delta": {},
+                "finish_reason": answer.finish_reason,
+            }
             whole = answer.final_message not in (None, False)
             if whole:
                 content = answer.text if answer.final_message is True else answer.final_message
@@ -138,7 +153,11 @@ class _ChatStream(AnswerStream):
     @property
     def _reports(self) -> bool:
         options = self.request.body.get("stream_options")
-        return isinstance(options, Mapping) and options.get("include_usage") is True and self.answer.usage != {}
+        return (
+            isinstance(options, Mapping)
+            and options.get("include_usage") is True
+            and self.answer.usage != {}
+        )
 
     @property
     def _envelope(self) -> dict[str, Any]:
@@ -146,7 +165,9 @@ class _ChatStream(AnswerStream):
         return {**_envelope(self.answer, self.request), "object": "chat.completion.chunk", **usage}
 
     def _delta(self, delta: Mapping[str, Any]) -> bytes:
-        return event({**self._envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        return event(
+            {**self._envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        )
 
 
 def _envelope(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
@@ -155,12 +176,20 @@ def _envelope(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
 
 
 def _tool_call(call: ToolCall, arguments: str) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+    }
 
 
 def _reasoning(answer: Completion, text: str) -> dict[str, Any]:
     if answer.reasoning_field == "reasoning_details":
-        return {"reasoning_details": [{"type": "reasoning.text", "text": text, "format": "unknown", "index": 0}]}
+        return {
+            "reasoning_details": [
+                {"type": "reasoning.text", "text": text, "format": "unknown", "index": 0}
+            ]
+        }
     return {answer.reasoning_field: text}
 
 
@@ -168,7 +197,10 @@ def _usage(answer: Completion, request: Mapping[str, Any]) -> dict[str, Any]:
     if answer.usage is not None:
         return dict(answer.usage)
     usage = estimated(answer, contents_of(request))
-    counts: dict[str, Any] = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
+    counts: dict[str, Any] = {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+    }
     if answer.reasoning:
         counts["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
     return {**counts, "total_tokens": usage.total_tokens}

@@ -29,14 +29,23 @@ STATUSES: Final[Mapping[int, tuple[str, str]]] = {
     400: ("INVALID_ARGUMENT", "Request contains an invalid argument."),
     401: ("UNAUTHENTICATED", "Request had invalid authentication credentials."),
     403: ("PERMISSION_DENIED", "The caller does not have permission."),
-    404: ("NOT_FOUND", "models/embedded is not found for API version v1beta, or is not supported for generateContent."),
+    404: (
+        "NOT_FOUND",
+        "models/embedded is not found for API version v1beta, or is not supported for "
+        "generateContent.",
+    ),
     429: ("RESOURCE_EXHAUSTED", "Resource has been exhausted."),
     500: ("INTERNAL", "An internal error has occurred."),
     503: ("UNAVAILABLE", "The model is overloaded. Please try again later."),
     504: ("DEADLINE_EXCEEDED", "The request timed out."),
     529: ("UNAVAILABLE", "The model is overloaded. Please try again later."),
 }
-FINISHES: Final = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
+FINISHES: Final = {
+    "stop": "STOP",
+    "tool_calls": "STOP",
+    "length": "MAX_TOKENS",
+    "content_filter": "SAFETY",
+}
 METHODS: Final = re.compile(r"/(?P<model>[^/]+):(?P<method>generateContent|streamGenerateContent)$")
 
 
@@ -58,28 +67,52 @@ class _GeminiLanguage(SpokenLanguage):
         if not path.endswith("/v1beta/models"):
             return None
         shared = {"supportedGenerationMethods": ["generateContent", "streamGenerateContent"]}
-        return {"models": [{"name": f"models/{model}", "displayName": model, **shared} for model in models]}
+        return {
+            "models": [
+                {"name": f"models/{model}", "displayName": model, **shared} for model in models
+            ]
+        }
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
-        name, message = STATUSES.get(status, ("UNKNOWN", f"{responses.get(status, 'Unknown status')}."))
+        name, message = STATUSES.get(
+            status, ("UNKNOWN", f"{responses.get(status, 'Unknown status')}.")
+        )
         error: dict[str, Any] = {"code": status, "message": message, "status": name}
         fields = fields or {}
-        error |= {own: fields[word] for word, own in (("message", "message"), ("type", "status")) if word in fields}
+        error |= {
+            own: fields[word]
+            for word, own in (("message", "message"), ("type", "status"))
+            if word in fields
+        }
         details: list[dict[str, Any]] = []
         if isinstance(fields.get("code"), int):
             error["code"] = fields["code"]
         elif "code" in fields:
-            more = {name: fields[name] for name in fields if name not in ("message", "type", "code", "param", "error")}
-            texts = {name: "; ".join(each) if isinstance(each, list) else str(each) for name, each in more.items()}
+            more = {
+                name: fields[name]
+                for name in fields
+                if name not in ("message", "type", "code", "param", "error")
+            }
+            texts = {
+                name: "; ".join(each) if isinstance(each, list) else str(each)
+                for name, each in more.items()
+            }
             about = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": fields["code"]}
             details.append({**about, **({"metadata": texts} if texts else {})})
         if "param" in fields:
             violation = {"field": fields["param"], "description": error["message"]}
-            details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]})
+            details.append(
+                {
+                    "@type": "type.googleapis.com/google.rpc.BadRequest",
+                    "fieldViolations": [violation],
+                }
+            )
         return orjson.dumps({"error": {**error, **({"details": details} if details else {})}})
 
     def counts(self, usage: Usage) -> dict[str, Any]:
-        """Return token counts in this protocol's form, where thoughts are counted beside the answer."""
+        """Return token counts in this protocol's form, where thoughts are counted beside the
+        answer.
+        """
         thoughts = min(usage.output_tokens, usage.reasoning_tokens)
         return {
             "promptTokenCount": usage.input_tokens,
@@ -94,16 +127,23 @@ class _GeminiLanguage(SpokenLanguage):
             return self.error(answer.error_event, 500)
         thoughts = [_thought(answer.reasoning)] if answer.reasoning else []
         text = [{"text": answer.text}] if answer.text else []
-        calls = [_call(call, {} if index else _signature(answer)) for index, call in enumerate(answer.tool_calls)]
+        calls = [
+            _call(call, {} if index else _signature(answer))
+            for index, call in enumerate(answer.tool_calls)
+        ]
         last = _last(answer, _signed(answer, _candidate([*thoughts, *text, *calls])))
-        return orjson.dumps({**last, **_metadata(_usage(answer, request)), **_envelope(answer, request)})
+        return orjson.dumps(
+            {**last, **_metadata(_usage(answer, request)), **_envelope(answer, request)}
+        )
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
         return _ContentStream(request, answer)
 
 
 class _ContentStream(AnswerStream):
-    """Write an answer in pieces: each has the form of a whole one, and the last one says how it ended."""
+    """Write an answer in pieces: each has the form of a whole one, and the last one says how it
+    ended.
+    """
 
     _length = 0
     _calls = 0
@@ -142,7 +182,10 @@ class _ContentStream(AnswerStream):
 
 
 def _envelope(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
-    return {"modelVersion": answer.model or request.model, "responseId": f"response-{request.number:08d}"}
+    return {
+        "modelVersion": answer.model or request.model,
+        "responseId": f"response-{request.number:08d}",
+    }
 
 
 def _metadata(usage: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +193,10 @@ def _metadata(usage: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _candidate(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"content": {"parts": parts, "role": "model"} if parts else {"role": "model"}, "index": 0}
+    return {
+        "content": {"parts": parts, "role": "model"} if parts else {"role": "model"},
+        "index": 0,
+    }
 
 
 def _last(answer: Completion, candidate: dict[str, Any]) -> dict[str, Any]:
@@ -179,7 +225,9 @@ def _call(call: ToolCall, signature: Mapping[str, str]) -> dict[str, Any]:
     return {"functionCall": {**begun, **rest}, **signature}
 
 
-def _signed(answer: Completion, candidate: dict[str, Any], *, is_last: bool = False) -> dict[str, Any]:
+def _signed(
+    answer: Completion, candidate: dict[str, Any], *, is_last: bool = False
+) -> dict[str, Any]:
     """Sign the last part of an answer without calls; in a stream that part is otherwise empty."""
     parts = candidate["content"].get("parts", [])
     if answer.tool_calls or not (parts or is_last) or not _signature(answer):

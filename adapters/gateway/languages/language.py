@@ -1,4 +1,6 @@
-"""What a protocol is to whoever answers in it: its paths, and how it writes an answer, whole or piece by piece."""
+"""What a protocol is to whoever answers in it: its paths, and how it writes an answer, whole or
+piece by piece.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,14 @@ class Completion:
     signature: str | None = None  # of the reasoning; "" makes one up, None leaves it unsigned
     refusal: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    finish: str | None = None  # in the words of chat completions; "" for none, None for the one that fits
+    # in the words of chat completions; "" for none, None for the one that fits
+    finish: str | None = None
     model: str = ""  # "" for the requested one
-    usage: Mapping[str, Any] | None = None  # as the protocol has it; {} for no report, None counts 4 characters a token
+    # as the protocol has it; {} for no report, None counts 4 characters a token
+    usage: Mapping[str, Any] | None = None
     error_event: Mapping[str, Any] | None = None  # ends the answer
-    final_message: bool | str | None = None  # whether the last chunk of chat completions has a whole message, or which
+    # whether the last chunk of chat completions has a whole message, or which
+    final_message: bool | str | None = None
     chunk_size: int = 12  # characters of text in one piece of a stream
     done: bool = True  # whether a stream has its end
 
@@ -118,10 +123,14 @@ class Language(ABC):
 
     def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
         """Return what matters of a request."""
-        return AnswerRequest(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is True, body, number)
+        return AnswerRequest(
+            str(body.get("model") or DEFAULT_MODEL), body.get("stream") is True, body, number
+        )
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
-        """Return the answer to a GET of this path as JSON, or None if this protocol has no such path."""
+        """Return the answer to a GET of this path as JSON, or None if this protocol has no such
+        path.
+        """
         return None
 
     @abstractmethod

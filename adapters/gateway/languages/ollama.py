@@ -31,7 +31,8 @@ ERRORS: Final[Mapping[int, str]] = {
     404: "model not found, try pulling it first",
     413: "request body too large",
     429: "too many requests",
-    500: "model runner has unexpectedly stopped, this may be due to resource limitations or an internal error",
+    500: "model runner has unexpectedly stopped, this may be due to resource limitations or an "
+    "internal error",
     503: "server busy, please try again.  maximum pending requests exceeded",
     529: "the server is overloaded",
 }
@@ -46,13 +47,17 @@ class _OllamaChat(Language):
 
     def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
         """Return what matters of a request; replies are streamed by default."""
-        return AnswerRequest(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is not False, body, number)
+        return AnswerRequest(
+            str(body.get("model") or DEFAULT_MODEL), body.get("stream") is not False, body, number
+        )
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
         """Return the answer to a GET of this path: the server's version, or the list of models."""
         if path.endswith("/api/version"):
             return {"version": VERSION}
-        return {"models": [_listed(model) for model in models]} if path.endswith("/api/tags") else None
+        return (
+            {"models": [_listed(model) for model in models]} if path.endswith("/api/tags") else None
+        )
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         phrase = responses.get(status, "Unknown status")
@@ -66,17 +71,24 @@ class _OllamaChat(Language):
 
     def events(self, reply: Completion, request: AnswerRequest) -> Iterator[bytes]:
         size = reply.chunk_size
-        yield from (_line(reply, request, _message("", piece)) + b"\n" for piece in split(reply.reasoning, size))
+        yield from (
+            _line(reply, request, _message("", piece)) + b"\n"
+            for piece in split(reply.reasoning, size)
+        )
         for piece in split(reply.text or reply.refusal, size):
             yield _line(reply, request, _message(piece)) + b"\n"
-        yield from (_line(reply, request, _message("", "", (call,))) + b"\n" for call in reply.tool_calls)
+        yield from (
+            _line(reply, request, _message("", "", (call,))) + b"\n" for call in reply.tool_calls
+        )
         if reply.error_event is not None:
             yield self.error(reply.error_event, 500) + b"\n"
         elif reply.done:
             yield _line(reply, request, _message(""), **_end(reply, request)) + b"\n"
 
 
-def _line(reply: Completion, request: AnswerRequest, message: Mapping[str, Any], **end: Any) -> bytes:
+def _line(
+    reply: Completion, request: AnswerRequest, message: Mapping[str, Any], **end: Any
+) -> bytes:
     about = {"model": reply.model or request.model, "created_at": _CREATED}
     return orjson.dumps({**about, "message": message, "done": False, **end})
 
@@ -85,7 +97,9 @@ def _message(text: str, reasoning: str = "", calls: Iterable[ToolCall] = ()) -> 
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if reasoning:
         message["thinking"] = reasoning
-    if tool_calls := [{"function": {"name": call.name, "arguments": _arguments(call.arguments)}} for call in calls]:
+    if tool_calls := [
+        {"function": {"name": call.name, "arguments": _arguments(call.arguments)}} for call in calls
+    ]:
         message["tool_calls"] = tool_calls
     return message
 

@@ -31,7 +31,10 @@ _FINISHES: Final[Mapping[str | None, tuple[str | None, str | None]]] = {
 }
 """The status and reason for each finish reason of chat completions; any other word is a reason."""
 _CHUNK: Final = 16  # characters that padding makes a piece a multiple of
-_ERROR: Final = {"code": "server_error", "message": "The server had an error while processing your request."}
+_ERROR: Final = {
+    "code": "server_error",
+    "message": "The server had an error while processing your request.",
+}
 
 _REASONING, _MESSAGE = "reasoning", "message"
 _TEXTS: Final = {"output_text": "text", "refusal": "refusal"}
@@ -69,15 +72,20 @@ class _Responses(SpokenLanguage):
 
 
 class _ResponseStream(AnswerStream):
-    """Write a response item by item; reasoning whose signature is not known yet is done at the end."""
+    """Write a response item by item; reasoning whose signature is not known yet is done at the
+    end.
+    """
 
     def __init__(self, request: AnswerRequest, answer: Completion) -> None:
         super().__init__(request, answer)
         self._number = 0
         self._places: dict[str, Item] = {}  # by the key of an item, in their order
-        self._open = self._late = ""  # the keys of the item that is open, and of reasoning that is done at the end
+        # the keys of the item that is open, and of reasoning that is done at the end
+        self._open = self._late = ""
         self._parts: list[str] = []  # of the message
-        self._pads = mapping_of(request.body.get("stream_options")).get("include_obfuscation") is not False
+        self._pads = (
+            mapping_of(request.body.get("stream_options")).get("include_obfuscation") is not False
+        )
 
     def begin(self) -> Iterator[bytes]:
         begun = {**_response(self.answer, self.request), "status": "in_progress"}
@@ -88,7 +96,9 @@ class _ResponseStream(AnswerStream):
         if _REASONING not in self._places:
             yield from self._begin(_REASONING)
             yield self._event(
-                "response.reasoning_summary_part.added", **self._summary, part={"type": "summary_text", "text": ""}
+                "response.reasoning_summary_part.added",
+                **self._summary,
+                part={"type": "summary_text", "text": ""},
             )
         yield self._delta("reasoning_summary_text", piece, self._summary)
 
@@ -104,7 +114,9 @@ class _ResponseStream(AnswerStream):
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
         key = f"call {sum(each.startswith('call') for each in self._places)}"
         yield from self._begin(key)
-        yield from (self._delta("function_call_arguments", piece, self._places[key]) for piece in pieces)
+        yield from (
+            self._delta("function_call_arguments", piece, self._places[key]) for piece in pieces
+        )
 
     def end(self) -> Iterator[bytes]:
         answer = self.answer
@@ -123,7 +135,11 @@ class _ResponseStream(AnswerStream):
         items = _output(answer, self.request)
         ended = _ended(answer, self.request, [items[key] for key in self._places if key in items])
         if answer.done and ended["status"] is not None:
-            name = ended["status"] if ended["status"] in ("completed", "failed", "cancelled") else "incomplete"
+            name = (
+                ended["status"]
+                if ended["status"] in ("completed", "failed", "cancelled")
+                else "incomplete"
+            )
             yield self._event(f"response.{name}", response=ended)
 
     @property
@@ -147,15 +163,22 @@ class _ResponseStream(AnswerStream):
     def _begin(self, key: str) -> Iterator[bytes]:
         if self._open == key:
             return
-        if key != _REASONING and not self._places and self.answer.signature:  # of reasoning without a text
+        # of reasoning without a text
+        if key != _REASONING and not self._places and self.answer.signature:
             yield from self._begin(_REASONING)
         yield from self._close()
         item, index = self._item(key), len(self._places)
         self._places[key], self._open = {"item_id": item["id"], "output_index": index}, key
-        empty: Item = {_MESSAGE: {"content": []}, _REASONING: {"summary": []}}.get(key, {"arguments": ""})
-        begun = {name: value for name, value in {**item, **empty}.items() if name != "encrypted_content"}
+        empty: Item = {_MESSAGE: {"content": []}, _REASONING: {"summary": []}}.get(
+            key, {"arguments": ""}
+        )
+        begun = {
+            name: value for name, value in {**item, **empty}.items() if name != "encrypted_content"
+        }
         status: Item = {"status": "in_progress"} if "status" in item else {}
-        yield self._event("response.output_item.added", output_index=index, item={**begun, **status})
+        yield self._event(
+            "response.output_item.added", output_index=index, item={**begun, **status}
+        )
 
     def _begin_part(self, kind: str) -> Iterator[bytes]:
         yield from self._begin(_MESSAGE)
@@ -187,17 +210,27 @@ class _ResponseStream(AnswerStream):
             yield from self._close_part()
         elif key == _REASONING:
             for part in item["summary"]:
-                yield self._event("response.reasoning_summary_text.done", **self._summary, text=part["text"])
-                yield self._event("response.reasoning_summary_part.done", **self._summary, part=part)
+                yield self._event(
+                    "response.reasoning_summary_text.done", **self._summary, text=part["text"]
+                )
+                yield self._event(
+                    "response.reasoning_summary_part.done", **self._summary, part=part
+                )
         else:
             done = {"name": item["name"], "arguments": item["arguments"]}
             yield self._event("response.function_call_arguments.done", **place, **done)
-        yield self._event("response.output_item.done", output_index=place["output_index"], item=item)
+        yield self._event(
+            "response.output_item.done", output_index=place["output_index"], item=item
+        )
 
     def _item(self, key: str) -> Item:
         if key == _REASONING:
             return _reasoning(self.answer, self.request)
-        return _message(self.answer, self.request) if key == _MESSAGE else _output(self.answer, self.request)[key]
+        return (
+            _message(self.answer, self.request)
+            if key == _MESSAGE
+            else _output(self.answer, self.request)[key]
+        )
 
 
 def _ended(answer: Completion, request: AnswerRequest, output: list[Item]) -> Item:
@@ -213,7 +246,10 @@ def _ended(answer: Completion, request: AnswerRequest, output: list[Item]) -> It
 
 
 def _error(fields: Mapping[str, Any]) -> Item:
-    return {**_ERROR, **{name: fields[name] for name in ("code", "message", "param", "error") if name in fields}}
+    return {
+        **_ERROR,
+        **{name: fields[name] for name in ("code", "message", "param", "error") if name in fields},
+    }
 
 
 def _response(answer: Completion, request: AnswerRequest) -> Item:
@@ -253,8 +289,17 @@ def _output(answer: Completion, request: AnswerRequest) -> dict[str, Item]:
     if message["content"]:
         output[_MESSAGE] = message
     for index, call in enumerate(answer.tool_calls):
-        item = {"id": f"fc_{request.number:08d}{index:04d}", "type": "function_call", "status": _status(answer)}
-        output[f"call {index}"] = {**item, "call_id": call.id, "name": call.name, "arguments": call.arguments}
+        item = {
+            "id": f"fc_{request.number:08d}{index:04d}",
+            "type": "function_call",
+            "status": _status(answer),
+        }
+        output[f"call {index}"] = {
+            **item,
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+        }
     return output
 
 
@@ -296,7 +341,9 @@ def _status(answer: Completion) -> str:
 def _usage(answer: Completion, request: AnswerRequest) -> Item | None:
     if answer.usage is not None:
         return dict(answer.usage) or None
-    return LANGUAGE.counts(estimated(answer, [request.body.get("input"), request.body.get("instructions")]))
+    return LANGUAGE.counts(
+        estimated(answer, [request.body.get("input"), request.body.get("instructions")])
+    )
 
 
 LANGUAGE: Final = _Responses()

@@ -12,7 +12,8 @@ WIRE = Wire(
     keys=(KeyPlace("api.anthropic.com api.claude.com", ("ANTHROPIC_API_KEY",)),),
     capabilities=(
         CapabilityRow(model=CLAUDE_PREFILLS, known=Capabilities(prefill=True)),
-        # From Opus 4.8 on, not on Google's cloud [platform.claude.com, mid-conversation system messages].
+        # From Opus 4.8 on, not on Google's cloud [platform.claude.com, mid-conversation system
+        # messages].
         CapabilityRow(
             host=r"^(?!.*\.googleapis\.com$)",
             model=r"claude~(?:opus~4~[89]|(?:opus|sonnet|haiku|fable|mythos)~[5-9])",
@@ -28,9 +29,12 @@ WIRE = Wire(
         "tool": "type name description strict input_schema",
     },
     parts=READERS,
-    kinds="text redacted_thinking server_tool_use mcp_tool_use mcp_tool_result mcp_tool_listing web_search_tool_result"
-    " web_fetch_tool_result code_execution_tool_result bash_code_execution_tool_result tool_search_tool_result"
-    " text_editor_code_execution_tool_result advisor_tool_result container_upload tool_addition tool_removal fallback"
+    kinds="text redacted_thinking server_tool_use mcp_tool_use mcp_tool_result mcp_tool_listing "
+    "web_search_tool_result"
+    " web_fetch_tool_result code_execution_tool_result bash_code_execution_tool_result "
+    "tool_search_tool_result"
+    " text_editor_code_execution_tool_result advisor_tool_result container_upload tool_addition "
+    "tool_removal fallback"
     " tool_reference browser_state",
     sealed="redacted_thinking",
     calls="tool_use",

@@ -1,4 +1,6 @@
-"""The backend for Anthropic's Messages, and for servers that speak its protocol, with the body of a request."""
+"""The backend for Anthropic's Messages, and for servers that speak its protocol, with the body of a
+request.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,17 @@ def _drop(body: Body, names: frozenset[str]) -> None:
         body.pop("output_format", None)
         rejected |= {"format"}
     if rejected and isinstance(body.get("output_config"), Mapping):
-        config = {name: each for name, each in body.pop("output_config").items() if name not in rejected}
+        config = {
+            name: each for name, each in body.pop("output_config").items() if name not in rejected
+        }
         if config:
             body["output_config"] = config
 
 
 def late_system(roles: Sequence[str]) -> set[int]:
-    """Return the indices of system messages between a user turn and an assistant's, or the end: they may stay there."""
+    """Return the indices of system messages between a user turn and an assistant's, or the end:
+    they may stay there.
+    """
     runs = [[*run] for _, run in groupby(range(len(roles)), lambda index: roles[index] == "system")]
     return {
         index
@@ -61,12 +67,22 @@ def late_system(roles: Sequence[str]) -> set[int]:
     }
 
 
-def _parted(messages: Sequence[PlainMessage], *, system_turns: bool) -> tuple[Any, list[PlainMessage]]:
-    """Return the system prompt and the turns; consecutive turns of one role that Rungwise wrote are joined."""
+def _parted(
+    messages: Sequence[PlainMessage], *, system_turns: bool
+) -> tuple[Any, list[PlainMessage]]:
+    """Return the system prompt and the turns; consecutive turns of one role that Rungwise wrote are
+    joined.
+    """
     not_empty = [message for message in messages if message["content"]]
     late = late_system([message["role"] for message in not_empty]) if system_turns else set()
-    stays = [message["role"] != "system" or index in late for index, message in enumerate(not_empty)]
-    system = [text for message, stay in zip(not_empty, stays, strict=True) if not stay and (text := _texts(message))]
+    stays = [
+        message["role"] != "system" or index in late for index, message in enumerate(not_empty)
+    ]
+    system = [
+        text
+        for message, stay in zip(not_empty, stays, strict=True)
+        if not stay and (text := _texts(message))
+    ]
     turns: list[PlainMessage] = []
     for (role, is_ours), row in groupby(
         compress(not_empty, stays), lambda message: (message["role"], type(message) is dict)
@@ -74,7 +90,8 @@ def _parted(messages: Sequence[PlainMessage], *, system_turns: bool) -> tuple[An
         group = [*row]
         if is_ours and len(group) > 1:
             blocks = [block for each in group for block in _blocks(each["content"])]
-            blocks.sort(key=lambda block: not _is(block, "tool_result"))  # results first, as the API requires
+            # results first, as the API requires
+            blocks.sort(key=lambda block: not _is(block, "tool_result"))
             group = [{"role": role, "content": blocks}]
         turns += group
     if not turns or turns[0]["role"] != "user":
@@ -85,9 +102,13 @@ def _parted(messages: Sequence[PlainMessage], *, system_turns: bool) -> tuple[An
 
 
 def _texts(message: PlainMessage) -> Any:
-    """Return the content of a message without blocks that may not stand in `system`, such as `tool_addition`."""
+    """Return the content of a message without blocks that may not stand in `system`, such as
+    `tool_addition`.
+    """
     content = message["content"]
-    return content if isinstance(content, str) else [block for block in content if _is(block, "text")]
+    return (
+        content if isinstance(content, str) else [block for block in content if _is(block, "text")]
+    )
 
 
 def _blocks(content: Any) -> list[Any]:
@@ -95,7 +116,9 @@ def _blocks(content: Any) -> list[Any]:
 
 
 def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
-    """Remove parameters that cannot be combined with reasoning, or reasoning itself if the API would refuse it."""
+    """Remove parameters that cannot be combined with reasoning, or reasoning itself if the API
+    would refuse it.
+    """
     kind = mapping_of(body.get("thinking")).get("type")
     if kind not in ("enabled", "adaptive"):
         return
@@ -110,11 +133,17 @@ def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
 def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
     """Tell whether the running tool loop began without reasoning, as with another provider."""
     last = turns[-1]
-    if last["role"] == "user" and any(_is(block, "tool_result") for block in _blocks(last["content"])):
+    if last["role"] == "user" and any(
+        _is(block, "tool_result") for block in _blocks(last["content"])
+    ):
         last = next((turn for turn in reversed(turns) if turn["role"] == "assistant"), last)
     if last["role"] != "assistant":
         return False
-    blocks = [block for block in _blocks(last["content"]) if not (_is(block, "text") and is_blank(block["text"]))]
+    blocks = [
+        block
+        for block in _blocks(last["content"])
+        if not (_is(block, "text") and is_blank(block["text"]))
+    ]
     return not (blocks and any(_is(blocks[0], kind) for kind in _THINKING))
 
 
@@ -136,7 +165,9 @@ def _as_names(value: Iterable[str] | str) -> Any:
 def _check_names(instance: object, attribute: Any, value: Any) -> None:
     names = value if isinstance(value, tuple) else (None,)
     if not all(isinstance(each, str) and each.strip() and is_header_text(each) for each in names):
-        raise ConfigurationError("beta must be a list of the names of beta features, as in the anthropic-beta header")
+        raise ConfigurationError(
+            "beta must be a list of the names of beta features, as in the anthropic-beta header"
+        )
 
 
 @hides_arguments
@@ -144,18 +175,20 @@ def _check_names(instance: object, attribute: Any, value: Any) -> None:
 class Anthropic(HttpBackend):
     """Speak Anthropic's Messages with one model.
 
-    System messages are sent separately. The API requires an output cap: if neither the call nor `parameters` set one,
-    it is 4096 tokens plus the reasoning budget in `parameters`, but never more than the model is known to write.
-    A reasoning budget that would fill the cap gets half of it, and none under a cap of 1024 tokens. Reasoning is left
-    out of a request that forces a tool, and of one in a tool loop that another provider began without it.
+    System messages are sent separately. The API requires an output cap: if neither the call nor
+    `parameters` set one, it is 4096 tokens plus the reasoning budget in `parameters`, but never
+    more than the model is known to write. A reasoning budget that would fill the cap gets half of
+    it, and none under a cap of 1024 tokens. Reasoning is left out of a request that forces a tool,
+    and of one in a tool loop that another provider began without it.
 
     For Claude on Google's Vertex AI, `base_url` is
-    "https://REGION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/REGION/publishers/anthropic", and `api_key`
-    a function that returns an access token. On Azure, it is "https://RESOURCE.services.ai.azure.com/anthropic/v1", with
-    a key, or a function that returns Entra's token.
+    "https://REGION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/REGION/publishers/anthropic",
+    and `api_key` a function that returns an access token. On Azure, it is
+    "https://RESOURCE.services.ai.azure.com/anthropic/v1", with a key, or a function that returns
+    Entra's token.
 
-    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends
-    before `/messages`.
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`.
+    The URL ends before `/messages`.
 
     Arguments:
         api_key: the key, sent as `x-api-key`; as a bearer token on Vertex AI, and if it is Entra's.
@@ -172,7 +205,9 @@ class Anthropic(HttpBackend):
     FORM = ANTHROPIC
     RESERVED = RESERVED
 
-    beta: tuple[str, ...] = field(default=(), kw_only=True, converter=_as_names, validator=_check_names)
+    beta: tuple[str, ...] = field(
+        default=(), kw_only=True, converter=_as_names, validator=_check_names
+    )
 
     @property
     def _generation(self) -> anthropic.Generation:
@@ -185,11 +220,15 @@ class Anthropic(HttpBackend):
         return min(cap, self.capabilities.largest_output or cap)
 
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
-        return anthropic.thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
+        return anthropic.thinks(parameters, self._generation) or bool(
+            self.FORM.asks_for_json(parameters)
+        )
 
     def _unsupported(self, request: Request) -> Mapping[str, str]:
         most, own_cap = self.max_tokens, super().max_tokens
-        losses = anthropic.lost_parameters(self._parameters_of(request), self._generation, request.max_tokens or most)
+        losses = anthropic.lost_parameters(
+            self._parameters_of(request), self._generation, request.max_tokens or most
+        )
         if request.max_tokens is None and own_cap is not None and own_cap > most:
             losses[f"max_tokens above {most}"] = f"it is sent as {most}"
         return losses
@@ -207,11 +246,15 @@ class Anthropic(HttpBackend):
         if not self._is_on_vertex:
             return super()._url(stream=stream)
         method = "streamRawPredict" if stream else "rawPredict"
-        return f"{self._endpoint.root}/models/{quote(self.model, safe='@-_.')}:{method}{self._endpoint.query}"
+        return (
+            f"{self._endpoint.root}/models/{quote(self.model, safe='@-_.')}:{method}"
+            f"{self._endpoint.query}"
+        )
 
     def _own_headers(self) -> dict[str, str]:
         beta = {"anthropic-beta": ",".join(self.beta)} if self.beta else {}
-        return beta if self._is_on_vertex else {"anthropic-version": VERSION, **beta}  # there the body has it
+        # there the body has it
+        return beta if self._is_on_vertex else {"anthropic-version": VERSION, **beta}
 
     def _body(self, send: Send, *, stream: bool) -> Body:
         cap, generation = send.max_tokens or self.max_tokens, self._generation
@@ -219,9 +262,17 @@ class Anthropic(HttpBackend):
         system, turns = _parted(messages, system_turns=self.capabilities.system_turns is True)
         if send.prefill:
             turns[-1] = without_end(turns[-1]) if turns[-1]["role"] == "assistant" else turns[-1]
-        parameters = {name: each for name, each in self._parameters_of(send).items() if name not in send.dropped}
+        parameters = {
+            name: each
+            for name, each in self._parameters_of(send).items()
+            if name not in send.dropped
+        }
         tools = parameters.pop("tools", send.tools)
-        body = {**anthropic.translated(parameters, generation, cap=cap), "model": self.model, "max_tokens": cap}
+        body = {
+            **anthropic.translated(parameters, generation, cap=cap),
+            "model": self.model,
+            "max_tokens": cap,
+        }
         body["messages"] = turns
         if system:
             body["system"] = system
@@ -243,6 +294,9 @@ class Anthropic(HttpBackend):
         roles = [self.FORM.role_of(message) for message in request.messages]
         late = late_system(roles) if self.capabilities.system_turns else set()
         begins = next((index for index, role in enumerate(roles) if role != "system"), len(roles))
-        moves = any(role == "system" and index > begins and index not in late for index, role in enumerate(roles))
+        moves = any(
+            role == "system" and index > begins and index not in late
+            for index, role in enumerate(roles)
+        )
         lost = super().lost(request, is_portable=is_portable)
         return (*lost, "system messages between the turns: they go to the front") if moves else lost

@@ -1,4 +1,6 @@
-"""Translate the parameters of chat completions to Anthropic's, or name those that have no equivalent."""
+"""Translate the parameters of chat completions to Anthropic's, or name those that have no
+equivalent.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ class Generation:
     schemas: bool = True
 
 
-# As surveyed in November 2026; the first row whose pattern is found in a model's id counts. The official client of that
-# month knows neither `temperature` nor `top_p` any more, and later models refuse both.
+# As surveyed in November 2026; the first row whose pattern is found in a model's id counts. The
+# official client of that month knows neither `temperature` nor `top_p` any more, and later models
+# refuse both.
 _GENERATIONS: Final = (
     Generation(
         model=r"claude~(2|instant|3~5|3~(haiku|sonnet|opus)|(haiku|sonnet|opus)~3(?!~7))",
@@ -41,7 +44,9 @@ _GENERATIONS: Final = (
         schemas=False,
     ),
     Generation(
-        model=r"claude~(3~7|(sonnet|opus)~3~7|(sonnet|opus)~4(~0)?(?!~\d{1,2}(?!\d)))", thinking="budget", schemas=False
+        model=r"claude~(3~7|(sonnet|opus)~3~7|(sonnet|opus)~4(~0)?(?!~\d{1,2}(?!\d)))",
+        thinking="budget",
+        schemas=False,
     ),
     Generation(model=r"claude~(opus~4~1|(haiku|sonnet|opus)~4~5)(?!\d)", thinking="budget"),
     Generation(model=r"claude~(sonnet|opus)~4~6(?!\d)", thinking="adaptive"),
@@ -59,8 +64,13 @@ def generation_of(model: str) -> Generation:
 LEAST_BUDGET: Final = 1024
 """The smallest reasoning budget that the API accepts, in tokens."""
 _SHARES: Final = {"minimal": 0.0, "low": 0.2, "medium": 0.5, "high": 0.8, "xhigh": 0.9, "max": 0.95}
-"""The share of the output cap that each effort gives to reasoning, for models that take a number of tokens."""
-_EFFORTS: Final = {"minimal": "low", **{effort: effort for effort in ("low", "medium", "high", "xhigh", "max")}}
+"""The share of the output cap that each effort gives to reasoning, for models that take a number of
+tokens.
+"""
+_EFFORTS: Final = {
+    "minimal": "low",
+    **{effort: effort for effort in ("low", "medium", "high", "xhigh", "max")},
+}
 _CHOICES: Final = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
 FORCED: Final = ("any", "tool")
 """The tool choices that cannot be combined with reasoning."""
@@ -72,7 +82,9 @@ MOST_SAMPLING: Final = 1
 """The largest value of either here; other providers allow 2."""
 
 
-def lost_parameters(parameters: Mapping[str, Any], generation: Generation, cap: int | None = None) -> dict[str, str]:
+def lost_parameters(
+    parameters: Mapping[str, Any], generation: Generation, cap: int | None = None
+) -> dict[str, str]:
     """Return the common parameters that this model does not support, each with the reason."""
     losses: dict[str, str] = {}
     if parameters.get("seed") is not None:
@@ -80,14 +92,24 @@ def lost_parameters(parameters: Mapping[str, Any], generation: Generation, cap: 
     value = parameters.get("response_format")
     is_text = value is None or mapping_of(value).get("type") == "text"
     if not is_text and _format(value, generation) is None:
-        why = "Anthropic has JSON by a schema alone" if generation.schemas else "this model cannot be held to JSON"
+        why = (
+            "Anthropic has JSON by a schema alone"
+            if generation.schemas
+            else "this model cannot be held to JSON"
+        )
         losses["response_format"] = why
     is_forced = (_choice(parameters.get("tool_choice")) or {}).get("type") in FORCED
     losses |= _lost_effort(parameters.get("reasoning_effort"), generation, cap, is_forced=is_forced)
     losses |= _lost_thinking(parameters, cap, is_forced=is_forced)
-    reasons = thinks(parameters, generation) and not is_forced and losses.keys().isdisjoint(_REASONING)
+    reasons = (
+        thinks(parameters, generation) and not is_forced and losses.keys().isdisjoint(_REASONING)
+    )
     if reasons or not generation.samples:
-        why = "this model takes none" if not generation.samples else "this model takes none while it reasons"
+        why = (
+            "this model takes none"
+            if not generation.samples
+            else "this model takes none while it reasons"
+        )
         losses |= {name: why for name in SAMPLING if parameters.get(name) is not None}
     else:
         losses |= lowered_sampling(parameters)
@@ -113,10 +135,14 @@ def blank_stops(stop: Any) -> dict[str, str]:
     blank = len(sequences) - len(sendable)
     if not stop or (sendable and not blank):
         return {}
-    return {f"blank sequences in stop, {blank} x" if sendable else "stop": "no blank sequence is taken"}
+    return {
+        f"blank sequences in stop, {blank} x" if sendable else "stop": "no blank sequence is taken"
+    }
 
 
-def _lost_effort(effort: Any, generation: Generation, cap: int | None, *, is_forced: bool) -> dict[str, str]:
+def _lost_effort(
+    effort: Any, generation: Generation, cap: int | None, *, is_forced: bool
+) -> dict[str, str]:
     why = ""
     if effort is None or effort == "none":
         return {}
@@ -132,7 +158,9 @@ def _lost_effort(effort: Any, generation: Generation, cap: int | None, *, is_for
     return {"reasoning_effort": why} if why else {}
 
 
-def _lost_thinking(parameters: Mapping[str, Any], cap: int | None, *, is_forced: bool) -> dict[str, str]:
+def _lost_thinking(
+    parameters: Mapping[str, Any], cap: int | None, *, is_forced: bool
+) -> dict[str, str]:
     """Return what is left out of Anthropic's own `thinking` parameter."""
     if mapping_of(parameters.get("thinking")).get("type") not in _THINKING_ON:
         return {}
@@ -147,8 +175,14 @@ def _lost_thinking(parameters: Mapping[str, Any], cap: int | None, *, is_forced:
 
 
 def translated(parameters: Mapping[str, Any], generation: Generation, *, cap: int) -> Body:
-    """Return the parameters in Anthropic's form, which wins; those without an equivalent are left out."""
-    body: Body = {name: each for name, each in parameters.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
+    """Return the parameters in Anthropic's form, which wins; those without an equivalent are left
+    out.
+    """
+    body: Body = {
+        name: each
+        for name, each in parameters.items()
+        if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}
+    }
     body |= sampling(parameters) if generation.samples else {}
     if sequences := stops(parameters.get("stop")):
         body.setdefault("stop_sequences", sequences)
@@ -163,7 +197,10 @@ def translated(parameters: Mapping[str, Any], generation: Generation, *, cap: in
 def sampling(parameters: Mapping[str, Any]) -> Body:
     """Return the sampling parameters, lowered to the largest value allowed."""
     values = {name: parameters[name] for name in SAMPLING if parameters.get(name) is not None}
-    return {name: min(value, MOST_SAMPLING) if is_number(value, 0) else value for name, value in values.items()}
+    return {
+        name: min(value, MOST_SAMPLING) if is_number(value, 0) else value
+        for name, value in values.items()
+    }
 
 
 def thinks(parameters: Mapping[str, Any], generation: Generation) -> bool:
@@ -182,7 +219,9 @@ def budget_in(parameters: Mapping[str, Any]) -> int:
 
 
 def fit_budget(body: Body, cap: int) -> None:
-    """Lower a reasoning budget that fills the output cap, which the API refuses; remove it under a low cap."""
+    """Lower a reasoning budget that fills the output cap, which the API refuses; remove it under a
+    low cap.
+    """
     if budget_in(body) >= cap:
         less = _lower_budget(cap)
         if less is not None:
@@ -192,7 +231,9 @@ def fit_budget(body: Body, cap: int) -> None:
 
 
 def _lower_budget(cap: int) -> int | None:
-    """Return the reasoning budget that fits under an output cap, in tokens; None if not even the smallest fits."""
+    """Return the reasoning budget that fits under an output cap, in tokens; None if not even the
+    smallest fits.
+    """
     return max(LEAST_BUDGET, cap // 2) if cap > LEAST_BUDGET else None
 
 
@@ -215,7 +256,10 @@ def _set_effort(body: Body, effort: Any, generation: Generation, cap: int) -> No
         return
     if generation.thinking == "adaptive":
         body.setdefault("thinking", {"type": "adaptive"})
-        body["output_config"] = {"effort": _EFFORTS[effort], **mapping_of(body.get("output_config"))}
+        body["output_config"] = {
+            "effort": _EFFORTS[effort],
+            **mapping_of(body.get("output_config")),
+        }
     elif cap > LEAST_BUDGET and "thinking" not in body:
         budget = min(cap - 1, max(LEAST_BUDGET, int(cap * _SHARES[effort])))
         body["thinking"] = {"type": "enabled", "budget_tokens": budget}

@@ -14,7 +14,9 @@ Block = Mapping[str, Any]
 
 
 def _read_document(block: Block) -> Part | tuple[Part, ...] | None:
-    """Read a document; its title and context come before it as text, but a file's title is its name."""
+    """Read a document; its title and context come before it as text, but a file's title is its
+    name.
+    """
     source = block.get("source")
     if not isinstance(source, Mapping):
         return None
@@ -36,19 +38,30 @@ def _read_source(kind: Any, source: Any, block: Block) -> Part | None:
 def _read_result(block: Block) -> Part:
     parts = parts_of(block.get("content"))
     is_fault = block.get("is_error") is True
-    return result_of(text_in(block, "tool_use_id"), "", parts, is_fault=is_fault, cache=block.get("cache_control"))
+    return result_of(
+        text_in(block, "tool_use_id"),
+        "",
+        parts,
+        is_fault=is_fault,
+        cache=block.get("cache_control"),
+    )
 
 
 READERS: Final[Mapping[str, PartReader]] = {
     "image": lambda block: _read_source("image", block.get("source"), block),
     "document": _read_document,
-    "tool_use": lambda block: ToolCall(text_in(block, "id"), text_in(block, "name"), json_of(block.get("input"))),
+    "tool_use": lambda block: ToolCall(
+        text_in(block, "id"), text_in(block, "name"), json_of(block.get("input"))
+    ),
     "tool_result": _read_result,
     "search_result": read_passage,
     # It stands for the conversation so far, which the caller may have dropped.
-    "compaction": lambda block: TextPart(f"{text_in(block, 'content')}\n\n") if text_in(block, "content") else None,
+    "compaction": lambda block: (
+        TextPart(f"{text_in(block, 'content')}\n\n") if text_in(block, "content") else None
+    ),
     **dict.fromkeys(
-        ("thinking", "reasoning"), lambda block: ReasoningPart(text_in(block, "thinking", "text", "reasoning"))
+        ("thinking", "reasoning"),
+        lambda block: ReasoningPart(text_in(block, "thinking", "text", "reasoning")),
     ),
 }
 """What reads each type of block."""

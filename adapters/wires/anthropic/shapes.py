@@ -1,4 +1,6 @@
-"""The form of Anthropic's Messages: how the core reads it, and how messages and tools are written in it."""
+"""The form of Anthropic's Messages: how the core reads it, and how messages and tools are written
+in it.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ NO_REPORT: Final = "(the tool failed and said nothing)"
 
 
 class _AnthropicShapes(BlockForm):
-    """Read and write Anthropic's Messages; the request separates system messages from the others."""
+    """Read and write Anthropic's Messages; the request separates system messages from the
+    others.
+    """
 
     __slots__ = ()
 
@@ -94,12 +98,16 @@ class _AnthropicShapes(BlockForm):
         return block.get("type") in _PORTABLE
 
     def is_common(self, message: PlainMessage) -> bool:
-        """Tell whether a message has no types of blocks but those that all servers of the protocol take."""
+        """Tell whether a message has no types of blocks but those that all servers of the protocol
+        take.
+        """
         blocks = message["content"] if not isinstance(message["content"], str) else ()
         return all(each["type"] in (*_PORTABLE, *_THINKING) for each in blocks)
 
     def _own_format(self, parameters: Mapping[str, Any]) -> Any:
-        format = mapping_of(parameters.get("output_config")).get("format") or parameters.get("output_format")
+        format = mapping_of(parameters.get("output_config")).get("format") or parameters.get(
+            "output_format"
+        )
         return mapping_of(format).get("schema", True) if format else None
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
@@ -108,13 +116,19 @@ class _AnthropicShapes(BlockForm):
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         kind = tool.get("type")
-        return "input_schema" in tool or (isinstance(kind, str) and _SERVER_TOOL.fullmatch(kind) is not None)
+        return "input_schema" in tool or (
+            isinstance(kind, str) and _SERVER_TOOL.fullmatch(kind) is not None
+        )
 
     def written_tool(self, tool: ToolDefinition) -> Body:
         return {**super().written_tool(tool), **_cache(tool.cache)}
 
     def is_own(self, message: PlainMessage) -> bool:
-        if message.keys() == MEMBERS and message["role"] in ROLES and isinstance(message["content"], str):
+        if (
+            message.keys() == MEMBERS
+            and message["role"] in ROLES
+            and isinstance(message["content"], str)
+        ):
             return not is_blank(message["content"])
         return super().is_own(message)
 
@@ -125,8 +139,12 @@ class _AnthropicShapes(BlockForm):
         name, value_kind = _NEEDED.get(kind, ("type", str))
         return isinstance(block.get(name), value_kind)
 
-    def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
-        """Add tool results to a user message: all results of a turn stand in one message, before any text."""
+    def with_results(
+        self, message: PlainMessage, results: Sequence[ToolResult]
+    ) -> PlainMessage | None:
+        """Add tool results to a user message: all results of a turn stand in one message, before
+        any text.
+        """
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         return {**message, "content": among(blocks, [*map(_result, results)], self._is_result)}
@@ -148,12 +166,21 @@ def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:
         elif isinstance(part, MediaPart):
             blocks.append({**media_block(part), **_cache(part.cache)})
         elif isinstance(part, ToolCall):
-            call = {"type": "tool_use", "id": part.id, "name": part.name, "input": object_of(part.arguments)}
-            blocks.append({**call, **(part.extras if provider and part.provider == provider else {})})
+            call = {
+                "type": "tool_use",
+                "id": part.id,
+                "name": part.name,
+                "input": object_of(part.arguments),
+            }
+            blocks.append(
+                {**call, **(part.extras if provider and part.provider == provider else {})}
+            )
         elif not isinstance(part, ToolResult) and provider and part.provider == provider:
             if isinstance(part, ReasoningPart):
                 if part.signature:
-                    blocks.append({"type": "thinking", "thinking": part.text, "signature": part.signature})
+                    blocks.append(
+                        {"type": "thinking", "thinking": part.text, "signature": part.signature}
+                    )
             elif isinstance(part, CitationPart) and blocks and "text" in blocks[-1]:
                 blocks[-1].setdefault(CITATIONS, []).append(part.block)
             elif isinstance(part, OpaquePart) and isinstance(part.block, Mapping):

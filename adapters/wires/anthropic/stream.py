@@ -8,7 +8,16 @@ from typing import Any, Final
 
 from attrs import Factory, define, field
 
-from rungwise.adapters.wires.draft import Draft, arguments_of, at_least, count_of, grown, malformed, raw_of, stop_of
+from rungwise.adapters.wires.draft import (
+    Draft,
+    arguments_of,
+    at_least,
+    count_of,
+    grown,
+    malformed,
+    raw_of,
+    stop_of,
+)
 from rungwise.adapters.wires.json_text import HeldText, load, mended, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable
@@ -25,7 +34,8 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "max_tokens": "length",
     "tool_use": "tool_calls",
     "pause_turn": "paused",
-    "compaction": "paused",  # beta: the turn waits behind a summary, which goes back like a paused turn
+    # beta: the turn waits behind a summary, which goes back like a paused turn
+    "compaction": "paused",
     "refusal": "content_filter",
     "model_context_window_exceeded": "overflow",
 }
@@ -40,18 +50,25 @@ Counts = Mapping[str, Any]
 
 
 def usage_of(reports: Sequence[Counts]) -> Usage | None:
-    """Return the tokens of a reply, or None if the provider counted none; of its reports, later ones win.
+    """Return the tokens of a reply, or None if the provider counted none; of its reports, later
+    ones win.
 
-    Cached tokens are counted beside the input, and a compaction beside everything: all is paid for, and added up here.
+    Cached tokens are counted beside the input, and a compaction beside everything: all is paid for,
+    and added up here.
     """
     report_so_far: dict[str, Any] = {}
     for report in reports:
         report_so_far |= {name: value for name, value in report.items() if value is not None}
     passes = [each for each in list_of(report_so_far.get("iterations")) if isinstance(each, dict)]
     own = [each for each in passes if each.get("type") == "message"] or [report_so_far]
-    counted = [*map(_counts, own), *[_counts(each) for each in passes if each.get("type") == "compaction"]]
+    counted = [
+        *map(_counts, own),
+        *[_counts(each) for each in passes if each.get("type") == "compaction"],
+    ]
     fresh, output, read, created = (sum(numbers) for numbers in zip(*counted, strict=True))
-    reasoning = count_of(mapping_of(report_so_far.get("output_tokens_details")).get("thinking_tokens"))
+    reasoning = count_of(
+        mapping_of(report_so_far.get("output_tokens_details")).get("thinking_tokens")
+    )
     if not fresh + read + created and not output:
         return None
     return Usage(
@@ -64,7 +81,10 @@ def usage_of(reports: Sequence[Counts]) -> Usage | None:
 
 
 def _counts(usage: Counts) -> tuple[int, int, int, int]:
-    created, by_lifetime = count_of(usage.get("cache_creation_input_tokens")), usage.get("cache_creation")
+    created, by_lifetime = (
+        count_of(usage.get("cache_creation_input_tokens")),
+        usage.get("cache_creation"),
+    )
     if not created and isinstance(by_lifetime, dict):
         created = sum(map(count_of, by_lifetime.values()))
     read = count_of(usage.get("cache_read_input_tokens"))
@@ -82,7 +102,9 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
         yield from thinking_parts(text_in(block, "thinking"), block.get("signature"), provider)
     elif kind == "tool_use":
         extras = {name: block[name] for name in _CALL_EXTRAS if block.get(name)}
-        id, name, arguments = mended([text_in(block, "id"), text_in(block, "name"), arguments_of(block.get("input"))])
+        id, name, arguments = mended(
+            [text_in(block, "id"), text_in(block, "name"), arguments_of(block.get("input"))]
+        )
         yield ToolCall(id, name, arguments, copy_if_sendable(extras) or {}, provider)
     elif isinstance(kind, str):
         yield from opaque_parts(block, provider)
@@ -136,10 +158,15 @@ class _MessageBlock(Block):
         elif self.kind == "thinking":
             block |= {"thinking": text, "signature": self.signature}
         elif self.kind == "tool_use":
-            if "partial_json" in self.texts or not self.start.get("input"):  # some servers send it at once
+            # some servers send it at once
+            if "partial_json" in self.texts or not self.start.get("input"):
                 block["input"] = self.input
         elif self.is_whole:
-            block |= {name: buffer.getvalue() for name, buffer in self.texts.items() if name != "partial_json"}
+            block |= {
+                name: buffer.getvalue()
+                for name, buffer in self.texts.items()
+                if name != "partial_json"
+            }
             if "partial_json" in self.texts:
                 with suppress(ValueError):
                     block["input"] = load(self.input.encode("utf-8", "replace"))
@@ -150,7 +177,9 @@ class _MessageBlock(Block):
 
 @define(eq=False, repr=False)
 class AnthropicDecoder(BlockDecoder[_MessageBlock]):
-    """Turn the bytes of one streamed message into deltas, and at its end into a reply or a failure."""
+    """Turn the bytes of one streamed message into deltas, and at its end into a reply or a
+    failure.
+    """
 
     BLOCK = _MessageBlock
     KINDS = {Text: "text", Reasoning: "thinking"}  # noqa: RUF012 (never changed)
@@ -163,13 +192,23 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
     _details: object = field(default=None, init=False)
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the text or reasoning of an event that holds nothing else, with the index of its block."""
-        if not isinstance(value, dict) or value.keys() != _EVENT or value["type"] != "content_block_delta":
+        """Return the text or reasoning of an event that holds nothing else, with the index of its
+        block.
+        """
+        if (
+            not isinstance(value, dict)
+            or value.keys() != _EVENT
+            or value["type"] != "content_block_delta"
+        ):
             return None
         delta, index = value["delta"], value["index"]
         if not isinstance(delta, dict) or type(index) is not int or len(delta) != 2:
             return None
-        name, kind = _DELTAS.get(delta.get("type"), ("", Text)) if isinstance(delta.get("type"), str) else ("", Text)
+        name, kind = (
+            _DELTAS.get(delta.get("type"), ("", Text))
+            if isinstance(delta.get("type"), str)
+            else ("", Text)
+        )
         text = delta.get(name)
         return ((kind, index), text) if isinstance(text, str) else None
 
@@ -197,7 +236,9 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         if not isinstance(message, dict):
             return
         self.started = True
-        self._message = {name: message[name] for name in ("id", "model") if isinstance(message.get(name), str)}
+        self._message = {
+            name: message[name] for name in ("id", "model") if isinstance(message.get(name), str)
+        }
         self._held += weight_of(data)
         self._report(message.get("usage"))
         for index, block in enumerate(list_of(message.get("content"))):
@@ -209,7 +250,11 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
     def _report(self, usage: Any) -> None:
         if isinstance(usage, dict):
             # What was counted before a compaction stands again in `iterations`.
-            self._reports = [grown(self._reports[0] if self._reports and not usage.get("iterations") else {}, usage)]
+            self._reports = [
+                grown(
+                    self._reports[0] if self._reports and not usage.get("iterations") else {}, usage
+                )
+            ]
 
     def _take_block(self, index: object, start: Any, data: bytes) -> None:
         if not isinstance(start, dict) or not isinstance(start.get("type"), str):
@@ -224,7 +269,9 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             if isinstance(start.get(CITATIONS), list):
                 block.citations += start[CITATIONS]
             if text:
-                self.take_piece((Text if block.kind == "text" else Reasoning, index_of(index)), text)
+                self.take_piece(
+                    (Text if block.kind == "text" else Reasoning, index_of(index)), text
+                )
                 self._flush()
         elif block.kind == "tool_use":
             self.unshown += len(text_in(start, "name"))
@@ -281,7 +328,8 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         """Put the reply together."""
         parts = self.parts()
         usage = usage_of(self._reports) if self._reports else None
-        if usage is not None and not self._is_counted:  # before the end the provider has counted only the prompt
+        # before the end the provider has counted only the prompt
+        if usage is not None and not self._is_counted:
             usage = at_least(usage, parts)
         return self._draft(parts, usage).reply(error=self.error, cut=is_cut, cause=cause)
 
@@ -293,7 +341,9 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             stop=reason,
             usage=usage,
             model=self._message.get("model"),
-            refusal=str(mended(text_in(details, "explanation") or text_in(details, "category"))) if refused else "",
+            refusal=str(mended(text_in(details, "explanation") or text_in(details, "category")))
+            if refused
+            else "",
             about=self._message.get("id"),
             made_up="toolu_",
         )
@@ -302,7 +352,11 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         """Read the message of a whole body."""
         if value.get("error") or value.get("type") == "error":
             self.take_error(body)
-        self._message, self._stop, self._details = value, value.get("stop_reason"), value.get("stop_details")
+        self._message, self._stop, self._details = (
+            value,
+            value.get("stop_reason"),
+            value.get("stop_details"),
+        )
         content, usage = value.get("content"), value.get("usage")
         if not isinstance(content, list):
             if not self.error and not self._stop:

@@ -14,7 +14,14 @@ from rungwise.adapters.wires.anthropic.parameters import Generation, generation_
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.bedrock import KEYS
 from rungwise.adapters.wires.bedrock import parameters as converse
-from rungwise.adapters.wires.bedrock.shapes import CONVERSE, UNMARKED, lost_marks, marks_tools, unmarked, without_marks
+from rungwise.adapters.wires.bedrock.shapes import (
+    CONVERSE,
+    UNMARKED,
+    lost_marks,
+    marks_tools,
+    unmarked,
+    without_marks,
+)
 from rungwise.adapters.wires.bedrock.signing import Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
 from rungwise.adapters.wires.endpoint import as_secret, check_key, merged, optional
@@ -54,7 +61,9 @@ def _drop(body: Body, names: frozenset[str]) -> None:
 
 
 def _tool_config(tools: Sequence[Any], choice: Any, turns: Sequence[PlainMessage]) -> Body | None:
-    """Return the tools; the API requires them if the conversation has calls, even if none may be called."""
+    """Return the tools; the API requires them if the conversation has calls, even if none may be
+    called.
+    """
     made = [] if converse.forbids_tools(choice) else [*tools]
     if not any("toolSpec" in tool or "systemTool" in tool for tool in made):
         names = dict.fromkeys(
@@ -70,9 +79,16 @@ def _tool_config(tools: Sequence[Any], choice: Any, turns: Sequence[PlainMessage
 
 
 def _parted(messages: Sequence[PlainMessage]) -> tuple[list[Any], list[PlainMessage]]:
-    """Return the system prompt and the turns; consecutive turns of one role are joined, as the API requires."""
+    """Return the system prompt and the turns; consecutive turns of one role are joined, as the API
+    requires.
+    """
     not_empty = [message for message in messages if message["content"]]
-    system = [block for message in not_empty if message["role"] == "system" for block in message["content"]]
+    system = [
+        block
+        for message in not_empty
+        if message["role"] == "system"
+        for block in message["content"]
+    ]
     others = [message for message in not_empty if message["role"] != "system"]
     turns: list[PlainMessage] = []
     for role, row in groupby(others, lambda message: message["role"]):
@@ -88,7 +104,9 @@ def _parted(messages: Sequence[PlainMessage]) -> tuple[list[Any], list[PlainMess
 
 
 def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
-    """Remove parameters that cannot be combined with reasoning, or reasoning itself if the API would refuse it."""
+    """Remove parameters that cannot be combined with reasoning, or reasoning itself if the API
+    would refuse it.
+    """
     kind = converse.thinking_in(body).get("type")
     if kind not in ("enabled", "adaptive"):
         return
@@ -97,7 +115,9 @@ def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
         converse.set_thinking(body, None)
         return
     config = mapping_of(body.pop("inferenceConfig", None))
-    inference = {name: value for name, value in config.items() if name not in ("temperature", "topP")}
+    inference = {
+        name: value for name, value in config.items() if name not in ("temperature", "topP")
+    }
     if inference:
         body["inferenceConfig"] = inference
 
@@ -115,19 +135,21 @@ def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
 class Bedrock(HttpBackend):
     """Speak Converse with one model of Amazon Bedrock; it needs `pip install 'rungwise[bedrock]'`.
 
-    Requests are signed with the given credentials, or else with those that AWS's own tools would find in the
-    environment, their files and the machine. A Bedrock API key takes precedence over the latter; it signs nothing.
-    Credentials found that way go to AWS's own hosts only; other hosts get given credentials, or those of a `profile`.
+    Requests are signed with the given credentials, or else with those that AWS's own tools would
+    find in the environment, their files and the machine. A Bedrock API key takes precedence over
+    the latter; it signs nothing. Credentials found that way go to AWS's own hosts only; other hosts
+    get given credentials, or those of a `profile`.
 
-    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`. A model is also
-    an inference profile or an ARN.
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`.
+    A model is also an inference profile or an ARN.
 
     Arguments:
         base_url: the default is the service in the region.
-        api_key: a Bedrock API key, sent as a bearer token; None takes `AWS_BEARER_TOKEN_BEDROCK` from
+        api_key: a Bedrock API key, sent as a bearer token; None takes `AWS_BEARER_TOKEN_BEDROCK`
+            from
             the environment, for AWS's own hosts.
-        region: None reads AWS's own configuration, such as `AWS_REGION`; not needed if `base_url` is given and
-            nothing is signed.
+        region: None reads AWS's own configuration, such as `AWS_REGION`; not needed if `base_url`
+            is given and nothing is signed.
         profile: a profile in AWS's own files; None is the default one.
         access_key_id, secret_access_key, session_token: credentials to sign with.
 
@@ -157,7 +179,9 @@ class Bedrock(HttpBackend):
 
     def __attrs_post_init__(self) -> None:
         if bool(self.access_key_id) is not bool(self.secret_access_key):
-            raise ConfigurationError("access_key_id and secret_access_key are given together, or not at all")
+            raise ConfigurationError(
+                "access_key_id and secret_access_key are given together, or not at all"
+            )
         account = Account.from_environment(self.region, self.profile, signs=False)
         self._set(region=account.region)
         if self.base_url == self.DEFAULT_URL:
@@ -170,26 +194,39 @@ class Bedrock(HttpBackend):
         has_key = self._key or self.renews_key or self._has_key_header
         if key and secret:
             account = Account.from_keys(account.region, key, secret, self.session_token)
-        elif not has_key and (self.profile is not None or KEYS.origins.fullmatch(self._endpoint.origin)):
+        elif not has_key and (
+            self.profile is not None or KEYS.origins.fullmatch(self._endpoint.origin)
+        ):
             account = Account.from_environment(account.region, self.profile, signs=True)
         signs = account.credentials is not None and not self._key
         if signs:
             account.needs_region()
         self._set(_account=account if signs else None)
         if signs and key:
-            who = f"{self.model} ({fingerprint(merged({'access-key-id': key.reveal()}, self.headers))})"
-            self._set(identities=frozenset({(self._endpoint.place, who), (self._endpoint.root, who)}))
+            who = (
+                f"{self.model} "
+                f"({fingerprint(merged({'access-key-id': key.reveal()}, self.headers))})"
+            )
+            self._set(
+                identities=frozenset({(self._endpoint.place, who), (self._endpoint.root, who)})
+            )
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters, and an output cap under another name, with a ConfigurationError."""
+        """Refuse reserved parameters, and an output cap under another name, with a
+        ConfigurationError.
+        """
         super().refuse_reserved(parameters, where)
         if "maxTokens" in mapping_of(parameters.get("inferenceConfig")):
-            raise ConfigurationError(f"{where} cannot set 'inferenceConfig.maxTokens': it is called 'max_tokens'")
+            raise ConfigurationError(
+                f"{where} cannot set 'inferenceConfig.maxTokens': it is called 'max_tokens'"
+            )
         for name in ("max_tokens", "maxTokens", "max_gen_len", "max_new_tokens", "maxTokenCount"):
             if name in mapping_of(parameters.get("additionalModelRequestFields")):
                 problem = f"{where} cannot set 'additionalModelRequestFields.{name}'"
-                raise ConfigurationError(f"{problem}: it is called 'max_tokens', among the parameters themselves")
+                raise ConfigurationError(
+                    f"{problem}: it is called 'max_tokens', among the parameters themselves"
+                )
 
     @property
     def _generation(self) -> Generation | None:
@@ -203,13 +240,16 @@ class Bedrock(HttpBackend):
         problem = super().problem
         if problem is not None and problem.startswith("api_key is missing"):
             return (
-                "credentials are missing: give api_key, or access_key_id and secret_access_key, or set AWS's own up, "
+                "credentials are missing: give api_key, or access_key_id and secret_access_key, "
+                "or set AWS's own up, "
                 "which go to AWS's own hosts"
             )
         return problem
 
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
-        return converse.thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
+        return converse.thinks(parameters, self._generation) or bool(
+            self.FORM.asks_for_json(parameters)
+        )
 
     def _unsupported(self, request: Request) -> Mapping[str, str]:
         return converse.lost_parameters(
@@ -223,28 +263,46 @@ class Bedrock(HttpBackend):
 
     def _url(self, *, stream: bool) -> str:
         method = "converse-stream" if stream else "converse"
-        return f"{self._endpoint.root}{self.PATH}/{quote(self.model, safe='')}/{method}{self._endpoint.query}"
+        return (
+            f"{self._endpoint.root}{self.PATH}/{quote(self.model, safe='')}/{method}"
+            f"{self._endpoint.query}"
+        )
 
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
         """Write the HTTP request of one attempt, signed at this time.
 
         Raises:
-            ConfigurationError: a parameter or a header of the request is malformed, or has no JSON form.
+            ConfigurationError: a parameter or a header of the request is malformed, or has no JSON
+                form.
         """
         request = super().encode(send, stream=stream)
-        if self._account is None or any(name.lower() == "authorization" for name in request.headers):
+        if self._account is None or any(
+            name.lower() == "authorization" for name in request.headers
+        ):
             return request
-        signed = self._account.signed(request.url, {"content-type": request.headers["content-type"]}, request.body)
+        signed = self._account.signed(
+            request.url, {"content-type": request.headers["content-type"]}, request.body
+        )
         return evolve(request, headers=merged(request.headers, signed))
 
     def _body(self, send: Send, *, stream: bool) -> Body:
-        takes_marks, generation, cap = self.capabilities.caches, self._generation, send.max_tokens or self.max_tokens
+        takes_marks, generation, cap = (
+            self.capabilities.caches,
+            self._generation,
+            send.max_tokens or self.max_tokens,
+        )
         form = CONVERSE if takes_marks else UNMARKED
         messages = written(send.messages, form, self._owner(send), is_portable=send.portable)
-        system, turns = _parted([*map(without_marks, messages)] if takes_marks is False else messages)
+        system, turns = _parted(
+            [*map(without_marks, messages)] if takes_marks is False else messages
+        )
         if send.prefill:
             turns[-1] = without_end(turns[-1]) if turns[-1]["role"] == "assistant" else turns[-1]
-        parameters = {name: each for name, each in self._parameters_of(send).items() if name not in send.dropped}
+        parameters = {
+            name: each
+            for name, each in self._parameters_of(send).items()
+            if name not in send.dropped
+        }
         # If a budget rests on the cap, no error of a server removes it.
         dropped = send.dropped - _CAPS if send.must_cut else send.dropped
         if _CAPS & dropped:

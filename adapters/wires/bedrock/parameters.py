@@ -1,4 +1,6 @@
-"""Translate the parameters of chat completions to Converse's, or name those that have no equivalent."""
+"""Translate the parameters of chat completions to Converse's, or name those that have no
+equivalent.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ from rungwise.fsm.call.conversation.for_backend import schema_of
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 
-INFERENCE: Final[Mapping[str, str]] = {"temperature": "temperature", "top_p": "topP", "stop": "stopSequences"}
+INFERENCE: Final[Mapping[str, str]] = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "stop": "stopSequences",
+}
 """The names of the inference parameters."""
 
 
@@ -26,11 +32,17 @@ def lost_parameters(
     losses: dict[str, str] = {}
     choice = parameters.get("tool_choice")
     if generation is None:
-        losses = anthropic.lowered_sampling(parameters) | anthropic.blank_stops(parameters.get("stop"))
+        losses = anthropic.lowered_sampling(parameters) | anthropic.blank_stops(
+            parameters.get("stop")
+        )
     else:
         own = thinking_in(parameters)
         is_forced = not mapping_of(choice_of(choice)).keys().isdisjoint(("any", "tool"))
-        known = {**parameters, "tool_choice": "any" if is_forced else None, **({"thinking": own} if own else {})}
+        known = {
+            **parameters,
+            "tool_choice": "any" if is_forced else None,
+            **({"thinking": own} if own else {}),
+        }
         losses = anthropic.lost_parameters(known, generation, cap)
     if parameters.get("seed") is not None:
         losses["seed"] = "Converse has none"
@@ -45,12 +57,22 @@ def lost_parameters(
     return losses
 
 
-def translated(parameters: Mapping[str, Any], generation: Generation | None, *, cap: int | None) -> Body:
-    """Return the parameters in Converse's form, which wins; those without an equivalent are left out."""
-    body: Body = {name: each for name, each in parameters.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
+def translated(
+    parameters: Mapping[str, Any], generation: Generation | None, *, cap: int | None
+) -> Body:
+    """Return the parameters in Converse's form, which wins; those without an equivalent are left
+    out.
+    """
+    body: Body = {
+        name: each
+        for name, each in parameters.items()
+        if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}
+    }
     inference: Body = {} if cap is None else {"maxTokens": cap}
     if generation is None or generation.samples:
-        inference |= {INFERENCE[name]: each for name, each in anthropic.sampling(parameters).items()}
+        inference |= {
+            INFERENCE[name]: each for name, each in anthropic.sampling(parameters).items()
+        }
     if sequences := anthropic.stops(parameters.get("stop")):
         inference["stopSequences"] = sequences
     if inference:
@@ -97,7 +119,10 @@ def thinks(parameters: Mapping[str, Any], generation: Generation | None) -> bool
 
 def lower_reasoning(body: Body, generation: Generation | None) -> None:
     """Lower the reasoning that a body asks for, or switch it off."""
-    fields, config = mapping_of(body.get("additionalModelRequestFields")), mapping_of(body.get("outputConfig"))
+    fields, config = (
+        mapping_of(body.get("additionalModelRequestFields")),
+        mapping_of(body.get("outputConfig")),
+    )
     lowered: Body = {"thinking": fields.get("thinking"), "output_config": config}
     if generation is None:
         if config.get("effort"):
@@ -144,5 +169,10 @@ def _format(value: Any) -> Body | None:
     if schema is None:
         return None
     inner = mapping_of(value.get("json_schema")) or value
-    described = {name: inner[name] for name in ("name", "description") if isinstance(inner.get(name), str)}
-    return {"type": "json_schema", "structure": {"jsonSchema": {"schema": dump(schema).decode(), **described}}}
+    described = {
+        name: inner[name] for name in ("name", "description") if isinstance(inner.get(name), str)
+    }
+    return {
+        "type": "json_schema",
+        "structure": {"jsonSchema": {"schema": dump(schema).decode(), **described}},
+    }

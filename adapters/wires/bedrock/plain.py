@@ -1,4 +1,6 @@
-"""Read the blocks of Bedrock's Converse, which have no type: the name of their only member says it."""
+"""Read the blocks of Bedrock's Converse, which have no type: the name of their only member says
+it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.messages import is_untyped, parts_of, read_passage
-from rungwise.adapters.wires.plain.parts import json_of, list_of, mapping_of, media, result_of, text_in
+from rungwise.adapters.wires.plain.parts import (
+    json_of,
+    list_of,
+    mapping_of,
+    media,
+    result_of,
+    text_in,
+)
 from rungwise.adapters.wires.provider_data import citations_of
 from rungwise.adapters.wires.registry import PartReader
 from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
@@ -54,7 +63,8 @@ def _read_media(kind: str) -> Callable[[Block], Part | None]:
 
 
 def _read_result(inner: Block) -> Part | None:
-    if inner.get("type") not in (None, "", "tool_use", "tool_result"):  # of a tool that the server runs
+    # of a tool that the server runs
+    if inner.get("type") not in (None, "", "tool_use", "tool_result"):
         return None
     parts: list[Part] = []
     for block in map(mapping_of, list_of(inner.get("content"))):
@@ -64,7 +74,9 @@ def _read_result(inner: Block) -> Part | None:
             parts.append(TextPart(block["text"]))
         elif is_untyped(block):
             parts += parts_of(block)
-    return result_of(text_in(inner, "toolUseId"), "", parts, is_fault=inner.get("status") == "error")
+    return result_of(
+        text_in(inner, "toolUseId"), "", parts, is_fault=inner.get("status") == "error"
+    )
 
 
 def _read_cited(inner: Block) -> tuple[Part, ...] | None:

@@ -31,17 +31,39 @@ from rungwise.fsm.text.contents import is_blank
 _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "image": {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"},
     "document": {
-        **{"pdf": "pdf", "csv": "csv", "html": "html", "plain": "txt", "markdown": "md", "msword": "doc"},
+        **{
+            "pdf": "pdf",
+            "csv": "csv",
+            "html": "html",
+            "plain": "txt",
+            "markdown": "md",
+            "msword": "doc",
+        },
         "vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
         "vnd.ms-excel": "xls",
         "vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
     },
     "audio": {
-        **{"mp3": "mp3", "wav": "wav", "x-wav": "wav", "wave": "wav", "mpeg": "mp3", "ogg": "ogg", "opus": "opus"},
+        **{
+            "mp3": "mp3",
+            "wav": "wav",
+            "x-wav": "wav",
+            "wave": "wav",
+            "mpeg": "mp3",
+            "ogg": "ogg",
+            "opus": "opus",
+        },
         **{"aac": "aac", "flac": "flac", "mp4": "mp4", "m4a": "m4a", "webm": "webm"},
     },
     "video": {
-        **{"mp4": "mp4", "quicktime": "mov", "webm": "webm", "x-matroska": "mkv", "mpeg": "mpeg", "x-flv": "flv"},
+        **{
+            "mp4": "mp4",
+            "quicktime": "mov",
+            "webm": "webm",
+            "x-matroska": "mkv",
+            "mpeg": "mpeg",
+            "x-flv": "flv",
+        },
         **{"x-ms-wmv": "wmv", "3gpp": "three_gp"},
     },
 }
@@ -51,7 +73,9 @@ _OTHER_THAN_NAMES: Final = re.compile(r"[^a-zA-Z0-9\s()\[\]-]+")
 
 
 def media_block(part: MediaPart) -> Body:
-    """Return the block of a picture, a document or a recording; other media are only named, in words."""
+    """Return the block of a picture, a document or a recording; other media are only named, in
+    words.
+    """
     kind = "document" if part.kind == "file" else part.kind
     name = part.media_type.partition(";")[0].rpartition("/")[2].strip().lower()
     written = _FORMATS[kind].get(name) or ("" if name else _DEFAULT_FORMATS.get(kind, ""))
@@ -70,7 +94,17 @@ def media_block(part: MediaPart) -> Body:
 
 
 _PORTABLE: Final = frozenset(
-    {"text", "image", "document", "video", "audio", "toolUse", "toolResult", "cachePoint", "guardContent"}
+    {
+        "text",
+        "image",
+        "document",
+        "video",
+        "audio",
+        "toolUse",
+        "toolResult",
+        "cachePoint",
+        "guardContent",
+    }
 )
 _TOOL_KINDS: Final = frozenset({"toolSpec", "systemTool", "cachePoint"})
 
@@ -113,7 +147,9 @@ class _ConverseShapes(BlockForm):
     def _is_own_block(self, block: Any) -> bool:
         return isinstance(block, Mapping) and is_untyped(block)
 
-    def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
+    def with_results(
+        self, message: PlainMessage, results: Sequence[ToolResult]
+    ) -> PlainMessage | None:
         """Add tool results to a user message: all results of a turn stand in one message."""
         more = [block for each in results for block in _result(each)]
         return {**message, "content": among(message["content"], more, self._is_result)}
@@ -144,7 +180,9 @@ def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:
             elif isinstance(part, OpaquePart) and isinstance(part.block, Mapping):
                 blocks.append(dict(part.block))
             elif isinstance(part, CitationPart) and blocks and (text := blocks[-1].pop("text", "")):
-                blocks[-1] = {"citationsContent": {"content": [{"text": text}], "citations": [part.block]}}
+                blocks[-1] = {
+                    "citationsContent": {"content": [{"text": text}], "citations": [part.block]}
+                }
             elif isinstance(part, CitationPart) and blocks and "citationsContent" in blocks[-1]:
                 blocks[-1]["citationsContent"]["citations"].append(part.block)
     return blocks
@@ -168,7 +206,9 @@ CONVERSE: Final = _ConverseShapes()
 
 _MARK: Final = "cachePoint"
 _NOT_BEHIND_TOOLS: Final = re.compile(r"amazon\.nova")
-"""Models that accept cache marks, but not after a tool [docs.aws.amazon.com/bedrock, prompt caching]."""
+"""Models that accept cache marks, but not after a tool [docs.aws.amazon.com/bedrock, prompt
+caching].
+"""
 
 
 class _Unmarked(_ConverseShapes):
@@ -177,7 +217,10 @@ class _Unmarked(_ConverseShapes):
     __slots__ = ()
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        return [{**each, "content": unmarked(each["content"])} for each in super().sent_to(provider, message)]
+        return [
+            {**each, "content": unmarked(each["content"])}
+            for each in super().sent_to(provider, message)
+        ]
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
         return unmarked(super()._translated(tool))
@@ -192,12 +235,16 @@ def unmarked(blocks: Sequence[Any]) -> list[Any]:
 
 
 def marks_tools(model: str, takes: bool | None) -> bool:
-    """Tell whether a model is known to accept cache marks after tools; `takes` is None if unknown."""
+    """Tell whether a model is known to accept cache marks after tools; `takes` is None if
+    unknown.
+    """
     return takes is True and not _NOT_BEHIND_TOOLS.search(model)
 
 
 def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str]:
-    """Yield which cache marks are not sent; Converse's own are unless it is known that the model takes none."""
+    """Yield which cache marks are not sent; Converse's own are unless it is known that the model
+    takes none.
+    """
     own: list[PlainMessage] = []
     others: list[PlainMessage | Message] = []
     for one in request.messages:
@@ -213,7 +260,9 @@ def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str
             yield f"cache marks of tool calls, {of_calls} x: they have no form here"
         return
     parts = [part for message in read_messages(others) for part in message.parts]
-    count = sum(isinstance(part, TextPart | MediaPart | ToolResult) and bool(part.cache) for part in parts)
+    count = sum(
+        isinstance(part, TextPart | MediaPart | ToolResult) and bool(part.cache) for part in parts
+    )
     count += behind_tools + of_calls
     if takes is False:
         blocks: list[Any] = [*(block for one in own for block in one["content"]), *request.tools]
@@ -230,11 +279,17 @@ def _is_marked(tool: Mapping[str, Any]) -> bool:
 
 
 def _marked_calls(message: PlainMessage | Message) -> int:
-    """Count the tool calls of a message that have a cache mark; a call in neutral parts has none."""
+    """Count the tool calls of a message that have a cache mark; a call in neutral parts has
+    none.
+    """
     if isinstance(message, Message):
         return 0
     blocks: Iterable[Any] = [*list_of(message.get("content")), *list_of(message.get("tool_calls"))]
-    calls = [each for each in blocks if isinstance(each, Mapping) and each.get("type") in ("tool_use", "function")]
+    calls = [
+        each
+        for each in blocks
+        if isinstance(each, Mapping) and each.get("type") in ("tool_use", "function")
+    ]
     return sum(bool(each.get("cache_control")) for each in calls)
 
 

@@ -1,4 +1,6 @@
-"""What comes from botocore: credentials, signatures and the parser of event streams. Loaded on first use."""
+"""What comes from botocore: credentials, signatures and the parser of event streams. Loaded on
+first use.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def botocore(module: str) -> Any:
     try:
         return import_module(f"botocore.{module}")
     except ImportError:
-        raise ConfigurationError("Bedrock needs botocore: pip install 'rungwise[bedrock]'") from None
+        raise ConfigurationError(
+            "Bedrock needs botocore: pip install 'rungwise[bedrock]'"
+        ) from None
 
 
 @frozen(eq=False)
@@ -34,18 +38,25 @@ class Account:
     def from_environment(cls, region: str | None, profile: str | None, *, signs: bool) -> Account:
         """Look for a region and credentials in the environment and in the files of AWS's tools."""
         sessions, credentials = botocore("session"), None
-        region_here = region or os.environ.get("AWS_REGION")  # botocore reads only the older of the two variables
+        # botocore reads only the older of the two variables
+        region_here = region or os.environ.get("AWS_REGION")
         try:
-            if signs or not region_here:  # a session is some hundred objects that only the collector frees
+            # a session is some hundred objects that only the collector frees
+            if signs or not region_here:
                 session = sessions.Session(profile=profile)
                 region_here = region_here or session.get_config_variable("region")
                 credentials = session.get_credentials() if signs else None
-        except botocore("exceptions").BotoCoreError as error:  # whose texts hold names, and no secrets
-            raise ConfigurationError(f"AWS's configuration cannot be read: {type(error).__name__}") from None
+        except botocore("exceptions").BotoCoreError as error:
+            # whose texts hold names, and no secrets
+            raise ConfigurationError(
+                f"AWS's configuration cannot be read: {type(error).__name__}"
+            ) from None
         return cls(str(region_here) if region_here else None, credentials)
 
     @classmethod
-    def from_keys(cls, region: str | None, key: Secret, secret: Secret, token: Secret | None) -> Account:
+    def from_keys(
+        cls, region: str | None, key: Secret, secret: Secret, token: Secret | None
+    ) -> Account:
         """Return an account with the caller's credentials."""
         kind = botocore("credentials").Credentials
         return cls(region, kind(key.reveal(), secret.reveal(), token.reveal() if token else None))
@@ -58,17 +69,29 @@ class Account:
     @property
     def host(self) -> str:
         """Return the host of the service in this region."""
-        resolver = botocore("regions").EndpointResolver(botocore("session").Session().get_data("endpoints"))
+        resolver = botocore("regions").EndpointResolver(
+            botocore("session").Session().get_data("endpoints")
+        )
         endpoint = resolver.construct_endpoint("bedrock-runtime", self.region) or {}
         return str(endpoint.get("hostname") or f"bedrock-runtime.{self.region}.amazonaws.com")
 
     def signed(self, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
         """Return the headers that sign a request's host, type and body at this time."""
-        request = botocore("awsrequest").AWSRequest(method="POST", url=url, data=body, headers=dict(headers))
+        request = botocore("awsrequest").AWSRequest(
+            method="POST", url=url, data=body, headers=dict(headers)
+        )
         try:
-            signer = botocore("auth").SigV4Auth(self.credentials.get_frozen_credentials(), _SERVICE, self.region)
+            signer = botocore("auth").SigV4Auth(
+                self.credentials.get_frozen_credentials(), _SERVICE, self.region
+            )
             signer.add_auth(request)
         except botocore("exceptions").BotoCoreError as error:
-            raise ConfigurationError(f"the credentials of AWS cannot be had: {type(error).__name__}") from None
+            raise ConfigurationError(
+                f"the credentials of AWS cannot be had: {type(error).__name__}"
+            ) from None
         present = {name.lower() for name in headers}
-        return {name.lower(): value for name, value in request.headers.items() if name.lower() not in present}
+        return {
+            name.lower(): value
+            for name, value in request.headers.items()
+            if name.lower() not in present
+        }

@@ -1,4 +1,6 @@
-"""Read a reply of Converse, whole or streamed: its blocks, stop reason, tokens, and what each event adds."""
+"""Read a reply of Converse, whole or streamed: its blocks, stop reason, tokens, and what each event
+adds.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from attrs import Factory, define, field
 from rungwise.adapters.wires.anthropic.stream import opaque_parts, text_parts, thinking_parts
 from rungwise.adapters.wires.bedrock.events import FrameReader
 from rungwise.adapters.wires.bedrock.plain import SERVERS
-from rungwise.adapters.wires.draft import Draft, arguments_of, classified, count_of, malformed, raw_of, stop_of
+from rungwise.adapters.wires.draft import (
+    Draft,
+    arguments_of,
+    classified,
+    count_of,
+    malformed,
+    raw_of,
+    stop_of,
+)
 from rungwise.adapters.wires.json_text import HeldText, load, mended, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
@@ -37,26 +47,42 @@ _FAILED: Final = ("malformed_model_output", "malformed_tool_use")
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
-    """Return the tokens of a reply, or None for none; the total shows if the input includes cached tokens."""
+    """Return the tokens of a reply, or None for none; the total shows if the input includes cached
+    tokens.
+    """
     fresh, output = count_of(raw.get("inputTokens")), count_of(raw.get("outputTokens"))
-    read, created = count_of(raw.get("cacheReadInputTokens")), count_of(raw.get("cacheWriteInputTokens"))
+    read, created = (
+        count_of(raw.get("cacheReadInputTokens")),
+        count_of(raw.get("cacheWriteInputTokens")),
+    )
     is_within = count_of(raw.get("totalTokens")) == fresh + output and read + created <= fresh
     total = fresh if is_within else fresh + read + created
     if not total and not output:
         return None
-    return Usage(input_tokens=total, output_tokens=output, cache_read_tokens=read, cache_creation_tokens=created)
+    return Usage(
+        input_tokens=total,
+        output_tokens=output,
+        cache_read_tokens=read,
+        cache_creation_tokens=created,
+    )
 
 
 def parts_of(block: Any, provider: str) -> Iterator[Part]:
     """Yield the parts of one whole block; nothing if it is not a block."""
     if not isinstance(block, dict) or not block:
         return
-    call, thought, cited = (block.get(name) for name in ("toolUse", "reasoningContent", "citationsContent"))
+    call, thought, cited = (
+        block.get(name) for name in ("toolUse", "reasoningContent", "citationsContent")
+    )
     reasoning = thought.get("reasoningText") if isinstance(thought, dict) else None
     if isinstance(block.get("text"), str):
         yield from text_parts(block["text"], None, provider)
     elif isinstance(call, dict) and call.get("type") != SERVERS:
-        yield ToolCall(*mended([text_in(call, "toolUseId"), text_in(call, "name"), arguments_of(call.get("input"))]))
+        yield ToolCall(
+            *mended(
+                [text_in(call, "toolUseId"), text_in(call, "name"), arguments_of(call.get("input"))]
+            )
+        )
     elif isinstance(reasoning, dict):
         yield from thinking_parts(text_in(reasoning, "text"), reasoning.get("signature"), provider)
     elif isinstance(cited, dict):
@@ -78,7 +104,9 @@ class _ConverseBlock(Block):
         elif self.kind == "reasoningContent":
             yield from thinking_parts(text, "".join(self.signatures), provider)
             if self.sealed and self.is_whole:
-                yield from opaque_parts({"reasoningContent": {"redactedContent": _joined(self.sealed)}}, provider)
+                yield from opaque_parts(
+                    {"reasoningContent": {"redactedContent": _joined(self.sealed)}}, provider
+                )
         elif self.kind == "toolUse" and self.start.get("type") != SERVERS:
             input = self.input.getvalue() or ("{}" if self.is_whole else "")
             yield from parts_of({"toolUse": {**self.start, "input": input}}, provider)
@@ -89,12 +117,16 @@ class _ConverseBlock(Block):
                 return
             yield from opaque_parts({"toolUse": {**self.start, "input": input}}, provider)
         elif self.kind == "toolResult" and self.is_whole:
-            yield from opaque_parts({"toolResult": {**self.start, "content": self.citations}}, provider)
+            yield from opaque_parts(
+                {"toolResult": {**self.start, "content": self.citations}}, provider
+            )
 
 
 @define(eq=False, repr=False)
 class ConverseDecoder(BlockDecoder[_ConverseBlock]):
-    """Turn the bytes of one streamed reply into deltas, and at its end into a reply or a failure."""
+    """Turn the bytes of one streamed reply into deltas, and at its end into a reply or a
+    failure.
+    """
 
     BLOCK = _ConverseBlock
     KINDS = {Text: "text", Reasoning: "reasoningContent"}  # noqa: RUF012 (never changed)
@@ -106,10 +138,16 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
         return FrameReader()
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the text or reasoning of an event that holds nothing else, with the index of its block."""
+        """Return the text or reasoning of an event that holds nothing else, with the index of its
+        block.
+        """
         event = value.get("contentBlockDelta")
         delta = event.get("delta") if isinstance(event, dict) else None
-        if not isinstance(delta, dict) or len(delta) != 1 or type(event.get("contentBlockIndex")) is not int:
+        if (
+            not isinstance(delta, dict)
+            or len(delta) != 1
+            or type(event.get("contentBlockIndex")) is not int
+        ):
             return None
         if isinstance(delta.get("text"), str):
             return (Text, event["contentBlockIndex"]), delta["text"]
@@ -144,7 +182,10 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
 
     def _take_start(self, index: int, start: Any, data: bytes) -> None:
         members = start if isinstance(start, dict) else {}
-        kind = next((name for name in ("toolUse", "toolResult") if isinstance(members.get(name), dict)), None)
+        kind = next(
+            (name for name in ("toolUse", "toolResult") if isinstance(members.get(name), dict)),
+            None,
+        )
         if kind is None:
             return
         self.started = True
@@ -156,7 +197,11 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
         if not isinstance(delta, dict):
             return
         self.started = True
-        call, thought, result = delta.get("toolUse"), delta.get("reasoningContent"), delta.get("toolResult")
+        call, thought, result = (
+            delta.get("toolUse"),
+            delta.get("reasoningContent"),
+            delta.get("toolResult"),
+        )
         self._held += len(data)
         if isinstance(delta.get("text"), str):
             self.take_piece((Text, index), delta["text"])
@@ -199,12 +244,17 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
             error = Failure("failed_generation", status=200, code=reason[1], message=what)
             parts = [part for part in parts if not isinstance(part, ToolCall)]
         about = usage and usage.total_tokens
-        draft = Draft(parts=parts, stop=reason, usage=usage, about=about, made_up="toolu_")  # no reply names its model
+        # no reply names its model
+        draft = Draft(parts=parts, stop=reason, usage=usage, about=about, made_up="toolu_")
         return draft.reply(error=error, cut=cut, cause=cause, raw=raw)
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the reply of a whole body."""
-        output, self._stop, self._usage = value.get("output"), value.get("stopReason"), value.get("usage")
+        output, self._stop, self._usage = (
+            value.get("output"),
+            value.get("stopReason"),
+            value.get("usage"),
+        )
         content = mapping_of(mapping_of(output).get("message")).get("content")
         if not isinstance(content, list):
             if value.get("__type") or value.get("message"):
@@ -219,6 +269,8 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
 
 def _joined(pieces: list[str]) -> str:
     try:
-        return base64.b64encode(b"".join([base64.b64decode(piece, validate=True) for piece in pieces])).decode()
+        return base64.b64encode(
+            b"".join([base64.b64decode(piece, validate=True) for piece in pieces])
+        ).decode()
     except ValueError:
         return "".join(pieces)

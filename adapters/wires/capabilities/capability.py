@@ -18,7 +18,9 @@ _TOKENS: Final = must(
     names_class=True,
 )
 _SECONDS: Final = must(
-    "a number of seconds above 0, or None", or_none(lambda value: is_number(value, 0) and value > 0), names_class=True
+    "a number of seconds above 0, or None",
+    or_none(lambda value: is_number(value, 0) and value > 0),
+    names_class=True,
 )
 
 
@@ -34,13 +36,15 @@ class Capabilities:
         json_schema: whether it can be held to a JSON schema.
         reasoning: whether the effort of its reasoning can be set.
         caches: whether it accepts cache marks; only Bedrock needs to know.
-        system_turns: whether it takes system messages between the turns; only Messages need to know.
-        hides_cuts: whether it calls a reply whole that its output cap has cut. One that fills its cap and ends amid a
+        system_turns: whether it takes system messages between the turns; only Messages need to
+        know. hides_cuts: whether it calls a reply whole that its output cap has cut. One that fills
+        its cap and ends amid a
             sentence is then continued, once a call; if nothing is added, it was whole.
         window: tokens of the prompt and the answer together.
         largest_output: tokens of an answer, at most.
-        first_token: seconds from the head of a response to the first content, for a model that thinks silently. A
-            policy that sets its own `first_token`, as `rungwise.Policy.interactive` does, wins.
+        first_token: seconds from the head of a response to the first content, for a model that
+            thinks silently. A policy that sets its own `first_token`, as
+            `rungwise.Policy.interactive` does, wins.
 
     Raises:
         ConfigurationError: a field is malformed.
@@ -66,7 +70,9 @@ class Capabilities:
 
 
 def pattern(text: str) -> Pattern:
-    """Return a pattern to search in the ids of models, in lower case; `~` stands for a dash or a dot."""
+    """Return a pattern to search in the ids of models, in lower case; `~` stands for a dash or a
+    dot.
+    """
     return Pattern(text.replace("~", "[-.]"))
 
 
@@ -74,7 +80,8 @@ def pattern(text: str) -> Pattern:
 class CapabilityRow:
     """Hold what is known of some models on some hosts."""
 
-    host: Pattern = field(default=ANY, converter=pattern)  # a regular expression to search in the host of the URL
+    # a regular expression to search in the host of the URL
+    host: Pattern = field(default=ANY, converter=pattern)
     model: Pattern = field(default=ANY, converter=pattern)
     known: Capabilities  # what they can do
 

@@ -1,7 +1,13 @@
 """Chat completions: the protocol of OpenAI, and of every server that speaks it."""
 
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS
-from rungwise.adapters.wires.chat.plain import read_audio, read_file, read_image_url, read_text, read_url
+from rungwise.adapters.wires.chat.plain import (
+    read_audio,
+    read_file,
+    read_image_url,
+    read_text,
+    read_url,
+)
 from rungwise.adapters.wires.registry import KeyPlace, Wire
 
 URLS = ("video_url", "audio_url", "document_url", "file_url")
@@ -14,7 +20,10 @@ WIRE = Wire(
     client_path="/v1/chat/completions",
     keys=(
         KeyPlace("api.openai.com *.api.openai.com", ("OPENAI_API_KEY",)),
-        KeyPlace("*.openai.azure.com *.cognitiveservices.azure.com *.services.ai.azure.com", ("AZURE_OPENAI_API_KEY",)),
+        KeyPlace(
+            "*.openai.azure.com *.cognitiveservices.azure.com *.services.ai.azure.com",
+            ("AZURE_OPENAI_API_KEY",),
+        ),
         KeyPlace("api.deepseek.com", ("DEEPSEEK_API_KEY",)),
         KeyPlace("api.mistral.ai codestral.mistral.ai", ("MISTRAL_API_KEY",)),
         KeyPlace("api.moonshot.ai api.moonshot.cn", ("MOONSHOT_API_KEY",)),

@@ -1,4 +1,6 @@
-"""The backend for chat completions, OpenAI's own and those of other servers, with the body of a request."""
+"""The backend for chat completions, OpenAI's own and those of other servers, with the body of a
+request.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from typing import Any, Final, Literal, get_args
 from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires import request
-from rungwise.adapters.wires.chat.dialects import STEERING, CapField, Dialect, PrefillMode, dialect_of
+from rungwise.adapters.wires.chat.dialects import (
+    STEERING,
+    CapField,
+    Dialect,
+    PrefillMode,
+    dialect_of,
+)
 from rungwise.adapters.wires.chat.discovery import DiscoverableBackend
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
@@ -36,18 +44,25 @@ RESERVED: Final = {
 _NEVER_DROPPED: Final = RESERVED.keys() - {"stream"}
 """Fields that stay even if the server rejects them."""
 
-OTHER_CAP: Final[dict[str, CapField]] = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+OTHER_CAP: Final[dict[str, CapField]] = {
+    "max_tokens": "max_completion_tokens",
+    "max_completion_tokens": "max_tokens",
+}
 _CHOICES: Final = ("function", "custom", "allowed_tools")
 """The types of tool choices in the protocol."""
 _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning"})
-"""Other parameters that ask for thinking; Ollama answers "does not support thinking" to any of them."""
+"""Other parameters that ask for thinking; Ollama answers "does not support thinking" to any of
+them.
+"""
 
 STAND_IN: Final = "(the reasoning of this turn was not kept)"
 """The stand-in for reasoning that a provider wants back and that is not available."""
 
 
 class _ReasonedChat(ChatShapes):
-    """Write chat completions for a provider that wants the reasoning of earlier turns back, from any model."""
+    """Write chat completions for a provider that wants the reasoning of earlier turns back, from
+    any model.
+    """
 
     __slots__ = ()
 
@@ -61,13 +76,17 @@ class _ReasonedChat(ChatShapes):
         return sent
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a message without other providers' own members, but with its readable reasoning."""
+        """Return a message without other providers' own members, but with its readable
+        reasoning.
+        """
         portable, reasoning = super().unsigned(message), message.get("reasoning_content")
         return {**portable, "reasoning_content": reasoning} if reasoning else portable
 
 
 def type_not_sent(choice: Any, tools: Any) -> str | None:
-    """Return the type of tool that a choice selects although no such tool is sent; otherwise None."""
+    """Return the type of tool that a choice selects although no such tool is sent; otherwise
+    None.
+    """
     kind = choice.get("type") if isinstance(choice, Mapping) else None
     if not isinstance(kind, str) or kind in _CHOICES:
         return None
@@ -88,7 +107,9 @@ def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules, pro
 def _set_cap(body: Body, send: Send, cap: CapField) -> None:
     caps = [body.pop(name, None) for name in OTHER_CAP]
     requested = [send.parameters.get(name) for name in OTHER_CAP]
-    value = next((number for number in (send.max_tokens, *requested, *caps) if number is not None), None)
+    value = next(
+        (number for number in (send.max_tokens, *requested, *caps) if number is not None), None
+    )
     if cap in send.dropped:
         cap = OTHER_CAP[cap]
     if value is not None and cap not in send.dropped:
@@ -115,7 +136,10 @@ def _lower_reasoning(body: Body, dialect: Dialect) -> None:
     if isinstance(reasoning, Mapping):
         # OpenRouter takes an effort or a number of tokens, not both.
         rest = {name: value for name, value in reasoning.items() if name != "max_tokens"}
-        body["reasoning"] = {**rest, "effort": _lower_effort(str(reasoning.get("effort") or "high"), dialect)}
+        body["reasoning"] = {
+            **rest,
+            "effort": _lower_effort(str(reasoning.get("effort") or "high"), dialect),
+        }
     if "enable_thinking" in body:
         body["enable_thinking"] = False
     kwargs = body.get("chat_template_kwargs")
@@ -129,11 +153,15 @@ def _lower_reasoning(body: Body, dialect: Dialect) -> None:
 
 
 def _lower_effort(effort: str, dialect: Dialect) -> str:
-    return dialect.lower_efforts.get(effort, effort) if effort in ("none", "minimal", "low") else "low"
+    return (
+        dialect.lower_efforts.get(effort, effort) if effort in ("none", "minimal", "low") else "low"
+    )
 
 
 def reasoned(message: PlainMessage | Message) -> PlainMessage | Message:
-    """Return an assistant message with the reasoning that a provider wants back; other messages unchanged."""
+    """Return an assistant message with the reasoning that a provider wants back; other messages
+    unchanged.
+    """
     if isinstance(message, Message) or message.get("role") != "assistant":
         return message
     own = message.get("reasoning_content")
@@ -149,19 +177,22 @@ class OpenAIChat(DiscoverableBackend):
     """Speak chat completions with one model of one server.
 
     How servers of this protocol differ from OpenAI's stands in
-    [one table](https://github.com/rungwise/rungwise/blob/main/adapters/wires/chat/dialects.py), by host and model.
+    [one table](https://github.com/rungwise/rungwise/blob/main/adapters/wires/chat/dialects.py), by
+    host and model.
 
-    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL goes up
-    to `/chat/completions`, and a query such as `?api-version=...` is kept.
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`.
+    The URL goes up to `/chat/completions`, and a query such as `?api-version=...` is kept.
 
     Arguments:
         api_key: the key, sent as a bearer token; as `api-key` to Azure's APIs before v1.
         cap_field: the field that holds the output cap in tokens; "auto" decides by the host.
-        prefill: how a trailing assistant turn is continued; "auto" asks the table of dialects, whose default is no.
-        echoes: whether the server repeats a continued assistant turn at the start of its answer; None asks that table,
+        prefill: how a trailing assistant turn is continued; "auto" asks the table of dialects,
+        whose default is no. echoes: whether the server repeats a continued assistant turn at the
+        start of its answer; None asks that table,
             and otherwise recognises an echo that is long enough to be certain.
-        sends_finish_reason: whether the server ends each reply with a finish reason, as the protocol demands, so that a
-            reply without one was cut. Set it to False for a server that sends none.
+        sends_finish_reason: whether the server ends each reply with a finish reason, as the
+            protocol demands, so that a reply without one was cut. Set it to False for a server that
+            sends none.
         server: what `Client.discover` learned about the server.
 
     Raises:
@@ -182,8 +213,12 @@ class OpenAIChat(DiscoverableBackend):
     prefill: Literal["auto"] | PrefillMode = field(
         default="auto", kw_only=True, validator=must_be_one_of(("auto", *get_args(PrefillMode)))
     )
-    _echoes: bool | None = field(default=None, alias="echoes", kw_only=True, repr=False, validator=optional(bool))
-    sends_finish_reason: bool = field(default=True, kw_only=True, validator=must("True or False", is_flag))
+    _echoes: bool | None = field(
+        default=None, alias="echoes", kw_only=True, repr=False, validator=optional(bool)
+    )
+    sends_finish_reason: bool = field(
+        default=True, kw_only=True, validator=must("True or False", is_flag)
+    )
     _dialect: Dialect = field(init=False, eq=False, repr=False)
     _shapes: ChatShapes = field(init=False, eq=False, repr=False)
 
@@ -191,7 +226,8 @@ class OpenAIChat(DiscoverableBackend):
         super().__attrs_post_init__()
         dialect, cap = dialect_of(self.base_url, self.model), self.cap_field
         if cap == "auto":
-            # A caller's parameters go to each backend of a chain; the backend's own show what its server accepts.
+            # A caller's parameters go to each backend of a chain; the backend's own show what its
+            # server accepts.
             own = [name for name in OTHER_CAP.values() if self.parameters.get(name) is not None]
             cap = own[0] if own else dialect.cap_field
         prefill = self._prefill_mode(dialect.prefill) if self.prefill == "auto" else self.prefill
@@ -217,7 +253,9 @@ class OpenAIChat(DiscoverableBackend):
         return {header: key.reveal()} if header and not is_token(key) else super()._credentials(key)
 
     def _prefill_mode(self, usual: PrefillMode) -> PrefillMode:
-        """Return how a turn is continued, given that the caller's capabilities say whether it is."""
+        """Return how a turn is continued, given that the caller's capabilities say whether it
+        is.
+        """
         prefills = None if self._own_capabilities is None else self._own_capabilities.prefill
         if usual == "no" and self.server is not None and self.server.prefill is not None:
             usual = self.server.prefill
@@ -235,7 +273,12 @@ class OpenAIChat(DiscoverableBackend):
         return {**super()._unsupported(request), **unsent}
 
     def _body(self, send: Send, *, stream: bool) -> Body:
-        dialect, owner, form, history = self._dialect, self._owner(send), self._shapes, send.messages
+        dialect, owner, form, history = (
+            self._dialect,
+            self._owner(send),
+            self._shapes,
+            send.messages,
+        )
         if send.restore_reasoning:
             form, history = _ReasonedChat(dialect), tuple(map(reasoned, history))
         rules = form.rules
@@ -247,7 +290,12 @@ class OpenAIChat(DiscoverableBackend):
             rules = evolve(rules, call_id=ids, takes_own_ids=True)
         is_portable = send.portable or _has_other_ids(history, rules, owner)
         messages = written(history, form, owner, is_portable=is_portable, rules=rules)
-        body: Body = {"model": self.model, "messages": messages, "stream": stream, **self._parameters_of(send)}
+        body: Body = {
+            "model": self.model,
+            "messages": messages,
+            "stream": stream,
+            **self._parameters_of(send),
+        }
         if send.has_tools and "tools" not in send.parameters:
             form.set_tools(body, send.tools)
         if "tool_choice" in body:

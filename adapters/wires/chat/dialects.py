@@ -1,12 +1,14 @@
 """The dialects of chat completions: one table of what each kind of server does differently.
 
-For what is sent, the first row that fits a backend's URL and model and sets a field wins. What is received
-may use the words of any row, whatever the URL: a proxy speaks for others, and self-hosted servers (vLLM, SGLang,
-llama.cpp, LM Studio, Ollama) cannot be recognised by theirs. A new server is a new row.
+For what is sent, the first row that fits a backend's URL and model and sets a field wins. What is
+received may use the words of any row, whatever the URL: a proxy speaks for others, and self-hosted
+servers (vLLM, SGLang, llama.cpp, LM Studio, Ollama) cannot be recognised by theirs. A new server is
+a new row.
 
-Errors are read in `rungwise.fsm.failures`: what the codes of all servers mean, and the numbers that mean something in
-the shape of one alone, stands in its `rules`, for an error is the same in every protocol and through every proxy. Each
-row of words and codes is tried in `tests/adapters/wires/chat/words.py`.
+Errors are read in `rungwise.fsm.failures`: what the codes of all servers mean, and the numbers that
+mean something in the shape of one alone, stands in its `rules`, for an error is the same in every
+protocol and through every proxy. Each row of words and codes is tried in
+`tests/adapters/wires/chat/words.py`.
 """
 
 from __future__ import annotations
@@ -26,9 +28,13 @@ from rungwise.fsm.call.conversation.reply import StopReason
 CapField = Literal["max_tokens", "max_completion_tokens"]
 
 PrefillMode = Literal["no", "trailing", "prefix", "partial", "continue_final_message"]
-"""How a trailing assistant turn is continued: not at all, unchanged, by a mark on it, or by flags of the request."""
+"""How a trailing assistant turn is continued: not at all, unchanged, by a mark on it, or by flags
+of the request.
+"""
 
-Count = Literal["input", "output", "cache_read", "cache_creation", "cache_miss", "reasoning", "total"]
+Count = Literal[
+    "input", "output", "cache_read", "cache_creation", "cache_miss", "reasoning", "total"
+]
 Path = tuple[str, ...]
 """A path in JSON: the names of the members that lead to a value."""
 
@@ -41,31 +47,38 @@ def _model_pattern(pattern: str) -> str:
 class Dialect:
     """Describe how one kind of server differs from OpenAI's protocol, which the defaults follow.
 
-    No server in the table omits the finish reason at the end of a reply, so a reply without one was cut. A caller
-    who knows a server that omits it tells the backend.
+    No server in the table omits the finish reason at the end of a reply, so a reply without one was
+    cut. A caller who knows a server that omits it tells the backend.
     """
 
-    # Regular expressions to search in the host of the URL (None if no URL identifies the server), in its path, and in
-    # the model's id in lower case, where `~` stands for a dash or a dot.
+    # Regular expressions to search in the host of the URL (None if no URL identifies the server),
+    # in its path, and in the model's id in lower case, where `~` stands for a dash or a dot.
     host: str | None = None
     path: str = ""
     model: str = field(default="", converter=_model_pattern)
     cap_field: CapField = "max_tokens"  # the field of a request that holds the output cap
-    prefill: PrefillMode = "no"  # how a turn is continued: a wrong "no" costs a user turn, a wrong "yes" a request
+    # how a turn is continued: a wrong "no" costs a user turn, a wrong "yes" a request
+    prefill: PrefillMode = "no"
     echoes: bool = False  # whether a continued turn is repeated at the start of the answer
-    id_length: int | None = None  # the exact number of letters and digits in the id of a tool call; None for any id
+    # the exact number of letters and digits in the id of a tool call; None for any id
+    id_length: int | None = None
     longest_id: int | None = None  # the most characters of a tool call's id; None for any number
-    # The types of tools that the server runs itself, besides the protocol's own; `*` ends a prefix of several.
+    # The types of tools that the server runs itself, besides the protocol's own; `*` ends a prefix
+    # of several.
     tool_types: str = ""
-    part_types: str = ""  # the types of message parts that it takes besides those that all servers do
-    # Whether it may accept types that are not listed here; they are sent if the caller passes them for this server.
+    # the types of message parts that it takes besides those that all servers do
+    part_types: str = ""
+    # Whether it may accept types that are not listed here; they are sent if the caller passes them
+    # for this server.
     takes_other_tools: bool = True
     key_header: str = ""  # the header for a key, instead of a bearer token
-    less_reasoning: Mapping[str, Any] = {}  # what to add to a request for less reasoning, if it does not set any
+    # what to add to a request for less reasoning, if it does not set any
+    less_reasoning: Mapping[str, Any] = {}
     # The next lower `reasoning_effort` below "low" and "minimal" that is accepted.
     lower_efforts: Mapping[str, str] = {"low": "minimal", "minimal": "none"}
     reasoning_fields: str = ""  # where a message or a delta holds reasoning
-    own_fields: str = ""  # other members of a message or a tool call that another server rejects, or cannot read
+    # other members of a message or a tool call that another server rejects, or cannot read
+    own_fields: str = ""
     own_parts: str = ""  # the types of such parts of a message's content
     # Finish reasons by their meaning, in lower case and without the prefix of gRPC enumerations.
     finishes: Mapping[StopReason, str] = {}
@@ -86,9 +99,10 @@ _REASONERS: Final = r"reason|thinking|qwq|qvq|gpt~oss|qwen~?3|~r1"
 
 # As surveyed in November 2026; the brackets name the source: documentation, or a public issue.
 DIALECTS: Final[tuple[Dialect, ...]] = (
-    # OpenAI: models that reason reject max_tokens by name (400), and all of them take the other. Tools are functions or
-    # custom ones; what it runs by itself belongs to Responses. Ids of calls beyond 40 characters, as vLLM's are, were
-    # seen to be refused ("string too long", 400), by newer models only those beyond 64.
+    # OpenAI: models that reason reject max_tokens by name (400), and all of them take the other.
+    # Tools are functions or custom ones; what it runs by itself belongs to Responses. Ids of calls
+    # beyond 40 characters, as vLLM's are, were seen to be refused ("string too long", 400), by
+    # newer models only those beyond 64.
     Dialect(
         host=r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$",
         cap_field="max_completion_tokens",
@@ -111,18 +125,22 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         },
         error_at={"error": None},
     ),
-    # Azure: a key is a bearer token on its v1 API alone; elsewhere that header is for Entra's tokens
-    # [learn.microsoft.com/azure/foundry/openai/api-version-lifecycle]. What its filters found stands beside each choice
-    # (`content_filter_results`), and in a first chunk without any (`prompt_filter_results`); the finish reason decides.
+    # Azure: a key is a bearer token on its v1 API alone; elsewhere that header is for Entra's
+    # tokens [learn.microsoft.com/azure/foundry/openai/api-version-lifecycle]. What its filters
+    # found stands beside each choice (`content_filter_results`), and in a first chunk without any
+    # (`prompt_filter_results`); the finish reason decides.
     Dialect(
-        host=r"\.(openai|cognitiveservices|services\.ai)\.azure\.com$", path=r"^(?!/openai/v1\b)", key_header="api-key"
+        host=r"\.(openai|cognitiveservices|services\.ai)\.azure\.com$",
+        path=r"^(?!/openai/v1\b)",
+        key_header="api-key",
     ),
     Dialect(
         host=r"(^|\.)openai\.(com|azure\.com)$",
         model=r"^(o[34]|gpt-5(?!.*(chat|pro)))",
         less_reasoning={"reasoning_effort": "low"},
     ),
-    # Wherever they are, the o series, gpt-oss and Grok know no effort below "low", and GPT-5.1 and later no "minimal".
+    # Wherever they are, the o series, gpt-oss and Grok know no effort below "low", and GPT-5.1 and
+    # later no "minimal".
     Dialect(host="", model=r"\bo\d|gpt-oss|grok", lower_efforts={}),
     Dialect(host="", model=r"gpt-5\.\d", lower_efforts={"low": "none", "minimal": "none"}),
     # LiteLLM's proxy has members for what chat completions have no place for.
@@ -142,8 +160,9 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
             "reasoning": "output_tokens_details.reasoning_tokens",
         },
     ),
-    # DeepSeek: a mark on the last turn, under /beta only [api-docs.deepseek.com/guides/chat_prefix_completion]. Models
-    # that think want their reasoning back ("must be passed back to the API", 400), which a prefill has none of.
+    # DeepSeek: a mark on the last turn, under /beta only
+    # [api-docs.deepseek.com/guides/chat_prefix_completion]. Models that think want their reasoning
+    # back ("must be passed back to the API", 400), which a prefill has none of.
     Dialect(
         host=r"^api\.deepseek\.com$",
         path=r"^/beta\b",
@@ -153,8 +172,9 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         finishes={"error": "insufficient_system_resource"},
         counts={"cache_read": "prompt_cache_hit_tokens", "cache_miss": "prompt_cache_miss_tokens"},
     ),
-    # Mistral and Codestral: a mark on the last turn [docs.mistral.ai], which is repeated at the start of the answer.
-    # "Tool call id was ... but must be a-z, A-Z, 0-9, with a length of 9", 400, 3280 [anomalyco/opencode #1680].
+    # Mistral and Codestral: a mark on the last turn [docs.mistral.ai], which is repeated at the
+    # start of the answer. "Tool call id was ... but must be a-z, A-Z, 0-9, with a length of 9",
+    # 400, 3280 [anomalyco/opencode #1680].
     Dialect(
         host=r"(^|\.)mistral\.ai$",
         part_types="document_url reference",
@@ -183,18 +203,21 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         },
         error_at={"type": "error"},
     ),
-    # Moonshot: a mark on the last turn, which the answer does not repeat [platform.moonshot.ai/docs/api/partial], and a
-    # search of its own, `$web_search` [platform.moonshot.ai/docs/guide/use-web-search].
+    # Moonshot: a mark on the last turn, which the answer does not repeat
+    # [platform.moonshot.ai/docs/api/partial], and a search of its own, `$web_search`
+    # [platform.moonshot.ai/docs/guide/use-web-search].
     Dialect(
         host=r"(^|\.)moonshot\.(ai|cn)$",
         prefill="partial",
         tool_types="builtin_function",
         counts={"cache_read": "cached_tokens"},
     ),
-    # DashScope: a mark on the last turn, for models of Qwen that do not think; a switch for those that do both.
+    # DashScope: a mark on the last turn, for models of Qwen that do not think; a switch for those
+    # that do both.
     Dialect(
         host=r"^dashscope[a-z-]*\.aliyuncs\.com$",
-        model=r"^(?!.*(?:thinking|qwq|qvq))qwen(?:~(?:max|plus|flash|turbo|coder|vl)|2|~?3.*(?:instruct|coder))",
+        model=r"^(?!.*(?:thinking|qwq|qvq))qwen(?:~(?:max|plus|flash|turbo|coder|vl)|2|"
+        r"~?3.*(?:instruct|coder))",
         prefill="partial",
     ),
     Dialect(
@@ -202,17 +225,20 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         model=r"^qwen(-plus|-flash|-turbo|3(?!.*(thinking|instruct|coder)))",
         less_reasoning={"enable_thinking": False},
     ),
-    # Groq: "any text-to-text model" [console.groq.com/docs/prefilling]; what models that reason do is not established.
+    # Groq: "any text-to-text model" [console.groq.com/docs/prefilling]; what models that reason do
+    # is not established.
     Dialect(
         host=r"(^|\.)groq\.com$",
         model=rf"^(?!.*(?:{_REASONERS}))",
         prefill="trailing",
         reasoning_fields="reasoning",
         usage_at="x_groq.usage",
-        error_at={"x_groq.error": None},  # "why a stream was stopped early", by the types of its own client
+        # "why a stream was stopped early", by the types of its own client
+        error_at={"x_groq.error": None},
     ),
     Dialect(host=r"(^|\.)groq\.com$", model="gpt-oss", less_reasoning={"reasoning_effort": "low"}),
-    Dialect(host=r"(^|\.)groq\.com$", tool_types="browser_search"),  # [console.groq.com/docs/browser-search]
+    # [console.groq.com/docs/browser-search]
+    Dialect(host=r"(^|\.)groq\.com$", tool_types="browser_search"),
     # Z.AI, which searches by itself [docs.bigmodel.cn/api-reference].
     Dialect(host=r"(^|\.)(z\.ai|bigmodel\.cn)$", tool_types="web_search retrieval"),
     # Z.AI: thinking is on by default, and a switch [docs.z.ai/guides/capabilities/thinking-mode].
@@ -223,9 +249,16 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         finishes={"content_filter": "sensitive", "error": "network_error"},
     ),
     # Cerebras: the output that is asked for counts against the limits of a minute [dcdpr/jp #1085].
-    Dialect(host=r"(^|\.)cerebras\.ai$", cap_field="max_completion_tokens", reasoning_fields="reasoning"),
-    # xAI: models that reason count it beside the output, which the total tells. What its gRPC says is further below.
-    Dialect(host=r"(^|\.)x\.ai$", cap_field="max_completion_tokens", reasoning_fields="reasoning_content"),
+    Dialect(
+        host=r"(^|\.)cerebras\.ai$", cap_field="max_completion_tokens", reasoning_fields="reasoning"
+    ),
+    # xAI: models that reason count it beside the output, which the total tells. What its gRPC says
+    # is further below.
+    Dialect(
+        host=r"(^|\.)x\.ai$",
+        cap_field="max_completion_tokens",
+        reasoning_fields="reasoning_content",
+    ),
     # GitHub Copilot.
     Dialect(reasoning_fields="reasoning_text", own_fields="reasoning_opaque"),
     # OpenRouter takes an effort for any model that reasons, and runs tools of its own for any model
@@ -243,17 +276,20 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         prefill="trailing",
         own_fields="extra_content thought_signature thoughtSignature",
         finishes={
-            "content_filter": "safety recitation blocklist prohibited_content spii model_armor image_safety"
+            "content_filter": "safety recitation blocklist prohibited_content spii model_armor "
+            "image_safety"
             " image_prohibited_content image_recitation",
-            "error": "malformed_function_call malformed_response unexpected_tool_call missing_thought_signature",
+            "error": "malformed_function_call malformed_response unexpected_tool_call "
+            "missing_thought_signature",
         },
     ),
-    # Servers of one's own. vLLM says `reasoning`, and `reasoning_content` before January 2026 [vllm #27752, #33402],
-    # as do SGLang, llama.cpp and LM Studio; "abort" and "error" are vLLM's and SGLang's words for what they gave up
-    # [vllm/v1/engine/__init__.py]. "repetition", with which vLLM ends a loop, stays unknown: it is no answer. How a
-    # turn is continued there is the caller's to say: `continue_final_message` for vLLM, SGLang and transformers,
-    # `trailing` for llama.cpp's server, while LM Studio and Ollama leave it to the template of the model. LM Studio
-    # sends errors with status 200 [lmstudio-ai/lmstudio-bug-tracker #2322].
+    # Servers of one's own. vLLM says `reasoning`, and `reasoning_content` before January 2026 [vllm
+    # #27752, #33402], as do SGLang, llama.cpp and LM Studio; "abort" and "error" are vLLM's and
+    # SGLang's words for what they gave up [vllm/v1/engine/__init__.py]. "repetition", with which
+    # vLLM ends a loop, stays unknown: it is no answer. How a turn is continued there is the
+    # caller's to say: `continue_final_message` for vLLM, SGLang and transformers, `trailing` for
+    # llama.cpp's server, while LM Studio and Ollama leave it to the template of the model. LM
+    # Studio sends errors with status 200 [lmstudio-ai/lmstudio-bug-tracker #2322].
     Dialect(reasoning_fields="reasoning reasoning_content", finishes={"error": "abort error"}),
     # Ollama, in its own protocol's words too; its compatible endpoint says `reasoning`.
     Dialect(
@@ -272,10 +308,14 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     Dialect(finishes={"length": "max_len time_limit", "overflow": "max_context"}),
     # Cohere.
     Dialect(finishes={"stop": "complete", "tool_calls": "tool_call"}),
-    # Hugging Face and Together [docs.together.ai/reference/chat-completions]. Fireworks keeps to OpenAI's set.
+    # Hugging Face and Together [docs.together.ai/reference/chat-completions]. Fireworks keeps to
+    # OpenAI's set.
     Dialect(finishes={"stop": "eos eos_token"}),
     # MiniMax's envelope, whose status 0 is none [platform.minimax.io/docs/api-reference/errorcode].
-    Dialect(reasoning_fields="reasoning_content reasoning_details", error_at={"base_resp.status_code": None}),
+    Dialect(
+        reasoning_fields="reasoning_content reasoning_details",
+        error_at={"base_resp.status_code": None},
+    ),
     # Words that were seen, without a record of where.
     Dialect(
         own_parts="reasoning",
@@ -288,7 +328,15 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
 
 _USUAL: Final = Dialect()
 _WRITTEN: Final = (
-    *("cap_field", "prefill", "echoes", "id_length", "key_header", "less_reasoning", "lower_efforts"),
+    *(
+        "cap_field",
+        "prefill",
+        "echoes",
+        "id_length",
+        "key_header",
+        "less_reasoning",
+        "lower_efforts",
+    ),
     *("longest_id", "tool_types", "part_types", "takes_other_tools"),
 )
 
@@ -315,29 +363,55 @@ def _path(names: str) -> Path:
 
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
-    {word: meaning for row in DIALECTS for meaning, words in row.finishes.items() for word in words.split()}
+    {
+        word: meaning
+        for row in DIALECTS
+        for meaning, words in row.finishes.items()
+        for word in words.split()
+    }
 )
 """Every known finish reason, in lower case and without the prefix of gRPC enumerations."""
 
-REASONING_FIELDS: Final = tuple(dict.fromkeys(name for row in DIALECTS for name in row.reasoning_fields.split()))
-"""Fields that may hold reasoning. The first that has any counts: servers that fill several repeat it."""
+REASONING_FIELDS: Final = tuple(
+    dict.fromkeys(name for row in DIALECTS for name in row.reasoning_fields.split())
+)
+"""Fields that may hold reasoning. The first that has any counts: servers that fill several repeat
+it.
+"""
 
-FOREIGN_FIELDS: Final = frozenset(REASONING_FIELDS).union(*(row.own_fields.split() for row in DIALECTS))
+FOREIGN_FIELDS: Final = frozenset(REASONING_FIELDS).union(
+    *(row.own_fields.split() for row in DIALECTS)
+)
 """Members of a message that one provider sends and others reject or cannot read."""
 
-FOREIGN_PARTS: Final = tuple(dict.fromkeys(kind for row in DIALECTS for kind in row.own_parts.split()))
+FOREIGN_PARTS: Final = tuple(
+    dict.fromkeys(kind for row in DIALECTS for kind in row.own_parts.split())
+)
 
 STEERING: Final = frozenset(name for row in DIALECTS for name in row.less_reasoning)
 """The parameters that control how much a model reasons."""
 
 COUNTS: Final[Mapping[Count, tuple[Path, ...]]] = {
     count: tuple(_path(row.counts[count]) for row in DIALECTS if count in row.counts)
-    for count in ("input", "output", "cache_read", "cache_creation", "cache_miss", "reasoning", "total")
+    for count in (
+        "input",
+        "output",
+        "cache_read",
+        "cache_creation",
+        "cache_miss",
+        "reasoning",
+        "total",
+    )
 }
 """Where a usage report holds each count; the first count above 0 wins."""
 
-USAGE: Final[tuple[Path, ...]] = (("usage",), *(_path(row.usage_at) for row in DIALECTS if row.usage_at))
-REFUSALS: Final[tuple[Path, ...]] = tuple(_path(row.refusal_at) for row in DIALECTS if row.refusal_at)
+USAGE: Final[tuple[Path, ...]] = (
+    ("usage",),
+    *(_path(row.usage_at) for row in DIALECTS if row.usage_at),
+)
+REFUSALS: Final[tuple[Path, ...]] = tuple(
+    _path(row.refusal_at) for row in DIALECTS if row.refusal_at
+)
 ERRORS: Final[tuple[tuple[Path, str | None], ...]] = tuple(
     (_path(where), what) for row in DIALECTS for where, what in row.error_at.items()
 )

@@ -1,9 +1,11 @@
 """Ask your own server what it is: how it continues a turn, and how much fits its window.
 
-Each kind of server has a page that names it. Rungwise asks for these in turn, only at the backend's origin.
+Each kind of server has a page that names it. Rungwise asks for these in turn, only at the backend's
+origin.
 """
 
-# Annotations are not strings here: backends in other modules have the field `server`; see `http_backend.py`.
+# Annotations are not strings here: backends in other modules have the field `server`; see
+# `http_backend.py`.
 from collections.abc import Generator, Mapping
 from typing import Any, Final, Literal
 
@@ -21,7 +23,8 @@ from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import label
 
 LARGEST_PAGE: Final = 2**20
-"""The most bytes of a page that are read: a page with a chat template has some tens of thousands."""
+"""The most bytes of a page that are read: a page with a chat template has some tens of thousands.
+"""
 
 SECONDS: Final = 2.0
 """The seconds that a server gets for one page."""
@@ -46,9 +49,13 @@ UNKNOWN: Final = Server(name="")
 
 @frozen
 class DiscoverableBackend(HttpBackend):
-    """Speak a protocol of OpenAI's, which servers of your own speak too; `server` is what `Client.discover` learned."""
+    """Speak a protocol of OpenAI's, which servers of your own speak too; `server` is what
+    `Client.discover` learned.
+    """
 
-    server: Server | None = field(default=None, kw_only=True, repr=False, validator=optional(Server))
+    server: Server | None = field(
+        default=None, kw_only=True, repr=False, validator=optional(Server)
+    )
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -65,7 +72,9 @@ class DiscoverableBackend(HttpBackend):
 
 
 def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | None]:
-    """Ask for pages, one after another, until one identifies the server; return None if nobody answers."""
+    """Ask for pages, one after another, until one identifies the server; return None if nobody
+    answers.
+    """
     base = backend.root
     top = base.removesuffix("/v1")
     unidentified: Server | None = None
@@ -102,9 +111,10 @@ def _named(kind: str, version: Any, server: Server) -> Server:
 def _llama_cpp(page: Mapping[str, Any], model: str) -> Server | None:
     """Read /props [llama.cpp, tools/server/README.md].
 
-    It goes on from a trailing turn unless told otherwise (#13174, #13608), and whatever it was told where the request
-    says `continue_final_message` (#23012); builds before that take no notice of the flag. Whether one repeats the turn
-    (those before #23089 did) shows in the answer. Its Responses hide cuts [server-task.cpp, to_json_oaicompat_resp].
+    It goes on from a trailing turn unless told otherwise (#13174, #13608), and whatever it was told
+    where the request says `continue_final_message` (#23012); builds before that take no notice of
+    the flag. Whether one repeats the turn (those before #23089 did) shows in the answer. Its
+    Responses hide cuts [server-task.cpp, to_json_oaicompat_resp].
     """
     settings = page.get("default_generation_settings")
     if not isinstance(settings, dict) or not ("build_info" in page or "chat_template" in page):
@@ -113,31 +123,47 @@ def _llama_cpp(page: Mapping[str, Any], model: str) -> Server | None:
     modalities = page.get("modalities")
     if isinstance(modalities, dict) and isinstance(modalities.get("vision"), bool):
         traits = Capabilities(images=modalities["vision"]).or_else(traits)
-    return _named("llama.cpp", page.get("build_info"), Server(name="", prefill="continue_final_message", known=traits))
+    return _named(
+        "llama.cpp",
+        page.get("build_info"),
+        Server(name="", prefill="continue_final_message", known=traits),
+    )
 
 
 def _of_list(page: Mapping[str, Any], model: str) -> Server | None:
     """Read /v1/models of vLLM and SGLang, which say there whose it is and `max_model_len`.
 
-    Both take `continue_final_message` [vLLM, entrypoints/openai/protocol.py; sgl-project/sglang, likewise].
+    Both take `continue_final_message` [vLLM, entrypoints/openai/protocol.py; sgl-project/sglang,
+    likewise].
     """
     cards = [card for card in list_of(page.get("data")) if isinstance(card, dict)]
     for owner, name in (("vllm", "vLLM"), ("sglang", "SGLang")):
         owned = [card for card in cards if card.get("owned_by") == owner]
         if owned:
-            mine = [card for card in owned if model in (card.get("id"), card.get("root"))] or owned[:1]
-            return Server(name=name, prefill="continue_final_message", known=_window(mine[0].get("max_model_len")))
+            mine = [card for card in owned if model in (card.get("id"), card.get("root"))] or owned[
+                :1
+            ]
+            return Server(
+                name=name,
+                prefill="continue_final_message",
+                known=_window(mine[0].get("max_model_len")),
+            )
     return None
 
 
 def _sglang(page: Mapping[str, Any], model: str) -> Server | None:
     """Read /get_model_info of an SGLang that lists its model as another owner's."""
-    is_one = isinstance(page.get("model_path"), str) and "tokenizer_path" in page and "is_generation" in page
+    is_one = (
+        isinstance(page.get("model_path"), str)
+        and "tokenizer_path" in page
+        and "is_generation" in page
+    )
     return Server(name="SGLang", prefill="continue_final_message") if is_one else None
 
 
 def _lm_studio(page: Mapping[str, Any], model: str) -> Server | None:
-    """Read /api/v0/models [lmstudio.ai/docs/api/rest-api]: a model that is not loaded has no window yet.
+    """Read /api/v0/models [lmstudio.ai/docs/api/rest-api]: a model that is not loaded has no window
+    yet.
 
     How it goes on from a turn depends on the template of the model, and so it does with Ollama.
     """

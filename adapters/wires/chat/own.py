@@ -1,4 +1,6 @@
-"""Gather the members of messages and tool calls that only their provider can read, and wants back."""
+"""Gather the members of messages and tool calls that only their provider can read, and wants
+back.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from rungwise.adapters.wires.json_text import HeldText, as_json, weight_of
 from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.values.frozen_map import FrozenMap
 
-_MEMBERS: Final = FOREIGN_FIELDS - {"provider_specific_fields"}  # LiteLLM says there again what has a member of its own
+# LiteLLM says there again what has a member of its own
+_MEMBERS: Final = FOREIGN_FIELDS - {"provider_specific_fields"}
 _GROWING: Final = ("text", "thinking", "summary")
 """The members of a block that arrive in pieces."""
 
@@ -57,7 +60,8 @@ class OwnMembers:
         """Take such members from a delta or a message."""
         for name in message.keys() & _MEMBERS:
             value = message[name]
-            if not value or (name in REASONING_FIELDS and isinstance(value, str)):  # which is read as reasoning
+            # which is read as reasoning
+            if not value or (name in REASONING_FIELDS and isinstance(value, str)):
                 continue
             self.size += weight_of(as_json(value).encode())
             if not isinstance(value, list):
@@ -68,7 +72,11 @@ class OwnMembers:
                 if not isinstance(fragment, dict):
                     blocks.append(fragment)
                     continue
-                if not (blocks and isinstance(blocks[-1], _OwnBlock) and blocks[-1].goes_on_with(fragment)):
+                if not (
+                    blocks
+                    and isinstance(blocks[-1], _OwnBlock)
+                    and blocks[-1].goes_on_with(fragment)
+                ):
                     blocks.append(_OwnBlock())
                     self.size += _WEIGHT
                 blocks[-1].add(fragment)
@@ -88,7 +96,9 @@ def extras_of(call: Mapping[str, Any]) -> dict[str, Any]:
     extras = {name: call[name] for name in call.keys() & FOREIGN_FIELDS if call[name]}
     function = call.get("function")
     if isinstance(function, dict) and not FOREIGN_FIELDS.isdisjoint(function):
-        extras["function"] = {name: function[name] for name in function.keys() & FOREIGN_FIELDS if function[name]}
+        extras["function"] = {
+            name: function[name] for name in function.keys() & FOREIGN_FIELDS if function[name]
+        }
     return extras
 
 

@@ -23,12 +23,18 @@ def read_text(block: Block) -> Part | tuple[Part, ...] | None:
 def read_image_url(block: Block) -> Part | None:
     """Read a picture."""
     image = block.get("image_url")
-    inner: Block = image if isinstance(image, Mapping) else {"url": image, "detail": block.get("detail")}
-    return media("image", url=inner.get("url"), detail=inner.get("detail"), cache=block.get("cache_control"))
+    inner: Block = (
+        image if isinstance(image, Mapping) else {"url": image, "detail": block.get("detail")}
+    )
+    return media(
+        "image", url=inner.get("url"), detail=inner.get("detail"), cache=block.get("cache_control")
+    )
 
 
 def read_url(block: Block) -> Part | None:
-    """Read a film, a recording or a document at the URL in the member that is called as the part's type."""
+    """Read a film, a recording or a document at the URL in the member that is called as the part's
+    type.
+    """
     kind = str(block.get("type"))
     inner = block.get(kind)
     url = inner.get("url") if isinstance(inner, Mapping) else inner

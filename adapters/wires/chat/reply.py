@@ -1,4 +1,5 @@
-"""Read a chat completion: messages, finish reasons and usage in every spelling that servers of this protocol use.
+"""Read a chat completion: messages, finish reasons and usage in every spelling that servers of this
+protocol use.
 
 What a streamed one contains that no delta shows is counted: it costs as much as any other text.
 """
@@ -10,7 +11,15 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.chat.dialects import COUNTS, ERRORS, REASONING_FIELDS, REFUSALS, USAGE, Count, found_at
+from rungwise.adapters.wires.chat.dialects import (
+    COUNTS,
+    ERRORS,
+    REASONING_FIELDS,
+    REFUSALS,
+    USAGE,
+    Count,
+    found_at,
+)
 from rungwise.adapters.wires.chat.tools import calls_in, index_of
 from rungwise.adapters.wires.draft import count_of
 from rungwise.adapters.wires.json_text import HeldText, as_json
@@ -18,14 +27,34 @@ from rungwise.adapters.wires.reading.decoding import SPARE
 from rungwise.fsm.values.usage import Usage
 
 _MOST: Final = 10_000  # the most values of a chunk that are read; no real chunk has as many
-_SHOWN: Final = frozenset({"role", "content", "reasoning_content", "refusal", "tool_calls", "function_call"})
-_WRITTEN: Final = (
-    *("content", "text", "refusal", "summary", "transcript", "arguments", "input", "reasoning_text"),
-    *("thinking_blocks", *REASONING_FIELDS),
-    *("delta", "message", "audio", "tool_calls", "function_call", "function", "custom", "provider_specific_fields"),
+_SHOWN: Final = frozenset(
+    {"role", "content", "reasoning_content", "refusal", "tool_calls", "function_call"}
 )
-"""Members that a model writes, and members that hold such members; citations, log probabilities and other
-data from the server are not among them, nor are pictures and sounds."""
+_WRITTEN: Final = (
+    *(
+        "content",
+        "text",
+        "refusal",
+        "summary",
+        "transcript",
+        "arguments",
+        "input",
+        "reasoning_text",
+    ),
+    *("thinking_blocks", *REASONING_FIELDS),
+    *(
+        "delta",
+        "message",
+        "audio",
+        "tool_calls",
+        "function_call",
+        "function",
+        "custom",
+        "provider_specific_fields",
+    ),
+)
+"""Members that a model writes, and members that hold such members; citations, log probabilities and
+other data from the server are not among them, nor are pictures and sounds."""
 
 _SEALED: Final = ("reasoning.encrypted", "redacted_thinking")
 _REFUSED: Final = frozenset(path[0] for path in REFUSALS)
@@ -43,7 +72,9 @@ class Beside:
 
     @property
     def letters(self) -> int:
-        """Return the characters so far; encrypted reasoning and stray lines count only beyond `SPARE`."""
+        """Return the characters so far; encrypted reasoning and stray lines count only beyond
+        `SPARE`.
+        """
         return self._letters + max(0, self._loose - SPARE)
 
     def stray(self, data: bytes) -> None:
@@ -51,7 +82,9 @@ class Beside:
         self._loose += len(data)
 
     def take(self, choices: object, own: Mapping[str, Any]) -> None:
-        """Count what a chunk holds besides the delta of `own`, the reply's choice; `replace` counts messages."""
+        """Count what a chunk holds besides the delta of `own`, the reply's choice; `replace` counts
+        messages.
+        """
         if not isinstance(choices, list):
             return
         seen: set[str] = set()
@@ -60,7 +93,13 @@ class Beside:
             delta = own.get("delta")
             if isinstance(delta, dict) and not delta.keys() <= _SHOWN:
                 seen.update(contents(delta))  # several fields often say the same
-                values.append({name: delta[name] for name in delta if name not in ("tool_calls", "function_call")})
+                values.append(
+                    {
+                        name: delta[name]
+                        for name in delta
+                        if name not in ("tool_calls", "function_call")
+                    }
+                )
             if "text" in own:
                 values.append(own["text"])
         for text, is_sealed in _texts(values) if values else ():
@@ -78,7 +117,8 @@ class Beside:
         for new, old, last in zip(texts, buffers, self._said, strict=True):
             # Anything longer cannot be a prefix of this; do not copy it.
             goes_on = old.tell() <= len(new) and new.startswith(old.getvalue())
-            again = len(last) if new.startswith(last) else 0  # a server may have stripped the text of its deltas
+            # a server may have stripped the text of its deltas
+            again = len(last) if new.startswith(last) else 0
             self._letters += len(new) - max(again, old.tell() if goes_on else 0)
         self._said = texts
         calls = "".join([text for text, _ in _texts(calls_in(message))])
@@ -104,7 +144,8 @@ def _texts(values: Sequence[object]) -> Iterator[tuple[str, bool]]:
 
 
 ABOUT: Final = ("id", "created", "model", "citations")
-"""Members that distinguish one reply from others; the last one holds the sources of Perplexity's."""
+"""Members that distinguish one reply from others; the last one holds the sources of Perplexity's.
+"""
 
 
 def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -149,7 +190,9 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def refused_beside(value: Mapping[str, Any]) -> str:
-    """Return the refusal that a proxy puts into a message, or beside one, in a member of its own."""
+    """Return the refusal that a proxy puts into a message, or beside one, in a member of its
+    own.
+    """
     if _REFUSED.isdisjoint(value):
         return ""
     refusals = (found_at(path, value) for path in REFUSALS)
@@ -178,8 +221,14 @@ def usage_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
-    """Return the reported token counts, or None if there are none; anything malformed counts as 0."""
-    total_input, output, reasoning = _count(raw, "input"), _count(raw, "output"), _count(raw, "reasoning")
+    """Return the reported token counts, or None if there are none; anything malformed counts as
+    0.
+    """
+    total_input, output, reasoning = (
+        _count(raw, "input"),
+        _count(raw, "output"),
+        _count(raw, "reasoning"),
+    )
     read, creation = _count(raw, "cache_read"), _count(raw, "cache_creation")
     total_input = total_input or read + _count(raw, "cache_miss")
     if not total_input and not output:
@@ -187,7 +236,8 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     total = _count(raw, "total")
     agrees = total == total_input + output
     if reasoning > output or (reasoning and total == total_input + output + reasoning):
-        output += reasoning  # some servers count the reasoning beside the output, all others within it
+        # some servers count the reasoning beside the output, all others within it
+        output += reasoning
     if agrees or total == total_input + output:
         read = min(read, total_input)
         creation = min(creation, total_input - read)

@@ -1,4 +1,6 @@
-"""The form of chat completions: how the core reads it, and how messages and tools are written in it."""
+"""The form of chat completions: how the core reads it, and how messages and tools are written in
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,13 @@ from rungwise.fsm.call.conversation.plain import chat_messages
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 _TOOL_RESULTS: Final = ("tool_result", "function_call_output")
-_MEMBERS: Final = frozenset({"role", "content", "name", "refusal", "tool_calls", "tool_call_id", "function_call"})
+_MEMBERS: Final = frozenset(
+    {"role", "content", "name", "refusal", "tool_calls", "tool_call_id", "function_call"}
+)
 _PORTABLE: Final = frozenset({"text", "refusal", "image_url", "video_url", "input_audio", "file"})
-"""The members and the parts of messages that any server may take; a dialect names parts that its own takes besides."""
+"""The members and the parts of messages that any server may take; a dialect names parts that its
+own takes besides.
+"""
 _FOREIGN_MEMBERS: Final = frozenset({"parts", "images", "thinking", "tool_name", "type"})
 """Message members of Gemini, of Ollama's own chat, and of Responses."""
 _CACHE_MARK: Final = "cache_control"
@@ -45,7 +51,8 @@ class ChatShapes(Form):
     def _role_of(self, message: Mapping[str, Any]) -> str:
         role, content = message.get("role"), message.get("content")
         holds_result = isinstance(content, list | tuple) and any(
-            isinstance(part, dict) and (part.get("type") in _TOOL_RESULTS or "toolResult" in part) for part in content
+            isinstance(part, dict) and (part.get("type") in _TOOL_RESULTS or "toolResult" in part)
+            for part in content
         )
         return "tool" if holds_result or role == "function" else super()._role_of(message)
 
@@ -53,7 +60,11 @@ class ChatShapes(Form):
         if isinstance(parameters.get("response_format"), Mapping):  # which wins
             return None
         structured = mapping_of(parameters.get("structured_outputs"))
-        schemas = (structured.get("json"), *map(parameters.get, _JSON_PARAMETERS), structured.get("json_object"))
+        schemas = (
+            structured.get("json"),
+            *map(parameters.get, _JSON_PARAMETERS),
+            structured.get("json_object"),
+        )
         return next(filter(None, schemas), None)
 
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -71,22 +82,39 @@ class ChatShapes(Form):
         if self._runs(kind):
             return True
         is_named = isinstance(kind, str) and not _DATED.search(kind)
-        return is_named and self._dialect.takes_other_tools and "input_schema" not in tool and "parameters" not in tool
+        return (
+            is_named
+            and self._dialect.takes_other_tools
+            and "input_schema" not in tool
+            and "parameters" not in tool
+        )
 
     def knows_tool(self, tool: Mapping[str, Any]) -> bool:
         """Tell whether it is known that a tool is sent here, unchanged or translated."""
-        return tool.get("type") in _TOOLS or self._runs(tool.get("type")) or not self.is_own_tool(tool)
+        return (
+            tool.get("type") in _TOOLS or self._runs(tool.get("type")) or not self.is_own_tool(tool)
+        )
 
     def _runs(self, kind: Any) -> bool:
-        return isinstance(kind, str) and any(fnmatchcase(kind, each) for each in self._dialect.tool_types.split())
+        return isinstance(kind, str) and any(
+            fnmatchcase(kind, each) for each in self._dialect.tool_types.split()
+        )
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
-        if tool.get("type") != "custom" or "input_schema" in tool or not isinstance(tool.get("name"), str):
+        if (
+            tool.get("type") != "custom"
+            or "input_schema" in tool
+            or not isinstance(tool.get("name"), str)
+        ):
             return super()._translated(tool)
         # One that takes free text, as Responses have it: a grammar stands one level deeper here.
         custom = {name: value for name, value in tool.items() if name != "type"}
         format = custom.get("format")
-        if isinstance(format, Mapping) and format.get("type") == "grammar" and "grammar" not in format:
+        if (
+            isinstance(format, Mapping)
+            and format.get("type") == "grammar"
+            and "grammar" not in format
+        ):
             rest = {name: value for name, value in format.items() if name != "type"}
             custom["format"] = {"type": "grammar", "grammar": rest}
         return [{"type": "custom", "custom": custom}]
@@ -98,13 +126,26 @@ class ChatShapes(Form):
             return False
         if any(map(_is_foreign_call, list_of(message.get("tool_calls")))):
             return False
-        return "role" in message and message["role"] != "model" and _FOREIGN_MEMBERS.isdisjoint(message)
+        return (
+            "role" in message
+            and message["role"] != "model"
+            and _FOREIGN_MEMBERS.isdisjoint(message)
+        )
 
     def is_common(self, message: PlainMessage) -> bool:
-        """Tell whether a message has no members or types of parts but those that all servers of this dialect take."""
-        taken = _PORTABLE.union(self._dialect.part_types.split(), FOREIGN_PARTS)  # `unsigned` removes the last ones
-        kinds = {str(each.get("type", "text")) for each in list_of(message.get("content")) if isinstance(each, Mapping)}
-        return kinds <= taken and not any(message[name] for name in message.keys() - _MEMBERS - FOREIGN_FIELDS)
+        """Tell whether a message has no members or types of parts but those that all servers of
+        this dialect take.
+        """
+        # `unsigned` removes the last ones
+        taken = _PORTABLE.union(self._dialect.part_types.split(), FOREIGN_PARTS)
+        kinds = {
+            str(each.get("type", "text"))
+            for each in list_of(message.get("content"))
+            if isinstance(each, Mapping)
+        }
+        return kinds <= taken and not any(
+            message[name] for name in message.keys() - _MEMBERS - FOREIGN_FIELDS
+        )
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
         """Return a message without signatures, reasoning and cache marks of other providers."""
@@ -116,20 +157,28 @@ class ChatShapes(Form):
             return {**message, "content": [_unsigned(part) for part in parts]}
         portable = {key: value for key, value in message.items() if key not in FOREIGN_FIELDS}
         if isinstance(portable.get("content"), list | tuple):
-            own = [part for part in portable["content"] if mapping_of(part).get("type") not in FOREIGN_PARTS]
+            own = [
+                part
+                for part in portable["content"]
+                if mapping_of(part).get("type") not in FOREIGN_PARTS
+            ]
             portable["content"] = [_unsigned(part) for part in own] or ""
         if isinstance(portable.get("tool_calls"), list | tuple):
             portable["tool_calls"] = [_unsigned(call) for call in portable["tool_calls"]]
         return portable
 
-    def results_of(self, calling: PlainMessage | Message, results: Sequence[ToolResult]) -> PlainMessage | Message:
+    def results_of(
+        self, calling: PlainMessage | Message, results: Sequence[ToolResult]
+    ) -> PlainMessage | Message:
         """Return a message of results; the older form of calls has a role of its own for them."""
         if isinstance(calling, Message) or calling.get("tool_calls") or not results:
             return super().results_of(calling, results)
         return {"role": "function", "name": results[0].name, "content": results[0].text}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as plain messages; readable reasoning is left out, as some servers reject it."""
+        """Return a message as plain messages; readable reasoning is left out, as some servers
+        reject it.
+        """
         return chat_messages(message, provider)
 
 
@@ -140,20 +189,32 @@ def _is_foreign(part: Any) -> bool:
     # Mistral's thinking is a list; Anthropic signs a text, or seals it.
     is_signed = kind == "thinking" and isinstance(part.get("thinking"), str) and "signature" in part
     is_thought = is_signed or kind == "redacted_thinking"
-    return is_foreign(kind, "openai") or is_thought or "source" in part or "citations" in part or is_untyped(part)
+    return (
+        is_foreign(kind, "openai")
+        or is_thought
+        or "source" in part
+        or "citations" in part
+        or is_untyped(part)
+    )
 
 
 def _is_foreign_call(call: Any) -> bool:
-    """Tell whether the arguments of a call are an object, as in Ollama's chat, and not JSON text."""
+    """Tell whether the arguments of a call are an object, as in Ollama's chat, and not JSON
+    text.
+    """
     function = call.get("function") if isinstance(call, Mapping) else None
     return isinstance(function, Mapping) and isinstance(function.get("arguments"), Mapping)
 
 
 def _unsigned(value: Any) -> Any:
-    """Return a part, or a call and its function, without other providers' own members and cache marks."""
+    """Return a part, or a call and its function, without other providers' own members and cache
+    marks.
+    """
     if not isinstance(value, Mapping):
         return value
-    own = {key: part for key, part in value.items() if key not in FOREIGN_FIELDS and key != _CACHE_MARK}
+    own = {
+        key: part for key, part in value.items() if key not in FOREIGN_FIELDS and key != _CACHE_MARK
+    }
     return {**own, "function": _unsigned(own["function"])} if "function" in own else own
 
 

@@ -11,7 +11,16 @@ from rungwise.adapters.wires.chat import reply as completion
 from rungwise.adapters.wires.chat.dialects import ERRORS, REASONING_FIELDS, STOP_REASONS, USAGE
 from rungwise.adapters.wires.chat.own import OwnMembers, own_in
 from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
-from rungwise.adapters.wires.draft import Draft, at_least, classified, grown, malformed, raw_of, settled, stop_of
+from rungwise.adapters.wires.draft import (
+    Draft,
+    at_least,
+    classified,
+    grown,
+    malformed,
+    raw_of,
+    settled,
+    stop_of,
+)
 from rungwise.adapters.wires.json_text import HeldText, mended
 from rungwise.adapters.wires.provider_data import Aside, citations_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
@@ -32,11 +41,13 @@ class GatheredText(HeldText):
     def follow(self, text: str, *, is_last: bool) -> str:
         """Return what a message adds to the text, without writing it.
 
-        A message that begins with the text so far contains all of it. After deltas, the last message replaces the text,
-        and one that repeats the end of it adds nothing. Any other is the next piece.
+        A message that begins with the text so far contains all of it. After deltas, the last
+        message replaces the text, and one that repeats the end of it adds nothing. Any other is the
+        next piece.
         """
         size = self.tell()
-        # A message of less than half the size is not compared, so that the work stays proportional to the input.
+        # A message of less than half the size is not compared, so that the work stays proportional
+        # to the input.
         gathered = self.getvalue() if 2 * len(text) >= size > 0 else None
         if gathered is not None and text.startswith(gathered):
             return text[size:]
@@ -48,13 +59,19 @@ class GatheredText(HeldText):
             return ""
         if gathered is not None and text.strip() == gathered.strip():
             return ""
-        if not self.comes_in_messages and len(text.strip()) >= MINIMUM_ECHO and self._ends_with(text):
+        if (
+            not self.comes_in_messages
+            and len(text.strip()) >= MINIMUM_ECHO
+            and self._ends_with(text)
+        ):
             return ""
         self.comes_in_messages = self.comes_in_messages or text != ""
         return text
 
     def _ends_with(self, text: str) -> bool:
-        """Tell whether the text ends with this, ignoring trailing white space; only that much of it is read."""
+        """Tell whether the text ends with this, ignoring trailing white space; only that much of it
+        is read.
+        """
         size, end = self.tell(), text.rstrip()
         self.seek(max(0, size - len(text) - 1))
         tail = self.read()
@@ -78,11 +95,14 @@ _OF_FUNCTION: Final = frozenset({"name", "arguments"})
 
 @define(eq=False, repr=False)
 class ChatDecoder(StreamDecoder):
-    """Turn the bytes of one streamed chat completion into deltas, and at its end into a reply or a failure."""
+    """Turn the bytes of one streamed chat completion into deltas, and at its end into a reply or a
+    failure.
+    """
 
     _sends_finish_reason: bool = True
 
-    # The texts of the reply, which some servers send in messages, and some in both messages and deltas.
+    # The texts of the reply, which some servers send in messages, and some in both messages and
+    # deltas.
     _text: GatheredText = field(factory=GatheredText, init=False)
     _reasoning: GatheredText = field(factory=GatheredText, init=False)
     _refusal: GatheredText = field(factory=GatheredText, init=False)
@@ -114,13 +134,18 @@ class ChatDecoder(StreamDecoder):
 
     @property
     def written_beside(self) -> int:
-        """Return the characters besides the deltas, some of which may repeat what deltas have shown."""
+        """Return the characters besides the deltas, some of which may repeat what deltas have
+        shown.
+        """
         return self._beside.letters
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
         texts = (self._text.getvalue(), self._reasoning.getvalue(), self._refusal.getvalue())
-        calls, annotations = self._calls.gathered(self.provider), self._aside.said.get("message", {}).get("annotations")
+        calls, annotations = (
+            self._calls.gathered(self.provider),
+            self._aside.said.get("message", {}).get("annotations"),
+        )
         reply = self._draft(texts, calls, self._own.gathered(), annotations).reply(
             error=self.error,
             cut=self._is_cut_off(calls, ended=self.done),
@@ -132,11 +157,17 @@ class ChatDecoder(StreamDecoder):
         return evolve(reply, usage=at_least(reply.usage, reply.parts))
 
     def _draft(
-        self, texts: tuple[str, str, str], calls: Sequence[ToolCall], own: Mapping[str, Any], annotations: object
+        self,
+        texts: tuple[str, str, str],
+        calls: Sequence[ToolCall],
+        own: Mapping[str, Any],
+        annotations: object,
     ) -> Draft:
         """Return the draft of a reply; `texts` are its text, its reasoning and its refusal."""
         text, reasoning, refusal = mended([*texts])
-        thought = (ReasoningPart(reasoning, provider=self.provider if own else ""),) if reasoning else ()
+        thought = (
+            (ReasoningPart(reasoning, provider=self.provider if own else ""),) if reasoning else ()
+        )
         opaque = (OpaquePart(self.provider, own, is_answer="images" in own),) if own else ()
         cited = (annotations, self._about.get("citations"))
         sources = [source for each in cited for source in citations_of(each, self.provider)]
@@ -153,7 +184,8 @@ class ChatDecoder(StreamDecoder):
     def _is_cut_off(self, calls: Sequence[ToolCall], *, ended: bool) -> bool:
         """Tell whether a reply broke off: without a finish reason it did, whatever followed.
 
-        Half a tool call at the end of a reply needs no finish reason: the call itself shows that the output cap cut it.
+        Half a tool call at the end of a reply needs no finish reason: the call itself shows that
+        the output cap cut it.
         """
         if stop_of(self._finish, STOP_REASONS)[0] is not None:
             return False
@@ -169,7 +201,11 @@ class ChatDecoder(StreamDecoder):
             if not error and not choice.get("finish_reason"):
                 return malformed("the body has no usable choice")
             message = {}
-        self._about, self._finish, self._usage = value, choice.get("finish_reason"), completion.usage_in(value)
+        self._about, self._finish, self._usage = (
+            value,
+            choice.get("finish_reason"),
+            completion.usage_in(value),
+        )
         text, reasoning, refusal = completion.contents(message)
         texts = (text, reasoning, refusal or completion.refused_beside(choice))
         calls = ToolCalls.whole(message).gathered(self.provider)
@@ -180,7 +216,9 @@ class ChatDecoder(StreamDecoder):
         )
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the piece of a chunk that holds one piece of text, reasoning or a call, as most do."""
+        """Return the piece of a chunk that holds one piece of text, reasoning or a call, as most
+        do.
+        """
         if not self.started:
             return None
         try:
@@ -207,8 +245,12 @@ class ChatDecoder(StreamDecoder):
             pass
         return None
 
-    def _arguments_in(self, value: Mapping[str, Any], choice: Mapping[str, Any], calls: Any) -> Piece | None:
-        """Return what a chunk adds to the arguments of an open call, with the index of that call."""
+    def _arguments_in(
+        self, value: Mapping[str, Any], choice: Mapping[str, Any], calls: Any
+    ) -> Piece | None:
+        """Return what a chunk adds to the arguments of an open call, with the index of that
+        call.
+        """
         (call,) = calls
         function, index = call["function"], call["index"]
         if (
@@ -222,7 +264,10 @@ class ChatDecoder(StreamDecoder):
             and choice.keys() <= _OF_CHOICE
             and choice.get("logprobs") is None
             and ENVELOPES.isdisjoint(value)
-            and all(self._about.get(name) is not None or value.get(name) is None for name in completion.ABOUT)
+            and all(
+                self._about.get(name) is not None or value.get(name) is None
+                for name in completion.ABOUT
+            )
         ):
             text = function["arguments"]
             return (index, text) if text and type(text) is str else None
@@ -239,7 +284,8 @@ class ChatDecoder(StreamDecoder):
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take any other chunk."""
         choice = completion.first_choice(value)
-        self._beside.take(value.get("choices"), choice)  # what no delta will show, before it replaces anything
+        # what no delta will show, before it replaces anything
+        self._beside.take(value.get("choices"), choice)
         if isinstance(message := choice.get("message"), dict):
             self._flush()
             self._beside.replace(message, self._text, self._reasoning, self._refusal)
@@ -292,7 +338,9 @@ class ChatDecoder(StreamDecoder):
             self._calls.add(call)
 
     def _take_message(self, message: Mapping[str, Any], *, is_last: bool) -> None:
-        """Take a whole message, or a piece of one from a server that sends messages instead of deltas."""
+        """Take a whole message, or a piece of one from a server that sends messages instead of
+        deltas.
+        """
         text, reasoning, refusal = completion.contents(message)
         self._flush()
         if more := self._reasoning.follow(reasoning, is_last=is_last):
@@ -315,7 +363,9 @@ class ChatDecoder(StreamDecoder):
 
 
 def _aside_of(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the log probabilities and annotations of a chunk, in the places that a whole body has for them."""
+    """Return the log probabilities and annotations of a chunk, in the places that a whole body has
+    for them.
+    """
     members: dict[str, Any] = {}
     if isinstance(choice.get("logprobs"), dict):
         members["logprobs"] = choice["logprobs"]

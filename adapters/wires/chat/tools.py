@@ -16,7 +16,9 @@ from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.call.conversation.parts import ToolCall
 
 WEIGHT: Final = 200
-"""The bytes that a call counts for besides its id, name and arguments, so that empty calls are bounded too."""
+"""The bytes that a call counts for besides its id, name and arguments, so that empty calls are
+bounded too.
+"""
 
 _MOST_PIECES: Final = 1_000
 _DIGITS: Final = re.compile(r"\d{1,9}", re.ASCII)
@@ -31,7 +33,9 @@ def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 @frozen
 class _Piece:
-    """Hold a tool call, whole or a piece of one; `is_free` means that it takes free text, not an object."""
+    """Hold a tool call, whole or a piece of one; `is_free` means that it takes free text, not an
+    object.
+    """
 
     id: str
     name: str
@@ -53,7 +57,11 @@ class _Piece:
 
 
 def _name_and_arguments(value: object, place: str) -> tuple[str, str]:
-    return (text_in(value, "name"), arguments_of(value.get(place))) if isinstance(value, dict) else ("", "")
+    return (
+        (text_in(value, "name"), arguments_of(value.get(place)))
+        if isinstance(value, dict)
+        else ("", "")
+    )
 
 
 @define(eq=False)
@@ -87,7 +95,9 @@ class _Slot:
         return self._scanner.is_whole
 
     def ends_before(self, piece: _Piece) -> bool:
-        """Tell whether a piece under the index of this call, or without one, begins another call."""
+        """Tell whether a piece under the index of this call, or without one, begins another
+        call.
+        """
         if piece.id and self.id:
             return bool(piece.name and self.name) and piece.id != self.id
         if piece.name and self.name:
@@ -104,7 +114,9 @@ class _Slot:
 
 
 def index_of(value: Mapping[str, Any]) -> int | None:
-    """Return the index of a choice or a call, which some servers write as text; None if it has none."""
+    """Return the index of a choice or a call, which some servers write as text; None if it has
+    none.
+    """
     index = value.get("index")
     if isinstance(index, str) and _DIGITS.fullmatch(index):
         return int(index)
@@ -116,8 +128,9 @@ def index_of(value: Mapping[str, Any]) -> int | None:
 class ToolCalls:
     """Put tool calls together from the pieces that the deltas bring.
 
-    Pieces belong together by `index`. Without it, or with one for several calls, a new call shows by a name with
-    another id, by another name, or by arguments after arguments that are already whole.
+    Pieces belong together by `index`. Without it, or with one for several calls, a new call shows
+    by a name with another id, by another name, or by arguments after arguments that are already
+    whole.
     """
 
     __slots__ = ("_by_id", "_extras_size", "_slots", "by_index", "letters")
@@ -192,7 +205,9 @@ class ToolCalls:
         return self._by_id.get(identifier)
 
     def gathered(self, provider: str) -> list[ToolCall]:
-        """Return the calls so far, in order; the arguments of a free-text tool become an object: `{"input": text}`."""
+        """Return the calls so far, in order; the arguments of a free-text tool become an object:
+        `{"input": text}`.
+        """
         calls = []
         for slot in sorted(self._slots, key=lambda slot: slot.place):
             arguments = as_json({"input": slot.arguments}) if slot.is_free else slot.arguments

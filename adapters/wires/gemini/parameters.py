@@ -1,4 +1,6 @@
-"""Translate the parameters of chat completions to Gemini's, and put Gemini's own into their places."""
+"""Translate the parameters of chat completions to Gemini's, and put Gemini's own into their
+places.
+"""
 
 from __future__ import annotations
 
@@ -46,19 +48,29 @@ _MINIMAL: Final = {"thinkingLevel": "MINIMAL"}
 _TO_LOW: Final = dict.fromkeys(("", "MEDIUM", "HIGH", "XHIGH"), _LOW)
 
 # No model of the third generation can be told not to think at all.
-_WITH_MINIMAL: Final = _levels(none="MINIMAL", minimal="MINIMAL", low="LOW", medium="MEDIUM", high="HIGH", xhigh="HIGH")
-_FROM_LOW: Final = _levels(none="LOW", minimal="LOW", low="LOW", medium="MEDIUM", high="HIGH", xhigh="HIGH")
+_WITH_MINIMAL: Final = _levels(
+    none="MINIMAL", minimal="MINIMAL", low="LOW", medium="MEDIUM", high="HIGH", xhigh="HIGH"
+)
+_FROM_LOW: Final = _levels(
+    none="LOW", minimal="LOW", low="LOW", medium="MEDIUM", high="HIGH", xhigh="HIGH"
+)
 _LOW_OR_HIGH: Final = {**_FROM_LOW, **_levels(medium="HIGH")}
 
-# The tokens of each effort are those of Google's endpoint for chat completions [ai.google.dev/gemini-api/docs/openai].
+# The tokens of each effort are those of Google's endpoint for chat completions
+# [ai.google.dev/gemini-api/docs/openai].
 _TOKENS: Final = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24_576, "xhigh": 24_576}
 _LEAST: Final = 128  # tokens that 2.5 Pro thinks at least
 _TO_BUDGET: Final = {"": {"thinkingBudget": 1024}, "-1": {"thinkingBudget": 1024}}
 
-# As surveyed in November 2026 [ai.google.dev/gemini-api/docs/thinking, /thought-signatures, /file-input-methods]; the
-# first row that fits counts.
+# As surveyed in November 2026 [ai.google.dev/gemini-api/docs/thinking, /thought-signatures,
+# /file-input-methods]; the first row that fits counts.
 _GENERATIONS: Final = (
-    Traits(model=r"gemini~[01]\b|gemini~2~0|gemma|learnlm", wants_signatures=False, nests_media=False, fetches=False),
+    Traits(
+        model=r"gemini~[01]\b|gemini~2~0|gemma|learnlm",
+        wants_signatures=False,
+        nests_media=False,
+        fetches=False,
+    ),
     Traits(
         model=r"gemini~2~5~pro",
         thinking=_budgets(none=_LEAST, **_TOKENS),
@@ -75,8 +87,16 @@ _GENERATIONS: Final = (
     ),
     Traits(model=r"gemini~2", wants_signatures=False, nests_media=False),
     Traits(model=r"gemini~3~pro", thinking=_LOW_OR_HIGH, lower=_TO_LOW),
-    Traits(model=r"gemini~3(~1|~5|~6)?~flash(?!.*image)", thinking=_WITH_MINIMAL, lower={**_TO_LOW, "LOW": _MINIMAL}),
-    Traits(model=r"gemini~[3-9](?!.*(image|tts|live))|gemini~(pro|flash)~", thinking=_FROM_LOW, lower=_TO_LOW),
+    Traits(
+        model=r"gemini~3(~1|~5|~6)?~flash(?!.*image)",
+        thinking=_WITH_MINIMAL,
+        lower={**_TO_LOW, "LOW": _MINIMAL},
+    ),
+    Traits(
+        model=r"gemini~[3-9](?!.*(image|tts|live))|gemini~(pro|flash)~",
+        thinking=_FROM_LOW,
+        lower=_TO_LOW,
+    ),
 )
 
 NEWEST: Final = Traits()
@@ -93,22 +113,54 @@ _CAP: Final = "max_tokens is its name everywhere in this library"
 RESERVED: Final = {
     **request.RESERVED,
     "contents": "give the messages to the call",
-    **dict.fromkeys(("systemInstruction", "system_instruction"), "give it as a message of role 'system'"),
+    **dict.fromkeys(
+        ("systemInstruction", "system_instruction"), "give it as a message of role 'system'"
+    ),
     **dict.fromkeys(("maxOutputTokens", "max_output_tokens"), _CAP),
 }
 
 _CONFIG: Final = ("generationConfig", "generation_config")
 _OF_CONFIG: Final = frozenset(
     {
-        *("temperature", "topP", "topK", "candidateCount", "stopSequences", "seed", "presencePenalty"),
+        *(
+            "temperature",
+            "topP",
+            "topK",
+            "candidateCount",
+            "stopSequences",
+            "seed",
+            "presencePenalty",
+        ),
         *("frequencyPenalty", "responseLogprobs", "logprobs", "responseMimeType", "responseSchema"),
-        *("responseJsonSchema", "responseModalities", "mediaResolution", "speechConfig", "audioTimestamp"),
-        *("thinkingConfig", "imageConfig", "routingConfig", "modelSelectionConfig", "enableEnhancedCivicAnswers"),
+        *(
+            "responseJsonSchema",
+            "responseModalities",
+            "mediaResolution",
+            "speechConfig",
+            "audioTimestamp",
+        ),
+        *(
+            "thinkingConfig",
+            "imageConfig",
+            "routingConfig",
+            "modelSelectionConfig",
+            "enableEnhancedCivicAnswers",
+        ),
     }
 )
 """The members of `generationConfig`; those given outside of it are moved into it."""
-_COMMON: Final = {"stop": "stopSequences", "response_format": "responseMimeType", "reasoning_effort": "thinkingConfig"}
-_MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "any": "ANY", "validated": "VALIDATED"}
+_COMMON: Final = {
+    "stop": "stopSequences",
+    "response_format": "responseMimeType",
+    "reasoning_effort": "thinkingConfig",
+}
+_MODES: Final = {
+    "auto": "AUTO",
+    "none": "NONE",
+    "required": "ANY",
+    "any": "ANY",
+    "validated": "VALIDATED",
+}
 _NOT_SENT: Final = ("parallel_tool_calls", "n", "stream_options", *CAP_PARAMETERS)
 
 
@@ -117,12 +169,17 @@ def camel(name: str) -> str:
     return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
 
-_PLACES: Final = {camel(name): place for name, place in (*_COMMON.items(), ("tool_choice", "toolConfig"))}
+_PLACES: Final = {
+    camel(name): place for name, place in (*_COMMON.items(), ("tool_choice", "toolConfig"))
+}
 
 
 def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
     """Refuse reserved members of `generationConfig`, and more than one answer."""
-    for place, config in ((where, parameters), *((f"{where}[{each!r}]", parameters.get(each)) for each in _CONFIG)):
+    for place, config in (
+        (where, parameters),
+        *((f"{where}[{each!r}]", parameters.get(each)) for each in _CONFIG),
+    ):
         if not isinstance(config, Mapping):
             continue
         for name in ("maxOutputTokens", "max_output_tokens"):
@@ -132,12 +189,18 @@ def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
 
 
 def lost_effort(effort: Any, traits: Traits) -> dict[str, str]:
-    """Return why a model does not get a reasoning effort, or what it gets instead; nothing if it does."""
+    """Return why a model does not get a reasoning effort, or what it gets instead; nothing if it
+    does.
+    """
     if effort is None:
         return {}
     if not isinstance(effort, str) or effort not in traits.thinking:
         efforts = ", ".join(traits.thinking)
-        return {"reasoning_effort": f"it must be one of {efforts}" if efforts else "this model takes none"}
+        return {
+            "reasoning_effort": f"it must be one of {efforts}"
+            if efforts
+            else "this model takes none"
+        }
     sent = _as_sent(effort, traits.thinking)
     return {} if sent == effort else {f"reasoning_effort {effort}": f"it is sent as {sent}"}
 
@@ -153,13 +216,19 @@ def _as_sent(effort: str, thinking: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:
-    """Return the parameters in their places in a body; Gemini's own form wins over that of chat completions."""
+    """Return the parameters in their places in a body; Gemini's own form wins over that of chat
+    completions.
+    """
     body: Body = {}
     config: Body = {}
     own: Body = {}
     for name in _CONFIG:
         inner = parameters.get(name)
-        config |= {camel(key): value for key, value in inner.items()} if isinstance(inner, Mapping) else {}
+        config |= (
+            {camel(key): value for key, value in inner.items()}
+            if isinstance(inner, Mapping)
+            else {}
+        )
     for name, value in parameters.items():
         if name in _CONFIG or name in _NOT_SENT or value is None:
             continue
@@ -200,7 +269,11 @@ def format_of(value: Any) -> Body | None:
     inner = value.get("json_schema")
     schema = inner.get("schema") if isinstance(inner, Mapping) else value.get("schema")
     json = {"responseMimeType": "application/json"}
-    return {**json, "responseJsonSchema": schema} if kind == "json_schema" and schema is not None else json
+    return (
+        {**json, "responseJsonSchema": schema}
+        if kind == "json_schema" and schema is not None
+        else json
+    )
 
 
 def choice_of(value: Any) -> Body | None:
@@ -217,13 +290,19 @@ def choice_of(value: Any) -> Body | None:
         inner = value["allowed_tools"]
         names = [*filter(None, map(name_of, list_of(inner.get("tools"))))]
         is_forced = inner.get("mode") == "required"
-        return {"mode": "ANY" if is_forced else "VALIDATED", "allowedFunctionNames": names} if names else None
+        return (
+            {"mode": "ANY" if is_forced else "VALIDATED", "allowedFunctionNames": names}
+            if names
+            else None
+        )
     name = name_of(value)
     return {"mode": "ANY", "allowedFunctionNames": [name]} if name else None
 
 
 def without(body: Body, names: Iterable[str], retained: Iterable[str]) -> None:
-    """Remove parameters from a body by either of their names, except for the fields in `retained`."""
+    """Remove parameters from a body by either of their names, except for the fields in
+    `retained`.
+    """
     for name in map(camel, names):
         own = "thinkingConfig" if name.lower().startswith("thinking") else _PLACES.get(name, name)
         config = {key: value for key, value in body.get(_CONFIG[0], {}).items() if key != own}

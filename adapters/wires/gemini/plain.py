@@ -21,13 +21,21 @@ from rungwise.fsm.call.conversation.parts import (
     ToolResult,
 )
 
-_ROLES: Final[Mapping[object, Role]] = {"model": "assistant", "assistant": "assistant", "system": "system"}
+_ROLES: Final[Mapping[object, Role]] = {
+    "model": "assistant",
+    "assistant": "assistant",
+    "system": "system",
+}
 
 
 def read_content(message: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return a content in neutral parts."""
     parts = message.get("parts")
-    parts_read = [each for part in (parts if isinstance(parts, list | tuple) else (parts,)) for each in _read(part)]
+    parts_read = [
+        each
+        for part in (parts if isinstance(parts, list | tuple) else (parts,))
+        for each in _read(part)
+    ]
     return split(_ROLES.get(message.get("role"), "user"), parts_read)
 
 
@@ -83,7 +91,12 @@ def _result(block: Mapping[str, Any]) -> ToolResult:
         if name in ("output", "result", "error"):
             text = value if isinstance(value, str) else as_json(value)
             is_fault = name == "error"
-    media = [part for each in list_of(block.get("parts")) for part in _read(each) if isinstance(part, MediaPart)]
+    media = [
+        part
+        for each in list_of(block.get("parts"))
+        for part in _read(each)
+        if isinstance(part, MediaPart)
+    ]
     return ToolResult(text_in(block, "id"), text_in(block, "name"), text, is_fault, tuple(media))
 
 

@@ -18,7 +18,16 @@ from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.values.usage import Usage
 
 _REFUSALS: Final = (
-    *("safety", "recitation", "blocklist", "prohibited_content", "spii", "language", "escalation", "model_armor"),
+    *(
+        "safety",
+        "recitation",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+        "language",
+        "escalation",
+        "model_armor",
+    ),
     *("image_safety", "image_prohibited_content", "image_recitation", "image_other"),
 )
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
@@ -27,12 +36,16 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "continuation": "length",  # a limit of the server's own, and there is more to say
     **dict.fromkeys(_REFUSALS, "content_filter"),
 }
-"""The finish reasons, in lower case. OTHER, NO_IMAGE, TOO_MANY_TOOL_CALLS and FINISH_REASON_UNSPECIFIED are not among
-them: they say that there is no reply, but not why."""
+"""The finish reasons, in lower case. OTHER, NO_IMAGE, TOO_MANY_TOOL_CALLS and
+FINISH_REASON_UNSPECIFIED are not among them: they say that there is no reply, but not why."""
 
 FAILURES: Final[Mapping[str, Reason]] = {
-    # The model's output could not be read as a call of one of the functions, or at all; another attempt may succeed.
-    **dict.fromkeys(("malformed_function_call", "unexpected_tool_call", "malformed_response"), "failed_generation"),
+    # The model's output could not be read as a call of one of the functions, or at all; another
+    # attempt may succeed.
+    **dict.fromkeys(
+        ("malformed_function_call", "unexpected_tool_call", "malformed_response"),
+        "failed_generation",
+    ),
     "missing_thought_signature": "reasoning_signature",
     "pup_limited_disabled": "auth",
 }
@@ -42,15 +55,20 @@ ENDS: Final[Mapping[str, StopReason]] = {**STOP_REASONS, **dict.fromkeys(FAILURE
 
 
 def is_usage(value: Any) -> bool:
-    """Tell whether a usage report counts anything; the last one of some streams says only who pays."""
-    return isinstance(value, dict) and ("promptTokenCount" in value or "candidatesTokenCount" in value)
+    """Tell whether a usage report counts anything; the last one of some streams says only who
+    pays.
+    """
+    return isinstance(value, dict) and (
+        "promptTokenCount" in value or "candidatesTokenCount" in value
+    )
 
 
 def usage_of(raw: Mapping[str, Any], parts: Sequence[Part]) -> Usage | None:
     """Return the reported token counts, or None if there are none; anything malformed counts as 0.
 
-    Thoughts are counted separately from the answer, and the input of server-side tools from the prompt; cached tokens
-    are part of the prompt. If only the prompt was counted, the answer is estimated from the parts.
+    Thoughts are counted separately from the answer, and the input of server-side tools from the
+    prompt; cached tokens are part of the prompt. If only the prompt was counted, the answer is
+    estimated from the parts.
     """
     prompt = count_of(raw.get("promptTokenCount")) + count_of(raw.get("toolUsePromptTokenCount"))
     thoughts = count_of(raw.get("thoughtsTokenCount"))
@@ -98,7 +116,11 @@ class GatheredCall:
 
     def goes_on_with(self, function_call: Mapping[str, Any]) -> bool:
         """Tell whether a call is the next piece of this one."""
-        return self.is_open and not function_call.get("name") and function_call.get("id") in (None, "", self.id)
+        return (
+            self.is_open
+            and not function_call.get("name")
+            and function_call.get("id") in (None, "", self.id)
+        )
 
     def take(self, function_call: Mapping[str, Any]) -> None:
         """Take a call, or the next piece of one."""
@@ -135,7 +157,9 @@ class GatheredCall:
 
 def _put(root: Any, path: str, value: Any) -> None:
     """Put a value at a JSON path, as far as the path can be followed."""
-    steps = [name or quoted or int(index) for name, quoted, index in _STEP.findall(path)][:_LONGEST_PATH]
+    steps = [name or quoted or int(index) for name, quoted, index in _STEP.findall(path)][
+        :_LONGEST_PATH
+    ]
     for step, after in zip(steps, (*steps[1:], None), strict=True):
         new: Any = value if after is None else ([] if isinstance(after, int) else {})
         if isinstance(root, list) and isinstance(step, int) and step <= len(root):

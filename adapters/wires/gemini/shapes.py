@@ -1,4 +1,6 @@
-"""The form of Gemini's contents: how the core reads it, and how messages and tools are written in it."""
+"""The form of Gemini's contents: how the core reads it, and how messages and tools are written in
+it.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ class Writer:
             self._append(self._call(part))
         elif isinstance(part, ToolResult):
             self._append(self._result(part))
-        elif not isinstance(part, CitationPart) and self.provider and part.provider == self.provider:
+        elif (
+            not isinstance(part, CitationPart) and self.provider and part.provider == self.provider
+        ):
             self._add_own(part)
 
     def _append(self, written: Body) -> None:
@@ -103,7 +107,11 @@ class Writer:
         response["response"] = {"error" if result.is_fault else "output": result.text}
         shown = [media(each, self.traits) for each in result.media]
         if self.traits.nests_media:
-            response |= {"parts": nested} if (nested := [each for each in shown if "text" not in each]) else {}
+            response |= (
+                {"parts": nested}
+                if (nested := [each for each in shown if "text" not in each])
+                else {}
+            )
             shown = [each for each in shown if "text" in each]
         self._beside += shown
         return {"functionResponse": response}
@@ -115,7 +123,9 @@ def sent_id(id: str) -> str:
 
 
 def media(part: MediaPart, traits: Traits) -> Body:
-    """Return a picture or a file; one that cannot be sent is named, so that the model can say so."""
+    """Return a picture or a file; one that cannot be sent is named, so that the model can say
+    so.
+    """
     if part.data:
         return {"inlineData": {"mimeType": _type_of(part), "data": part.data}}
     if (_URL if traits.fetches else _OWN_URL).match(part.url):
@@ -142,7 +152,15 @@ class _GeminiForm(Form):
 
     SAYS = frozenset()
     refused_keywords = Form.refused_keywords - {"oneOf"} | {
-        *("const", "pattern", "minLength", "maxLength", "multipleOf", "exclusiveMinimum", "exclusiveMaximum"),
+        *(
+            "const",
+            "pattern",
+            "minLength",
+            "maxLength",
+            "multipleOf",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+        ),
     }  # [ai.google.dev, structured output: JSON Schema support]
     has_schema_beside_tools = False  # before Gemini 3, JSON is refused beside functions
     rules = Rules(alternates=True, begins_with_user=True)
@@ -167,19 +185,27 @@ class _GeminiForm(Form):
             if isinstance(part, Mapping) and _is_result(part):
                 return "tool"
         blocks = list_of(message.get("content"))
-        if any(isinstance(block, Mapping) and block.get("type") == "tool_result" for block in blocks):
+        if any(
+            isinstance(block, Mapping) and block.get("type") == "tool_result" for block in blocks
+        ):
             return "tool"
         return "tool" if message.get("role") == "function" else super()._role_of(message)
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         described = {"description": description} if description else {}
-        return {"functionDeclarations": [{"name": name, **described, "parametersJsonSchema": parameters}]}
+        return {
+            "functionDeclarations": [
+                {"name": name, **described, "parametersJsonSchema": parameters}
+            ]
+        }
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         return NOT_GEMINIS.isdisjoint(tool)
 
     def written_tools(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Return the definitions of tools in this form, all functions in one: Vertex accepts only one list."""
+        """Return the definitions of tools in this form, all functions in one: Vertex accepts only
+        one list.
+        """
         written = super().written_tools(tools)
         functions: list[Any] = []
         rest: list[Mapping[str, Any]] = []
@@ -191,17 +217,28 @@ class _GeminiForm(Form):
 
     def is_own(self, message: PlainMessage) -> bool:
         parts = message.get("parts")
-        is_list = isinstance(parts, list | tuple) and all(isinstance(part, Mapping) for part in parts)
+        is_list = isinstance(parts, list | tuple) and all(
+            isinstance(part, Mapping) for part in parts
+        )
         return is_list and message.get("role") in _ROLES and "content" not in message
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a content without signatures and thoughts that another provider may have written."""
+        """Return a content without signatures and thoughts that another provider may have
+        written.
+        """
         parts = [part for part in message["parts"] if part.get("thought") is not True]
-        parts = [{name: value for name, value in part.items() if name not in _SIGNATURES} for part in parts]
+        parts = [
+            {name: value for name, value in part.items() if name not in _SIGNATURES}
+            for part in parts
+        ]
         return message if parts == [*message["parts"]] else {**message, "parts": parts}
 
-    def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
-        """Add results to a content that holds results: the API wants as many in one as there were calls."""
+    def with_results(
+        self, message: PlainMessage, results: Sequence[ToolResult]
+    ) -> PlainMessage | None:
+        """Add results to a content that holds results: the API wants as many in one as there were
+        calls.
+        """
         if not any(map(_is_result, message["parts"])):
             return None
         [more] = self.sent_to("", Message("tool", results))

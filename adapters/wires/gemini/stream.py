@@ -8,9 +8,25 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.draft import Draft, at_least, count_of, grown, malformed, raw_of, settled, stop_of
+from rungwise.adapters.wires.draft import (
+    Draft,
+    at_least,
+    count_of,
+    grown,
+    malformed,
+    raw_of,
+    settled,
+    stop_of,
+)
 from rungwise.adapters.wires.gemini.plain import media_in
-from rungwise.adapters.wires.gemini.reply import ENDS, FAILURES, STOP_REASONS, GatheredCall, is_usage, usage_of
+from rungwise.adapters.wires.gemini.reply import (
+    ENDS,
+    FAILURES,
+    STOP_REASONS,
+    GatheredCall,
+    is_usage,
+    usage_of,
+)
 from rungwise.adapters.wires.gemini.shapes import MADE_UP
 from rungwise.adapters.wires.json_text import as_json, load, mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
@@ -18,11 +34,20 @@ from rungwise.adapters.wires.provider_data import Aside, copy_if_sendable, groun
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
-from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, reasoning_of, text_of
+from rungwise.fsm.call.conversation.parts import (
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    reasoning_of,
+    text_of,
+)
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 
-_ABOUT: Final = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"})
+_ABOUT: Final = frozenset(
+    {"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"}
+)
 _OF_REPLY: Final = ("content", "finishReason", "index", "tokenCount", "finishMessage")
 """Members of a candidate that the reply holds elsewhere."""
 _COUNT: Final = re.compile(rb'okenCount": ?\d+')
@@ -69,7 +94,9 @@ class GeminiDecoder(StreamDecoder):
         return self._events
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the text of an event that holds one piece of it and nothing else but counts, which are recorded."""
+        """Return the text of an event that holds one piece of it and nothing else but counts, which
+        are recorded.
+        """
         try:
             (candidate,) = value["candidates"]
             content = candidate["content"]
@@ -79,7 +106,8 @@ class GeminiDecoder(StreamDecoder):
             return None
         if type(text) is not str or not text or not value.keys() <= _ABOUT:
             return None
-        # Each has one other member at most, and that is known; this is quicker than to compare sets.
+        # Each has one other member at most, and that is known; this is quicker than to compare
+        # sets.
         if len(candidate) > 1 and (len(candidate) > 2 or candidate.get("index") != 0):
             return None
         if len(content) > 1 and (len(content) > 2 or "role" not in content):
@@ -94,7 +122,9 @@ class GeminiDecoder(StreamDecoder):
         return kind, text
 
     def take_piece(self, kind: Kind, text: str) -> None:
-        """Take a piece of the text or of the reasoning, for the block that is open, or a new one."""
+        """Take a piece of the text or of the reasoning, for the block that is open, or a new
+        one.
+        """
         if kind[0] is not self._open:
             self._begin(kind[0])
         self._new.append(text)
@@ -121,7 +151,9 @@ class GeminiDecoder(StreamDecoder):
             self._report(usage)
 
     def _report(self, usage: Mapping[str, Any]) -> None:
-        self._is_counted = any(count_of(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
+        self._is_counted = any(
+            count_of(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")
+        )
         self._usage = grown(self._usage, usage)
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
@@ -138,7 +170,9 @@ class GeminiDecoder(StreamDecoder):
             self._message = text_in(feedback, "blockReasonMessage")
         candidates = [each for each in list_of(value.get("candidates")) if isinstance(each, dict)]
         own = next((each for each in candidates if each.get("index") in (None, 0)), None)
-        self.letters_beside += sum(len(as_json(each.get("content"))) for each in candidates if each is not own)
+        self.letters_beside += sum(
+            len(as_json(each.get("content"))) for each in candidates if each is not own
+        )
         if own is not None:
             self._note(value)
             self._take_candidate(own)
@@ -156,7 +190,9 @@ class GeminiDecoder(StreamDecoder):
         if finish and not self._is_blocked:
             self._finish, self.done = settled(self._finish, finish, ENDS), True
             self._message = text_in(candidate, "finishMessage") or self._message
-        self._held += self._aside.take({name: value for name, value in candidate.items() if name not in _OF_REPLY})
+        self._held += self._aside.take(
+            {name: value for name, value in candidate.items() if name not in _OF_REPLY}
+        )
 
     def _take_part(self, part: Mapping[str, Any]) -> None:
         text, call = part.get("text"), part.get("functionCall")
@@ -165,7 +201,9 @@ class GeminiDecoder(StreamDecoder):
         elif isinstance(text, str) and part.get("thought") is True:
             self._take_thought(text, part)
         elif isinstance(text, str):
-            self._take_text(text, {name: each for name, each in part.items() if name not in ("text", "thought")})
+            self._take_text(
+                text, {name: each for name, each in part.items() if name not in ("text", "thought")}
+            )
         elif part:
             self._take_other(part)
 
@@ -195,7 +233,9 @@ class GeminiDecoder(StreamDecoder):
     def _take_call(self, part: Mapping[str, Any], piece: Mapping[str, Any]) -> None:
         last = self._order[-1] if self._order else None
         size = size_of(piece)
-        self.unshown += len(text_in(piece, "name")) + (len(as_json(piece["args"])) if piece.get("args") else 0)
+        self.unshown += len(text_in(piece, "name")) + (
+            len(as_json(piece["args"])) if piece.get("args") else 0
+        )
         if isinstance(last, GatheredCall) and last.goes_on_with(piece):
             self.unshown -= last.letters
             last.take(piece)
@@ -207,7 +247,9 @@ class GeminiDecoder(StreamDecoder):
         self._keep(call, part)
 
     def _take_other(self, part: Mapping[str, Any]) -> None:
-        """Take a picture or a file; keep anything else unchanged, such as code that the server ran."""
+        """Take a picture or a file; keep anything else unchanged, such as code that the server
+        ran.
+        """
         media_part = media_in(part) if part.get("thought") is not True else None
         if media_part is None:
             block = copy_if_sendable(part)
@@ -258,7 +300,8 @@ class GeminiDecoder(StreamDecoder):
             error = Failure(failure, status=200, code=word, message=message)
         parts = (*self.parts(), *grounding_of(self._aside.said, self.provider))
         usage = usage_of(self._usage, parts)
-        if usage is not None and not self._is_counted:  # an earlier report counted the answer up to there
+        # an earlier report counted the answer up to there
+        if usage is not None and not self._is_counted:
             usage = at_least(usage, parts)
         draft = Draft(
             parts=parts,
@@ -274,12 +317,15 @@ class GeminiDecoder(StreamDecoder):
         return draft.reply(error=error, cut=is_cut, cause=cause, raw=raw)
 
     def whole(self, body: bytes) -> Reply | Failure:
-        """Read a whole body with a status of success: one object, or a list of the objects of a stream."""
+        """Read a whole body with a status of success: one object, or a list of the objects of a
+        stream.
+        """
         try:
             value = load(body)
         except ValueError:
             return malformed("the body is not JSON, or too much of it")
-        reader = GeminiDecoder(self.headers, self.provider)  # this one may have begun to read a stream
+        # this one may have begun to read a stream
+        reader = GeminiDecoder(self.headers, self.provider)
         objects = value if isinstance(value, list) else [value]
         for each in objects:
             if isinstance(each, dict) and not reader.finished:

@@ -8,5 +8,6 @@ WIRE = Wire(
     client="ollama.Client(host={!r})",
     client_path="/api/chat",
     keys=(KeyPlace("ollama.com www.ollama.com", ("OLLAMA_API_KEY",)),),
-    capabilities=(CapabilityRow(known=Capabilities(json_schema=True)),),  # [docs.ollama.com, structured outputs]
+    # [docs.ollama.com, structured outputs]
+    capabilities=(CapabilityRow(known=Capabilities(json_schema=True)),),
 )

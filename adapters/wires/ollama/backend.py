@@ -29,22 +29,61 @@ _NEVER_DROPPED: Final = frozenset({"model", "messages", "options"})
 
 OPTIONS: Final = frozenset(
     {
-        *("numa", "num_ctx", "num_batch", "num_gpu", "main_gpu", "low_vram", "f16_kv", "logits_all", "vocab_only"),
-        *("use_mmap", "use_mlock", "num_thread", "num_keep", "seed", "top_k", "top_p", "min_p", "tfs_z", "typical_p"),
-        *("repeat_last_n", "temperature", "repeat_penalty", "presence_penalty", "frequency_penalty", "mirostat"),
+        *(
+            "numa",
+            "num_ctx",
+            "num_batch",
+            "num_gpu",
+            "main_gpu",
+            "low_vram",
+            "f16_kv",
+            "logits_all",
+            "vocab_only",
+        ),
+        *(
+            "use_mmap",
+            "use_mlock",
+            "num_thread",
+            "num_keep",
+            "seed",
+            "top_k",
+            "top_p",
+            "min_p",
+            "tfs_z",
+            "typical_p",
+        ),
+        *(
+            "repeat_last_n",
+            "temperature",
+            "repeat_penalty",
+            "presence_penalty",
+            "frequency_penalty",
+            "mirostat",
+        ),
         *("mirostat_tau", "mirostat_eta", "penalize_newline", "stop"),
     }
 )
 """The members of `options`: anywhere else, the server silently ignores them."""
 
 _EFFORTS: Final[Mapping[str, bool | str]] = {
-    **{"none": False, "minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high"},
+    **{
+        "none": False,
+        "minimal": "low",
+        "low": "low",
+        "medium": "medium",
+        "high": "high",
+        "xhigh": "high",
+    },
     "max": "max",
 }
 """The value of `think` for each effort; models without efforts take any word for a yes."""
 
 # The server's field for other names of a parameter.
-_ALSO: Final[Mapping[str, str]] = {"thinking": "think", "reasoning_effort": "think", "response_format": "format"}
+_ALSO: Final[Mapping[str, str]] = {
+    "thinking": "think",
+    "reasoning_effort": "think",
+    "response_format": "format",
+}
 
 
 def translated(parameters: Mapping[str, Any]) -> Body:
@@ -52,7 +91,10 @@ def translated(parameters: Mapping[str, Any]) -> Body:
     body = {
         name: value
         for name, value in parameters.items()
-        if name not in OPTIONS and name not in CAP_PARAMETERS and name not in _COMMON and name != "options"
+        if name not in OPTIONS
+        and name not in CAP_PARAMETERS
+        and name not in _COMMON
+        and name != "options"
     }
     for name, translate in _COMMON.items():
         if parameters.get(name) is not None:
@@ -66,14 +108,20 @@ def refuse_options(parameters: Mapping[str, Any], where: str) -> None:
     if options is None:
         return
     if not isinstance(options, Mapping):
-        raise ConfigurationError(f"{where}['options'] must be a mapping, not {type(options).__name__}")
+        raise ConfigurationError(
+            f"{where}['options'] must be a mapping, not {type(options).__name__}"
+        )
     if CAP in options:
-        raise ConfigurationError(f"{where}['options'] cannot set {CAP!r}: it is called max_tokens here")
+        raise ConfigurationError(
+            f"{where}['options'] cannot set {CAP!r}: it is called max_tokens here"
+        )
 
 
 def _options_of(parameters: Mapping[str, Any]) -> Body:
     """Return the options among parameters: those under `options`, and those outside of it."""
-    beside = {name: value for name, value in parameters.items() if name in OPTIONS and value is not None}
+    beside = {
+        name: value for name, value in parameters.items() if name in OPTIONS and value is not None
+    }
     options = {**beside, **(parameters.get("options") or {})}
     if isinstance(options.get("stop"), str):  # the server takes a list alone
         options["stop"] = [options["stop"]]
@@ -108,19 +156,23 @@ _COMMON: Final[Mapping[str, Callable[[Any], Body]]] = {
 class Ollama(HttpBackend):
     """Speak Ollama's own chat with one model of one server.
 
-    A prompt that exceeds the model's context (`num_ctx`, 4096 tokens by default on small machines) is not an error for
-    the server: it silently drops the oldest messages, or continues in a shifted context. Set the
-    option `num_ctx` to what your conversations need, or the parameters `truncate` and `shift` to False, with which
-    recent servers answer with an error that leads to a compaction.
+    A prompt that exceeds the model's context (`num_ctx`, 4096 tokens by default on small machines)
+    is not an error for the server: it silently drops the oldest messages, or continues in a shifted
+    context. Set the
+    option `num_ctx` to what your conversations need, or the parameters `truncate` and `shift` to
+    False, with which recent servers answer with an error that leads to a compaction.
 
-    The variable OLLAMA_HOST is not read: for the server it is the address to listen on, such as 0.0.0.0.
+    The variable OLLAMA_HOST is not read: for the server it is the address to listen on, such as
+    0.0.0.0.
 
-    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends
-    before `/api/chat`. Options such as `num_ctx` may stand in the parameters themselves or under `options`. Whether a
-    trailing assistant turn is continued depends on the template of the model, so only `capabilities` can allow it.
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`.
+    The URL ends before `/api/chat`. Options such as `num_ctx` may stand in the parameters
+    themselves or under `options`. Whether a trailing assistant turn is continued depends on the
+    template of the model, so only `capabilities` can allow it.
 
     Arguments:
-        api_key: the key for ollama.com or a proxy, sent as a bearer token; your own server needs none.
+        api_key: the key for ollama.com or a proxy, sent as a bearer token; your own server needs
+            none.
 
     Raises:
         ConfigurationError: a field is malformed.
@@ -136,18 +188,27 @@ class Ollama(HttpBackend):
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the common parameters that this protocol does not support, each with the reason."""
+        """Return the common parameters that this protocol does not support, each with the
+        reason.
+        """
         losses: dict[str, str] = {}
         if chat_choice(parameters.get("tool_choice")) not in (None, "auto", "none"):
-            losses["tool_choice"] = "Ollama leaves it to the model whether a tool is called, and which"
+            losses["tool_choice"] = (
+                "Ollama leaves it to the model whether a tool is called, and which"
+            )
         if parameters.get("parallel_tool_calls") is False:
-            losses["parallel_tool_calls"] = "Ollama leaves it to the model how many tools are called at once"
+            losses["parallel_tool_calls"] = (
+                "Ollama leaves it to the model how many tools are called at once"
+            )
         effort = parameters.get("reasoning_effort")
         if effort is not None and not _effort(effort):
             losses["reasoning_effort"] = f"Ollama knows the efforts {', '.join(_EFFORTS)}"
         elif effort is not None and _EFFORTS[effort] not in (effort, False):
             losses[f"reasoning_effort {effort}"] = f"it is sent as {_EFFORTS[effort]}"
-        if parameters.get("response_format") is not None and _format(parameters["response_format"]) is None:
+        if (
+            parameters.get("response_format") is not None
+            and _format(parameters["response_format"]) is None
+        ):
             losses["response_format"] = "Ollama knows the types text, json_object and json_schema"
         return losses
 
@@ -168,7 +229,9 @@ class Ollama(HttpBackend):
         if send.lower_reasoning:
             think = body.get("think")
             # gpt-oss has efforts and cannot switch thinking off, other models can.
-            is_on = think in ("medium", "high", "max") or (think is not False and "gpt-oss" in self.model.lower())
+            is_on = think in ("medium", "high", "max") or (
+                think is not False and "gpt-oss" in self.model.lower()
+            )
             body["think"] = "low" if is_on else False
         dropped = {_ALSO.get(name, name) for name in send.dropped} - _NEVER_DROPPED
         if not dropped.isdisjoint((CAP, *CAP_PARAMETERS)):
@@ -179,6 +242,7 @@ class Ollama(HttpBackend):
         return {**body, **({"options": options} if options else {})}
 
     def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        if b"\n" in body.strip():  # streamed even if nobody asked for it, or one object in many lines
+        # streamed even if nobody asked for it, or one object in many lines
+        if b"\n" in body.strip():
             return self._read_stream(headers, body)
         return super()._read(headers, body)

@@ -1,4 +1,6 @@
-"""The form of Ollama's chat: how the core reads it, and how messages and tools are written in it."""
+"""The form of Ollama's chat: how the core reads it, and how messages and tools are written in
+it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,21 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
-from rungwise.fsm.call.conversation.parts import MediaPart, Message, ReasoningPart, TextPart, ToolResult, reasoning_of
+from rungwise.fsm.call.conversation.parts import (
+    MediaPart,
+    Message,
+    ReasoningPart,
+    TextPart,
+    ToolResult,
+    reasoning_of,
+)
 from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 _ROLES: Final = ("system", "user", "assistant", "tool")
-_MEMBERS: Final = frozenset({"role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id"})
+_MEMBERS: Final = frozenset(
+    {"role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id"}
+)
 _CALL_MEMBERS: Final = frozenset({"id", "function"})
 _FUNCTION_MEMBERS: Final = frozenset({"index", "name", "arguments"})
 _TOOL_MEMBERS: Final = frozenset({"name", "description", "parameters"})
@@ -36,9 +47,19 @@ class _OllamaForm(Form):
         return tool.keys() <= {"type", "function"} and function.keys() <= _TOOL_MEMBERS
 
     def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can be sent unchanged; results in other forms do not name their tool."""
-        role, content, calls = message.get("role"), message.get("content"), message.get("tool_calls") or ()
-        if role not in _ROLES or not message.keys() <= _MEMBERS or not isinstance(content, str | None):
+        """Tell whether a plain message can be sent unchanged; results in other forms do not name
+        their tool.
+        """
+        role, content, calls = (
+            message.get("role"),
+            message.get("content"),
+            message.get("tool_calls") or (),
+        )
+        if (
+            role not in _ROLES
+            or not message.keys() <= _MEMBERS
+            or not isinstance(content, str | None)
+        ):
             return False
         if role == "tool" and not message.get("tool_name"):
             return False
@@ -46,23 +67,35 @@ class _OllamaForm(Form):
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
         """Return a plain message without reasoning that another model may have written."""
-        if self.rules.keeps_reasoning or message.get("role") != "assistant" or "thinking" not in message:
+        if (
+            self.rules.keeps_reasoning
+            or message.get("role") != "assistant"
+            or "thinking" not in message
+        ):
             return message
         return {name: value for name, value in message.items() if name != "thinking"}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as plain messages, with its reasoning if this model wrote it or wants any."""
+        """Return a message as plain messages, with its reasoning if this model wrote it or wants
+        any.
+        """
         if message.role == "tool":
             return [*_results(message.tool_results)]
         plain = _message_of(message)
         thoughts = [part for part in message.parts if isinstance(part, ReasoningPart)]
-        own = [part for part in thoughts if self.rules.keeps_reasoning or part.provider == provider != ""]
+        own = [
+            part
+            for part in thoughts
+            if self.rules.keeps_reasoning or part.provider == provider != ""
+        ]
         if text := reasoning_of(own):
             plain["thinking"] = text
         if calls := message.tool_calls:
-            # No ids: servers of earlier versions make none, and pair results with calls by name and order.
+            # No ids: servers of earlier versions make none, and pair results with calls by name and
+            # order.
             plain["tool_calls"] = [
-                {"function": {"name": call.name, "arguments": object_of(call.arguments)}} for call in calls
+                {"function": {"name": call.name, "arguments": object_of(call.arguments)}}
+                for call in calls
             ]
         return [plain]
 
@@ -76,7 +109,9 @@ class _ReasonedOllama(_OllamaForm):
 
 
 def _is_own_call(call: Any) -> bool:
-    function = call.get("function") if isinstance(call, Mapping) and call.keys() <= _CALL_MEMBERS else None
+    function = (
+        call.get("function") if isinstance(call, Mapping) and call.keys() <= _CALL_MEMBERS else None
+    )
     return (
         isinstance(function, Mapping)
         and function.keys() <= _FUNCTION_MEMBERS
@@ -85,7 +120,9 @@ def _is_own_call(call: Any) -> bool:
 
 
 def _message_of(message: Message) -> Body:
-    """Return text and pictures; other media are named, so that the model can say that it did not get them."""
+    """Return text and pictures; other media are named, so that the model can say that it did not
+    get them.
+    """
     texts: list[str] = []
     images: list[str] = []
     for part in message.parts:
@@ -101,7 +138,9 @@ def _message_of(message: Message) -> Body:
 
 
 def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
-    """Yield tool results; pictures, which templates have no place for there, follow as a user message."""
+    """Yield tool results; pictures, which templates have no place for there, follow as a user
+    message.
+    """
     media: list[MediaPart] = []
     for each in results:
         tool_name = {"tool_name": each.name} if each.name else {}

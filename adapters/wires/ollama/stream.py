@@ -9,7 +9,15 @@ from attrs import define, field
 
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.adapters.wires.chat.tools import WEIGHT
-from rungwise.adapters.wires.draft import Draft, arguments_of, classified, count_of, malformed, raw_of, stop_of
+from rungwise.adapters.wires.draft import (
+    Draft,
+    arguments_of,
+    classified,
+    count_of,
+    malformed,
+    raw_of,
+    stop_of,
+)
 from rungwise.adapters.wires.json_text import mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import Aside
@@ -42,7 +50,10 @@ def calls_in(message: Any) -> list[RawCall]:
     return calls_here
 
 
-_KINDS: Final[Mapping[str, Kind]] = {"content": (Text, "content"), "thinking": (Reasoning, "thinking")}
+_KINDS: Final[Mapping[str, Kind]] = {
+    "content": (Text, "content"),
+    "thinking": (Reasoning, "thinking"),
+}
 _ABOUT: Final = frozenset({"model", "remote_model", "remote_host", "created_at", "message", "done"})
 _LISTS: Final = frozenset({"logprobs"})
 _MESSAGE: Final = frozenset({"role", *_KINDS})
@@ -50,7 +61,9 @@ _MESSAGE: Final = frozenset({"role", *_KINDS})
 
 @define(eq=False, repr=False)
 class OllamaDecoder(StreamDecoder):
-    """Turn the lines of one streamed reply into deltas, and at its end into a reply or a failure."""
+    """Turn the lines of one streamed reply into deltas, and at its end into a reply or a
+    failure.
+    """
 
     _calls: list[RawCall] = field(factory=list, init=False)
     _aside: Aside = field(factory=Aside, init=False)
@@ -63,7 +76,9 @@ class OllamaDecoder(StreamDecoder):
         return LineReader()
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the piece of a line that holds one piece of text or reasoning and nothing else, as most do."""
+        """Return the piece of a line that holds one piece of text or reasoning and nothing else, as
+        most do.
+        """
         if not self.started or value.get("done") is not False or not value.keys() <= _ABOUT:
             return None
         message = value.get("message")
@@ -111,7 +126,9 @@ class OllamaDecoder(StreamDecoder):
 
     def _draft(self, text: str, reasoning: str, calls: Iterable[RawCall]) -> Draft:
         thought = [ReasoningPart(reasoning, provider=self.provider)] if reasoning else []
-        made = [ToolCall(id, name, text, provider=self.provider) for id, name, text in mended([*calls])]
+        made = [
+            ToolCall(id, name, text, provider=self.provider) for id, name, text in mended([*calls])
+        ]
         return Draft(
             parts=[*thought, *([TextPart(text)] if text else []), *made],
             # The server has few words of its own; the words that it passes on may be anybody's.

@@ -1,7 +1,8 @@
-"""Read messages in any form: the common one, whose parts each wire declares, and the forms that wires declare.
+"""Read messages in any form: the common one, whose parts each wire declares, and the forms that
+wires declare.
 
-Each message shows its form by itself, and a conversation may mix forms. Nothing raises: an unknown form
-becomes a part that is sent to no provider.
+Each message shows its form by itself, and a conversation may mix forms. Nothing raises: an unknown
+form becomes a part that is sent to no provider.
 """
 
 from __future__ import annotations
@@ -45,16 +46,24 @@ def read_messages(messages: Iterable[PlainMessage | Message]) -> tuple[Message, 
 def read_together(
     messages: Iterable[PlainMessage | Message],
 ) -> Iterator[tuple[list[PlainMessage | Message], tuple[Message, ...]]]:
-    """Yield the messages that belong together in both forms: consecutive items of Responses are one answer."""
+    """Yield the messages that belong together in both forms: consecutive items of Responses are one
+    answer.
+    """
     together: list[PlainMessage | Message] = []
     row: list[Message] = []  # what is to be one
     goes_on = False  # the last one is an item
     for message in messages:
         is_item = not isinstance(message, Message) and "role" not in message
         neutral = (message,) if isinstance(message, Message) else read_message(message)
-        # A neutral message is its own turn; after calls it is the next one, as their results come between.
+        # A neutral message is its own turn; after calls it is the next one, as their results come
+        # between.
         is_next = isinstance(message, Message) and bool(row) and bool(row[-1].tool_calls)
-        if is_next or not (is_item or goes_on) or not _is_answer(row[-1:]) or not _is_answer(neutral):
+        if (
+            is_next
+            or not (is_item or goes_on)
+            or not _is_answer(row[-1:])
+            or not _is_answer(neutral)
+        ):
             if together:
                 yield together, _joined(row)
             together, row = [], []
@@ -72,7 +81,12 @@ def ids_in(message: PlainMessage | Message) -> tuple[list[str], list[str]]:
         answered = message.get("tool_call_id")
         if message.keys() == {"role", "content"} and message["role"] not in ("tool", "function"):
             return [], []
-        if len(message) == 3 and message.get("role") == "tool" and isinstance(answered, str) and answered:
+        if (
+            len(message) == 3
+            and message.get("role") == "tool"
+            and isinstance(answered, str)
+            and answered
+        ):
             return [], [answered]
     read = read_messages((message,))
     called = [call.id for each in read for call in each.tool_calls]
@@ -99,7 +113,9 @@ def read_message(message: PlainMessage) -> tuple[Message, ...]:
     role = _ROLES.get(message["role"], "user")
     if role == "tool":
         named = text_in(message, "name", "tool_name")
-        id = text_in(message, "tool_call_id", "id") or (named if message["role"] == "function" else "")
+        id = text_in(message, "tool_call_id", "id") or (
+            named if message["role"] == "function" else ""
+        )
         return (Message("tool", (result_of(id, named, tuple(parts_of(message.get("content")))),)),)
     return split(role, _parts(role, message))
 
@@ -127,7 +143,9 @@ def _parts(role: Role, message: PlainMessage) -> Iterator[Part]:
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal:
         yield TextPart(refusal)
-    yield from (_call(call) for call in list_of(message.get("tool_calls")) if isinstance(call, Mapping))
+    yield from (
+        _call(call) for call in list_of(message.get("tool_calls")) if isinstance(call, Mapping)
+    )
     older = message.get("function_call")
     if isinstance(older, Mapping):
         yield _call({"id": older.get("name"), "function": older})
@@ -139,14 +157,18 @@ def _thoughts(message: PlainMessage) -> Iterator[Part]:
         if isinstance(text, str) and text:
             yield ReasoningPart(text)
             return
-    for block in list_of(message.get("thinking_blocks")) or list_of(message.get("reasoning_details")):
+    for block in list_of(message.get("thinking_blocks")) or list_of(
+        message.get("reasoning_details")
+    ):
         text = text_in(block, "thinking", "text", "summary")
         if text:
             yield ReasoningPart(text)
 
 
 def _call(call: Mapping[str, Any]) -> ToolCall:
-    inner = next((call[name] for name in ("function", "custom") if isinstance(call.get(name), Mapping)), call)
+    inner = next(
+        (call[name] for name in ("function", "custom") if isinstance(call.get(name), Mapping)), call
+    )
     arguments = inner.get("arguments")
     if arguments is None and isinstance(inner.get("input"), str):  # a tool that takes free text
         arguments = {"input": inner["input"]}
@@ -169,7 +191,9 @@ def parts_of(content: Any) -> Iterator[Part]:
 
 
 def _read(block: Mapping[str, Any]) -> tuple[Part, ...]:
-    """Return the parts in one part; what no wire reads stays unchanged, and goes to no other provider."""
+    """Return the parts in one part; what no wire reads stays unchanged, and goes to no other
+    provider.
+    """
     if "text" not in block and is_untyped(block):
         ((name, inner),) = block.items()
         part = _readers("untyped_parts")[name](inner) if isinstance(inner, Mapping) else None
@@ -183,16 +207,24 @@ def _read(block: Mapping[str, Any]) -> tuple[Part, ...]:
 def read_passage(block: Mapping[str, Any]) -> Part:
     """Read a passage that the caller has found: its title, where it stands, and its text."""
     texts = [part.text for part in parts_of(block.get("content")) if isinstance(part, TextPart)]
-    return TextPart("\n".join(filter(None, (text_in(block, "title"), text_in(block, "source"), *texts))))
+    return TextPart(
+        "\n".join(filter(None, (text_in(block, "title"), text_in(block, "source"), *texts)))
+    )
 
 
 def readable(block: Any) -> list[Part]:
-    """Return the texts and media in a provider's own part, in whichever form, that any other can read as well."""
+    """Return the texts and media in a provider's own part, in whichever form, that any other can
+    read as well.
+    """
     if not isinstance(block, Mapping):
         return []
-    places = [{"role": "assistant", name: [block]} for name in ("content", *_readers("messages")) if name]
+    places = [
+        {"role": "assistant", name: [block]} for name in ("content", *_readers("messages")) if name
+    ]
     read = read_messages([*places, *([] if "role" in block else [block])])
-    return [part for message in read for part in message.parts if isinstance(part, TextPart | MediaPart)]
+    return [
+        part for message in read for part in message.parts if isinstance(part, TextPart | MediaPart)
+    ]
 
 
 def is_untyped(block: Mapping[str, Any]) -> bool:
@@ -201,5 +233,7 @@ def is_untyped(block: Mapping[str, Any]) -> bool:
 
 
 @cache
-def _readers(field: Literal["messages", "parts", "untyped_parts"]) -> Mapping[str, Callable[..., Any]]:
+def _readers(
+    field: Literal["messages", "parts", "untyped_parts"],
+) -> Mapping[str, Callable[..., Any]]:
     return {name: read for wire in WIRES.values() for name, read in getattr(wire, field).items()}

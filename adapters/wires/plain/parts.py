@@ -31,7 +31,9 @@ def media(
     cache: Any = None,
 ) -> MediaPart | None:
     """Return a media part, or None if there is neither data nor a URL; a `data:` URL is data."""
-    texts = (value if isinstance(value, str) else "" for value in (data, url, media_type, name, detail))
+    texts = (
+        value if isinstance(value, str) else "" for value in (data, url, media_type, name, detail)
+    )
     data, url, media_type, name, detail = texts
     if match := _DATA_URL.match(data or url):
         data, url, media_type = (data or url)[match.end() :], "", media_type or match[1]
@@ -49,14 +51,18 @@ def kind_of(media_type: str, otherwise: MediaKind) -> MediaKind:
     return "file" if media_type else otherwise
 
 
-def result_of(id: str, name: str, parts: Iterable[Part], *, is_fault: bool = False, cache: Any = None) -> ToolResult:
+def result_of(
+    id: str, name: str, parts: Iterable[Part], *, is_fault: bool = False, cache: Any = None
+) -> ToolResult:
     """Return the result of a tool call from its parts."""
     parts = tuple(parts)
     texts = [part.text for part in parts if isinstance(part, TextPart)]
     media = tuple([part for part in parts if isinstance(part, MediaPart)])
     # A neutral result has no texts of its own to mark: a mark on its last text is the result's.
     marks = [part.cache for part in parts if isinstance(part, TextPart | MediaPart) and part.cache]
-    return ToolResult(id, name, "\n".join(texts), is_fault, media, cache or (marks[-1] if marks else None))
+    return ToolResult(
+        id, name, "\n".join(texts), is_fault, media, cache or (marks[-1] if marks else None)
+    )
 
 
 def json_of(arguments: Any) -> str:

@@ -12,13 +12,29 @@ from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 _TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 _NO_TYPE: Final = "TYPE_UNSPECIFIED"
 _NAMES: Final[Mapping[str, str]] = {
-    **{"any_of": "anyOf", "property_ordering": "propertyOrdering", "additional_properties": "additionalProperties"},
-    **{"min_items": "minItems", "max_items": "maxItems", "min_length": "minLength", "max_length": "maxLength"},
+    **{
+        "any_of": "anyOf",
+        "property_ordering": "propertyOrdering",
+        "additional_properties": "additionalProperties",
+    },
+    **{
+        "min_items": "minItems",
+        "max_items": "maxItems",
+        "min_length": "minLength",
+        "max_length": "maxLength",
+    },
     **{"min_properties": "minProperties", "max_properties": "maxProperties"},
     **{"defs": "$defs", "ref": "$ref"},
 }
 """The other names of members: the API takes both."""
-_COUNTS: Final = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+_COUNTS: Final = (
+    "minItems",
+    "maxItems",
+    "minLength",
+    "maxLength",
+    "minProperties",
+    "maxProperties",
+)
 """Whole numbers of 64 bits, which Google's JSON may write as text."""
 _NOT_JSONS: Final = ("nullable", "propertyOrdering", "example")
 
@@ -36,7 +52,9 @@ def json_schema_of(schema: Any) -> Any:
     order = [name for name in list_of(members.get("propertyOrdering")) if isinstance(name, str)]
     fields = result.get("properties")
     if order and isinstance(fields, Mapping):
-        result["properties"] = {name: fields[name] for name in dict.fromkeys((*order, *fields)) if name in fields}
+        result["properties"] = {
+            name: fields[name] for name in dict.fromkeys((*order, *fields)) if name in fields
+        }
     if "example" in members:
         result.setdefault("examples", [members["example"]])
     return _nullable(result) if members.get("nullable") is True else result
@@ -51,7 +69,13 @@ def _member(name: str, value: Any) -> Any:
         return [*map(json_schema_of, value)]
     if name in ("properties", "$defs") and isinstance(value, Mapping):
         return {each: json_schema_of(schema) for each, schema in value.items()}
-    if name in _COUNTS and isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+    if (
+        name in _COUNTS
+        and isinstance(value, str)
+        and value.isascii()
+        and value.isdigit()
+        and len(value) < 20
+    ):
         return int(value)
     return value
 
@@ -71,15 +95,35 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
-FREE_TEXT: Final = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+FREE_TEXT: Final = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+}
 """The schema of a free-text tool for protocols where every tool takes an object."""
 DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
 """Where a tool of Gemini's holds functions; it may hold tools that the server runs as well."""
 NOT_GEMINIS: Final = frozenset(
-    {"type", "name", "function", "custom", "input_schema", "parameters", "toolSpec", "systemTool", "cachePoint"}
+    {
+        "type",
+        "name",
+        "function",
+        "custom",
+        "input_schema",
+        "parameters",
+        "toolSpec",
+        "systemTool",
+        "cachePoint",
+    }
 )
 """Members of tools in other forms than Gemini's."""
-_SCHEMAS: Final = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema")
+_SCHEMAS: Final = (
+    "parameters",
+    "input_schema",
+    "inputSchema",
+    "parametersJsonSchema",
+    "parameters_json_schema",
+)
 
 
 @frozen
@@ -94,14 +138,18 @@ class ToolDefinition:
 
 
 def parted(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return each of the tools in one tool of Gemini's, its functions together; any other tool unchanged."""
+    """Return each of the tools in one tool of Gemini's, its functions together; any other tool
+    unchanged.
+    """
     if not NOT_GEMINIS.isdisjoint(tool):
         return [tool]
     return [{name: value} for name, value in tool.items()]
 
 
 def read_tools(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolDefinition | Mapping[str, Any]]:
-    """Yield the definitions of tools that the caller runs; tools that a provider runs stay unchanged."""
+    """Yield the definitions of tools that the caller runs; tools that a provider runs stay
+    unchanged.
+    """
     for tool in tools:
         yield from tuple(_read(tool)) or (tool,)
 
@@ -110,15 +158,27 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
     if not tool.keys().isdisjoint(DECLARATIONS):  # Gemini's, several in one
         declared = [each for name in DECLARATIONS for each in list_of(tool.get(name))]
         for function in (each for each in declared if isinstance(each, Mapping)):
-            own = {"parameters": json_schema_of(function["parameters"])} if "parameters" in function else {}
+            own = (
+                {"parameters": json_schema_of(function["parameters"])}
+                if "parameters" in function
+                else {}
+            )
             yield from _read({**function, **own})
         return
-    inners = (tool[name] for name in ("function", "custom", "toolSpec") if isinstance(tool.get(name), Mapping))
+    inners = (
+        tool[name]
+        for name in ("function", "custom", "toolSpec")
+        if isinstance(tool.get(name), Mapping)
+    )
     inner = next(inners, tool)
     if tool.get("type") not in (None, "function", "custom") and "input_schema" not in tool:
         return
-    name, schema = text_in(inner, "name"), next((inner[each] for each in _SCHEMAS if each in inner), None)
-    if isinstance(schema, Mapping) and schema.get("type") in (*_TYPES, _NO_TYPE):  # no JSON Schema has it in capitals
+    name, schema = (
+        text_in(inner, "name"),
+        next((inner[each] for each in _SCHEMAS if each in inner), None),
+    )
+    # no JSON Schema has it in capitals
+    if isinstance(schema, Mapping) and schema.get("type") in (*_TYPES, _NO_TYPE):
         schema = json_schema_of(schema)
     if isinstance(schema, Mapping) and isinstance(schema.get("json"), Mapping):  # Bedrock's
         schema = schema["json"]
@@ -137,28 +197,45 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
 
 
 _WORDS: Final[Mapping[object, str]] = {"auto": "auto", "any": "required", "none": "none"}
-"""Anthropic's and Bedrock's tool choices without a name, with their equivalents in chat completions."""
-_KINDS: Final[Mapping[object, str]] = {"tool": "function", "function": "function", "custom": "custom"}
+"""Anthropic's and Bedrock's tool choices without a name, with their equivalents in chat
+completions.
+"""
+_KINDS: Final[Mapping[object, str]] = {
+    "tool": "function",
+    "function": "function",
+    "custom": "custom",
+}
 _ALLOWED: Final = "allowed_tools"
 
 
 def chat_choice(choice: Any, tools: Any = ()) -> Any:
-    """Return a tool choice of any form in the form of chat completions; an unknown one stays unchanged."""
+    """Return a tool choice of any form in the form of chat completions; an unknown one stays
+    unchanged.
+    """
     if not isinstance(choice, Mapping):
         return choice
     kind = choice.get("type")
     if kind is None:  # Bedrock's
         kind = next((name for name in (*_WORDS, "tool") if name in choice), None)
-        choice = {"type": kind, **choice["tool"]} if isinstance(choice.get("tool"), Mapping) else choice
+        choice = (
+            {"type": kind, **choice["tool"]} if isinstance(choice.get("tool"), Mapping) else choice
+        )
     elif not isinstance(kind, str):
         return choice
     if kind in _WORDS:
         return _WORDS[kind]
     if kind == _ALLOWED:
         own = choice.get(_ALLOWED)
-        inner = own if isinstance(own, Mapping) else {name: each for name, each in choice.items() if name != "type"}
+        inner = (
+            own
+            if isinstance(own, Mapping)
+            else {name: each for name, each in choice.items() if name != "type"}
+        )
         if "tools" in inner:
-            inner = {**inner, "tools": [chat_choice(each, tools) for each in list_of(inner["tools"])]}
+            inner = {
+                **inner,
+                "tools": [chat_choice(each, tools) for each in list_of(inner["tools"])],
+            }
         return {"type": _ALLOWED, _ALLOWED: inner}
     name = name_of(choice)
     if not name:
@@ -166,7 +243,11 @@ def chat_choice(choice: Any, tools: Any = ()) -> Any:
     free = [each for each in map(mapping_of, list_of(tools)) if each.get("type") == "custom"]
     is_free = any(text_in(each.get("custom", each), "name") == name for each in free)
     kind_here = "custom" if is_free else _KINDS[kind]
-    return choice if isinstance(choice.get(kind_here), Mapping) else {"type": kind_here, kind_here: {"name": name}}
+    return (
+        choice
+        if isinstance(choice.get(kind_here), Mapping)
+        else {"type": kind_here, kind_here: {"name": name}}
+    )
 
 
 def forced_name(choice: Any) -> str:

@@ -1,4 +1,6 @@
-"""Recognise lines of a stream that differ from an earlier one only in their text, so that they are not parsed."""
+"""Recognise lines of a stream that differ from an earlier one only in their text, so that they are
+not parsed.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ _STRING: Final = rb'("(?:[^"\\]++|\\.)*+")'  # possessive, so that no line makes
 class AlikeLines:
     """Learn what surrounds the text of a line, and extract the text of lines like it."""
 
-    # Matches what differs in each line besides its text, such as its number. It has no groups, and matches nothing
-    # inside of a string.
+    # Matches what differs in each line besides its text, such as its number. It has no groups, and
+    # matches nothing inside of a string.
     volatile: re.Pattern[bytes] | None = None
-    begins: bytes = field(default=b"\n", init=False)  # of each such line; no line begins with the initial value
+    # of each such line; no line begins with the initial value
+    begins: bytes = field(default=b"\n", init=False)
     ends: bytes = field(default=b"\n", init=False)  # of each such line
     kind: Any = field(default=None, init=False)  # of the text
     last: bytes = field(default=b"", init=False)  # the last such line
@@ -30,7 +33,9 @@ class AlikeLines:
     _credit: int = field(default=32, init=False)
 
     def text_in(self, line: bytes) -> str | None:
-        """Return the text of a line with the learned beginning and end; None if more than the text differs."""
+        """Return the text of a line with the learned beginning and end; None if more than the text
+        differs.
+        """
         if self._whole is None:
             text = line[len(self.begins) - 1 : 1 - len(self.ends)]  # with its quotes
         else:
@@ -38,7 +43,8 @@ class AlikeLines:
             text = b"" if match is None else match[1]
         try:
             content: str = orjson.loads(text)
-        except orjson.JSONDecodeError:  # more differs, there is half a surrogate pair, or a control character as it is
+        except orjson.JSONDecodeError:
+            # more differs, there is half a surrogate pair, or a control character as it is
             content = _bare(text[1:-1])
         if not content:
             return None
@@ -46,8 +52,12 @@ class AlikeLines:
         self.last = line
         return content
 
-    def learn(self, prefix: bytes, data: bytes, piece: Piece, read: Callable[[Any], Piece | None]) -> None:
-        """Learn, as long as that pays off, what surrounds the text that `read` found in JSON data behind a prefix."""
+    def learn(
+        self, prefix: bytes, data: bytes, piece: Piece, read: Callable[[Any], Piece | None]
+    ) -> None:
+        """Learn, as long as that pays off, what surrounds the text that `read` found in JSON data
+        behind a prefix.
+        """
         if self._credit < _PRICE:
             return
         self._credit -= _PRICE
@@ -57,13 +67,16 @@ class AlikeLines:
             head, quoted, tail = data.partition(b'"' + text + b'"')
             # It is the place of the text only if a longer text there is read as exactly that.
             other = orjson.loads(b"".join((head, b'"', text, b'~"', tail)))
-        except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # the latter for half a surrogate pair
+        except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+            # the latter for half a surrogate pair
             return
         if not quoted or read(other) != (kind, content + "~"):
             return
         self.begins, self.ends, self.kind = prefix + head + b'"', b'"' + tail, kind
         self._whole = None
-        if self.volatile is not None and (self.volatile.search(self.begins) or self.volatile.search(self.ends)):
+        if self.volatile is not None and (
+            self.volatile.search(self.begins) or self.volatile.search(self.ends)
+        ):
             heads, tails = self.volatile.split(self.begins), self.volatile.split(self.ends)
             self.begins, self.ends = heads[0], tails[-1]
             others = b"(?:%b)" % self.volatile.pattern
@@ -73,7 +86,9 @@ class AlikeLines:
 
 
 def _bare(text: bytes) -> str:
-    """Return a text that needs no parser, "" for any other: some servers do not escape control characters."""
+    """Return a text that needs no parser, "" for any other: some servers do not escape control
+    characters.
+    """
     if b'"' in text or b"\\" in text:
         return ""
     try:

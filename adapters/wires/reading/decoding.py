@@ -1,4 +1,6 @@
-"""Read a streamed reply: what the decoders of all protocols share, and those whose replies come in indexed blocks."""
+"""Read a streamed reply: what the decoders of all protocols share, and those whose replies come in
+indexed blocks.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from attrs import Factory, define, field
 
-from rungwise.adapters.wires.draft import NO_END, classified, described, malformed, read_object, settled, stop_of
+from rungwise.adapters.wires.draft import (
+    NO_END,
+    classified,
+    described,
+    malformed,
+    read_object,
+    settled,
+    stop_of,
+)
 from rungwise.adapters.wires.json_text import HalfHolder, HeldText, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
@@ -27,15 +37,19 @@ SPARE: Final = 8192
 class StreamDecoder(ABC):
     """Turn the bytes of one streamed reply into deltas, and at its end into a reply or a failure.
 
-    A protocol says in `piece_in` which events hold only a piece of text, in `take_value` what any other event
-    adds, in `reply` how all of it becomes a reply, and in `read_object` what a whole body is. Texts grow in blocks,
-    each under the key that its pieces name; a block is there from its first piece on, in that order.
+    A protocol says in `piece_in` which events hold only a piece of text, in `take_value` what any
+    other event adds, in `reply` how all of it becomes a reply, and in `read_object` what a whole
+    body is. Texts grow in blocks, each under the key that its pieces name; a block is there from
+    its first piece on, in that order.
     """
 
     IS_DONE_AT_END: ClassVar[bool] = True
-    """Whether a stream that says it is over is complete; otherwise only a finish reason makes it so."""
+    """Whether a stream that says it is over is complete; otherwise only a finish reason makes it
+    so.
+    """
 
-    headers: Mapping[str, str]  # the response's headers, for the classification of an error inside the stream
+    # the response's headers, for the classification of an error inside the stream
+    headers: Mapping[str, str]
     provider: str = ""  # whose reply it is
     finished: bool = field(default=False, init=False)
     unshown: int = field(default=0, init=False)
@@ -50,7 +64,9 @@ class StreamDecoder(ABC):
     """Whether an error ended it, even if behind the end of the reply."""
     error: Failure | None = field(default=None, init=False)
     texts: dict[Hashable, HeldText] = field(factory=dict, init=False)
-    """The text of each block so far. Pieces of it may end in half a surrogate pair; what is handed out never does."""
+    """The text of each block so far. Pieces of it may end in half a surrogate pair; what is handed
+    out never does.
+    """
     _reader: StreamReader = field(init=False)
     _out: list[Text | Reasoning] = field(factory=list, init=False)
     _new: list[str] = field(factory=list, init=False)
@@ -69,7 +85,9 @@ class StreamDecoder(ABC):
 
     @abstractmethod
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the text and `Kind` of an event that holds one piece of text or reasoning and nothing else."""
+        """Return the text and `Kind` of an event that holds one piece of text or reasoning and
+        nothing else.
+        """
 
     @abstractmethod
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
@@ -77,7 +95,9 @@ class StreamDecoder(ABC):
 
     @abstractmethod
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
-        """Put the reply together; `is_cut` if it broke off before its end, and `cause` if it is known what cut it."""
+        """Put the reply together; `is_cut` if it broke off before its end, and `cause` if it is
+        known what cut it.
+        """
 
     def whole(self, body: bytes) -> Reply | Failure:
         """Read a whole body with a status of success, which may also come instead of a stream."""
@@ -90,7 +110,9 @@ class StreamDecoder(ABC):
 
     @property
     def held_bytes(self) -> int:
-        """Return roughly how many bytes are held besides the texts: tool calls and the provider's own blocks."""
+        """Return roughly how many bytes are held besides the texts: tool calls and the provider's
+        own blocks.
+        """
         return self._held
 
     @property
@@ -100,7 +122,9 @@ class StreamDecoder(ABC):
 
     @property
     def written_beside(self) -> int:
-        """Return the characters that are not part of the reply, beyond a spare amount that may not be text."""
+        """Return the characters that are not part of the reply, beyond a spare amount that may not
+        be text.
+        """
         return max(0, self.letters_beside - SPARE)
 
     # what the drivers ask
@@ -134,7 +158,9 @@ class StreamDecoder(ABC):
         return out
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
-        """Return the reply, or why there is none; `failure` is what cut the transport, if anything did."""
+        """Return the reply, or why there is none; `failure` is what cut the transport, if anything
+        did.
+        """
         self._reader.close(self)
         self._flush()
         if not self.started and not self.error:
@@ -258,7 +284,9 @@ class BlockDecoder(StreamDecoder, Generic[B]):
         self._new.append(text)
 
     def _block(self, index: object, kind: str) -> B:
-        """Return the open block of an index, or a new block if none of that kind is open: not all are announced."""
+        """Return the open block of an index, or a new block if none of that kind is open: not all
+        are announced.
+        """
         block = self._open.get(index)
         return self._begin(index, kind) if block is None or block.kind != kind else block
 

@@ -1,4 +1,6 @@
-"""Split a stream of JSON lines, each an object, from bytes cut anywhere; most are not parsed (`AlikeLines`)."""
+"""Split a stream of JSON lines, each an object, from bytes cut anywhere; most are not parsed
+(`AlikeLines`).
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,12 @@ _MOMENT: Final = re.compile(rb'"created_at": ?"[^"\\]*"')
 class LineReader(LineSplitter):
     """Hand the lines of one stream to its handler.
 
-    A line that is an object begins the stream. Anything before it is kept unchanged: a body of another kind, or a JSON
-    object in many lines, none of which begins like an object of its own.
+    A line that is an object begins the stream. Anything before it is kept unchanged: a body of
+    another kind, or a JSON object in many lines, none of which begins like an object of its own.
     """
 
-    _is_other: bool = field(default=False, init=False)  # what came first is JSON in more than a line
+    # what came first is JSON in more than a line
+    _is_other: bool = field(default=False, init=False)
     _alike: AlikeLines = field(factory=lambda: AlikeLines(_MOMENT), init=False)
 
     def close(self, handler: EventHandler) -> None:
@@ -57,7 +60,9 @@ class LineReader(LineSplitter):
             self._is_other = bare.startswith((b"{", b"["))
         self.plain += line + b"\n"
 
-    def _take_object(self, line: bytes, bare: bytes, handler: EventHandler, *, is_last: bool) -> None:
+    def _take_object(
+        self, line: bytes, bare: bytes, handler: EventHandler, *, is_last: bool
+    ) -> None:
         is_usual = True
         try:
             value = orjson.loads(bare)

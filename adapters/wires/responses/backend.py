@@ -32,7 +32,10 @@ RESERVED: Final = {
     CAP: "say max_tokens, as for every backend",
 }
 
-LOST: Final[Mapping[str, str]] = {"stop": "Responses take no stop sequences", "seed": "Responses take no seed"}
+LOST: Final[Mapping[str, str]] = {
+    "stop": "Responses take no stop sequences",
+    "seed": "Responses take no seed",
+}
 """The common parameters that are not supported, and why."""
 
 _STATEFUL: Final = ("previous_response_id", "conversation")
@@ -45,7 +48,9 @@ _EFFORTS: Final = ("none", "minimal", "low")
 
 
 def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage]:
-    """Return the conversation as items; a result may answer a call of the stored response that it continues."""
+    """Return the conversation as items; a result may answer a call of the stored response that it
+    continues.
+    """
     if is_stateful and not send.portable:
         items: list[PlainMessage] = []
         for message in answered(send.messages, RESPONSES):
@@ -56,9 +61,16 @@ def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage
             items += [item for each in read for item in RESPONSES.sent_to(provider, each)]
     else:
         items = written(send.messages, RESPONSES, provider, is_portable=send.portable)
-    if send.prefill and items and items[-1].get("role") == "assistant" and isinstance(items[-1].get("content"), str):
+    if (
+        send.prefill
+        and items
+        and items[-1].get("role") == "assistant"
+        and isinstance(items[-1].get("content"), str)
+    ):
         items[-1] = {**items[-1], "content": items[-1]["content"].rstrip()}
-    return with_custom_outputs([{"type": "message", **item} if "role" in item else item for item in items])
+    return with_custom_outputs(
+        [{"type": "message", **item} if "role" in item else item for item in items]
+    )
 
 
 # the common parameters, which are called as in chat completions
@@ -94,15 +106,17 @@ def _choice(choice: Mapping[str, Any]) -> Mapping[str, Any]:
         return choice
     chosen = {"type": kind, **inner}
     if isinstance(chosen.get("tools"), list | tuple):
-        chosen["tools"] = [_choice(tool) if isinstance(tool, Mapping) else tool for tool in chosen["tools"]]
+        chosen["tools"] = [
+            _choice(tool) if isinstance(tool, Mapping) else tool for tool in chosen["tools"]
+        ]
     return chosen
 
 
 REASONS: Final = re.compile(
     r"\bo[1-9]|\bgpt-(?:[5-9]|\d\d)(?!.*chat)|\bcodex|grok-[4-9](?!.*non-reasoning)|deep-research"
 )
-"""The models that reason and give it encrypted. Others reject to be asked for it ("Encrypted content is not supported
-with this model", 400)."""
+"""The models that reason and give it encrypted. Others reject to be asked for it ("Encrypted
+content is not supported with this model", 400)."""
 
 
 @hides_arguments
@@ -110,13 +124,13 @@ with this model", 400)."""
 class OpenAIResponses(DiscoverableBackend):
     """Speak OpenAI's Responses with one model of one server.
 
-    The provider stores nothing: each request carries the conversation, with the encrypted reasoning of this
-    model's own turns. Set the parameter `previous_response_id` to continue a stored response instead; then
-    pass only the new messages, and the response is stored too, unless `store` says otherwise. The other backends
-    of the chain know only the messages that you pass.
+    The provider stores nothing: each request carries the conversation, with the encrypted reasoning
+    of this model's own turns. Set the parameter `previous_response_id` to continue a stored
+    response instead; then pass only the new messages, and the response is stored too, unless
+    `store` says otherwise. The other backends of the chain know only the messages that you pass.
 
-    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`. The URL ends
-    before `/responses`; a query such as `?api-version=...` is kept.
+    It takes the arguments of every backend: see `rungwise.adapters.wires.http_backend.HttpBackend`.
+    The URL ends before `/responses`; a query such as `?api-version=...` is kept.
 
     Arguments:
         server: what `Client.discover` learned about the server.
@@ -140,13 +154,17 @@ class OpenAIResponses(DiscoverableBackend):
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the common parameters that this protocol does not support, each with the reason."""
+        """Return the common parameters that this protocol does not support, each with the
+        reason.
+        """
         return {name: why for name, why in LOST.items() if parameters.get(name) is not None}
 
     @property
     def _reasons(self) -> bool:
         own = None if self._own_capabilities is None else self._own_capabilities.reasoning
-        is_known = self.capabilities.reasoning is True or REASONS.search(self.model.lower()) is not None
+        is_known = (
+            self.capabilities.reasoning is True or REASONS.search(self.model.lower()) is not None
+        )
         return is_known if own is None else own
 
     def _body(self, send: Send, *, stream: bool) -> Body:
@@ -165,11 +183,13 @@ class OpenAIResponses(DiscoverableBackend):
         for name in CAP_PARAMETERS:
             body.pop(name, None)
         cap = first_cap(send, parameters)
-        # OpenAI takes none below 16 (400, `integer_below_min_value`), other servers do. A smaller one is sent as it is:
-        # a larger one was not paid for. If a budget rests on the cap, no error of a server removes it.
+        # OpenAI takes none below 16 (400, `integer_below_min_value`), other servers do. A smaller
+        # one is sent as it is: a larger one was not paid for. If a budget rests on the cap, no
+        # error of a server removes it.
         if cap is not None and (CAP not in send.dropped or send.must_cut):
             body[CAP] = cap
-        if self._reasons and body.get("store") is False:  # so that the encrypted reasoning can be sent back
+        # so that the encrypted reasoning can be sent back
+        if self._reasons and body.get("store") is False:
             include = list_of(body.get("include"))
             body["include"] = include if _ENCRYPTED in include else [*include, _ENCRYPTED]
         if not stream:  # without a stream the field is an error
@@ -183,7 +203,9 @@ class OpenAIResponses(DiscoverableBackend):
         if body.get("store") is False:  # reasoning with nothing but an id would not be found (404)
             held = ("encrypted_content", "content")
             body["input"] = [
-                item for item in body["input"] if item.get("type") != "reasoning" or any(map(item.get, held))
+                item
+                for item in body["input"]
+                if item.get("type") != "reasoning" or any(map(item.get, held))
             ]
         return body
 

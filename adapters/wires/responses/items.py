@@ -1,4 +1,6 @@
-"""The items of a response as neutral parts, and back; the provider's own items go back unchanged."""
+"""The items of a response as neutral parts, and back; the provider's own items go back
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart
 CUSTOM: Final = "custom_tool_call"
 """The call of a free-text tool. As for all tools its arguments are an object, `{"input": text}`."""
 
-_ACTIONS: Final = ("computer_call", "shell_call", "local_shell_call", "apply_patch_call", "mcp_approval_request")
+_ACTIONS: Final = (
+    "computer_call",
+    "shell_call",
+    "local_shell_call",
+    "apply_patch_call",
+    "mcp_approval_request",
+)
 _CALL: Final = frozenset({"type", "call_id", "name", "arguments"})
 _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 
@@ -28,8 +36,8 @@ _CUSTOM: Final = frozenset({"call_id", "name", "input"})
 def parts_of_items(items: Sequence[Any], provider: str) -> tuple[tuple[Part, ...], str]:
     """Return items in neutral parts, and the text of a refusal in them.
 
-    A message becomes a provider's own part with everything but its texts (its id, citations, log probabilities),
-    followed by the texts.
+    A message becomes a provider's own part with everything but its texts (its id, citations, log
+    probabilities), followed by the texts.
     """
     parts: list[Part] = []
     refusals: list[str] = []
@@ -43,7 +51,9 @@ def parts_of_items(items: Sequence[Any], provider: str) -> tuple[tuple[Part, ...
         elif kind == "reasoning":
             parts += _reasoning(item, provider)
         elif isinstance(kind, str) and provider and (own := copy_if_sendable(item)):
-            parts.append(OpaquePart(provider, own, _is_answer(item) and text_in(item, "call_id") not in ran))
+            parts.append(
+                OpaquePart(provider, own, _is_answer(item) and text_in(item, "call_id") not in ran)
+            )
     return tuple(parts), "".join(refusals)
 
 
@@ -52,7 +62,9 @@ def _is_answer(item: Mapping[str, Any]) -> bool:
     kind = item["type"]
     if kind == "image_generation_call":
         return bool(text_in(item, "result"))
-    is_action = kind in _ACTIONS or (kind == "tool_search_call" and item.get("execution") == "client")
+    is_action = kind in _ACTIONS or (
+        kind == "tool_search_call" and item.get("execution") == "client"
+    )
     return is_action and item.get("status") != "incomplete"
 
 
@@ -77,7 +89,9 @@ def contents_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
 def envelope_of(item: Mapping[str, Any]) -> Body:
     """Return a message without its texts, each of which becomes a part of its own after it."""
     content = [
-        _without(part, "text") if part.get("type") == "output_text" and text_in(part, "text") else part
+        _without(part, "text")
+        if part.get("type") == "output_text" and text_in(part, "text")
+        else part
         for part in contents_of(item)
     ]
     return {**item, "content": content}
@@ -88,7 +102,9 @@ def _call(item: Mapping[str, Any], provider: str) -> ToolCall:
     name = str(mended(text_in(item, "name")))
     text = str(mended(arguments_of(item.get("input" if is_free else "arguments"))))
     id = str(mended(text_in(item, "call_id") or text_in(item, "id")))
-    own = {name: value for name, value in item.items() if name not in (_CUSTOM if is_free else _CALL)}
+    own = {
+        name: value for name, value in item.items() if name not in (_CUSTOM if is_free else _CALL)
+    }
     arguments = as_json({"input": text}) if is_free else text
     return ToolCall(id, name, arguments, (provider and copy_if_sendable(own)) or {}, provider)
 
@@ -111,22 +127,30 @@ def thoughts_in(item: Mapping[str, Any], name: str) -> list[str]:
 
 
 def as_item(role: str, content: str | list[Body]) -> Body:
-    """Return a message as an item. llama.cpp takes no assistant's without its type (400) [ggml-org/llama.cpp]."""
+    """Return a message as an item. llama.cpp takes no assistant's without its type (400)
+    [ggml-org/llama.cpp].
+    """
     return {"type": "message", "role": role, "content": content}
 
 
 def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) -> Iterator[Body]:
-    """Yield the message of some texts, if any: without the envelope if that has another number of texts."""
+    """Yield the message of some texts, if any: without the envelope if that has another number of
+    texts.
+    """
     if not texts:
         return
-    parts = [part for part in list_of(mapping_of(envelope).get("content")) if isinstance(part, Mapping)]
+    parts = [
+        part for part in list_of(mapping_of(envelope).get("content")) if isinstance(part, Mapping)
+    ]
     if envelope is None or sum(map(_is_open, parts)) != len(texts):
         yield as_item("assistant", "".join(texts))
         return
     rest = iter(texts)
     # The log probabilities are for the reader: many times the text, and useless to the model.
     content = [
-        {"annotations": [], **_without(part, "logprobs"), "text": next(rest)} if _is_open(part) else part
+        {"annotations": [], **_without(part, "logprobs"), "text": next(rest)}
+        if _is_open(part)
+        else part
         for part in parts
     ]
     yield {**envelope, "content": content}
@@ -148,7 +172,13 @@ def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
         except ValueError:
             text = call.arguments
         return {**extras, "call_id": call.id, "name": call.name, "input": text}
-    return {"type": "function_call", **extras, "call_id": call.id, "name": call.name, "arguments": call.arguments}
+    return {
+        "type": "function_call",
+        **extras,
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": call.arguments,
+    }
 
 
 def write(buffer: HeldText, text: str, *, is_whole: bool) -> int:
@@ -180,8 +210,12 @@ class Slot:
         """Return the type of the item, or "" if unknown."""
         return text_in(self.item, "type")
 
-    def whole(self, at: int, text_of: Callable[[Any], str], *, is_over: bool) -> dict[str, Any] | None:
-        """Return the item so far, with its index `at`; None for an unfinished item that cannot be continued."""
+    def whole(
+        self, at: int, text_of: Callable[[Any], str], *, is_over: bool
+    ) -> dict[str, Any] | None:
+        """Return the item so far, with its index `at`; None for an unfinished item that cannot be
+        continued.
+        """
         item = self.item if self.is_final or is_over else {**self.item, "status": "incomplete"}
         if self.kind == "message":
             return {**item, "content": self._contents(at, text_of)}
@@ -194,16 +228,25 @@ class Slot:
 
     def _contents(self, at: int, text_of: Callable[[Any], str]) -> list[dict[str, Any]]:
         parts = contents_of(self.item)
-        places = {*range(len(parts)), *self.refusals, *(index for key, index in self.places if key == "text")}
+        places = {
+            *range(len(parts)),
+            *self.refusals,
+            *(index for key, index in self.places if key == "text"),
+        }
         contents = []
         for index in sorted(places):
             part = parts[index] if index < len(parts) else {}
             if index in self.refusals:
                 part = {"type": "refusal", "refusal": self.refusals[index].getvalue()}
             elif part.get("type", "output_text") == "output_text":
-                beside = {"annotations": self.annotations.get(index), "logprobs": self.logprobs.get(index)}
+                beside = {
+                    "annotations": self.annotations.get(index),
+                    "logprobs": self.logprobs.get(index),
+                }
                 extra = {name: value for name, value in beside.items() if value}
-                members = {name: value for name, value in part.items() if value or name not in extra}
+                members = {
+                    name: value for name, value in part.items() if value or name not in extra
+                }
                 text = text_of((at, "text", index))
                 part = {"type": "output_text", "annotations": [], **extra, **members, "text": text}
             contents.append(part)
@@ -215,5 +258,7 @@ class Slot:
         for key, kind in (("summary", "summary_text"), ("content", "reasoning_text")):
             places = sorted(index for name, index in self.places if name == key)
             if places and not any(thoughts_in(self.item, key)):
-                members[key] = [{"type": kind, "text": text_of((at, key, index))} for index in places]
+                members[key] = [
+                    {"type": kind, "text": text_of((at, key, index))} for index in places
+                ]
         return members

@@ -25,15 +25,26 @@ from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
 
 _MEMBERS: Final = frozenset({"role", "content", "type", "id", "status", "phase"})
-_CONTENTS: Final = ("input_text", "input_image", "input_file", "input_audio", "output_text", "refusal")
+_CONTENTS: Final = (
+    "input_text",
+    "input_image",
+    "input_file",
+    "input_audio",
+    "output_text",
+    "refusal",
+)
 _ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
 _SIGNED: Final = frozenset({"id", "status", "encrypted_content", "namespace", "caller"})
 """Members of an item that only its provider understands."""
-_ELSEWHERE: Final = frozenset({"function", "input_schema", "toolSpec", "functionDeclarations", "function_declarations"})
+_ELSEWHERE: Final = frozenset(
+    {"function", "input_schema", "toolSpec", "functionDeclarations", "function_declarations"}
+)
 """Members of tools in other protocols' forms."""
 _DOCUMENTED: Final = re.compile(
-    r"function|custom|web_search(_preview)?(_\d{4}_\d\d_\d\d)?|file_search|code_interpreter|computer(_use_preview)?"
-    r"|image_generation|mcp|(local_)?shell|apply_patch|tool_search|namespace|programmatic_tool_calling"
+    r"function|custom|web_search(_preview)?(_\d{4}_\d\d_\d\d)?|file_search|code_interpreter|"
+    r"computer(_use_preview)?"
+    r"|image_generation|mcp|(local_)?shell|apply_patch|tool_search|namespace|"
+    r"programmatic_tool_calling"
 )
 """The types of OpenAI's own tools, as its client has them."""
 _ANTHROPIC: Final = re.compile(r"_20\d{6}$")
@@ -41,7 +52,9 @@ _ANTHROPIC: Final = re.compile(r"_20\d{6}$")
 
 
 class _ResponsesForm(Form):
-    """Read and write items. A system message goes out in its place: a continued response forgets its `instructions`."""
+    """Read and write items. A system message goes out in its place: a continued response forgets
+    its `instructions`.
+    """
 
     __slots__ = ()
 
@@ -58,13 +71,20 @@ class _ResponsesForm(Form):
             return isinstance(message["type"], str) and "tool_calls" not in message
         content = message.get("content")
         is_content = isinstance(content, str) or (
-            isinstance(content, list | tuple) and all(mapping_of(part).get("type") in _CONTENTS for part in content)
+            isinstance(content, list | tuple)
+            and all(mapping_of(part).get("type") in _CONTENTS for part in content)
         )
         return is_content and message.get("role") in _ROLES and _MEMBERS.issuperset(message)
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return an item without members that only its provider can read; reasoning was removed before."""
-        if message.get("role") == "assistant" and "id" in message and isinstance(message.get("content"), list | tuple):
+        """Return an item without members that only its provider can read; reasoning was removed
+        before.
+        """
+        if (
+            message.get("role") == "assistant"
+            and "id" in message
+            and isinstance(message.get("content"), list | tuple)
+        ):
             texts = [part.get("text", part.get("refusal")) for part in message["content"]]
             return as_item("assistant", "".join([text for text in texts if isinstance(text, str)]))
         return {name: value for name, value in message.items() if name not in _SIGNED}
@@ -74,19 +94,28 @@ class _ResponsesForm(Form):
             return [_output_of(result) for result in message.tool_results]
         if message.role == "assistant":
             items = [*_items(message.parts, provider)]
-            while items and items[-1].get("type") == "reasoning":  # a 400 without the item that must follow
+            # a 400 without the item that must follow
+            while items and items[-1].get("type") == "reasoning":
                 items.pop()
             return items
         return [as_item(message.role, _content(message.parts))]
 
     def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[Body]:
-        """Return a message as plain messages that are items here, and are read by every other protocol too."""
+        """Return a message as plain messages that are items here, and are read by every other
+        protocol too.
+        """
         plain = super().plain_of(message, with_reasoning=with_reasoning)
         return [{"type": "message", **each} if each["role"] in _ROLES else each for each in plain]
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
-        """Return the definition of a tool; `strict` is explicit, as chat completions have another default."""
-        return {"type": "function", **super().tool_of(name, description, parameters), "strict": False}
+        """Return the definition of a tool; `strict` is explicit, as chat completions have another
+        default.
+        """
+        return {
+            "type": "function",
+            **super().tool_of(name, description, parameters),
+            "strict": False,
+        }
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         kind = tool.get("type")
@@ -96,11 +125,17 @@ class _ResponsesForm(Form):
 
     def knows_tool(self, tool: Mapping[str, Any]) -> bool:
         kind = tool.get("type")
-        is_openais = isinstance(kind, str) and _DOCUMENTED.fullmatch(kind) and not isinstance(tool.get(kind), Mapping)
+        is_openais = (
+            isinstance(kind, str)
+            and _DOCUMENTED.fullmatch(kind)
+            and not isinstance(tool.get(kind), Mapping)
+        )
         return bool(is_openais) or not self.is_own_tool(tool)
 
     def written_tool(self, tool: ToolDefinition) -> Body:
-        return self.strictly(self.tool_of(tool.name, tool.description, tool.parameters), tool.strict or False)
+        return self.strictly(
+            self.tool_of(tool.name, tool.description, tool.parameters), tool.strict or False
+        )
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
         custom = tool.get("custom")
@@ -137,7 +172,11 @@ def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
                 envelope = part.block
             elif isinstance(part.block, Mapping):
                 yield dict(part.block)
-        elif isinstance(part, ReasoningPart) and is_own and mapping_of(part.signature).get("type") == "reasoning":
+        elif (
+            isinstance(part, ReasoningPart)
+            and is_own
+            and mapping_of(part.signature).get("type") == "reasoning"
+        ):
             yield dict(part.signature)
     yield from item_of_message(envelope, texts)
 
@@ -167,12 +206,17 @@ def _url(part: MediaPart) -> str:
 
 
 def _output_of(result: ToolResult) -> Body:
-    shown: Iterable[Part] = (*((TextPart(result.text),) if result.text or not result.media else ()), *result.media)
+    shown: Iterable[Part] = (
+        *((TextPart(result.text),) if result.text or not result.media else ()),
+        *result.media,
+    )
     return {"type": "function_call_output", "call_id": result.id, "output": _content([*shown])}
 
 
 def with_custom_outputs(items: Iterable[PlainMessage]) -> list[PlainMessage]:
-    """Return items in which the result of a free-text tool has the type that belongs to its call."""
+    """Return items in which the result of a free-text tool has the type that belongs to its
+    call.
+    """
     items = list(items)
     free = {item.get("call_id") for item in items if item.get("type") == CUSTOM}
     if not free:

@@ -1,4 +1,6 @@
-"""Read a response, whole or streamed: its items, why it ended, its usage, and what each event adds."""
+"""Read a response, whole or streamed: its items, why it ended, its usage, and what each event
+adds.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
-from rungwise.adapters.wires.responses.items import CUSTOM, Slot, contents_of, envelope_of, parts_of_items, write
+from rungwise.adapters.wires.responses.items import (
+    CUSTOM,
+    Slot,
+    contents_of,
+    envelope_of,
+    parts_of_items,
+    write,
+)
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, StopReason, Text
 from rungwise.fsm.failures.failure import Failure
@@ -44,7 +53,11 @@ def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -
     if status in ("incomplete", "completed"):
         status = mapping_of(response.get("incomplete_details")).get("reason") or status
     reason, word = stop_of(status, STOP_REASONS)
-    written = [item for item in items if mapping_of(item).get("type") in ("message", "function_call", CUSTOM)]
+    written = [
+        item
+        for item in items
+        if mapping_of(item).get("type") in ("message", "function_call", CUSTOM)
+    ]
     if reason == "stop" and any(item.get("status") == "incomplete" for item in written):
         reason = "length"
     if reason == "stop" and any(isinstance(part, ToolCall) for part in parts):
@@ -78,7 +91,8 @@ _ENDS: Final = {
 }
 """The events that end a stream, with the status that each means."""
 
-# Whose texts these are: (visible or not, the place in the item, the member that says which place it is).
+# Whose texts these are: (visible or not, the place in the item, the member that says which place it
+# is).
 _PLACES: Final[Mapping[str, tuple[type[Text] | type[Reasoning], str, str]]] = {
     "response.output_text": (Text, "text", "content_index"),
     "response.reasoning_summary_text": (Reasoning, "summary", "summary_index"),
@@ -97,9 +111,11 @@ _ARGUMENTS: Final = {
 
 @define(eq=False, repr=False)
 class ResponsesDecoder(StreamDecoder):
-    """Turn the bytes of one streamed response into deltas, and at its end into a reply or a failure.
+    """Turn the bytes of one streamed response into deltas, and at its end into a reply or a
+    failure.
 
-    Whole items and the response at its end replace what came in deltas; what is new in them is handed out.
+    Whole items and the response at its end replace what came in deltas; what is new in them is
+    handed out.
     """
 
     IS_DONE_AT_END = False
@@ -113,7 +129,9 @@ class ResponsesDecoder(StreamDecoder):
         return EventReader(ignores_names=True, volatile=_VOLATILE)
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the piece of an event that holds one piece of text, or of a call's arguments, and nothing else."""
+        """Return the piece of an event that holds one piece of text, or of a call's arguments, and
+        nothing else.
+        """
         try:
             name, text, at = value["type"], value["delta"], value["output_index"]
             slot = self._slots.get(at) if type(at) is int else None
@@ -130,7 +148,9 @@ class ResponsesDecoder(StreamDecoder):
         return None
 
     def take_piece(self, kind: Kind | int, text: str) -> None:
-        """Take a piece of the text, of the reasoning, or of the arguments of the call at this index."""
+        """Take a piece of the text, of the reasoning, or of the arguments of the call at this
+        index.
+        """
         if isinstance(kind, int):
             self.unshown += write(self._slots[kind].written, text, is_whole=False)
             return
@@ -167,13 +187,19 @@ class ResponsesDecoder(StreamDecoder):
             self._take_response(kind, value["response"])
         elif kind in _ENDS:
             self._take_response(kind, {})
-        else:  # what a tool of the provider's does; what the model writes there is paid for like any other text
+        else:
+            # what a tool of the provider's does; what the model writes there is paid for like any
+            # other text
             self.letters_beside += len(text_in(value, "delta"))
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
-        items = [self._slots[at].whole(at, self.text_of, is_over=self.done) for at in sorted(self._slots)]
-        draft = draft_of(self._response, [item for item in items if item is not None], self.provider)
+        items = [
+            self._slots[at].whole(at, self.text_of, is_over=self.done) for at in sorted(self._slots)
+        ]
+        draft = draft_of(
+            self._response, [item for item in items if item is not None], self.provider
+        )
         error = self.error or error_of(self._response, self.headers)
         return draft.reply(error=error, cut=is_cut, cause=cause, raw=self._raw)
 
@@ -183,7 +209,9 @@ class ResponsesDecoder(StreamDecoder):
         if not (isinstance(output, list) or value.get("error") or status):
             return malformed("the body is no response")
         draft = draft_of(value, list_of(output), self.provider)
-        return draft.reply(error=error_of(value, self.headers), cut=not status, raw=raw_of(value, body))
+        return draft.reply(
+            error=error_of(value, self.headers), cut=not status, raw=raw_of(value, body)
+        )
 
     @property
     def held_bytes(self) -> int:
@@ -196,11 +224,17 @@ class ResponsesDecoder(StreamDecoder):
         """Return the item of an event, by its index or its id, or else the last one."""
         at, id = value.get("output_index"), text_in(value, "item_id")
         if type(at) is not int:
-            at = self._places_of.get(id, max(self._slots, default=0)) if id else max(self._slots, default=0)
+            at = (
+                self._places_of.get(id, max(self._slots, default=0))
+                if id
+                else max(self._slots, default=0)
+            )
         slot = self._slots.get(at)
         if slot is None:
             self.started = True
-            slot = self._slots[at] = Slot({"type": kind, **({"id": id} if id else {})} if kind else {})
+            slot = self._slots[at] = Slot(
+                {"type": kind, **({"id": id} if id else {})} if kind else {}
+            )
             self._held += _WEIGHT
             if id:
                 self._places_of[id] = at
@@ -227,13 +261,16 @@ class ResponsesDecoder(StreamDecoder):
         self._keep_logprobs(slot, place[2], value, is_whole=name in _WHOLES)
 
     def _settle(self, kind: Kind, text: str) -> None:
-        """Take a whole text: hand out what is new; if it differs from what came before, it replaces that."""
+        """Take a whole text: hand out what is new; if it differs from what came before, it replaces
+        that.
+        """
         if not text.strip():
             return
         self._flush()
         buffer = self.texts.get(kind[1])
         size = 0 if buffer is None else buffer.tell()
-        # A text of less than half the size is not compared, so that the work stays proportional to the input.
+        # A text of less than half the size is not compared, so that the work stays proportional to
+        # the input.
         before = self.text_of(kind[1]) if 2 * len(text) >= size else None
         text = str(mended(text))
         if before is None or not text.startswith(before):
@@ -241,7 +278,9 @@ class ResponsesDecoder(StreamDecoder):
         elif len(text) > len(before):
             self.take_piece(kind, text[len(before) :])
 
-    def _keep_logprobs(self, slot: Slot, index: int, value: Mapping[str, Any], *, is_whole: bool) -> None:
+    def _keep_logprobs(
+        self, slot: Slot, index: int, value: Mapping[str, Any], *, is_whole: bool
+    ) -> None:
         logprobs = value.get("logprobs")
         if not isinstance(logprobs, list) or not logprobs:
             return
@@ -265,7 +304,9 @@ class ResponsesDecoder(StreamDecoder):
             slot.refusals[index] = HeldText()
             self._held += _WEIGHT
         whole = text_in(value, "refusal")
-        self.unshown += write(slot.refusals[index], whole or text_in(value, "delta"), is_whole=bool(whole))
+        self.unshown += write(
+            slot.refusals[index], whole or text_in(value, "delta"), is_whole=bool(whole)
+        )
 
     def _take_content(self, value: Mapping[str, Any]) -> None:
         part = value.get("part")
@@ -288,7 +329,9 @@ class ResponsesDecoder(StreamDecoder):
     def _take_annotation(self, value: Mapping[str, Any]) -> None:
         _, slot = self._slot(value, "message")
         if isinstance(value.get("annotation"), dict):
-            slot.annotations.setdefault(_index(value.get("content_index")), []).append(value["annotation"])
+            slot.annotations.setdefault(_index(value.get("content_index")), []).append(
+                value["annotation"]
+            )
             self._held += weight_of(as_json(value["annotation"]).encode())
 
     def _take_item(self, value: Mapping[str, Any], *, is_final: bool) -> None:
@@ -301,7 +344,9 @@ class ResponsesDecoder(StreamDecoder):
         self._take_edition(at, slot, item, is_final=is_final)
 
     def _take_edition(self, at: int, slot: Slot, item: dict[str, Any], *, is_final: bool) -> None:
-        """Take the latest version of an item: its texts join those of the deltas, the rest replaces the old item."""
+        """Take the latest version of an item: its texts join those of the deltas, the rest replaces
+        the old item.
+        """
         kind = item.get("type")
         if slot.kind not in ("", kind) and slot.is_final:
             return  # another item under the same index: the first one was whole
@@ -314,9 +359,13 @@ class ResponsesDecoder(StreamDecoder):
         elif kind == "reasoning":
             for key in ("summary", "content"):
                 for index, part in enumerate(list_of(item.get(key))):
-                    self._settle((Reasoning, self._place(at, slot, key, index)), text_in(part, "text"))
+                    self._settle(
+                        (Reasoning, self._place(at, slot, key, index)), text_in(part, "text")
+                    )
         elif kind in ("function_call", CUSTOM):
-            name = "function_call_arguments" if kind == "function_call" else "custom_tool_call_input"
+            name = (
+                "function_call_arguments" if kind == "function_call" else "custom_tool_call_input"
+            )
             self._take_arguments(f"response.{name}.done", {**item, "output_index": at})
         self._held += (weight := weight_of(as_json(item).encode())) - slot.weight
         slot.weight = weight

@@ -18,12 +18,15 @@ from rungwise.fsm.values.usage import Usage
 
 @frozen
 class Reserved:
-    """Hold what no attempt at the current backend may use: the reserve of the backends to come, with money in units."""
+    """Hold what no attempt at the current backend may use: the reserve of the backends to come,
+    with money in units.
+    """
 
     attempts: int = 0  # of the call's own budget, one for each of them
     shared_attempts: int = 0  # of the shared budgets
     seconds: float = 0.0  # for each of them
-    ends_after: float | None = None  # when attempts here must have ended, in seconds from the beginning of the call
+    # when attempts here must have ended, in seconds from the beginning of the call
+    ends_after: float | None = None
     output_tokens: int = 0  # for all of them together, as are the next three
     shared_tokens: int = 0
     money: int = 0
@@ -46,7 +49,9 @@ def check_time(now: object) -> None:
 def check_deadline(value: object) -> None:
     """Raise a ConfigurationError unless this is a finite number of seconds or None."""
     if value is not None and not is_number(value, -LARGEST, LARGEST):
-        raise ConfigurationError(f"deadline must be a moment on the driver's clock, in seconds, not {short(value)}")
+        raise ConfigurationError(
+            f"deadline must be a moment on the driver's clock, in seconds, not {short(value)}"
+        )
 
 
 class Spending(Charges):
@@ -63,7 +68,8 @@ class Spending(Charges):
         self.most_money = None if budget.money is None else units_of(budget.money)
         self.began: float | None = None
         self.elapsed = 0.0  # seconds since it began
-        self.overran: int | None = None  # the cap that a provider ignored, in tokens; no attempt is sent after that
+        # the cap that a provider ignored, in tokens; no attempt is sent after that
+        self.overran: int | None = None
         self.given_deadline: float | None = None  # the caller's, on the driver's clock
         self.needs_prices = budget.money is not None or (share is not None and share.needs_prices)
         needs_cap = budget.output_tokens is not None or (share is not None and share.needs_cap)
@@ -87,12 +93,18 @@ class Spending(Charges):
 
     def deadline(self) -> float | None:
         """Return when the call must have ended, on the driver's clock; None without a limit."""
-        limit = self.budget.seconds if self.given_deadline is None and self.share is None else self.limit
+        limit = (
+            self.budget.seconds
+            if self.given_deadline is None and self.share is None
+            else self.limit
+        )
         return None if limit is None else (self.began or 0.0) + limit
 
     @property
     def limit(self) -> float | None:
-        """Return the seconds after which the call must have ended, the same in a replay; None without a limit."""
+        """Return the seconds after which the call must have ended, the same in a replay; None
+        without a limit.
+        """
         limit, began = self.budget.seconds, self.began or 0.0
         if self.given_deadline is not None:
             remaining = self.given_deadline - began
@@ -102,7 +114,9 @@ class Spending(Charges):
         return limit
 
     def pay(self, usage: Usage, charged: Usage, prices: Prices | None) -> None:
-        """Add what one attempt has used, with what is charged for it, and settle it with the shared budgets."""
+        """Add what one attempt has used, with what is charged for it, and settle it with the shared
+        budgets.
+        """
         if self.share is not None:
             self.share.settle(usage, charged, prices, self.overran)
         self.add(usage, charged, prices)
@@ -118,7 +132,9 @@ class Spending(Charges):
         seconds = self.budget.seconds
         if seconds is not None and self.elapsed + wait >= seconds:
             return f"the next attempt would begin after the {seconds:g} s of the budget"
-        if self.given_deadline is not None and self.elapsed + wait >= self.given_deadline - (self.began or 0.0):
+        if self.given_deadline is not None and self.elapsed + wait >= self.given_deadline - (
+            self.began or 0.0
+        ):
             return "the next attempt would begin after the deadline"
         return None
 
@@ -127,8 +143,12 @@ class Spending(Charges):
         """Return the time as it was last set, on the driver's clock."""
         return (self.began or 0.0) + self.elapsed
 
-    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: Reserved) -> int | None:
-        """Lower an output cap to what the call's own budget can pay for: below 1 if nothing is left."""
+    def lowered(
+        self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: Reserved
+    ) -> int | None:
+        """Lower an output cap to what the call's own budget can pay for: below 1 if nothing is
+        left.
+        """
         caps = [] if cap is None else [cap]
         if self.budget.output_tokens is not None:
             caps.append(self.tokens_left(self.budget.output_tokens) - reserved.output_tokens)
@@ -144,18 +164,27 @@ class Spending(Charges):
         money_left = money - reserved - self.charged_money - dearest_prompt(tokens, prices)
         if money_left <= 0:
             return 0
-        return bought(money_left, prices) - (reserve_of(bought(money, prices)) if prices.output else 0)
+        return bought(money_left, prices) - (
+            reserve_of(bought(money, prices)) if prices.output else 0
+        )
 
     def spent(self, attempts: int) -> str | None:
-        """Name the ceiling of the call's own that allows no attempt at any backend after so many, if any."""
+        """Name the ceiling of the call's own that allows no attempt at any backend after so many,
+        if any.
+        """
         if attempts >= self.budget.attempts:
             return f"all {self.budget.attempts} attempts of the budget are used"
         if self.overran is not None:
-            return f"a reply was longer than its output cap of {self.overran} tokens, so no cap can be relied on"
+            return (
+                f"a reply was longer than its output cap of {self.overran} tokens, so no "
+                f"cap can be relied on"
+            )
         return None
 
     def shortfall(self, wait: float, cap: int | None) -> str | None:
-        """Name the ceiling of the call's own that does not allow the next attempt, besides those of `spent`, if any."""
+        """Name the ceiling of the call's own that does not allow the next attempt, besides those of
+        `spent`, if any.
+        """
         late = self._late_after(wait)
         if late is not None or cap is None or cap >= 1:
             return late

@@ -1,4 +1,6 @@
-"""Counting the tokens of an attempt: its prompt, and its reply if the provider did not report them."""
+"""Counting the tokens of an attempt: its prompt, and its reply if the provider did not report
+them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,11 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from rungwise.fsm.call.budget.estimate import MISSING_RESULT_TOKENS, STAND_IN_TOKENS, tokens_compacted
+from rungwise.fsm.call.budget.estimate import (
+    MISSING_RESULT_TOKENS,
+    STAND_IN_TOKENS,
+    tokens_compacted,
+)
 from rungwise.fsm.call.budget.metering import measured, most_counted
 from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP
 from rungwise.fsm.call.conversation.for_backend import Proposal, json_format_of
@@ -30,7 +36,9 @@ ENDED_BY_ITSELF: Final = frozenset(
 
 
 def charge_of(evidence: Evidence, sent: Proposal | None) -> Usage:
-    """Return what an attempt counts as against the budgets: all that was reserved if it broke off unreported."""
+    """Return what an attempt counts as against the budgets: all that was reserved if it broke off
+    unreported.
+    """
     usage = evidence.usage
     if sent is None or not sent.send.must_cut or not usage.estimated:
         return usage
@@ -43,25 +51,37 @@ def charge_of(evidence: Evidence, sent: Proposal | None) -> Usage:
 
 
 class TokenCounter:
-    """Count the tokens of what is sent and of what comes back; a journal has those of each prompt `recorded`."""
+    """Count the tokens of what is sent and of what comes back; a journal has those of each prompt
+    `recorded`.
+    """
 
     __slots__ = ("_base", "_counted", "context", "estimate", "recorded")
 
     def __init__(
-        self, context: CallContext, estimate: Callable[[Any], int], recorded: Iterator[int] | None = None
+        self,
+        context: CallContext,
+        estimate: Callable[[Any], int],
+        recorded: Iterator[int] | None = None,
     ) -> None:
         self.context, self.estimate, self.recorded = context, estimate, recorded
-        self._counted: tuple[Sequence[PlainMessage | Message], int] | None = None  # messages and backend
+        # messages and backend
+        self._counted: tuple[Sequence[PlainMessage | Message], int] | None = None
         self._base = 0  # their tokens
 
     def prompt(self, messages: Sequence[PlainMessage | Message], added_tokens: int) -> int:
-        """Return the tokens of a prompt, by the caller's own count as far as it goes, otherwise by an estimate."""
+        """Return the tokens of a prompt, by the caller's own count as far as it goes, otherwise by
+        an estimate.
+        """
         if self.recorded is not None:
             return next(self.recorded, 0)
         own = self.context.transcript.messages
-        if (own, self.context.chain.index) != self._counted:  # a compactor has run, or another backend is asked
+        # a compactor has run, or another backend is asked
+        if (own, self.context.chain.index) != self._counted:
             self._counted = own, self.context.chain.index
-            self._base = self._count_own() + MISSING_RESULT_TOKENS * self.context.chain.shapes.unanswered(own)
+            self._base = (
+                self._count_own()
+                + MISSING_RESULT_TOKENS * self.context.chain.shapes.unanswered(own)
+            )
         if self.context.transcript.changes.restore_reasoning:
             roles = map(self.context.chain.shapes.role_of, messages)
             added_tokens += STAND_IN_TOKENS * sum(role == "assistant" for role in roles)
@@ -70,25 +90,41 @@ class TokenCounter:
     def _count_own(self) -> int:
         request, messages = self.context.request, self.context.transcript.messages
         size = len(request.messages)
-        if request.input_tokens is not None and messages[:size] == request.messages:  # a compactor may add to them
-            return request.input_tokens + (self.estimate(messages[size:]) if len(messages) > size else 0)
+        # a compactor may add to them
+        if request.input_tokens is not None and messages[:size] == request.messages:
+            return request.input_tokens + (
+                self.estimate(messages[size:]) if len(messages) > size else 0
+            )
         link = self.context.chain.link
-        parameters = [request.parameters, getattr(link, "parameters", {})]  # a backend may send tools of its own
-        if json_format_of(link, request, frozenset()) is not None:  # which is counted as the words that it is said in
-            parameters = [{name: each[name] for name in each if name != "response_format"} for each in parameters]
+        # a backend may send tools of its own
+        parameters = [request.parameters, getattr(link, "parameters", {})]
+        # which is counted as the words that it is said in
+        if json_format_of(link, request, frozenset()) is not None:
+            parameters = [
+                {name: each[name] for name in each if name != "response_format"}
+                for each in parameters
+            ]
         beside = sum(map(self.estimate, (request.tools, *parameters)))
         tokens = self.estimate(messages) + beside
         if request.input_tokens is None:
             return tokens
-        return tokens_compacted(request.input_tokens, self.estimate(request.messages) + beside, tokens)
+        return tokens_compacted(
+            request.input_tokens, self.estimate(request.messages) + beside, tokens
+        )
 
     def usage_of(
-        self, proposal: Proposal, reply: Reply | None, failure: Failure | None = None, *, was_cancelled: bool = False
+        self,
+        proposal: Proposal,
+        reply: Reply | None,
+        failure: Failure | None = None,
+        *,
+        was_cancelled: bool = False,
     ) -> tuple[Usage, bool]:
-        """Return the usage of an attempt, as reported or estimated, and whether its reply is longer than was reserved.
+        """Return the usage of an attempt, as reported or estimated, and whether its reply is longer
+        than was reserved.
 
-        No budget relies on silence: what brought nothing but may have been billed counts as if it had used its cap;
-        after a cancellation only under a shared budget.
+        No budget relies on silence: what brought nothing but may have been billed counts as if it
+        had used its cap; after a cancellation only under a shared budget.
         """
         usage = NO_USAGE if reply is None else reply.usage
         context, cap = self.context, proposal.send.max_tokens
@@ -96,9 +132,12 @@ class TokenCounter:
         if not reserves and link.prices is None:
             return usage, False
         overran = False
-        is_shared = context.spending.share is not None  # other calls go on, and must not rely on silence either
+        # other calls go on, and must not rely on silence either
+        is_shared = context.spending.share is not None
         if reply is not None:
-            is_free = (was_cancelled and not is_shared) or (failure is not None and not failure.may_be_billed)
+            is_free = (was_cancelled and not is_shared) or (
+                failure is not None and not failure.may_be_billed
+            )
             usage, overran = measured(usage, reply, cap, None if is_free else cap)
         elif failure is not None and not failure.may_be_billed:
             return usage, False

@@ -13,16 +13,21 @@ from rungwise.fsm.call.conversation.parts import PARTS, CitationPart, MediaPart,
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 BYTES_A_TOKEN = 3
-"""UTF-8 bytes that count as one input token when money is reserved; English prose has about four."""
+"""UTF-8 bytes that count as one input token when money is reserved; English prose has about four.
+"""
 
 MESSAGE_TOKENS = 8
-"""Tokens of a message besides its text: its role and the marks around it (3 to 7 in common chat templates)."""
+"""Tokens of a message besides its text: its role and the marks around it (3 to 7 in common chat
+templates).
+"""
 
 STAND_IN_TOKENS = 24
 """The most tokens that a wire adds to an assistant turn in place of missing reasoning."""
 
 MISSING_RESULT_TOKENS = 48
-"""Tokens of the result that a wire adds for an unanswered tool call: its text, the marks around it, and an id."""
+"""Tokens of the result that a wire adds for an unanswered tool call: its text, the marks around it,
+and an id.
+"""
 
 ENVELOPE = frozenset({"role", "content", "parts", "type", "text"})
 """The keys of a message that do not reach the model themselves; those of tools and schemas do."""
@@ -43,8 +48,9 @@ PICTURE_TOKENS = 1_600
 def estimate_tokens(value: Any) -> int:
     """Estimate the input tokens of messages, tools or parameters.
 
-    Each message counts `MESSAGE_TOKENS` beside what it holds, and every picture the same. All else counts by its bytes,
-    tools, calls and results by those of their JSON; for sound and files that is far too much.
+    Each message counts `MESSAGE_TOKENS` beside what it holds, and every picture the same. All else
+    counts by its bytes, tools, calls and results by those of their JSON; for sound and files that
+    is far too much.
     """
     if isinstance(value, str):
         return tokens_in(bytes_of(value))
@@ -67,7 +73,11 @@ def measures_of(value: Any) -> tuple[int, int]:
         elif isinstance(item, (list, tuple)):
             todo += item
         elif hasattr(item, "items"):
-            if "role" not in item and "content" not in item and not isinstance(item.get("text"), str):
+            if (
+                "role" not in item
+                and "content" not in item
+                and not isinstance(item.get("text"), str)
+            ):
                 as_json += [item] if item else []
                 continue
             total += MESSAGE_TOKENS if "role" in item else 0
@@ -92,7 +102,9 @@ def measures_of(value: Any) -> tuple[int, int]:
 
 
 def _measures_as_json(todo: list[Any]) -> tuple[int, int]:
-    """Return the tokens of pictures in values, and the bytes of all else as JSON; `todo` is emptied."""
+    """Return the tokens of pictures in values, and the bytes of all else as JSON; `todo` is
+    emptied.
+    """
     total = size = 0
     while todo:
         item = todo.pop()
@@ -116,25 +128,31 @@ def _measures_as_json(todo: list[Any]) -> tuple[int, int]:
 
 
 def _written(value: Any) -> int:
-    """Return the bytes of a number, `true`, `false` or `null` in JSON, and an upper bound for anything else."""
+    """Return the bytes of a number, `true`, `false` or `null` in JSON, and an upper bound for
+    anything else.
+    """
     if isinstance(value, (bytes, bytearray)):
         return -(-len(value) // 3) * 4
     if isinstance(value, int):
-        return 5 + value.bit_length() // 3  # at least its digits; Python refuses to write more than 4300
+        # at least its digits; Python refuses to write more than 4300
+        return 5 + value.bit_length() // 3
     return len(repr(value)) if value is None or isinstance(value, float) else 24
 
 
 def tokens_compacted(given: int, before: int, after: int) -> int:
-    """Return the tokens of a prompt that was compacted, of which the caller had counted as many as `given`.
+    """Return the tokens of a prompt that was compacted, of which the caller had counted as many as
+    `given`.
 
-    It counts as densely as then, or by the estimate if that is larger, up to what there was; `before` and `after` are
-    the estimates of the whole prompt.
+    It counts as densely as then, or by the estimate if that is larger, up to what there was;
+    `before` and `after` are the estimates of the whole prompt.
     """
     return max(1, min(after, given), -(-given * after // max(1, before)))
 
 
 def message_tokens(text: str) -> int:
-    """Return the most tokens of a message of ours that holds this text: none holds less than a byte."""
+    """Return the most tokens of a message of ours that holds this text: none holds less than a
+    byte.
+    """
     return bytes_of(text) + MESSAGE_TOKENS
 
 
@@ -152,10 +170,11 @@ def _is_image(value: Any) -> bool:
 
 
 def tokens_of(text: str, cap: int | None, usage: Usage = NO_USAGE) -> int:
-    """Return the tokens of a reply's text when it is sent back: an estimate, or what its provider reported if more.
+    """Return the tokens of a reply's text when it is sent back: an estimate, or what its provider
+    reported if more.
 
-    If that reported nothing, each byte counts as a token: digits, and some scripts, take as many. No text counts more
-    than its cap, unless its words prove more.
+    If that reported nothing, each byte counts as a token: digits, and some scripts, take as many.
+    No text counts more than its cap, unless its words prove more.
     """
     is_reported = usage.output_tokens > 0 and not usage.estimated
     tokens = estimate_tokens(text) if is_reported else bytes_of(text)

@@ -1,4 +1,6 @@
-"""The ledgers of shared budgets: calls reserve and settle there, in turn, on every budget around them at once."""
+"""The ledgers of shared budgets: calls reserve and settle there, in turn, on every budget around
+them at once.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,11 @@ from rungwise.fsm.values.usage import Usage
 
 @define(eq=False, repr=False, weakref_slot=False)
 class Ledger(Charges):
-    """Count what many calls have paid from one shared budget, and what they hold of it, with money in units.
+    """Count what many calls have paid from one shared budget, and what they hold of it, with money
+    in units.
 
-    A `ReservationQueue` guards it. Each method adds before it subtracts, so an interrupted one never counts too little.
+    A `ReservationQueue` guards it. Each method adds before it subtracts, so an interrupted one
+    never counts too little.
     """
 
     budget: Budget
@@ -45,7 +49,8 @@ class Ledger(Charges):
     most_money: int | None = field(init=False)
     began: float | None = None  # with the first call, on the drivers' clock
     attempts: int = 0  # those that went out, and those that calls hold
-    overran: int | None = None  # the cap that a provider ignored, in tokens; nothing is reserved after that
+    # the cap that a provider ignored, in tokens; nothing is reserved after that
+    overran: int | None = None
     holders: int = 0  # the attempts that hold something
     unsent: int = 0  # those of them that have not gone out
     held_tokens: int = 0
@@ -61,18 +66,35 @@ class Ledger(Charges):
 
     @property
     def deadline(self) -> float | None:
-        """Return when its time is up, on the drivers' clock; None without a limit, or before the first call."""
-        return None if self.budget.seconds is None or self.began is None else self.began + self.budget.seconds
+        """Return when its time is up, on the drivers' clock; None without a limit, or before the
+        first call.
+        """
+        return (
+            None
+            if self.budget.seconds is None or self.began is None
+            else self.began + self.budget.seconds
+        )
 
     def most(
-        self, input_tokens: int, prices: Prices | None, *, with_held: bool, reserved: tuple[int, int] = (0, 0)
+        self,
+        input_tokens: int,
+        prices: Prices | None,
+        *,
+        with_held: bool,
+        reserved: tuple[int, int] = (0, 0),
     ) -> int:
-        """Return the largest output cap that can be paid for, with what a server may count beside it.
+        """Return the largest output cap that can be paid for, with what a server may count beside
+        it.
 
-        `reserved` tokens and money are out of reach, as is what calls hold if it is counted `with_held`.
+        `reserved` tokens and money are out of reach, as is what calls hold if it is counted
+        `with_held`.
         """
         money = self._most_of_money(input_tokens, prices, with_held=with_held, reserved=reserved[1])
-        return min(self.most_tokens(with_held=with_held) - (reserved[0] if self.budget.output_tokens else 0), money)
+        return min(
+            self.most_tokens(with_held=with_held)
+            - (reserved[0] if self.budget.output_tokens else 0),
+            money,
+        )
 
     def most_tokens(self, *, with_held: bool) -> int:
         """Return the output tokens that are left; see `most` for `with_held`."""
@@ -82,7 +104,9 @@ class Ledger(Charges):
         tokens -= self.held_tokens if with_held else 0
         return tokens - reserve_of(tokens) if tokens > 0 else 0
 
-    def _most_of_money(self, input_tokens: int, prices: Prices | None, *, with_held: bool, reserved: int = 0) -> int:
+    def _most_of_money(
+        self, input_tokens: int, prices: Prices | None, *, with_held: bool, reserved: int = 0
+    ) -> int:
         if self.most_money is None or prices is None:
             return LARGEST_PRICED_CAP
         spent = self.charged_money + self.others.money + (self.held_money if with_held else 0)
@@ -91,11 +115,15 @@ class Ledger(Charges):
         return tokens - reserve_of(tokens)
 
     def shortfall(self, input_tokens: int, prices: Prices | None) -> str | None:
-        """Name the ceiling that allows no further attempt even if calls give back all that they hold, if any."""
+        """Name the ceiling that allows no further attempt even if calls give back all that they
+        hold, if any.
+        """
         if self.attempts + self.others.attempts - self.unsent >= self.budget.attempts:
             return f"all {self.budget.attempts} attempts of {self.name} are used"
         if self.overran is not None:
-            longer = f"a reply under {self.name} was longer than its output cap of {self.overran} tokens"
+            longer = (
+                f"a reply under {self.name} was longer than its output cap of {self.overran} tokens"
+            )
             return f"{longer}, so no cap can be relied on"
         if self.most_tokens(with_held=False) < 1:
             return f"the output tokens of {self.name} cannot pay for another attempt{self.note}"
@@ -109,8 +137,12 @@ class Ledger(Charges):
         return deadline is not None and at >= deadline
 
     def note_others(self, paid: Paid, began: float) -> None:
-        """Note what all processes have paid together, and when the first of them began, on the drivers' clock."""
-        self.others = Paid(*(max(all_paid - own, 0) for all_paid, own in zip(paid, self.reported, strict=True)))
+        """Note what all processes have paid together, and when the first of them began, on the
+        drivers' clock.
+        """
+        self.others = Paid(
+            *(max(all_paid - own, 0) for all_paid, own in zip(paid, self.reported, strict=True))
+        )
         self.began = began if self.began is None else min(self.began, began)
 
     def note_reported(self, paid: Paid) -> None:
@@ -140,7 +172,8 @@ class Reservation:
     """Hold what one call has of shared budgets: at most one attempt at a time."""
 
     ledgers: tuple[Ledger, ...]
-    state: State = "idle"  # `held` and `sent` hold an attempt that has not gone out, or has; `idle` holds nothing
+    # `held` and `sent` hold an attempt that has not gone out, or has; `idle` holds nothing
+    state: State = "idle"
     cap: int | None = None  # the requested output cap in tokens, then the granted one
     input_tokens: int = 0
     prices: Prices | None = None
@@ -151,7 +184,8 @@ class Reservation:
     paid: Paid | None = None
 
     def decide(self) -> Ledger | None:
-        """Hold what is requested, or refuse it; return the ledger whose holders must settle first, if any.
+        """Hold what is requested, or refuse it; return the ledger whose holders must settle first,
+        if any.
 
         A cap is lowered only to what would be left if others gave back all that they hold.
         """
@@ -172,7 +206,9 @@ class Reservation:
         self.tokens = 0 if self.cap is None else most_counted(cap)
         self.money = 0
         if self.prices is not None:
-            self.money = dearest_prompt(self.input_tokens, self.prices) + price_of_output(self.tokens, self.prices)
+            self.money = dearest_prompt(self.input_tokens, self.prices) + price_of_output(
+                self.tokens, self.prices
+            )
         for ledger in self.ledgers:
             ledger.hold(self.tokens, self.money)
         self.state = "held"
@@ -185,8 +221,12 @@ class Reservation:
             for ledger in self.ledgers:
                 ledger.unsent -= 1
 
-    def settle(self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None) -> None:
-        """Pay what is charged for an attempt, and give the rest back; `overran` is a cap that it has ignored."""
+    def settle(
+        self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
+    ) -> None:
+        """Pay what is charged for an attempt, and give the rest back; `overran` is a cap that it
+        has ignored.
+        """
         first = self.ledgers[0]
         before = first.charged_tokens, first.charged_money
         for ledger in self.ledgers:
@@ -209,11 +249,13 @@ class Reservation:
 
 
 class ReservationQueue:
-    """Serve the reservations on one tree of shared budgets, for any number of threads and event loops.
+    """Serve the reservations on one tree of shared budgets, for any number of threads and event
+    loops.
 
-    One lock guards all ledgers, so an amount is held on every level or on none. Settling never waits for the lock: the
-    garbage collector may end a stream anywhere, even amid the work here; whoever has the lock then does that task. A
-    call that cannot be served waits in turn and holds nothing; nobody overtakes it on a ledger that it waits for.
+    One lock guards all ledgers, so an amount is held on every level or on none. Settling never
+    waits for the lock: the garbage collector may end a stream anywhere, even amid the work here;
+    whoever has the lock then does that task. A call that cannot be served waits in turn and holds
+    nothing; nobody overtakes it on a ledger that it waits for.
     """
 
     __slots__ = ("__weakref__", "_holding", "_lock", "_served", "_tasks", "_waiting")
@@ -244,9 +286,16 @@ class ReservationQueue:
         self.do(reservation.send)
 
     def settle(
-        self, reservation: Reservation, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
+        self,
+        reservation: Reservation,
+        usage: Usage,
+        charged: Usage,
+        prices: Prices | None,
+        overran: int | None,
     ) -> None:
-        """Pay what is charged, give the rest back, and serve those that wait; see `Reservation.settle`."""
+        """Pay what is charged, give the rest back, and serve those that wait; see
+        `Reservation.settle`.
+        """
         self.do(partial(self._settle, reservation, usage, charged, prices, overran), waits=False)
 
     def withdraw(self, reservation: Reservation) -> None:
@@ -271,7 +320,12 @@ class ReservationQueue:
         self._waiting.append(reservation)
 
     def _settle(
-        self, reservation: Reservation, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
+        self,
+        reservation: Reservation,
+        usage: Usage,
+        charged: Usage,
+        prices: Prices | None,
+        overran: int | None,
     ) -> None:
         reservation.settle(usage, charged, prices, overran)
         self._holding.discard(reservation)
@@ -283,7 +337,9 @@ class ReservationQueue:
         self._holding.discard(reservation)
 
     def do(self, task: Callable[[], object], *, waits: bool = True) -> None:
-        """Do a task and serve those that wait; without `waits`, a task may be left to the thread that has the lock."""
+        """Do a task and serve those that wait; without `waits`, a task may be left to the thread
+        that has the lock.
+        """
         self._tasks.append(task)
         if self._lock._is_owned():  # type: ignore[attr-defined] # the garbage collector runs inside the loop below
             return
@@ -302,7 +358,9 @@ class ReservationQueue:
                 return
 
     def _wake(self) -> None:
-        """Wake, without the lock, the calls that need not wait any more; what is left, the next thread does."""
+        """Wake, without the lock, the calls that need not wait any more; what is left, the next
+        thread does.
+        """
         while self._served:
             try:
                 wake = self._served.popleft()
@@ -311,7 +369,9 @@ class ReservationQueue:
             try:
                 wake()
             except Exception as error:  # the error of another call
-                logging.getLogger("rungwise").warning("what wakes a waiting call raised %s", type(error).__name__)
+                logging.getLogger("rungwise").warning(
+                    "what wakes a waiting call raised %s", type(error).__name__
+                )
 
     def _serve(self) -> None:
         """Decide for those that wait, in turn."""

@@ -1,7 +1,7 @@
 """A lower bound for the output tokens of a text that the provider did not count.
 
-Tokenizers split at white space first, so a text has at least as many tokens as words. The longest tokens of common
-vocabularies hold about 16 bytes, so an endless word is counted as well.
+Tokenizers split at white space first, so a text has at least as many tokens as words. The longest
+tokens of common vocabularies hold about 16 bytes, so an endless word is counted as well.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ BYTES_A_TOKEN = 16
 """The most UTF-8 bytes of one word that a single token holds."""
 
 COUNTED_BESIDE = 8
-"""Tokens above a cap that do not exceed it: some servers count the end of a sequence or a turn as output."""
+"""Tokens above a cap that do not exceed it: some servers count the end of a sequence or a turn as
+output.
+"""
 
 
 def most_counted(cap: int) -> int:
@@ -24,7 +26,9 @@ def most_counted(cap: int) -> int:
 
 
 def reserve_of(whole: int) -> int:
-    """Return the tokens of a whole budget that no cap may use, so that what is counted beside a cap stays within it."""
+    """Return the tokens of a whole budget that no cap may use, so that what is counted beside a cap
+    stays within it.
+    """
     return min(COUNTED_BESIDE, (whole + 1) // (COUNTED_BESIDE + 1))
 
 
@@ -96,12 +100,15 @@ def texts_of(reply: Reply) -> tuple[str, ...]:
     return reply.text, reply.reasoning, reply.refusal or "", *calls
 
 
-def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = None) -> tuple[Usage, bool]:
+def measured(
+    usage: Usage, reply: Reply, cap: int | None, silence: int | None = None
+) -> tuple[Usage, bool]:
     """Return the usage of a reply, and whether the reply is longer than its cap.
 
-    What the provider reported stands. Otherwise the output is estimated from the text: at least one token for each
-    word, and no more than the cap unless the words prove that it was exceeded. A reply that the cap cut has used it up,
-    and one that broke off before any text or usage came counts as `silence` tokens.
+    What the provider reported stands. Otherwise the output is estimated from the text: at least one
+    token for each word, and no more than the cap unless the words prove that it was exceeded. A
+    reply that the cap cut has used it up, and one that broke off before any text or usage came
+    counts as `silence` tokens.
     """
     if usage.output_tokens and not usage.estimated:
         return usage, is_beyond(usage.output_tokens, cap)

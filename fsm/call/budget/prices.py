@@ -1,4 +1,6 @@
-"""What tokens cost, how many tokens money buys, and what attempts have used, with money in units."""
+"""What tokens cost, how many tokens money buys, and what attempts have used, with money in
+units.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,11 @@ def price_of(usage: Usage, prices: Prices) -> int:
     plain = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_creation_tokens)
     read = prices.input if prices.cache_read is None else prices.cache_read
     created = prices.input if prices.cache_creation is None else prices.cache_creation
-    priced = ((plain, prices.input), (usage.cache_read_tokens, read), (usage.cache_creation_tokens, created))
+    priced = (
+        (plain, prices.input),
+        (usage.cache_read_tokens, read),
+        (usage.cache_creation_tokens, created),
+    )
     return output + sum([tokens * price_of_token(price) for tokens, price in priced])
 
 
@@ -68,16 +74,21 @@ NOTHING_PAID: Final = Paid()
 
 @define(eq=False, repr=False, weakref_slot=False)
 class Charges:
-    """Add up what attempts have used, with money in units, and what is charged to a budget, which may be more."""
+    """Add up what attempts have used, with money in units, and what is charged to a budget, which
+    may be more.
+    """
 
-    usage: Usage = field(default=NO_USAGE, init=False)  # as the providers reported it, or as it is estimated
+    # as the providers reported it, or as it is estimated
+    usage: Usage = field(default=NO_USAGE, init=False)
     cost: int | None = field(default=0, init=False)  # None once a backend without prices was paid
     charged_tokens: int = field(default=0, init=False)  # of the output
     charged_money: int = field(default=0, init=False)
 
     @property
     def note(self) -> str:
-        """Say, behind what is spent, that something is charged beyond what was used; "" if nothing is."""
+        """Say, behind what is spent, that something is charged beyond what was used; "" if nothing
+        is.
+        """
         is_more = self.charged_tokens > self.usage.output_tokens
         return "; what broke off unreported keeps what was reserved for it" if is_more else ""
 

@@ -17,26 +17,33 @@ from rungwise.fsm.values.money import units_of
 
 # Theory
 #
-# A chain is worth nothing if its first backend can spend the whole budget. So while a backend is asked, a part of every
-# ceiling is out of its reach: an attempt, some seconds, some output tokens and some money for each backend to come.
+# A chain is worth nothing if its first backend can spend the whole budget. So while a backend is
+# asked, a part of every ceiling is out of its reach: an attempt, some seconds, some output tokens
+# and some money for each backend to come.
 #
-# The reserve is worked out when a backend is entered (`enter`), from what is left then. Each backend to come gets
-# `share` of the whole budget, but never more than an even part of what is left, with one for the current backend. Money
-# grows with the conversation, so it is worked out anew before each attempt (`count_money`), and never above the share
-# that was fixed on entry.
+# The reserve is worked out when a backend is entered (`enter`), from what is left then. Each
+# backend to come gets `share` of the whole budget, but never more than an even part of what is
+# left, with one for the current backend. Money grows with the conversation, so it is worked out
+# anew before each attempt (`count_money`), and never above the share that was fixed on entry.
 #
-# * The first attempt at a backend ignores the reserve if it could not be paid for otherwise. Only what follows there
-#   stops at the reserve (`shortfall_of_reserve`). The seconds are different: an attempt that waited for other calls
-#   until only the reserve is left would end at once, so it is not sent.
-# * An attempt that would break into the reserve is not sent. The event `ran_out` then leads to the next backend
-#   (`reserve_left`), and the reserve is worked out anew there, for the backends behind it.
-# * The clocks of an attempt end at `ends_after`, not at the end of the call, so that silence cannot use up the seconds.
+# * The first attempt at a backend ignores the reserve if it could not be paid for otherwise. Only
+#   what follows there stops at the reserve (`shortfall_of_reserve`). The seconds are different: an
+#   attempt that waited for other calls until only the reserve is left would end at once, so it is
+#   not sent.
+# * An attempt that would break into the reserve is not sent. The event `ran_out` then leads to the
+#   next backend (`reserve_left`), and the reserve is worked out anew there, for the backends behind
+#   it.
+# * The clocks of an attempt end at `ends_after`, not at the end of the call, so that silence cannot
+#   use up the seconds.
 #
-# Nothing is reserved where no fallback is left, where no other backend can be used, or where the policy says so.
+# Nothing is reserved where no fallback is left, where no other backend can be used, or where the
+# policy says so.
 
 
 def reserved_seconds(policy: Policy, whole: float, backends: int) -> float:
-    """Return the seconds that each backend but the first has at least, of a budget of `whole` seconds."""
+    """Return the seconds that each backend but the first has at least, of a budget of `whole`
+    seconds.
+    """
     reserve = policy.reserve
     seconds = whole * reserve.share if reserve.seconds is None else reserve.seconds
     total = policy.timeouts.total
@@ -44,7 +51,9 @@ def reserved_seconds(policy: Policy, whole: float, backends: int) -> float:
 
 
 def enter(context: CallContext, cap: int, prompt_tokens: int) -> None:
-    """Work out the reserve while the current backend is asked, with an output cap that nothing has lowered yet."""
+    """Work out the reserve while the current backend is asked, with an output cap that nothing has
+    lowered yet.
+    """
     to_come = () if context.chain.is_at_end else _to_come(context)
     if not to_come:
         context.reserved = NOTHING_RESERVED
@@ -52,41 +61,62 @@ def enter(context: CallContext, cap: int, prompt_tokens: int) -> None:
     policy, spending, count = context.policy, context.spending, len(to_come)
     limit, seconds, ends_after = spending.limit, 0.0, None
     if limit is not None:
-        seconds = min(reserved_seconds(policy, limit, count + 1), max(0.0, limit - spending.elapsed) / (count + 1))
+        seconds = min(
+            reserved_seconds(policy, limit, count + 1),
+            max(0.0, limit - spending.elapsed) / (count + 1),
+        )
         ends_after = limit - count * seconds
     shared_attempts = max(0, min(count, _shared_attempts_left(context) - 1))
     amounts = _amounts(context, to_come, cap + prompt_tokens) if spending.needs_cap else ()
     context.reserved = Reserved(count, shared_attempts, seconds, ends_after, *amounts)
 
 
-def _amounts(context: CallContext, to_come: Sequence[Link], prompt_tokens: int) -> tuple[int, int, int, int, int, int]:
+def _amounts(
+    context: CallContext, to_come: Sequence[Link], prompt_tokens: int
+) -> tuple[int, int, int, int, int, int]:
     """Return the tokens and the money to reserve, in the order of `Reserved`."""
     policy, spending, count = context.policy, context.spending, len(to_come)
     budget, share = policy.budget, policy.reserve.share
     caps = [context.request.max_tokens or link.max_tokens or policy.base_cap for link in to_come]
     tokens = money_each = shared_tokens = shared_money_each = 0
     if budget.output_tokens is not None:
-        tokens = _tokens(budget.output_tokens, spending.tokens_left(budget.output_tokens), share, caps)
+        tokens = _tokens(
+            budget.output_tokens, spending.tokens_left(budget.output_tokens), share, caps
+        )
     if spending.most_money is not None:
-        money_each = _even(spending.most_money, spending.most_money - spending.charged_money, share, count)
-    for shared, tokens_left, money_left in () if spending.share is None else spending.share.remaining():
+        money_each = _even(
+            spending.most_money, spending.most_money - spending.charged_money, share, count
+        )
+    for shared, tokens_left, money_left in (
+        () if spending.share is None else spending.share.remaining()
+    ):
         if shared.output_tokens is not None:
-            shared_tokens = max(shared_tokens, _tokens(shared.output_tokens, tokens_left, share, caps))
+            shared_tokens = max(
+                shared_tokens, _tokens(shared.output_tokens, tokens_left, share, caps)
+            )
         if shared.money is not None:
-            shared_money_each = max(shared_money_each, _even(units_of(shared.money), money_left, share, count))
+            shared_money_each = max(
+                shared_money_each, _even(units_of(shared.money), money_left, share, count)
+            )
     money, shared_money = _money(context, to_come, prompt_tokens, money_each, shared_money_each)
     return tokens, shared_tokens, money, shared_money, money_each, shared_money_each
 
 
 def count_money(context: CallContext, cap: int, prompt_tokens: int) -> None:
-    """Work out the reserved money anew: the next backend is sent the prompt, and what this attempt adds to it."""
+    """Work out the reserved money anew: the next backend is sent the prompt, and what this attempt
+    adds to it.
+    """
     each, shared_each = context.reserved.money_each, context.reserved.shared_money_each
     if each or shared_each:
-        money, shared_money = _money(context, _to_come(context), cap + prompt_tokens, each, shared_each)
+        money, shared_money = _money(
+            context, _to_come(context), cap + prompt_tokens, each, shared_each
+        )
         context.reserved = evolve(context.reserved, money=money, shared_money=shared_money)
 
 
-def _money(context: CallContext, to_come: Sequence[Link], tokens: int, most: int, shared_most: int) -> tuple[int, int]:
+def _money(
+    context: CallContext, to_come: Sequence[Link], tokens: int, most: int, shared_most: int
+) -> tuple[int, int]:
     """Return the money to reserve in the call's own budget and in the shared ones."""
     if not (most or shared_most):
         return 0, 0
@@ -95,46 +125,66 @@ def _money(context: CallContext, to_come: Sequence[Link], tokens: int, most: int
         if link.prices is not None:
             cap = context.request.max_tokens or link.max_tokens or context.policy.base_cap
             needed.append(dearest_prompt(tokens, link.prices) + price_of_output(cap, link.prices))
-    return sum([min(each, most) for each in needed]), sum([min(each, shared_most) for each in needed])
+    return sum([min(each, most) for each in needed]), sum(
+        [min(each, shared_most) for each in needed]
+    )
 
 
-def shortfall_of_reserve(context: CallContext, cap: int | None, wait: float, *, is_first: bool) -> str | None:
+def shortfall_of_reserve(
+    context: CallContext, cap: int | None, wait: float, *, is_first: bool
+) -> str | None:
     """Name the part of the reserve that one more attempt at the current backend would use, if any.
 
-    Its output cap is lowered to what is not reserved. The first attempt there respects the seconds only.
+    Its output cap is lowered to what is not reserved. The first attempt there respects the seconds
+    only.
     """
     reserved, spending = context.reserved, context.spending
     if not is_first and _attempts_left(context) <= reserved.attempts:
         return "what is left of the attempts is kept for the backends to come"
-    if reserved.seconds > 0 and reserved.ends_after is not None and spending.elapsed + wait >= reserved.ends_after:
+    if (
+        reserved.seconds > 0
+        and reserved.ends_after is not None
+        and spending.elapsed + wait >= reserved.ends_after
+    ):
         return f"{reserved.seconds:g} s of the budget are kept for each backend to come"
     if is_first:
         return None
-    amounts = reserved.output_tokens or reserved.money or reserved.shared_tokens or reserved.shared_money
+    amounts = (
+        reserved.output_tokens or reserved.money or reserved.shared_tokens or reserved.shared_money
+    )
     if amounts and cap is not None and cap < 1:
         return "what is left of the budget is kept for the backends to come"
     return None
 
 
 def shortfall_of_shared_reserve(context: CallContext) -> str | None:
-    """Name the part of the reserve in shared budgets that one more attempt here would use, if any."""
+    """Name the part of the reserve in shared budgets that one more attempt here would use, if
+    any.
+    """
     if 0 < _shared_attempts_left(context) <= context.reserved.shared_attempts:
         return "what is left of the shared attempts is kept for the backends to come"
     return None
 
 
 def may_fall_back(context: CallContext) -> bool:
-    """Tell whether another backend can follow: there is one, a fallback is left, and an attempt for it."""
+    """Tell whether another backend can follow: there is one, a fallback is left, and an attempt for
+    it.
+    """
     attempts = min(_attempts_left(context), _shared_attempts_left(context))
     return attempts > 0 and fallbacks_left(context) > 0 and context.chain.next_usable() is not None
 
 
 def can_pay_another(context: CallContext) -> bool:
-    """Tell whether the budgets allow some backend to come an attempt at once, the reserve included."""
+    """Tell whether the budgets allow some backend to come an attempt at once, the reserve
+    included.
+    """
     spending = context.spending
     if spending.spent(context.position.attempts) is not None:
         return False
-    caps = (spending.lowered(None, 0, link.prices, NOTHING_RESERVED) for _, link in context.chain.to_come())
+    caps = (
+        spending.lowered(None, 0, link.prices, NOTHING_RESERVED)
+        for _, link in context.chain.to_come()
+    )
     if all(spending.shortfall(0.0, cap) is not None for cap in caps):
         return False
     return spending.share is None or spending.share.has_left(spending.now)
@@ -143,14 +193,22 @@ def can_pay_another(context: CallContext) -> bool:
 def _to_come(context: CallContext) -> Sequence[Link]:
     """List the backends to reserve for: those that can still be asked, each with an attempt."""
     most = max(0, min(fallbacks_left(context), _attempts_left(context) - 1))
-    return [link for _, link in islice(context.chain.to_come(), most)] if context.policy.reserve.is_on else ()
+    return (
+        [link for _, link in islice(context.chain.to_come(), most)]
+        if context.policy.reserve.is_on
+        else ()
+    )
 
 
 def fallbacks_left(context: CallContext) -> int:
     """Return how often the call may still turn to another backend, if there is one."""
     position, table = context.position, context.policy.table
     place = table.places.get("fallbacks")
-    return 0 if place is None or "fallback" not in table.rungs else position.limits[place] - position.spent[place]
+    return (
+        0
+        if place is None or "fallback" not in table.rungs
+        else position.limits[place] - position.spent[place]
+    )
 
 
 def _attempts_left(context: CallContext) -> int:

@@ -23,21 +23,23 @@ MOST_LEVELS = 32
 
 @define(eq=False, repr=False)
 class SharedBudget:
-    """Keep many calls under one set of ceilings: a batch, a session, a turn within it. It is never refilled.
+    """Keep many calls under one set of ceilings: a batch, a session, a turn within it. It is never
+    refilled.
 
-    Pass it to each call as `within`. A call reserves what an attempt may use before it is sent, on every level at once,
-    and settles afterwards, so calls in any threads and event loops cannot exceed a ceiling together. If others hold
-    what a call needs, it waits for them in turn, within its own time. All the calls must use one clock. In a forked
-    child the budget counts by itself.
+    Pass it to each call as `within`. A call reserves what an attempt may use before it is sent, on
+    every level at once, and settles afterwards, so calls in any threads and event loops cannot
+    exceed a ceiling together. If others hold what a call needs, it waits for them in turn, within
+    its own time. All the calls must use one clock. In a forked child the budget counts by itself.
 
     Arguments:
-        budget: the ceilings of all calls together; the seconds count from the beginning of the first one.
-        within: the budget that this one is a part of.
-        name: what causes call it. Clients with a store keep a budget with a name there, so that the calls of many
-            processes, one after the other as well, share it by that name for as long as it is used once a week.
+        budget: the ceilings of all calls together; the seconds count from the beginning of the
+        first one. within: the budget that this one is a part of.
+        name: what causes call it. Clients with a store keep a budget with a name there, so that the
+            calls of many processes, one after the other as well, share it by that name for as long
+            as it is used once a week.
         label: what causes call a budget without a name, which no store keeps.
-        without_store: what calls do if that store cannot be reached: "refuse", or "continue" with what this process
-            has spent.
+        without_store: what calls do if that store cannot be reached: "refuse", or "continue" with
+            what this process has spent.
 
     Raises:
         ConfigurationError: a value is of another type, or the budgets are nested too deep.
@@ -47,7 +49,9 @@ class SharedBudget:
     within: SharedBudget | None = field(default=None, on_setattr=setters.frozen)
     name: str = field(default="", kw_only=True, on_setattr=setters.frozen)
     label: str = field(default="", kw_only=True, on_setattr=setters.frozen)
-    without_store: Literal["refuse", "continue"] = field(default="refuse", kw_only=True, on_setattr=setters.frozen)
+    without_store: Literal["refuse", "continue"] = field(
+        default="refuse", kw_only=True, on_setattr=setters.frozen
+    )
     _ledger: Ledger = field(init=False)
     _ledgers: tuple[Ledger, ...] = field(init=False)
     _queue: ReservationQueue = field(init=False)
@@ -59,11 +63,17 @@ class SharedBudget:
         check_within(within)
         for name in ("name", "label"):
             if not isinstance(getattr(self, name), str):
-                raise ConfigurationError(f"{name} must be a text, not {type(getattr(self, name)).__name__}")
+                raise ConfigurationError(
+                    f"{name} must be a text, not {type(getattr(self, name)).__name__}"
+                )
         if self.without_store not in ("refuse", "continue"):
-            raise ConfigurationError(f"without_store must be 'refuse' or 'continue', not {short(self.without_store)}")
+            raise ConfigurationError(
+                f"without_store must be 'refuse' or 'continue', not {short(self.without_store)}"
+            )
         if within is not None and len(within._ledgers) >= MOST_LEVELS:
-            raise ConfigurationError(f"shared budgets must not stand more than {MOST_LEVELS} deep within one another")
+            raise ConfigurationError(
+                f"shared budgets must not stand more than {MOST_LEVELS} deep within one another"
+            )
         called = self.name or self.label or f"the {'' if within is None else 'inner '}shared budget"
         self._ledger = Ledger(budget, called, bool(self.name), self.without_store == "continue")
         self._ledgers = (self._ledger, *(() if within is None else within._ledgers))
@@ -74,7 +84,10 @@ class SharedBudget:
         return f"SharedBudget({self.budget!r}, attempts={ledger.attempts}, usage={ledger.usage!r})"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a SharedBudget cannot be copied or pickled: what is spent of it is counted in one place")
+        raise TypeError(
+            "a SharedBudget cannot be copied or pickled: what is spent of it is counted in one "
+            "place"
+        )
 
     @property
     def attempts(self) -> int:
@@ -90,7 +103,9 @@ class SharedBudget:
 
     @property
     def cost(self) -> float | None:
-        """What these cost, in the currency of the prices; None once a backend without prices was asked."""
+        """What these cost, in the currency of the prices; None once a backend without prices was
+        asked.
+        """
         self._queue.catch_up()
         cost = self._ledger.cost
         return None if cost is None else as_money(cost)
@@ -102,8 +117,13 @@ class SharedBudget:
 
     @property
     def deadline(self) -> float | None:
-        """When the time of this budget or one around it is up, on the drivers' clock; None for never."""
-        return min((each for ledger in self._ledgers if (each := ledger.deadline) is not None), default=None)
+        """When the time of this budget or one around it is up, on the drivers' clock; None for
+        never.
+        """
+        return min(
+            (each for ledger in self._ledgers if (each := ledger.deadline) is not None),
+            default=None,
+        )
 
     def begin(self, now: float) -> None:
         """Start the seconds, unless they run already; the first call does this by itself.
@@ -119,9 +139,15 @@ class SharedBudget:
         self._queue.begin(self._ledgers, now)
 
     def shortfall(
-        self, now: float | None = None, *, wait: float = 0.0, input_tokens: int = 0, prices: Prices | None = None
+        self,
+        now: float | None = None,
+        *,
+        wait: float = 0.0,
+        input_tokens: int = 0,
+        prices: Prices | None = None,
     ) -> str | None:
-        """Name the ceiling, here or in a budget around, that allows no further attempt; None if one is possible.
+        """Name the ceiling, here or in a budget around, that allows no further attempt; None if one
+        is possible.
 
         What calls in flight hold counts as given back.
 
@@ -131,10 +157,14 @@ class SharedBudget:
             input_tokens, prices: of the prompt and the backend, for a budget of money.
         """
         self._queue.catch_up()
-        return (None if now is None else self._late_at(now + wait)) or self._shortfall(input_tokens, prices)
+        return (None if now is None else self._late_at(now + wait)) or self._shortfall(
+            input_tokens, prices
+        )
 
     def _shortfall(self, input_tokens: int, prices: Prices | None) -> str | None:
-        return next(filter(None, (ledger.shortfall(input_tokens, prices) for ledger in self._ledgers)), None)
+        return next(
+            filter(None, (ledger.shortfall(input_tokens, prices) for ledger in self._ledgers)), None
+        )
 
     def share(self) -> Share:
         """Return a share for a new call."""
@@ -143,7 +173,10 @@ class SharedBudget:
     def _late_at(self, at: float) -> str | None:
         for ledger in self._ledgers:
             if ledger.is_late(at):
-                return f"the next attempt would begin after the {ledger.budget.seconds:g} s of {ledger.name}"
+                return (
+                    f"the next attempt would begin after the {ledger.budget.seconds:g} s "
+                    f"of {ledger.name}"
+                )
         return None
 
 
@@ -154,7 +187,8 @@ class Share:
     shared: SharedBudget
     _queue: ReservationQueue
     _reservation: Reservation
-    refusal: str | None = field(default=None, init=False)  # why a store lets nothing go out, if it does not
+    # why a store lets nothing go out, if it does not
+    refusal: str | None = field(default=None, init=False)
     needs_cap: bool = field(init=False)
     needs_prices: bool = field(init=False)
     _last: list[Reservation] = field(init=False)
@@ -165,7 +199,9 @@ class Share:
         self.needs_prices = any(ledger.budget.money is not None for ledger in ledgers)
         # A call that is dropped before its end must not hold its attempt for ever.
         self._last = [self._reservation]
-        weakref.finalize(self, lambda queue, last: queue.abandon(last[0]), self._queue, self._last).atexit = False
+        weakref.finalize(
+            self, lambda queue, last: queue.abandon(last[0]), self._queue, self._last
+        ).atexit = False
 
     @property
     def cap(self) -> int | None:
@@ -193,11 +229,15 @@ class Share:
     def lowered(
         self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: tuple[int, int]
     ) -> int | None:
-        """Lower an output cap to what might be paid for: at least 1, or 0 where only what is `reserved` is left."""
+        """Lower an output cap to what might be paid for: at least 1, or 0 where only what is
+        `reserved` is left.
+        """
         if cap is None or not self.needs_cap:
             return cap
         ledgers = self._reservation.ledgers
-        most = [each.most(input_tokens, prices, with_held=False, reserved=reserved) for each in ledgers]
+        most = [
+            each.most(input_tokens, prices, with_held=False, reserved=reserved) for each in ledgers
+        ]
         return max(0 if any(reserved) else 1, min(cap, *most))
 
     @property
@@ -206,33 +246,59 @@ class Share:
         return min(ledger.budget.attempts - ledger.attempts for ledger in self._reservation.ledgers)
 
     def remaining(self) -> list[tuple[Budget, int, int]]:
-        """List the ceilings of each level with the output tokens and the units of money left there."""
+        """List the ceilings of each level with the output tokens and the units of money left
+        there.
+        """
         return [
-            (each.budget, each.most_tokens(with_held=False), max(0, (each.most_money or 0) - each.charged_money))
+            (
+                each.budget,
+                each.most_tokens(with_held=False),
+                max(0, (each.most_money or 0) - each.charged_money),
+            )
             for each in self._reservation.ledgers
         ]
 
-    def shortfall(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
-        """Name the ceiling that allows no attempt after a wait, if any; see `SharedBudget.shortfall`."""
-        return self.late_at(now + wait) or self.shared._shortfall(input_tokens or 0, prices) or self.refusal
+    def shortfall(
+        self, now: float, wait: float, input_tokens: int | None, prices: Prices | None
+    ) -> str | None:
+        """Name the ceiling that allows no attempt after a wait, if any; see
+        `SharedBudget.shortfall`.
+        """
+        return (
+            self.late_at(now + wait)
+            or self.shared._shortfall(input_tokens or 0, prices)
+            or self.refusal
+        )
 
     def has_left(self, now: float) -> bool:
         """Tell whether any attempt might go out now."""
         return self.shortfall(now, 0.0, 0, None) is None
 
     def reserve(
-        self, cap: int | None, input_tokens: int | None, prices: Prices | None, wake: Callable[[], None] | None = None
+        self,
+        cap: int | None,
+        input_tokens: int | None,
+        prices: Prices | None,
+        wake: Callable[[], None] | None = None,
     ) -> bool:
-        """Reserve an attempt, or queue for it and `wake` in time; tell whether there is nothing to wait for."""
+        """Reserve an attempt, or queue for it and `wake` in time; tell whether there is nothing to
+        wait for.
+        """
         reservation = self._reservation
         if reservation.state == "idle":
-            reservation.cap, reservation.input_tokens, reservation.prices = cap, input_tokens or 0, prices
+            reservation.cap, reservation.input_tokens, reservation.prices = (
+                cap,
+                input_tokens or 0,
+                prices,
+            )
             reservation.wake = wake
             self._queue.ask(reservation)
         return reservation.state != "waiting"
 
     def send(self, cap: int | None, input_tokens: int | None, prices: Prices | None) -> str | None:
-        """Mark an attempt as gone out, reserving it first if need be; return why it must not go out, if so."""
+        """Mark an attempt as gone out, reserving it first if need be; return why it must not go
+        out, if so.
+        """
         self.reserve(cap, input_tokens, prices)
         reservation = self._reservation
         if self.refusal is not None:
@@ -245,7 +311,9 @@ class Share:
         self.withdraw()
         return shortfall or "other calls hold what is left"  # and have let go of it since
 
-    def settle(self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None) -> None:
+    def settle(
+        self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
+    ) -> None:
         """Pay what is charged for an attempt, and give back the rest; see `Reservation.settle`."""
         if self._reservation.state == "sent":
             self._queue.settle(self._reservation, usage, charged, prices, overran)

@@ -1,9 +1,10 @@
 """A budget against retry storms: how many retries all calls of a client may make together.
 
-When a provider is down, every call retries, and its load becomes many times what it was. So retries and reasks are at
-most a share of the last calls; past it, a call goes on as if none were left to it. (gRPC A6 throttles retries like
-this, botocore with a quota of tokens.) The first request of a call always goes out, fallbacks never count, and neither
-does a retry that waited for what the provider asked.
+When a provider is down, every call retries, and its load becomes many times what it was. So retries
+and reasks are at most a share of the last calls; past it, a call goes on as if none were left to
+it. (gRPC A6 throttles retries like this, botocore with a quota of tokens.) The first request of a
+call always goes out, fallbacks never count, and neither does a retry that waited for what the
+provider asked.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class RetryThrottle:
     def take(self) -> bool:
         """Take one retry, if the share allows it."""
         with self._lock:
-            is_allowed = len(self._retries) < LEAST or self._total + 1 <= self._share * len(self._retries)
+            is_allowed = len(self._retries) < LEAST or self._total + 1 <= self._share * len(
+                self._retries
+            )
             if is_allowed:
                 self._retries[-1] += 1
                 self._total += 1
@@ -56,7 +59,9 @@ class RetryThrottle:
 
 
 class RetryShare:
-    """Draw the retries of one call. Each is taken before its row is chosen, and given back if that is another."""
+    """Draw the retries of one call. Each is taken before its row is chosen, and given back if that
+    is another.
+    """
 
     __slots__ = ("_throttle", "_was_taken")
 

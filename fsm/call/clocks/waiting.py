@@ -13,12 +13,14 @@ _LARGEST_EXPONENT = 1023  # of a float; every cap is reached long before
 
 
 def backoff(n: int, base: float, cap: float, jitter: float, draw: float) -> float:
-    """Return the wait in seconds before the `n`-th repetition, counted from 1: doubled each time, capped, jittered.
+    """Return the wait in seconds before the `n`-th repetition, counted from 1: doubled each time,
+    capped, jittered.
 
     Arguments:
         base, cap: the first and the longest wait, in seconds, before jitter.
         jitter: the largest share of the wait that is added to it; 0.5 adds up to half.
-        draw: a random number from 0 to 1, drawn by the caller so that a replay can use the same one.
+        draw: a random number from 0 to 1, drawn by the caller so that a replay can use the same
+            one.
     """
     delay = min(base * 2.0 ** min(max(n, 1) - 1, _LARGEST_EXPONENT), cap)
     return delay + draw * jitter * delay
@@ -27,17 +29,25 @@ def backoff(n: int, base: float, cap: float, jitter: float, draw: float) -> floa
 _OVERLOADED: Final = Failure("overloaded")
 
 BROKEN: Final = frozenset({"malformed", "interrupted"})
-"""The events of a reply that came broken, after which a retry waits as long as a reask: nobody asked for less load."""
+"""The events of a reply that came broken, after which a retry waits as long as a reask: nobody
+asked for less load.
+"""
 
 
-def drawn_wait(waits: Waits, rung: Rung, number: int, event: str, failure: Failure | None, draw: float) -> float:
-    """Return the seconds to wait in a rung that has a series of waits, taken for the `number`-th time."""
+def drawn_wait(
+    waits: Waits, rung: Rung, number: int, event: str, failure: Failure | None, draw: float
+) -> float:
+    """Return the seconds to wait in a rung that has a series of waits, taken for the `number`-th
+    time.
+    """
     base, cap = series_of(waits, rung, event, failure)
     return backoff(number, base, cap, waits.jitter, draw)
 
 
 def longest_wait(waits: Waits, rung: Rung, number: int, event: str) -> float:
-    """Return the most seconds that a rung can wait after an event, taken for the `number`-th time."""
+    """Return the most seconds that a rung can wait after an event, taken for the `number`-th
+    time.
+    """
     longest = waits.longest_asked if keeps_asked_wait(event, rung.name) else 0.0
     if rung.wait is None:
         return longest
@@ -45,7 +55,9 @@ def longest_wait(waits: Waits, rung: Rung, number: int, event: str) -> float:
     return max(longest, *(backoff(number, base, cap, waits.jitter, 1.0) for base, cap in pairs))
 
 
-def series_of(waits: Waits, rung: Rung, event: str = "", failure: Failure | None = None) -> tuple[float, float]:
+def series_of(
+    waits: Waits, rung: Rung, event: str = "", failure: Failure | None = None
+) -> tuple[float, float]:
     """Return base and cap, in seconds, of the waits in a rung after an event."""
     if rung.wait == "reask" or event in BROKEN:
         return waits.reask_base, waits.reask_cap
@@ -56,7 +68,8 @@ def series_of(waits: Waits, rung: Rung, event: str = "", failure: Failure | None
 def cap_of(policy: Policy, raises: int, requested: int | None) -> int | None:
     """Return the output cap in tokens before any budget or provider lowers it; None sends none.
 
-    Each raise adds the base once more, up to the policy's largest cap, and never below the caller's.
+    Each raise adds the base once more, up to the policy's largest cap, and never below the
+    caller's.
     """
     if raises == 0:
         return requested

@@ -18,11 +18,15 @@ CountedTurn = tuple[Message, int]
 
 @define(eq=False, repr=False, weakref_slot=False)
 class AnswerTokens:
-    """Count the tokens of an answer that is sent back. Each piece is measured once, however often it goes out."""
+    """Count the tokens of an answer that is sent back. Each piece is measured once, however often
+    it goes out.
+    """
 
-    uncounted: tuple[tuple[str, int | None, Usage], ...] = ()  # texts, each with the cap and the usage of its reply
+    # texts, each with the cap and the usage of its reply
+    uncounted: tuple[tuple[str, int | None, Usage], ...] = ()
     text: int = 0
-    turn: tuple[int, int, int] = (0, 0, 0)  # of a paused turn: bytes of text, tokens, and bytes of JSON
+    # of a paused turn: bytes of text, tokens, and bytes of JSON
+    turn: tuple[int, int, int] = (0, 0, 0)
     reported: int = 0
 
     def add_parts(self, parts: tuple[Part, ...], usage: Usage) -> None:
@@ -55,10 +59,13 @@ class AnswerSoFar:
 
     gathered: str = ""
     parts: tuple[str, ...] = ()  # of the same text, as they came
-    spare: str = ""  # the longest cut text that is too short to continue from, kept in case nothing else comes
-    turn: tuple[Part, ...] = ()  # all of a turn that its provider has paused, the provider's own blocks included
+    # the longest cut text that is too short to continue from, kept in case nothing else comes
+    spare: str = ""
+    # all of a turn that its provider has paused, the provider's own blocks included
+    turn: tuple[Part, ...] = ()
     thinks_inline: bool = False
-    is_foreign: bool = False  # whether another backend or an earlier call brought text, which no reply takes back
+    # whether another backend or an earlier call brought text, which no reply takes back
+    is_foreign: bool = False
     tokens: AnswerTokens = field(factory=AnswerTokens)
     _loops: LoopWatch | None = field(default=None, init=False)
     _read: TextBefore | None = field(default=None, init=False)
@@ -66,11 +73,17 @@ class AnswerSoFar:
     @classmethod
     def continuing(cls, text: str) -> AnswerSoFar:
         """Begin with the text of an earlier call; "" begins with nothing."""
-        return cls(text, (text,), is_foreign=True, tokens=AnswerTokens(((text, None, NO_USAGE),))) if text else cls()
+        return (
+            cls(text, (text,), is_foreign=True, tokens=AnswerTokens(((text, None, NO_USAGE),)))
+            if text
+            else cls()
+        )
 
     def add(self, observation: Observation) -> None:
         """Add what a reply brought."""
-        if observation.event == "paused" or (self.turn and (observation.part or observation.is_answer)):
+        if observation.event == "paused" or (
+            self.turn and (observation.part or observation.is_answer)
+        ):
             before = (TextPart(self.gathered),) if self.gathered and not self.turn else ()
             parts = (*before, *_as_it_came(observation))
             self.turn += parts
@@ -78,7 +91,9 @@ class AnswerSoFar:
         if observation.part:
             self.parts += (observation.part,)
             self.gathered += observation.new
-            self.tokens.uncounted += ((observation.new, observation.cap, observation.evidence.usage),)
+            self.tokens.uncounted += (
+                (observation.new, observation.cap, observation.evidence.usage),
+            )
             self.thinks_inline = self.thinks_inline or observation.thinks_inline
             self.spare = ""
         elif not self.gathered and len(observation.spare) > len(self.spare):
@@ -100,7 +115,9 @@ class AnswerSoFar:
 
     @property
     def may_be_reasoning(self) -> bool:
-        """Tell whether all the text may be reasoning of the current backend, cut before its closing tag."""
+        """Tell whether all the text may be reasoning of the current backend, cut before its closing
+        tag.
+        """
         return bool(self.gathered) and not self.thinks_inline and not self.is_foreign
 
     @property
@@ -122,7 +139,9 @@ class AnswerSoFar:
 
 
 def _as_it_came(observation: Observation) -> tuple[Part, ...]:
-    """Return what a reply adds to a paused turn: its new text and its calls, if nothing is the provider's own."""
+    """Return what a reply adds to a paused turn: its new text and its calls, if nothing is the
+    provider's own.
+    """
     parts = () if observation.reply is None else observation.reply.parts
     calls = tuple([part for part in parts if isinstance(part, ToolCall)])
     if calls and not observation.is_answer:

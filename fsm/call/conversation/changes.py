@@ -13,7 +13,12 @@ from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, message_tokens, to
 from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.answer import AnswerSoFar
 from rungwise.fsm.call.conversation.link import Lessons
-from rungwise.fsm.call.conversation.observation import LONGEST_REASONS, Finding, Observation, cut_reasons
+from rungwise.fsm.call.conversation.observation import (
+    LONGEST_REASONS,
+    Finding,
+    Observation,
+    cut_reasons,
+)
 from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.hints import Hints
@@ -28,7 +33,9 @@ _NONE: Final[frozenset[Any]] = frozenset()
 
 @define(eq=False, repr=False, weakref_slot=False)
 class Changes:
-    """Hold what the rungs have changed in the next request. A rung's `change` is called with this."""
+    """Hold what the rungs have changed in the next request. A rung's `change` is called with
+    this.
+    """
 
     answer: AnswerSoFar
     seed: str = ""  # the reasoning that the reply is to begin with
@@ -37,16 +44,19 @@ class Changes:
     nudged_at: int | None = None  # how much was gathered when the nudge was given, 0 for nothing
     hint: str | None = None  # of a rung of your own
     hinted_at: int = 0  # how much was gathered when it was given
-    doubted_at: int | None = None  # how much was, when a text that its backend called whole was taken for cut, once
+    # how much was, when a text that its backend called whole was taken for cut, once
+    doubted_at: int | None = None
     wrong: Correction | None = None
     corrections: tuple[Correction, ...] = ()  # the wrong replies that the current backend gets back
     is_paused: bool = False  # whether the provider paused the turn, which is sent back as it is
-    portable: bool = False  # whether another provider's signatures and encrypted reasoning are left out
+    # whether another provider's signatures and encrypted reasoning are left out
+    portable: bool = False
     restore_reasoning: bool = False  # whether each assistant turn must carry its reasoning
     lower_reasoning: bool = False
     dropped: frozenset[str] = _NONE
     repaired: frozenset[str] = _NONE  # at this backend
-    without_prefill: frozenset[int] = _NONE  # the backends that reject a trailing assistant turn, by index
+    # the backends that reject a trailing assistant turn, by index
+    without_prefill: frozenset[int] = _NONE
     available_tokens: int | None = None  # the output cap that the provider named
     largest_output: int | None = None  # the largest one that the backend takes, as learned earlier
 
@@ -56,7 +66,9 @@ class Changes:
         return self.answer.gathered
 
     def apply(self, lessons: Lessons, backend: int) -> None:
-        """Begin with a backend, given by its index in the chain, and with what earlier calls have learned of it."""
+        """Begin with a backend, given by its index in the chain, and with what earlier calls have
+        learned of it.
+        """
         self.dropped, self.restore_reasoning = lessons.dropped, lessons.restore_reasoning
         self.largest_output = lessons.largest_output
         if lessons.no_prefill:
@@ -92,7 +104,9 @@ def seed(changes: Changes, observation: Observation) -> None:
     continues = bool(before) and not new.startswith(before)
     changes.seed = f"{before}\n{new}" if continues else new
     tokens_before = changes.seed_tokens if continues else 0
-    changes.seed_tokens = tokens_before + tokens_of(new, observation.cap, observation.evidence.usage)
+    changes.seed_tokens = tokens_before + tokens_of(
+        new, observation.cap, observation.evidence.usage
+    )
     changes.seed_is_inline = observation.thinks_inline
 
 
@@ -134,11 +148,14 @@ def repair(changes: Changes, observation: Observation) -> None:
 def without(changes: Changes, parameter: str) -> frozenset[str]:
     """Return the parameters to leave out once this one is.
 
-    Of the two names of the output cap, one that was rejected only in an earlier call is tried again.
+    Of the two names of the output cap, one that was rejected only in an earlier call is tried
+    again.
     """
     dropped = changes.dropped | {parameter}
     if dropped >= {*CAP_PARAMETERS}:
-        rejected = {name for name in CAP_PARAMETERS if f"parameter_unsupported:{name}" in changes.repaired}
+        rejected = {
+            name for name in CAP_PARAMETERS if f"parameter_unsupported:{name}" in changes.repaired
+        }
         dropped -= {*CAP_PARAMETERS} - rejected - {parameter}
     return dropped
 
@@ -163,7 +180,9 @@ LONGEST_ID = 64
 NOT_RUN = "(not run, since another call of this reply is wrong)"
 
 MOST_BESIDE = MOST_CALLS * (MESSAGE_TOKENS + 4 * LONGEST_ID + message_tokens(NOT_RUN))
-"""The most tokens of the calls that go back, and of their results, besides the arguments and the reasons."""
+"""The most tokens of the calls that go back, and of their results, besides the arguments and the
+reasons.
+"""
 
 
 def most_of_correction(hints: Hints) -> int:
@@ -186,15 +205,24 @@ class Correction:
     def of(cls, observation: Observation, gathered: str, gathered_tokens: int) -> Correction:
         """Take a reply that was found wrong, behind the text that it continued."""
         reply, finding = observation.reply, observation.finding or Finding()
-        calls: tuple[ToolCall, ...] = () if observation.answered_by is None else (observation.answered_by,)
+        calls: tuple[ToolCall, ...] = (
+            () if observation.answered_by is None else (observation.answered_by,)
+        )
         text, thought = observation.spare, tuple[ReasoningPart, ...]()
         if reply is not None and (calls or reply.tool_calls):
             calls = calls or reply.tool_calls
-            thought = tuple(part for part in reply.parts if isinstance(part, ReasoningPart) and part.signature)
+            thought = tuple(
+                part for part in reply.parts if isinstance(part, ReasoningPart) and part.signature
+            )
         new = "" if observation.answered_by is not None else text.removeprefix(gathered)
-        written = "".join([new, *[call.arguments for call in calls], observation.reasoning if thought else ""])
+        written = "".join(
+            [new, *[call.arguments for call in calls], observation.reasoning if thought else ""]
+        )
         tokens = gathered_tokens + tokens_of(written, observation.cap, observation.evidence.usage)
-        fits = [0 < len(call.id) <= LONGEST_ID and call.id.isascii() and is_identifier(call.name) for call in calls]
+        fits = [
+            0 < len(call.id) <= LONGEST_ID and call.id.isascii() and is_identifier(call.name)
+            for call in calls
+        ]
         goes_back = 0 < len(calls) <= MOST_CALLS and all(fits)
         return cls(text, tokens, (*thought, *map(_readable, calls)) if goes_back else (), finding)
 
@@ -205,7 +233,10 @@ class Correction:
             answer = self.text or hints.placeholder
             before = self.tokens + MESSAGE_TOKENS + (0 if self.text else bytes_of(answer))
             told = hints.correction.replace("{reasons}", self.finding.in_words)
-            return [(Message.saying("assistant", answer), before), (Message.saying("user", told), message_tokens(told))]
+            return [
+                (Message.saying("assistant", answer), before),
+                (Message.saying("user", told), message_tokens(told)),
+            ]
         faults = self.finding.of_calls or [self.finding.in_words]
         share = LONGEST_REASONS // len(calls)
         results = [
@@ -215,7 +246,10 @@ class Correction:
         beside = sum(2 * bytes_of(call.id) + 2 * bytes_of(call.name) for call in calls)
         return [
             (Message("assistant", self.calls), self.tokens + MESSAGE_TOKENS + beside),
-            (Message("tool", tuple(results)), sum(message_tokens(result.text) for result in results)),
+            (
+                Message("tool", tuple(results)),
+                sum(message_tokens(result.text) for result in results),
+            ),
         ]
 
 

@@ -1,4 +1,6 @@
-"""One backend as the core sees it, what earlier calls have learned of it, and the fallback chain of one call."""
+"""One backend as the core sees it, what earlier calls have learned of it, and the fallback chain of
+one call.
+"""
 
 from __future__ import annotations
 
@@ -54,18 +56,22 @@ class Prices:
 
 
 class Link(Protocol):
-    """What the core needs to know of one backend of the chain; `rungwise.adapters` provides the rest.
+    """What the core needs to know of one backend of the chain; `rungwise.adapters` provides the
+    rest.
 
     A backend may also have these methods:
 
-    - `lost(request)` returns a short sentence for each thing that the backend cannot send of a request, and
-      `lost_behind(request)` does so where it is not the first of the chain.
-    - `in_words(request, dropped)` returns the `response_format` to ask for in words, or None; `dropped` holds the
-      parameters that the backend has rejected.
-    - `is_secret(word)` tells whether a word is its key, or a part of it: no journal and no log shows such a word.
-    - `renews_key` tells whether it asks for its key before each request, so that one with a 401 is sent once more.
+    - `lost(request)` returns a short sentence for each thing that the backend cannot send of a
+      request, and `lost_behind(request)` does so where it is not the first of the chain.
+    - `in_words(request, dropped)` returns the `response_format` to ask for in words, or None;
+      `dropped` holds the parameters that the backend has rejected.
+    - `is_secret(word)` tells whether a word is its key, or a part of it: no journal and no log
+      shows such a word.
+    - `renews_key` tells whether it asks for its key before each request, so that one with a 401 is
+      sent once more.
     - `hides_cuts` tells whether it calls a reply whole that its output cap has cut.
-    - `prefills_with(parameters)` tells whether the backend prefills in a request with these parameters.
+    - `prefills_with(parameters)` tells whether the backend prefills in a request with these
+      parameters.
     - `keys` is the number of its keys, if it is not 1: `Send.key` says which of them is used.
     - `model` is the model id that is sent, for journals.
     - `quota` is a `rungwise.Quota` that many calls share, if it has one; see `Call.needs`.
@@ -113,7 +119,9 @@ class Link(Protocol):
 
     @property
     def thinks_for(self) -> float | None:
-        """Seconds from the head of a response to its first content, if the model is known to think in silence."""
+        """Seconds from the head of a response to its first content, if the model is known to think
+        in silence.
+        """
 
     @property
     def stall(self) -> float | None:
@@ -135,11 +143,12 @@ def _sentences(instance: object, attribute: Any, value: Any) -> None:
 
 @frozen(repr=False)
 class PlainLink:
-    """Stand for a backend where the core runs without adapters: in tests, in replays, around a transport of your own.
+    """Stand for a backend where the core runs without adapters: in tests, in replays, around a
+    transport of your own.
 
-    Two plain links of one name are duplicates unless they have `identities`. A subclass may override `shapes`. Set
-    `streams` if the transport can stream, and describe in `losses` what it leaves out of a request, a short sentence
-    each.
+    Two plain links of one name are duplicates unless they have `identities`. A subclass may
+    override `shapes`. Set `streams` if the transport can stream, and describe in `losses` what it
+    leaves out of a request, a short sentence each.
 
     Raises:
         ConfigurationError: a field has the wrong type.
@@ -152,9 +161,15 @@ class PlainLink:
     max_tokens: int | None = field(default=None, validator=token_count)
     expects_json: bool = False
     streams: bool = False
-    first_token: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
-    thinks_for: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
-    stall: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
+    first_token: float | None = field(
+        default=None, validator=validators.optional(number(above_zero=True))
+    )
+    thinks_for: float | None = field(
+        default=None, validator=validators.optional(number(above_zero=True))
+    )
+    stall: float | None = field(
+        default=None, validator=validators.optional(number(above_zero=True))
+    )
     prices: Prices | None = field(default=None, validator=validators.optional(instance(Prices)))
     identities: frozenset[tuple[str, str]] = field(
         default=Factory(lambda link: frozenset({("name", str(link.name))}), takes_self=True)
@@ -214,11 +229,17 @@ class Lessons:
         default=frozenset(),
         converter=_names,
         validator=must(
-            "a set of names", lambda value: isinstance(value, frozenset) and all(map(is_text, value)), names_class=True
+            "a set of names",
+            lambda value: isinstance(value, frozenset) and all(map(is_text, value)),
+            names_class=True,
         ),
     )
-    no_prefill: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
-    restore_reasoning: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
+    no_prefill: bool = field(
+        default=False, validator=must("True or False", is_flag, names_class=True)
+    )
+    restore_reasoning: bool = field(
+        default=False, validator=must("True or False", is_flag, names_class=True)
+    )
     largest_output: int | None = field(
         default=None,
         validator=must(
@@ -227,7 +248,9 @@ class Lessons:
             names_class=True,
         ),
     )
-    server: str = field(default="", converter=label, validator=must("a string", is_text, names_class=True))
+    server: str = field(
+        default="", converter=label, validator=must("a string", is_text, names_class=True)
+    )
 
     def joined(self, other: Lessons) -> Lessons:
         """Join two sets of lessons; of two caps, the smaller counts."""
@@ -272,7 +295,9 @@ class Lessons:
 _FORMS: Final[Forms] = {
     "dropped": NAMES,
     **dict.fromkeys(("no_prefill", "restore_reasoning"), FLAG),
-    "largest_output": or_null((lambda value: is_whole(value, 1, MOST_TOKENS), "a whole number of 1 or more")),
+    "largest_output": or_null(
+        (lambda value: is_whole(value, 1, MOST_TOKENS), "a whole number of 1 or more")
+    ),
     "server": TEXT,
 }
 
@@ -280,10 +305,14 @@ NO_LESSONS: Final = Lessons()
 
 
 def lessons_of(link: Link) -> Lessons:
-    """Return what was learned of a backend; a ConfigurationError if its `lessons` are no Lessons."""
+    """Return what was learned of a backend; a ConfigurationError if its `lessons` are no
+    Lessons.
+    """
     lessons = getattr(link, "lessons", NO_LESSONS)
     if not isinstance(lessons, Lessons):
-        raise ConfigurationError(f"the lessons of {link.name!r} must be Lessons, not {type(lessons).__name__}")
+        raise ConfigurationError(
+            f"the lessons of {link.name!r} must be Lessons, not {type(lessons).__name__}"
+        )
     return lessons
 
 
@@ -301,9 +330,13 @@ class Chain:
 
     @classmethod
     def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:
-        """Start with the first backend; refuse a chain that has no usable one, or lacks prices that a budget needs."""
+        """Start with the first backend; refuse a chain that has no usable one, or lacks prices that
+        a budget needs.
+        """
         if not isinstance(links, (list, tuple)):
-            raise ConfigurationError(f"the chain must be a list of backends, not {type(links).__name__}")
+            raise ConfigurationError(
+                f"the chain must be a list of backends, not {type(links).__name__}"
+            )
         for link in links:
             if not hasattr(link, "identities"):
                 raise ConfigurationError(f"the chain must hold backends, not {type(link).__name__}")
@@ -317,7 +350,9 @@ class Chain:
             raise ConfigurationError(f"no backend of the chain can be used ({problems})")
         for link in links if needs_prices else ():
             if link.prices is None:
-                raise ConfigurationError(f"Budget.money needs prices on every backend; {link.name!r} has none")
+                raise ConfigurationError(
+                    f"Budget.money needs prices on every backend; {link.name!r} has none"
+                )
         return cls(tuple(links))
 
     def leave_unusable(self) -> list[tuple[Link, str]]:
@@ -330,16 +365,24 @@ class Chain:
 
     def move_to(self, index: int) -> None:
         """Make another backend the current one."""
-        self.index, self.link, self.is_at_end = index, self.links[index], index + 1 == len(self.links)
+        self.index, self.link, self.is_at_end = (
+            index,
+            self.links[index],
+            index + 1 == len(self.links),
+        )
         self.shapes = shapes_of(self.link)
         self.key, self.keys_left = 0, () if self.most_keys == 1 else others_of(self.link)
 
     def use_keys(self, keys: Sequence[int]) -> None:
-        """Use the first of some keys of the current backend, by index, and the others where a call rotates."""
+        """Use the first of some keys of the current backend, by index, and the others where a call
+        rotates.
+        """
         self.key, self.keys_left = keys[0], tuple(keys[1:])
 
     def next_usable(self) -> int | None:
-        """Return the index of the next usable backend that is not the current one under another name, if any."""
+        """Return the index of the next usable backend that is not the current one under another
+        name, if any.
+        """
         if self.is_at_end:
             return None
         links, here = self.links, self.link.identities
@@ -350,7 +393,9 @@ class Chain:
         return None
 
     def to_come(self) -> Iterator[tuple[int, Link]]:
-        """Yield the backends that a call would fall back to from here, in order, each with its index."""
+        """Yield the backends that a call would fall back to from here, in order, each with its
+        index.
+        """
         here = self.link.identities
         for index, link in enumerate(islice(self.links, self.index + 1, None), self.index + 1):
             if link.problem is None and here.isdisjoint(link.identities):
@@ -358,12 +403,16 @@ class Chain:
                 here = link.identities
 
     def passed_over(self, following: int | None = None) -> Iterator[tuple[Link, str]]:
-        """Yield the backends between the current one and the following one (or the end), each with the reason."""
+        """Yield the backends between the current one and the following one (or the end), each with
+        the reason.
+        """
         for link in self.links[self.index + 1 : following]:
             yield link, link.problem or f"same as {self.link.name}"
 
 
 def shapes_of(link: Link) -> Shapes:
-    """Return the form in which a backend's messages are written; neutral if a backend of your own names none."""
+    """Return the form in which a backend's messages are written; neutral if a backend of your own
+    names none.
+    """
     shapes: Shapes = getattr(link, "shapes", NEUTRAL)
     return shapes

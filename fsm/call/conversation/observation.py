@@ -1,4 +1,6 @@
-"""What came back from one attempt, as the rest of a call must know it, and what verdicts found of it."""
+"""What came back from one attempt, as the rest of a call must know it, and what verdicts found of
+it.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ class Finding:
     Arguments:
         value: what the caller wanted back, if the reply is right.
         reasons: why it is wrong, in sentences for the model; they may quote it.
-        note: that it is wrong, and where, for a journal: it quotes nothing of the reply. "" if it is right.
-        of_calls: what is wrong with each of its tool calls, or "".
+        note: that it is wrong, and where, for a journal: it quotes nothing of the reply. "" if it
+        is right. of_calls: what is wrong with each of its tool calls, or "".
     """
 
     value: Any = field(default=None, repr=False)
@@ -50,15 +52,25 @@ class Finding:
     raised: Exception | None = None
 
     @classmethod
-    def wrong(cls, reasons: Iterable[str], places: Iterable[str] = (), of_calls: Iterable[str] = ()) -> Finding:
+    def wrong(
+        cls, reasons: Iterable[str], places: Iterable[str] = (), of_calls: Iterable[str] = ()
+    ) -> Finding:
         """Say why a reply is wrong, and where."""
         note = ", ".join(dict.fromkeys(places))
-        return cls(reasons=tuple(reasons), note=f"wrong: {note}" if note else "wrong", of_calls=tuple(of_calls))
+        return cls(
+            reasons=tuple(reasons),
+            note=f"wrong: {note}" if note else "wrong",
+            of_calls=tuple(of_calls),
+        )
 
     @classmethod
     def raising(cls, error: Exception) -> Finding:
         """Say that a verdict has raised."""
-        note = str(error) if isinstance(error, BadVerdict) else f"a verdict raised {type(error).__name__}"
+        note = (
+            str(error)
+            if isinstance(error, BadVerdict)
+            else f"a verdict raised {type(error).__name__}"
+        )
         return cls(raised=error, note=note)
 
     @property
@@ -92,7 +104,9 @@ class Judged:
         return [partial(verdict, *both[: _takes(verdict)]) for verdict in self.verdicts]
 
     def run(self) -> Finding:
-        """Call the verdicts in this thread and return what they found; for what has no async ones."""
+        """Call the verdicts in this thread and return what they found; for what has no async
+        ones.
+        """
         sentences = []
         for ask in self.asked():
             try:
@@ -106,20 +120,28 @@ class Judged:
         reasons = [sentence for sentence in sentences if sentence is not None]
         for reason in reasons:
             if not isinstance(reason, str) or not reason.strip():
-                what = "an empty text" if isinstance(reason, str) else type(reason).__name__  # it may hold the reply
-                return Finding.raising(BadVerdict(f"a verdict must return None or a sentence, not {what}"))
+                # it may hold the reply
+                what = "an empty text" if isinstance(reason, str) else type(reason).__name__
+                return Finding.raising(
+                    BadVerdict(f"a verdict must return None or a sentence, not {what}")
+                )
         return Finding.wrong(reasons) if reasons else self.finding
 
 
 def verdicts_of(verdict: Any) -> tuple[Verdict, ...]:
-    """Return one verdict or several as a tuple, or refuse what is no function of a reply, or of it and its value."""
+    """Return one verdict or several as a tuple, or refuse what is no function of a reply, or of it
+    and its value.
+    """
     if verdict is None:
         return ()
-    several = tuple(verdict) if isinstance(verdict, Iterable) and not callable(verdict) else (verdict,)
+    several = (
+        tuple(verdict) if isinstance(verdict, Iterable) and not callable(verdict) else (verdict,)
+    )
     for each in several:
         if not callable(each) or not 1 <= _takes(each) <= 2:
             raise ConfigurationError(
-                "verdict must be a function that takes the reply, or the reply and its value, or a list of such "
+                "verdict must be a function that takes the reply, or the reply and its value, or "
+                "a list of such "
                 f"functions, which {short(getattr(each, '__name__', type(each).__name__))} is not"
             )
     return several
@@ -133,7 +155,9 @@ def _takes(verdict: Verdict) -> int:
         return 1
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     needed = [each for each in parameters if each.kind in positional and each.default is each.empty]
-    by_name = any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters)
+    by_name = any(
+        each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters
+    )
     takes_any = any(each.kind in (*positional, each.VAR_POSITIONAL) for each in parameters)
     return 3 if by_name else max(len(needed), takes_any)
 
@@ -141,7 +165,9 @@ def _takes(verdict: Verdict) -> int:
 ANSWERS: Final = frozenset({"answered", "called_tools"})
 """The events that are a success, and the only ones."""
 
-WRONG: Final[Mapping[str, str]] = MappingProxyType({"answered": "answered_wrongly", "called_tools": "called_wrongly"})
+WRONG: Final[Mapping[str, str]] = MappingProxyType(
+    {"answered": "answered_wrongly", "called_tools": "called_wrongly"}
+)
 """What each of them becomes where the reply is wrong."""
 
 RAISED: Final = "verdict_raised"
@@ -150,19 +176,23 @@ RAISED: Final = "verdict_raised"
 
 @frozen(kw_only=True)
 class Observation:
-    """Hold one reply or failure as the machine and the answer take it; a journal may keep its `evidence`."""
+    """Hold one reply or failure as the machine and the answer take it; a journal may keep its
+    `evidence`.
+    """
 
     evidence: Evidence
     part: str = field(default="", repr=False)
     new: str = field(default="", repr=False)  # what of that was not in the answer yet
-    spare: str = field(default="", repr=False)  # cut text, too short to continue from, kept in case nothing else comes
+    # cut text, too short to continue from, kept in case nothing else comes
+    spare: str = field(default="", repr=False)
     unsays: bool = False  # whether it shows the text gathered so far to be reasoning
     reasoning: str = field(default="", repr=False)
     thinks_inline: bool = False
     cap: int | None = None
     overran: bool = False  # whether the reply is longer than that cap, where a budget rests on it
     backend: int = 0
-    delivered: str = field(default="", repr=False)  # the text that the attempt handed to the consumer
+    # the text that the attempt handed to the consumer
+    delivered: str = field(default="", repr=False)
     reply: Reply | None = None
     failure: Failure | None = None
     found: str | None = None  # what came in place of a usable reply, if that is known

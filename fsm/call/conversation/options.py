@@ -1,4 +1,6 @@
-"""The options of a request by name: the parameters that every protocol knows, and hints for those that are none."""
+"""The options of a request by name: the parameters that every protocol knows, and hints for those
+that are none.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ _FORMS: Final[Mapping[str, tuple[Check, str]]] = {
     "seed": (is_whole, "a whole number"),
     "response_format": (
         _CHOSEN[0],
-        'a text, or a mapping as in {"type": "json_schema", "json_schema": {"name": "answer", "schema": {...}}}; '
+        'a text, or a mapping as in {"type": "json_schema", "json_schema": {"name": "answer", '
+        '"schema": {...}}}; '
         "a pydantic model gives its schema with model_json_schema()",
     ),
     "reasoning_effort": (is_text, "a text, as in 'low'"),
@@ -59,24 +62,30 @@ _FORMS: Final[Mapping[str, tuple[Check, str]]] = {
 _ELSEWHERE: Final[Mapping[str, str]] = {
     name: advice
     for advice, names in {
-        "give it to the backend": "model api_key base_url api_version organization project prices capabilities prefill "
+        "give it to the backend": "model api_key base_url api_version organization project prices "
+        "capabilities prefill "
         "first_token stall default_headers extra_query",
         "give it to the Client": "http async_http observer jitter clock sleep compactor",
         "make it a backend of the Client's chain": "fallbacks fallback chain backends",
         "give the messages as the first argument": "messages prompt input contents",
-        "put it among the messages, with the role 'system'": "system instructions system_instruction system_prompt",
-        "it is called max_tokens here, whoever is asked": "max_completion_tokens max_output_tokens num_predict "
+        "put it among the messages, with the role 'system'": "system instructions "
+        "system_instruction system_prompt",
+        "it is called max_tokens here, whoever is asked": "max_completion_tokens "
+        "max_output_tokens num_predict "
         "maxOutputTokens",
-        "say it in a policy, as in policy=Policy(timeouts=Timeouts(total=30)), or give a deadline": "timeout timeouts "
-        "request_timeout",
-        "say it in a policy, as in policy=Policy(limits=Limits(retries=2))": "max_retries retries num_retries limits",
-        "say it in a policy, as in policy=Policy(...)": "budget waits hints reserve switch_after after_refusal",
-        "choose the method: stream and astream hand out what comes, call and acall return the result": "stream "
-        "streaming",
+        "say it in a policy, as in policy=Policy(timeouts=Timeouts(total=30)), or give a "
+        "deadline": "timeout timeouts request_timeout",
+        "say it in a policy, as in "
+        "policy=Policy(limits=Limits(retries=2))": "max_retries retries num_retries limits",
+        "say it in a policy, as in policy=Policy(...)": "budget waits hints reserve switch_after "
+        "after_refusal",
+        "choose the method: stream and astream hand out what comes, call and acall return the "
+        "result": "stream streaming",
         "it is called tools here": "functions tool_definitions",
         "give it to the call, beside its messages": "turn within deadline policy",
         "a call has one answer: make several calls": "n candidate_count",
-        "it ends what runs in threads; cancel the task instead, or leave the stream": "cancellation",
+        "it ends what runs in threads; cancel the task instead, or leave the "
+        "stream": "cancellation",
         "it is for turns: client.turn takes it": "executor",
         "it is called parameters here": "extra_body",
         "it is called headers here": "extra_headers",
@@ -90,22 +99,96 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
 _OF_BODIES: Final = frozenset(
     {
         # chat completions and their dialects
-        *("audio", "chat_template_kwargs", "enable_thinking", "frequency_penalty", "guided_choice", "guided_grammar"),
-        *("guided_json", "guided_regex", "logit_bias", "logprobs", "metadata", "min_p", "min_tokens", "modalities"),
-        *("moderation", "plugins", "prediction", "presence_penalty", "prompt_cache_key", "prompt_cache_options"),
-        *("prompt_cache_retention", "provider", "repetition_penalty", "safety_identifier", "service_tier", "store"),
-        *("stream_options", "top_a", "top_logprobs", "transforms", "user", "verbosity", "web_search_options"),
+        *(
+            "audio",
+            "chat_template_kwargs",
+            "enable_thinking",
+            "frequency_penalty",
+            "guided_choice",
+            "guided_grammar",
+        ),
+        *(
+            "guided_json",
+            "guided_regex",
+            "logit_bias",
+            "logprobs",
+            "metadata",
+            "min_p",
+            "min_tokens",
+            "modalities",
+        ),
+        *(
+            "moderation",
+            "plugins",
+            "prediction",
+            "presence_penalty",
+            "prompt_cache_key",
+            "prompt_cache_options",
+        ),
+        *(
+            "prompt_cache_retention",
+            "provider",
+            "repetition_penalty",
+            "safety_identifier",
+            "service_tier",
+            "store",
+        ),
+        *(
+            "stream_options",
+            "top_a",
+            "top_logprobs",
+            "transforms",
+            "user",
+            "verbosity",
+            "web_search_options",
+        ),
         # Responses
-        *("background", "context_management", "conversation", "include", "max_tool_calls", "previous_response_id"),
+        *(
+            "background",
+            "context_management",
+            "conversation",
+            "include",
+            "max_tool_calls",
+            "previous_response_id",
+        ),
         *("reasoning", "text", "truncation"),
         # Anthropic
-        *("cache_control", "container", "inference_geo", "output_config", "speed", "thinking", "top_k"),
+        *(
+            "cache_control",
+            "container",
+            "inference_geo",
+            "output_config",
+            "speed",
+            "thinking",
+            "top_k",
+        ),
         # Gemini
-        *("cachedContent", "cached_content", "generationConfig", "generation_config", "response_json_schema"),
-        *("response_logprobs", "response_mime_type", "response_modalities", "response_schema", "safetySettings"),
+        *(
+            "cachedContent",
+            "cached_content",
+            "generationConfig",
+            "generation_config",
+            "response_json_schema",
+        ),
+        *(
+            "response_logprobs",
+            "response_mime_type",
+            "response_modalities",
+            "response_schema",
+            "safetySettings",
+        ),
         *("safety_settings", "thinking_budget", "thinking_config", "tool_config"),
         # Ollama
-        *("format", "keep_alive", "mirostat", "num_ctx", "num_keep", "options", "repeat_last_n", "repeat_penalty"),
+        *(
+            "format",
+            "keep_alive",
+            "mirostat",
+            "num_ctx",
+            "num_keep",
+            "options",
+            "repeat_last_n",
+            "repeat_penalty",
+        ),
         *("think", "typical_p"),
     }
 )
@@ -117,7 +200,8 @@ def _are_texts(value: Any) -> bool:
 
 
 def with_common(parameters: Any, options: Mapping[str, Any]) -> Any:
-    """Return the parameters of a request with the common ones that were passed as options, or refuse these.
+    """Return the parameters of a request with the common ones that were passed as options, or
+    refuse these.
 
     Anything but a mapping is returned as it is, for others to refuse.
     """
@@ -132,7 +216,9 @@ def with_common(parameters: Any, options: Mapping[str, Any]) -> Any:
     if not isinstance(parameters, (Mapping, type(None))):
         return parameters
     for name in options.keys() & (parameters or {}):
-        raise ConfigurationError(f"{name} is given twice, as an option and in parameters: leave one of them out")
+        raise ConfigurationError(
+            f"{name} is given twice, as an option and in parameters: leave one of them out"
+        )
     return {**(parameters or {}), **options}
 
 
@@ -141,12 +227,18 @@ def _quoted(value: Any) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return short(value)
     kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
     return f"of type {label(name)}"
 
 
 def refuse_unknown(options: Iterable[str], available: Iterable[str]) -> None:
-    """Raise a ConfigurationError for an unknown option, with a hint what was meant or where it belongs."""
+    """Raise a ConfigurationError for an unknown option, with a hint what was meant or where it
+    belongs.
+    """
     available = sorted(available)
     for name in sorted(set(options).difference(available)):
         raise ConfigurationError(f"unknown option {short(name)}{_hint(name, available)}")
@@ -157,5 +249,7 @@ def _hint(name: str, available: list[str]) -> str:
         return f": put it into parameters, as in parameters={{{name!r}: ...}}"
     if name in _ELSEWHERE:
         return f": {_ELSEWHERE[name]}"
-    near = did_you_mean(name, available) or did_you_mean(name, [*_OF_BODIES, *_ELSEWHERE], cutoff=0.8)
+    near = did_you_mean(name, available) or did_you_mean(
+        name, [*_OF_BODIES, *_ELSEWHERE], cutoff=0.8
+    )
     return f"; {near}" if near else f"; there are: {', '.join(available)}"

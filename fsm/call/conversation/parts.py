@@ -15,12 +15,18 @@ _NO_EXTRAS = FrozenMap()
 
 
 def _unchanging(value: Any) -> Any:
-    return value if type(value) in (str, FrozenMap, type(None)) else sendable_copy(value, "a provider's own part")
+    return (
+        value
+        if type(value) in (str, FrozenMap, type(None))
+        else sendable_copy(value, "a provider's own part")
+    )
 
 
 def _is_text(instance: object, attribute: Any, value: Any) -> None:
     if not isinstance(value, str):
-        raise ConfigurationError(f"{where(instance, attribute)} must be a text, not {type(value).__name__}")
+        raise ConfigurationError(
+            f"{where(instance, attribute)} must be a text, not {type(value).__name__}"
+        )
 
 
 @frozen
@@ -29,7 +35,8 @@ class TextPart:
 
     Arguments:
         text: the text.
-        cache: the caller's mark for providers that cache the prompt up to here; parts that differ only in it are equal.
+        cache: the caller's mark for providers that cache the prompt up to here; parts that differ
+            only in it are equal.
     """
 
     text: str = field(repr=False, validator=_is_text)
@@ -66,7 +73,9 @@ class MediaPart:
 
     def __attrs_post_init__(self) -> None:
         if self.kind not in get_args(MediaKind):
-            raise ConfigurationError(f"MediaPart.kind must be one of {', '.join(get_args(MediaKind))}")
+            raise ConfigurationError(
+                f"MediaPart.kind must be one of {', '.join(get_args(MediaKind))}"
+            )
         if bool(self.data) is bool(self.url):
             raise ConfigurationError("a MediaPart has either data, in base64, or a url")
 
@@ -101,7 +110,9 @@ class ToolCall:
     id: str = field(validator=_is_text)
     name: str = field(validator=_is_text)
     arguments: str = field(repr=False, validator=_is_text)
-    extras: Mapping[str, Any] = field(default=_NO_EXTRAS, repr=False, eq=False, converter=_unchanging)
+    extras: Mapping[str, Any] = field(
+        default=_NO_EXTRAS, repr=False, eq=False, converter=_unchanging
+    )
     provider: str = field(default="", repr=False, eq=False, validator=_is_text)
 
 
@@ -112,7 +123,8 @@ class OpaquePart:
     Arguments:
         provider: the owner of the block.
         block: JSON data.
-        is_answer: whether it is an answer by itself: an action that the caller is to take, or a picture.
+        is_answer: whether it is an answer by itself: an action that the caller is to take, or a
+            picture.
     """
 
     provider: str = field(validator=_is_text)
@@ -128,8 +140,9 @@ class CitationPart:
         text: the passage that it quotes; "" if none is quoted.
         source: its URL, or else the name or the id of a document.
         title: its title.
-        position: what is counted, and where the passage starts and ends: "characters", "pages", "blocks" or "chunks"
-            of the source, "answer" or "answer bytes" for what of the answer it supports. None if unknown.
+        position: what is counted, and where the passage starts and ends: "characters", "pages",
+            "blocks" or "chunks" of the source, "answer" or "answer bytes" for what of the answer it
+            supports. None if unknown.
         block: what its provider wants back with the text.
         provider: the owner of the block.
     """
@@ -183,7 +196,9 @@ def as_parts(value: Iterable[Part]) -> tuple[Part, ...]:
     parts = tuple(value)
     for part in parts:
         if not isinstance(part, PARTS):
-            raise ConfigurationError(f"parts must hold parts of a reply or a message, not {type(part).__name__}")
+            raise ConfigurationError(
+                f"parts must hold parts of a reply or a message, not {type(part).__name__}"
+            )
     return parts
 
 
@@ -208,10 +223,11 @@ _ROLES = get_args(Role)
 
 @frozen
 class Message:
-    """Hold one message of a conversation in parts: a reply, or a message that a rung or a turn adds.
+    """Hold one message of a conversation in parts: a reply, or a message that a rung or a turn
+    adds.
 
-    A request may hold such messages. Each wire writes them in its own form, and sends a provider's own blocks back to
-    that provider alone, unchanged.
+    A request may hold such messages. Each wire writes them in its own form, and sends a provider's
+    own blocks back to that provider alone, unchanged.
 
     Arguments:
         role: "system", "user", "assistant", or "tool", which holds only results of tool calls.
@@ -232,7 +248,8 @@ class Message:
         for part in self.parts:
             if isinstance(part, ToolResult) is not (self.role == "tool"):
                 raise ConfigurationError(
-                    "the results of tool calls stand in a message of role 'tool', and nothing else there"
+                    "the results of tool calls stand in a message of role 'tool', and nothing "
+                    "else there"
                 )
 
     @classmethod

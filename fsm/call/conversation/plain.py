@@ -1,6 +1,8 @@
-"""Write a message as chat completions: the form of all plain messages that callers and compactors get.
+"""Write a message as chat completions: the form of all plain messages that callers and compactors
+get.
 
-`stored` writes plain mappings that lose nothing: to be stored as JSON, and sent to any provider later.
+`stored` writes plain mappings that lose nothing: to be stored as JSON, and sent to any provider
+later.
 """
 
 from __future__ import annotations
@@ -38,12 +40,18 @@ def plain_messages(messages: Iterable[Mapping[str, Any] | Message]) -> list[Body
 def with_originals(
     shorter: Sequence[Mapping[str, Any] | Message], before: Iterable[Mapping[str, Any] | Message]
 ) -> tuple[Mapping[str, Any] | Message, ...]:
-    """Return what a compactor made of `plain_messages(before)`, with the originals of what it kept: they hold more."""
+    """Return what a compactor made of `plain_messages(before)`, with the originals of what it kept:
+    they hold more.
+    """
     ahead = [(message, plain_messages([message])) for message in before]
     restored: list[Mapping[str, Any] | Message] = []
     place = 0
     while place < len(shorter):
-        alike = (at for at, (_, plain) in enumerate(ahead) if list(shorter[place : place + len(plain)]) == plain)
+        alike = (
+            at
+            for at, (_, plain) in enumerate(ahead)
+            if list(shorter[place : place + len(plain)]) == plain
+        )
         if (at := next(alike, None)) is None:
             restored.append(shorter[place])
             place += 1
@@ -60,13 +68,18 @@ def in_words(part: MediaPart) -> str:
 
 
 def chat_messages(message: Message, provider: str = "") -> list[Body]:
-    """Return a message in the form of chat completions, each tool result as a message of its own."""
+    """Return a message in the form of chat completions, each tool result as a message of its
+    own.
+    """
     if message.role == "tool":
         return [*_results(message.tool_results)]
     content = [part for part in message.parts if isinstance(part, TextPart | MediaPart)]
     # The blocks of an answer are pieces of one text; the parts of a caller's message are not.
     is_one = len(content) == 1 or message.role == "assistant"
-    plain: Body = {"role": message.role, "content": _content(content, is_one=is_one) if content else None}
+    plain: Body = {
+        "role": message.role,
+        "content": _content(content, is_one=is_one) if content else None,
+    }
     if calls := message.tool_calls:
         plain["tool_calls"] = [_call(call, provider) for call in calls]
     elif not content:
@@ -122,7 +135,9 @@ def _call(call: ToolCall, provider: str) -> Body:
 
 
 MARK: Final = "rungwise"
-"""The member that tells such a message from one in a provider's form; its value is the version of this form."""
+"""The member that tells such a message from one in a provider's form; its value is the version of
+this form.
+"""
 
 VERSION: Final = 1
 
@@ -143,7 +158,11 @@ def stored(message: Mapping[str, Any] | Message) -> dict[str, Any]:
     if not isinstance(message, Message):
         plain: dict[str, Any] = thawed(message)
         return plain
-    return {MARK: VERSION, "role": message.role, "parts": [_stored_part(part) for part in message.parts]}
+    return {
+        MARK: VERSION,
+        "role": message.role,
+        "parts": [_stored_part(part) for part in message.parts],
+    }
 
 
 def _stored_part(part: Part) -> dict[str, Any]:
@@ -151,18 +170,29 @@ def _stored_part(part: Part) -> dict[str, Any]:
     for each in fields(type(part)):
         value = getattr(part, each.name)
         if each.default is NOTHING or value != each.default:
-            plain[each.name] = [_stored_part(one) for one in value] if each.name == "media" else thawed(value)
+            plain[each.name] = (
+                [_stored_part(one) for one in value] if each.name == "media" else thawed(value)
+            )
     return plain
 
 
 def read_stored(message: Any, where: str) -> Any:
-    """Return the message that a mapping by `stored` holds, or raise a ConfigurationError; anything else unchanged."""
+    """Return the message that a mapping by `stored` holds, or raise a ConfigurationError; anything
+    else unchanged.
+    """
     if not isinstance(message, Mapping) or MARK not in message:
         return message
     parts = message.get("parts")
-    if message[MARK] != VERSION or not isinstance(parts, list | tuple) or message.keys() != {MARK, "role", "parts"}:
+    if (
+        message[MARK] != VERSION
+        or not isinstance(parts, list | tuple)
+        or message.keys() != {MARK, "role", "parts"}
+    ):
         raise ConfigurationError(f"{where} is not a stored message of version {VERSION}")
-    return Message(message["role"], tuple(_read_part(part, f"{where}['parts'][{n}]") for n, part in enumerate(parts)))
+    return Message(
+        message["role"],
+        tuple(_read_part(part, f"{where}['parts'][{n}]") for n, part in enumerate(parts)),
+    )
 
 
 def _read_part(part: Any, where: str) -> Any:
@@ -177,4 +207,6 @@ def _read_part(part: Any, where: str) -> Any:
     try:
         return kind(**values)
     except TypeError:
-        raise ConfigurationError(f"{where} has members that no part of type {part['type']!r} has") from None
+        raise ConfigurationError(
+            f"{where} has members that no part of type {part['type']!r} has"
+        ) from None

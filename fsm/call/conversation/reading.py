@@ -11,7 +11,14 @@ from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.text.contents import is_blank, is_cut_json, is_json
-from rungwise.fsm.text.stitching import MINIMUM_ECHO, MINIMUM_OVERLAP, SeamFilter, SeedFilter, stitch, without_seed
+from rungwise.fsm.text.stitching import (
+    MINIMUM_ECHO,
+    MINIMUM_OVERLAP,
+    SeamFilter,
+    SeedFilter,
+    stitch,
+    without_seed,
+)
 from rungwise.fsm.text.thinking import Parted, TextBefore, ThinkFilter, part_thinking
 
 Tools = tuple[Mapping[str, Any], ...]
@@ -24,22 +31,33 @@ _NEVER_AN_ANSWER: Final = frozenset({"connection", "timeout", "silence"})
 class Reading:
     """Describe how the reply to one request continues what was sent."""
 
-    seed: str = field(default="", repr=False)  # the reasoning at its end; an echo of that is no visible text
+    # the reasoning at its end; an echo of that is no visible text
+    seed: str = field(default="", repr=False)
     stripped: str = ""  # the whitespace at the end of the continued text, which the wire leaves out
-    before: str = field(default="", repr=False)  # the text that the reply continues; it may end within code or quotes
-    read: TextBefore | None = field(default=None, repr=False)  # of that text so far; None reads it when a tag comes
+    # the text that the reply continues; it may end within code or quotes
+    before: str = field(default="", repr=False)
+    # of that text so far; None reads it when a tag comes
+    read: TextBefore | None = field(default=None, repr=False)
     after_block: bool = False  # whether inline reasoning came with that text
     is_new_turn: bool = False  # whether the reply is a turn of its own nevertheless
     echoes: bool = False  # whether the backend repeats the continued turn at the start of its reply
 
     def think_filter(self) -> ThinkFilter:
-        """Return a filter that splits the reply into visible text and inline reasoning as it streams."""
-        return ThinkFilter(self.before, read=self.read, after_block=self.after_block, is_new_turn=self.is_new_turn)
+        """Return a filter that splits the reply into visible text and inline reasoning as it
+        streams.
+        """
+        return ThinkFilter(
+            self.before, read=self.read, after_block=self.after_block, is_new_turn=self.is_new_turn
+        )
 
     def part(self, reply: Reply) -> Parted:
         """Split the text of a whole reply into visible text and inline reasoning."""
         return part_thinking(
-            reply.text, self.before, read=self.read, after_block=self.after_block, is_new_turn=self.is_new_turn
+            reply.text,
+            self.before,
+            read=self.read,
+            after_block=self.after_block,
+            is_new_turn=self.is_new_turn,
         )
 
 
@@ -48,7 +66,9 @@ PLAIN: Final = Reading()
 
 @frozen(kw_only=True, eq=False, repr=False)
 class ReadReply:
-    """Hold what one reply says. It is read once; whatever is decided about the reply is decided by these fields."""
+    """Hold what one reply says. It is read once; whatever is decided about the reply is decided by
+    these fields.
+    """
 
     reply: Reply
     visible: str  # its text without inline reasoning and without an echo of the seed
@@ -63,7 +83,8 @@ class ReadReply:
     refuses: bool  # whether it carries a refusal in words
     is_mere_error: bool  # whether it is an error event that came before any text
     has_whole_calls: bool  # whether none of its tool calls is cut; a whole one may be wrong
-    is_too_little: bool  # whether, if it was cut, nobody could tell its text from an echo or a restart
+    # whether, if it was cut, nobody could tell its text from an echo or a restart
+    is_too_little: bool
     adds_too_little: bool  # likewise, if it broke off
 
 
@@ -77,12 +98,15 @@ def read_reply(
     tools: Tools = (),
     shapes: Shapes = NEUTRAL,
 ) -> ReadReply:
-    """Read a whole reply; with `may_unsay`, the text before it may be reasoning, cut before its closing tag."""
+    """Read a whole reply; with `may_unsay`, the text before it may be reasoning, cut before its
+    closing tag.
+    """
     visible, inline, was_unopened = reading.part(reply)
     refuses = not is_blank(reply.refusal or "")
     came_blank = is_blank(visible)
     if expects_json and inline and is_json(reply.text):
-        visible, inline, was_unopened = reply.text, "", False  # what looks like a tag belongs to the JSON
+        # what looks like a tag belongs to the JSON
+        visible, inline, was_unopened = reply.text, "", False
     elif reading.seed:
         visible = without_seed(visible, reading.seed)
     has_failed = reply.failure is not None and reply.failure.reason not in _NEVER_AN_ANSWER
@@ -104,7 +128,8 @@ def read_reply(
         thinks_inline=not is_blank(inline),
         refuses=refuses,
         is_mere_error=came_blank and not refuses and reply.interrupted and has_failed,
-        has_whole_calls=reply.interrupted or not any(is_cut(call, reply, tools, shapes) for call in reply.tool_calls),
+        has_whole_calls=reply.interrupted
+        or not any(is_cut(call, reply, tools, shapes) for call in reply.tool_calls),
         is_too_little=is_too_little(gathered, new) or _may_restart(gathered, visible),
         adds_too_little=bool(gathered) and is_too_little(visible),
     )
@@ -113,7 +138,8 @@ def read_reply(
 def is_cut(call: ToolCall, reply: Reply, tools: Tools, shapes: Shapes = NEUTRAL) -> bool:
     """Tell whether a tool call ends before its arguments do.
 
-    One without any is whole if its tool requires none, or wrong if the tools are known and the model ended the reply.
+    One without any is whole if its tool requires none, or wrong if the tools are known and the
+    model ended the reply.
     """
     if call.arguments.strip():
         return is_cut_json(call.arguments)
@@ -123,14 +149,18 @@ def is_cut(call: ToolCall, reply: Reply, tools: Tools, shapes: Shapes = NEUTRAL)
 
 
 def is_too_little(*texts: str) -> bool:
-    """Tell whether a cut text, in pieces, is so short that it may be an echo as well as a continuation."""
+    """Tell whether a cut text, in pieces, is so short that it may be an echo as well as a
+    continuation.
+    """
     if any(len(text.strip()) >= MINIMUM_ECHO for text in texts):
         return False
     return len("".join(texts).strip()) < MINIMUM_ECHO
 
 
 def _may_restart(gathered: str, text: str) -> bool:
-    """Tell whether a text begins as the gathered text does, and is too short to be a repeat of it for sure."""
+    """Tell whether a text begins as the gathered text does, and is too short to be a repeat of it
+    for sure.
+    """
     beginning = text.strip()
     return 0 < len(beginning) < MINIMUM_OVERLAP and gathered.lstrip().startswith(beginning)
 
@@ -149,7 +179,11 @@ class _Deltas:
         """Begin, or begin again behind text that turned out to be reasoning."""
         reading, gathered = self._reading, self._gathered
         self._seed = SeedFilter(reading.seed) if reading.seed else None
-        self._seam = SeamFilter(gathered, echoes=reading.echoes, stripped=reading.stripped) if gathered else None
+        self._seam = (
+            SeamFilter(gathered, echoes=reading.echoes, stripped=reading.stripped)
+            if gathered
+            else None
+        )
 
     def _without_seed(self, visible: str) -> str:
         return self._seed.feed(visible) if visible and self._seed is not None else visible
@@ -159,7 +193,9 @@ class _Deltas:
 
 
 class ReplyFilter(_Deltas):
-    """Filter the deltas of one attempt for a consumer: no inline reasoning, no seed, nothing twice."""
+    """Filter the deltas of one attempt for a consumer: no inline reasoning, no seed, nothing
+    twice.
+    """
 
     __slots__ = ("_pieces",)
 
@@ -180,7 +216,9 @@ class ReplyFilter(_Deltas):
             return (delta,)
         visible, reasoning = self._think.feed(delta.text)
         taken_back = self._take_back() if self._think.takes_back else ()
-        return taken_back + self._hand_out(delta, self._new_of(self._without_seed(visible)), reasoning)
+        return taken_back + self._hand_out(
+            delta, self._new_of(self._without_seed(visible)), reasoning
+        )
 
     def close(self) -> tuple[Text | Reasoning | Discard, ...]:
         """Return what was held back and what is taken back; the reply has ended."""
@@ -216,7 +254,9 @@ class TextWatch(_Deltas):
         self._letters, self._has_new = 0, False
 
     def has_text(self, delta: Text | Reasoning) -> bool:
-        """Take a delta and tell whether there is enough text by now; once True, it need not be called again."""
+        """Take a delta and tell whether there is enough text by now; once True, it need not be
+        called again.
+        """
         if isinstance(delta, Reasoning):
             return False
         visible, _ = self._think.feed(delta.text)

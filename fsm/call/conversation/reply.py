@@ -24,7 +24,9 @@ from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
-StopReason = Literal["stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"]
+StopReason = Literal[
+    "stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"
+]
 """Why a reply ended. `unknown` stands for a word that no table lists; a missing one is `None`."""
 
 
@@ -34,20 +36,20 @@ class Reply:
 
     Arguments:
         text: all text blocks joined, inline think tags included.
-        final_text: the last text block after the last tool call; None if the protocol has no blocks.
-        tool_calls: the tool calls, complete or not.
+        final_text: the last text block after the last tool call; None if the protocol has no
+        blocks. tool_calls: the tool calls, complete or not.
         usage: what the provider reported for this attempt.
         model: the model id that the provider reported, as a `label`.
         interrupted: whether the stream ended before its terminal event.
         halted: whether the caller's own outer budget stopped the stream.
         reasoning: reasoning from structured fields (inline reasoning stays in `text`).
         stop_reason: the normalised stop reason; None if the provider gave none.
-        stop_raw: the provider's own word for it, as a `label`; never in `repr`, as it may repeat a prompt or a key.
-        refusal: the provider's refusal text, if it sent one.
+        stop_raw: the provider's own word for it, as a `label`; never in `repr`, as it may repeat a
+        prompt or a key. refusal: the provider's refusal text, if it sent one.
         failure: what cut the stream, if a cause is known.
         raw: the provider's decoded body, for diagnosis only.
-        parts: everything in order, the provider's own blocks included; `text`, `reasoning` and `tool_calls` are then
-            read from these.
+        parts: everything in order, the provider's own blocks included; `text`, `reasoning` and
+            `tool_calls` are then read from these.
 
     Raises:
         ConfigurationError: a field has the wrong type, or contradicts the parts.
@@ -71,18 +73,31 @@ class Reply:
     def __attrs_post_init__(self) -> None:
         if self._parts is not None:
             self._read(as_parts(self._parts))
-        if (type(self.text), type(self.reasoning), type(self.usage), type(self.tool_calls)) != _USUAL:
+        if (
+            type(self.text),
+            type(self.reasoning),
+            type(self.usage),
+            type(self.tool_calls),
+        ) != _USUAL:
             self._check()
         for call in self.tool_calls:
             if not isinstance(call, ToolCall):
-                raise ConfigurationError(f"Reply.tool_calls must hold ToolCalls, not {type(call).__name__}")
+                raise ConfigurationError(
+                    f"Reply.tool_calls must hold ToolCalls, not {type(call).__name__}"
+                )
 
     def _read(self, parts: tuple[Part, ...]) -> None:
-        values = {"text": text_of(parts), "reasoning": reasoning_of(parts), "tool_calls": calls_of(parts)}
+        values = {
+            "text": text_of(parts),
+            "reasoning": reasoning_of(parts),
+            "tool_calls": calls_of(parts),
+        }
         for name, value in values.items():
             own = getattr(self, name)
             if own and own != value:
-                raise ConfigurationError(f"Reply.{name} says otherwise than Reply.parts; give one of them")
+                raise ConfigurationError(
+                    f"Reply.{name} says otherwise than Reply.parts; give one of them"
+                )
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_parts", None)
         object.__setattr__(self, "_parts", None if parts == self.parts else parts)
@@ -93,7 +108,9 @@ class Reply:
         for name, kind in zip(("text", "reasoning", "usage", "tool_calls"), _USUAL, strict=True):
             value = getattr(self, name)
             if not isinstance(value, kind):
-                raise ConfigurationError(f"Reply.{name} must be of type {kind.__name__}, not {type(value).__name__}")
+                raise ConfigurationError(
+                    f"Reply.{name} must be of type {kind.__name__}, not {type(value).__name__}"
+                )
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -107,7 +124,9 @@ class Reply:
     @property
     def has_own_answer(self) -> bool:
         """Tell whether a provider's own part is an answer by itself; see `OpaquePart`."""
-        return self._parts is not None and any(isinstance(part, OpaquePart) and part.is_answer for part in self._parts)
+        return self._parts is not None and any(
+            isinstance(part, OpaquePart) and part.is_answer for part in self._parts
+        )
 
     @property
     def has_media(self) -> bool:
@@ -141,11 +160,12 @@ class Discard:
 
 @frozen
 class PartialValue:
-    """Show what `returns` asked for, as far as it has come: what is whole in the text so far, as plain data.
+    """Show what `returns` asked for, as far as it has come: what is whole in the text so far, as
+    plain data.
 
     Arguments:
-        value: of a list, the elements that are finished, as their type reads them. A `Discard` takes text back, and
-            the next value may be smaller.
+        value: of a list, the elements that are finished, as their type reads them. A `Discard`
+            takes text back, and the next value may be smaller.
     """
 
     value: Any

@@ -16,7 +16,9 @@ from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copi
 from rungwise.fsm.values.secret import SecretMap, hides_arguments
 
 PlainMessage = Mapping[str, Any]
-"""One message as the caller writes it: a `role`, and whatever the protocol of the backend has beside it."""
+"""One message as the caller writes it: a `role`, and whatever the protocol of the backend has
+beside it.
+"""
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function", "model")
 """The roles of messages in any protocol; an item of OpenAI's Responses has a type instead."""
@@ -28,16 +30,21 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
     if isinstance(value, str):
         return (FrozenMap({"role": "user", "content": value}),)
     if isinstance(value, Mapping):
-        raise ConfigurationError("messages must be a list of messages; got one message: put it into a list")
+        raise ConfigurationError(
+            "messages must be a list of messages; got one message: put it into a list"
+        )
     if isinstance(value, bytes | bytearray | set | frozenset) or not isinstance(value, Iterable):
-        raise ConfigurationError(f"messages must be a prompt or a list of messages, not {type(value).__name__}")
+        raise ConfigurationError(
+            f"messages must be a prompt or a list of messages, not {type(value).__name__}"
+        )
     messages = list(value)
     for index, message in enumerate(messages):
         if isinstance(message, Message):
             continue
         if not isinstance(message, Mapping):
             raise ConfigurationError(
-                f"messages[{index}] must be a mapping with 'role' and 'content', not {_kind_of(message)}"
+                f"messages[{index}] must be a mapping with 'role' and 'content', not "
+                f"{_kind_of(message)}"
             )
         if MARK in message:
             messages[index] = read_stored(message, f"messages[{index}]")
@@ -65,7 +72,8 @@ def _check_parts(message: PlainMessage, index: int) -> None:
     content = message.get("content")
     if not (content is None or isinstance(content, str | list | tuple | Mapping)):
         raise ConfigurationError(
-            f"messages[{index}]['content'] must be a text or a list of blocks, not {_kind_of(content)}"
+            f"messages[{index}]['content'] must be a text or a list of blocks, not "
+            f"{_kind_of(content)}"
         )
     for name in _LISTS:
         parts = message.get(name)
@@ -79,14 +87,20 @@ def _check_parts(message: PlainMessage, index: int) -> None:
 def _kind_of(value: object) -> str:
     """Return the name of a type, with advice for the objects of a provider's own client."""
     name = type(value).__name__
-    return f"{name}: give its model_dump()" if hasattr(value, "model_dump") and not isinstance(value, type) else name
+    return (
+        f"{name}: give its model_dump()"
+        if hasattr(value, "model_dump") and not isinstance(value, type)
+        else name
+    )
 
 
 def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if value is None:
         return FrozenMap()
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise ConfigurationError(f"Request.{name} must map names to values; it is of type {type(value).__name__}")
+        raise ConfigurationError(
+            f"Request.{name} must map names to values; it is of type {type(value).__name__}"
+        )
     return sendable_copy(value, f"Request.{name}")  # type: ignore[no-any-return]
 
 
@@ -108,7 +122,9 @@ FRAMING = frozenset({"content-length", "transfer-encoding", "host", "connection"
 def _no_framing(instance: object, attribute: Any, value: Mapping[str, Any]) -> None:
     for name in value:
         if name.lower() in FRAMING:
-            raise ConfigurationError(f"Request.headers must not hold {name!r}, which the transport sets")
+            raise ConfigurationError(
+                f"Request.headers must not hold {name!r}, which the transport sets"
+            )
 
 
 def _tools(value: Iterable[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any], ...]:
@@ -116,13 +132,15 @@ def _tools(value: Iterable[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any]
         return ()
     if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
         raise ConfigurationError(
-            f"Request.tools must be a list of tool definitions, not {type(value).__name__}{_of_turns(value)}"
+            f"Request.tools must be a list of tool definitions, not "
+            f"{type(value).__name__}{_of_turns(value)}"
         )
     tools = tuple(value)
     for index, tool in enumerate(tools):
         if not isinstance(tool, Mapping):
             raise ConfigurationError(
-                f"Request.tools[{index}] must be a mapping, not {type(tool).__name__}{_of_turns(tool)}"
+                f"Request.tools[{index}] must be a mapping, not "
+                f"{type(tool).__name__}{_of_turns(tool)}"
             )
     return sendable_copies(tools, "Request.tools")
 
@@ -143,20 +161,23 @@ def token_count(instance: object, attribute: Any, value: Any) -> None:
 @hides_arguments
 @frozen(init=False)
 class Request:
-    """Hold what the caller asks. Everything in it is copied: later changes to your objects change nothing.
+    """Hold what the caller asks. Everything in it is copied: later changes to your objects change
+    nothing.
 
     Arguments:
-        messages: a prompt, or messages in the form of the first backend's protocol; a `rungwise.Message` may be among
-            them.
+        messages: a prompt, or messages in the form of the first backend's protocol; a
+            `rungwise.Message` may be among them.
         tools: tool definitions, passed on as they are.
-        max_tokens: the output cap in tokens; only a budget or the provider lowers it. One among the parameters is
-            taken from there.
-        parameters: anything else for the request body, in the words of the first backend's protocol.
-        headers: anything else for the HTTP headers. They go only to backends with the scheme, host and port of the
+        max_tokens: the output cap in tokens; only a budget or the provider lowers it. One among the
+            parameters is taken from there.
+        parameters: anything else for the request body, in the words of the first backend's
+        protocol. headers: anything else for the HTTP headers. They go only to backends with the
+        scheme, host and port of the
             first one; the others have headers of their own.
         input_tokens: your count of the prompt's tokens, used to reserve money; None estimates it.
-        common: the parameters that every protocol knows: `temperature`, `top_p`, `stop`, `seed`, `response_format`,
-            `reasoning_effort`, `tool_choice`, `parallel_tool_calls`. They may stand in `parameters` as well.
+        common: the parameters that every protocol knows: `temperature`, `top_p`, `stop`, `seed`,
+            `response_format`, `reasoning_effort`, `tool_choice`, `parallel_tool_calls`. They may
+            stand in `parameters` as well.
 
     Raises:
         ConfigurationError: a message, a tool or an option is malformed, or an option is unknown.
@@ -166,7 +187,9 @@ class Request:
     tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=_tools, repr=False)
     max_tokens: int | None = field(default=None, validator=token_count)
     parameters: Mapping[str, Any] = field(default=None, converter=_parameters, repr=False)
-    headers: Mapping[str, str] = field(default=None, converter=_headers, validator=_no_framing, repr=False)
+    headers: Mapping[str, str] = field(
+        default=None, converter=_headers, validator=_no_framing, repr=False
+    )
     input_tokens: int | None = field(default=None, validator=token_count)
 
     def __init__(
@@ -179,7 +202,9 @@ class Request:
         input_tokens: int | None = None,
         **common: Unpack[CommonOptions],
     ) -> None:
-        self.__attrs_init__(messages, tools, max_tokens, with_common(parameters, common), headers, input_tokens)
+        self.__attrs_init__(
+            messages, tools, max_tokens, with_common(parameters, common), headers, input_tokens
+        )
 
     def __attrs_post_init__(self) -> None:
         caps = [name for name in CAP_PARAMETERS if name in self.parameters]
@@ -201,14 +226,18 @@ class TurnContext:
 
     Arguments:
         prior_answer: the text that the previous assistant message had beside its tool calls.
-        only_housekeeping: whether all these tool calls were housekeeping (notes, to-do lists, titles), so the prior
+        only_housekeeping: whether all these tool calls were housekeeping (notes, to-do lists,
+        titles), so the prior
             answer may replace an empty reply.
-        is_shown: whether a consumer has seen the prior answer, so that no stream hands it out again.
-        gathered: the text of a cut answer that an earlier call of the turn brought; this call continues it.
-        runs_tools: whether the turn checks the tool calls itself, and reports what is wrong with them to the model.
+        is_shown: whether a consumer has seen the prior answer, so that no stream hands it out
+        again. gathered: the text of a cut answer that an earlier call of the turn brought; this
+        call continues it. runs_tools: whether the turn checks the tool calls itself, and reports
+        what is wrong with them to the model.
     """
 
-    prior_answer: str | None = field(default=None, repr=False, validator=validators.optional(instance(str)))
+    prior_answer: str | None = field(
+        default=None, repr=False, validator=validators.optional(instance(str))
+    )
     only_housekeeping: bool = field(default=False, validator=instance(bool))
     is_shown: bool = field(default=False, validator=instance(bool))
     gathered: str = field(default="", repr=False, validator=instance(str))
@@ -226,18 +255,18 @@ class Send:
         messages: the caller's messages as they were given, and the turns of the rungs.
         max_tokens: the output cap that must be sent; None sends none.
         request: what the caller asked.
-        prefill: whether the last message is an assistant turn to be continued in the backend's own encoding.
-        dropped: parameters to leave out because the provider rejected them.
+        prefill: whether the last message is an assistant turn to be continued in the backend's own
+        encoding. dropped: parameters to leave out because the provider rejected them.
         lower_reasoning: whether to ask for less reasoning, or none.
-        portable: whether to leave out of the caller's messages what may belong to another provider: signatures and
-            encrypted reasoning. A `rungwise.Message` knows whose its parts are.
+        portable: whether to leave out of the caller's messages what may belong to another provider:
+            signatures and encrypted reasoning. A `rungwise.Message` knows whose its parts are.
         deadline: when the whole call must have ended, on the driver's clock, or None.
-        needs_compaction: whether the caller's compactor must run on `messages`, the caller's own, first.
-        added_tokens: the tokens of the turns that the rungs have added.
-        must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was reserved.
-        unsigned: whether no signature is sent, not even the backend's own: it has rejected one.
-        restore_reasoning: whether each assistant turn must carry its reasoning, or a stand-in for it.
-        headers, parameters, tools: what this backend gets of those of the request.
+        needs_compaction: whether the caller's compactor must run on `messages`, the caller's own,
+        first. added_tokens: the tokens of the turns that the rungs have added.
+        must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was
+        reserved. unsigned: whether no signature is sent, not even the backend's own: it has
+        rejected one. restore_reasoning: whether each assistant turn must carry its reasoning, or a
+        stand-in for it. headers, parameters, tools: what this backend gets of those of the request.
         key: index of the key, where the backend has several.
     """
 
@@ -257,7 +286,9 @@ class Send:
     must_cut: bool = False
     unsigned: bool = False
     restore_reasoning: bool = False
-    headers: Mapping[str, str] = field(default=Factory(lambda send: send.request.headers, takes_self=True), repr=False)
+    headers: Mapping[str, str] = field(
+        default=Factory(lambda send: send.request.headers, takes_self=True), repr=False
+    )
     parameters: Mapping[str, Any] = field(
         default=Factory(lambda send: send.request.parameters, takes_self=True), repr=False
     )

@@ -1,4 +1,6 @@
-"""The form in which a protocol writes messages, tools and parameters, as far as the core must know it."""
+"""The form in which a protocol writes messages, tools and parameters, as far as the core must know
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from rungwise.fsm.call.conversation.plain import chat_messages
 
 
 class Shapes:
-    """Read and write one protocol's form; these defaults are for links without a form of their own."""
+    """Read and write one protocol's form; these defaults are for links without a form of their
+    own.
+    """
 
     __slots__ = ()
 
@@ -21,7 +25,9 @@ class Shapes:
         return frozenset()
 
     def role_of(self, message: Mapping[str, Any] | Message) -> str:
-        """Return the role of a message: "assistant", "tool" if it holds a tool's result, or another."""
+        """Return the role of a message: "assistant", "tool" if it holds a tool's result, or
+        another.
+        """
         return message.role if isinstance(message, Message) else self._role_of(message)
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
@@ -49,7 +55,9 @@ class Shapes:
         """Return the ids of the tool calls and of the results in a message."""
         if not isinstance(message, Message):
             return (), ()
-        return [call.id for call in message.tool_calls], [result.id for result in message.tool_results]
+        return [call.id for call in message.tool_calls], [
+            result.id for result in message.tool_results
+        ]
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters ask for JSON; None if they say nothing about it."""
@@ -63,8 +71,12 @@ class Shapes:
                 return isinstance(parameters, Mapping) and not parameters.get("required")
         return False
 
-    def offered(self, tools: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any] | None] | None:
-        """Return the schema of each tool by its name, None for an unknown one; None if not all names are known."""
+    def offered(
+        self, tools: Iterable[Mapping[str, Any]]
+    ) -> Mapping[str, Mapping[str, Any] | None] | None:
+        """Return the schema of each tool by its name, None for an unknown one; None if not all
+        names are known.
+        """
         schemas: dict[str, Mapping[str, Any] | None] = {}
         for definition in map(self._definition_of, tools):
             name, parameters = definition.get("name"), definition.get("parameters")
@@ -82,18 +94,24 @@ class Shapes:
         return {"name": name, "description": description, "parameters": parameters}
 
     def knows_tool(self, tool: Mapping[str, Any]) -> bool:
-        """Tell whether a tool can be sent to any server of this protocol; others go only to the server they are for."""
+        """Tell whether a tool can be sent to any server of this protocol; others go only to the
+        server they are for.
+        """
         return True
 
     def strictly(self, definition: dict[str, Any], strict: bool) -> dict[str, Any]:
-        """Set in a definition from `tool_of` whether the provider must hold the model to the schema."""
+        """Set in a definition from `tool_of` whether the provider must hold the model to the
+        schema.
+        """
         place = self._definition_of(definition)
         if isinstance(place, dict):
             place["strict"] = strict
         return definition
 
     def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[dict[str, Any]]:
-        """Return a message as plain messages of chat completions, without any provider's own members."""
+        """Return a message as plain messages of chat completions, without any provider's own
+        members.
+        """
         plain = chat_messages(message)
         if with_reasoning and message.reasoning:
             plain[0]["reasoning_content"] = message.reasoning

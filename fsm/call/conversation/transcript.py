@@ -19,26 +19,32 @@ from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
 
-# The caller's messages are never changed: whatever a rung adds stands behind them. What a request holds is composed
-# anew for each attempt and never kept, so a rung never has to undo what another one did.
+# The caller's messages are never changed: whatever a rung adds stands behind them. What a request
+# holds is composed anew for each attempt and never kept, so a rung never has to undo what another
+# one did.
 #
 # Theory
 #
-# A model answers the last thing that was said. So each turn must stand where it was said: behind the text that had come
-# before it, and before the text that came after it. There are five kinds of turns; `_added_turns` puts them in place:
+# A model answers the last thing that was said. So each turn must stand where it was said: behind
+# the text that had come before it, and before the text that came after it. There are five kinds of
+# turns; `_added_turns` puts them in place:
 #
-#   corrections   wrong replies, each with what was wrong about it. They come first: the text before such a reply
+#   corrections   wrong replies, each with what was wrong about it. They come first: the text before
+#   such a reply
 #                 belongs to it, and whatever led to it is answered.
-#   hint          a user turn of a rung of your own. Text that has come since answers it; otherwise it stands last.
-#   nudge         a placeholder for the empty reply, and a user turn that asks to carry on. It stays where it was given:
+#   hint          a user turn of a rung of your own. Text that has come since answers it; otherwise
+#   it stands last. nudge         a placeholder for the empty reply, and a user turn that asks to
+#   carry on. It stays where it was given:
 #                 before any text or behind some.
-#   answer        the text so far (or the blocks of a paused turn) as an assistant turn. A backend that prefills
-#                 continues it by itself, unless something follows; any other is asked to by a user turn. A paused turn
-#                 goes back as it is: its provider continues it.
-#   seed          the reasoning so far, as the beginning of the reply, or quoted in a user turn without prefill.
+#   answer        the text so far (or the blocks of a paused turn) as an assistant turn. A backend
+#   that prefills
+#                 continues it by itself, unless something follows; any other is asked to by a user
+#                 turn. A paused turn goes back as it is: its provider continues it.
+#   seed          the reasoning so far, as the beginning of the reply, or quoted in a user turn
+#   without prefill.
 #
-# If nothing is seeded and an assistant turn comes last, be it the caller's own, a backend that does not prefill would
-# reject the request; it is asked to continue.
+# If nothing is seeded and an assistant turn comes last, be it the caller's own, a backend that does
+# not prefill would reject the request; it is asked to continue.
 
 
 @frozen(eq=False, repr=False)
@@ -70,7 +76,8 @@ class Transcript:
             self.answer.drop_text()
             self.answer.thinks_inline = True
             self.changes.forget_places()
-        if observation.is_wrong:  # it is set aside with the text that it continued: a correction may send it back
+        # it is set aside with the text that it continued: a correction may send it back
+        if observation.is_wrong:
             tokens, spare = self.answer.tokens.of_text(), observation.spare or self.answer.spare
             self.changes.wrong = Correction.of(observation, self.answer.gathered, tokens)
             self.discard()
@@ -78,7 +85,11 @@ class Transcript:
             return
         self.answer.add(observation)
         reply = observation.reply
-        if observation.evidence.event == "truncated" and reply is not None and reply.stop_reason == "stop":
+        if (
+            observation.evidence.event == "truncated"
+            and reply is not None
+            and reply.stop_reason == "stop"
+        ):
             self.changes.doubted_at = len(self.answer.gathered)
 
     def shorten(self, messages: tuple[PlainMessage | Message, ...]) -> None:
@@ -97,16 +108,32 @@ class Transcript:
             try:
                 rung.change(self.changes, observation)
             except Exception as error:
-                raised = f"the rung {rung.name!r} raised {type(error).__name__} when it changed the request"
+                raised = (
+                    f"the rung {rung.name!r} raised {type(error).__name__} when it "
+                    f"changed the request"
+                )
                 raise ConfigurationError(raised) from error
         if rung.name in self.hints.rungs:
-            self.changes.hint, self.changes.hinted_at = self.hints.rungs[rung.name], len(self.answer.gathered)
+            self.changes.hint, self.changes.hinted_at = (
+                self.hints.rungs[rung.name],
+                len(self.answer.gathered),
+            )
 
     def compose(self, shapes: Shapes, prefills: bool, echoes: bool) -> Composed:
         """Put the messages of the next attempt together."""
         changes, answer = self.changes, self.answer
-        is_changed = changes.seed or changes.nudged_at is not None or changes.hint is not None or changes.corrections
-        if not (is_changed or answer.gathered or answer.turn or shapes.role_of(self.messages[-1]) == "assistant"):
+        is_changed = (
+            changes.seed
+            or changes.nudged_at is not None
+            or changes.hint is not None
+            or changes.corrections
+        )
+        if not (
+            is_changed
+            or answer.gathered
+            or answer.turn
+            or shapes.role_of(self.messages[-1]) == "assistant"
+        ):
             return Composed(self.messages)
         turns = self._added_turns(shapes, prefills)
         messages = (*self.messages, *[turn for turn, _ in turns])
@@ -115,10 +142,13 @@ class Transcript:
         return Composed(messages, prefill, sum([tokens for _, tokens in turns]), reading)
 
     def _reading(self, *, prefill: bool, echoes: bool) -> Reading:
-        """Return how the reply to a request is to be read; see `Composed` for `prefill`, and `compose` for `echoes`."""
+        """Return how the reply to a request is to be read; see `Composed` for `prefill`, and
+        `compose` for `echoes`.
+        """
         answer, seed = self.answer, self.changes.seed
         continued = answer.gathered if prefill and not seed else ""
-        # A model that reasons inline begins a new turn with its reasoning, whatever the text before is within.
+        # A model that reasons inline begins a new turn with its reasoning, whatever the text before
+        # is within.
         before = "" if answer.thinks_inline and not continued else answer.gathered
         return Reading(
             seed=seed if prefill else "",
@@ -131,7 +161,9 @@ class Transcript:
         )
 
     def _added_turns(self, shapes: Shapes, prefills: bool) -> list[CountedTurn]:
-        """List the turns that stand behind the caller's messages, in the order of the theory above."""
+        """List the turns that stand behind the caller's messages, in the order of the theory
+        above.
+        """
         changes = self.changes
         is_hint_answered = len(self.answer.gathered) > changes.hinted_at
         turns = [turn for each in changes.corrections for turn in each.turns(self.hints)]
@@ -153,13 +185,19 @@ class Transcript:
             return []
         is_continued = prefills and not self.changes.seed and not self.changes.nudged_at
         asks = not is_continued and not self.changes.is_paused
-        return [self.answer.as_turn(), *([self._turn("user", self.hints.continuation)] if asks else [])]
+        return [
+            self.answer.as_turn(),
+            *([self._turn("user", self.hints.continuation)] if asks else []),
+        ]
 
     def _hint(self) -> list[CountedTurn]:
         return [] if self.changes.hint is None else [self._turn("user", self.changes.hint)]
 
     def _nudge(self) -> list[CountedTurn]:
-        return [self._turn("assistant", self.hints.placeholder), self._turn("user", self.hints.nudge)]
+        return [
+            self._turn("assistant", self.hints.placeholder),
+            self._turn("user", self.hints.nudge),
+        ]
 
     def _seed(self, prefills: bool) -> CountedTurn:
         seed, wording = self.changes.seed, self.hints.seed
@@ -179,7 +217,9 @@ class Transcript:
 
 
 def _is_open_answer(message: PlainMessage | Message, shapes: Shapes) -> bool:
-    """Tell whether a message is an assistant turn to be continued; after tool calls, their results follow instead."""
+    """Tell whether a message is an assistant turn to be continued; after tool calls, their results
+    follow instead.
+    """
     return shapes.role_of(message) == "assistant" and not shapes.calls_tools(message)
 
 

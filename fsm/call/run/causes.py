@@ -28,21 +28,31 @@ CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "malformed": "200 with no usable shape, or an unknown finish reason",
         "refused": "a content filter, a safety refusal",
         "failed_transiently": "429, 408, 500 to 599, a timeout, no connection",
-        "failed_permanently": "401, 402, 403, 404 for the model, any other 400 or 422, a bad certificate",
-        "rejected_fixably": "400 that names one thing: a parameter, the output cap, a prefill, a signature",
+        "failed_permanently": "401, 402, 403, 404 for the model, any other 400 or 422, a bad "
+        "certificate",
+        "rejected_fixably": "400 that names one thing: a parameter, the output cap, a prefill, a "
+        "signature",
         "overflowed": "413, or 400 because the prompt exceeds the context",
         "cancelled": "the caller",
         "ran_out": "the budget",
         "found_open": "what earlier calls have met at the backend",
     }
 )
-"""What brings about each event of the shipped table, in a few words. A bare status stands for its usual meaning."""
+"""What brings about each event of the shipped table, in a few words. A bare status stands for its
+usual meaning.
+"""
 
 
 def cause_of(
-    table: Table, row: Row, evidence: Evidence, facts: tuple[str, ...] = (), found: str | None = None
+    table: Table,
+    row: Row,
+    evidence: Evidence,
+    facts: tuple[str, ...] = (),
+    found: str | None = None,
 ) -> str | None:
-    """Return why a call did not simply succeed, or what was `found` in place of a reply; None for one that is done."""
+    """Return why a call did not simply succeed, or what was `found` in place of a reply; None for
+    one that is done.
+    """
     if row.target == "done":
         return None
     cause = sentence_of(table, row, facts, found)
@@ -54,11 +64,15 @@ def cause_of(
         cause += "; no more tokens were asked for"
     if "throttled" in facts:
         cause += "; the calls of this client have no retry left together"
-    return f"{cause}; the provider took no notice of the output cap" if "overran" in facts else cause
+    return (
+        f"{cause}; the provider took no notice of the output cap" if "overran" in facts else cause
+    )
 
 
 def sentence_of(table: Table, row: Row, facts: tuple[str, ...], found: str | None) -> str:
-    """Return the sentence of the last event, with its ending if nothing but a counter kept the call from going on."""
+    """Return the sentence of the last event, with its ending if nothing but a counter kept the call
+    from going on.
+    """
     if found is not None and row.event == "malformed":
         return f"the reply had no usable shape: it was {found}"
     rows = [each for each in table.ladder(row.event, row.source) if each.target in table.rungs]

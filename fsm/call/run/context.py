@@ -16,7 +16,14 @@ from rungwise.fsm.call.budget.throttle import RetryShare
 from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, drawn_wait
 from rungwise.fsm.call.conversation.answer import AnswerSoFar
 from rungwise.fsm.call.conversation.for_backend import losses_of
-from rungwise.fsm.call.conversation.link import NO_LESSONS, Chain, Lessons, Link, PlainLink, lessons_of
+from rungwise.fsm.call.conversation.link import (
+    NO_LESSONS,
+    Chain,
+    Lessons,
+    Link,
+    PlainLink,
+    lessons_of,
+)
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
@@ -48,7 +55,8 @@ class Position(Run):
     @classmethod
     def of(cls, policy: Policy, chain: Chain) -> Position:
         """Return the position of a call that has not begun."""
-        limits = policy.limits.bounded(policy.table.limits, len(chain.links), chain.most_keys)  # in the table's order
+        # in the table's order
+        limits = policy.limits.bounded(policy.table.limits, len(chain.links), chain.most_keys)
         return cls(policy.table, tuple(limits.values()), policy.table.start, [0] * len(limits))
 
     @property
@@ -59,7 +67,12 @@ class Position(Run):
         return rung
 
     def wait(
-        self, rung: Rung, policy: Policy, event: str, failure: Failure | None, jitter: Callable[[], float]
+        self,
+        rung: Rung,
+        policy: Policy,
+        event: str,
+        failure: Failure | None,
+        jitter: Callable[[], float],
     ) -> RungWait:
         """Return how long a rung waits after an event."""
         asked_wait = None if failure is None else failure.asked_wait
@@ -70,7 +83,9 @@ class Position(Run):
         draw = jitter() + 0.0  # a float, and no negative zero
         if not 0.0 <= draw <= 1.0:
             draw = min(1.0, max(0.0, draw))
-        return RungWait(drawn_wait(policy.waits, rung, self.spent_of(rung.counter), event, failure, draw), draw)
+        return RungWait(
+            drawn_wait(policy.waits, rung, self.spent_of(rung.counter), event, failure, draw), draw
+        )
 
     def cap(self, policy: Policy, base: int | None) -> int | None:
         """Return an output cap in tokens, raised by the rungs taken so far; None sends none."""
@@ -102,8 +117,10 @@ class CallContext:
     spending: Spending
     journal: Journal
     judge: Judge
-    reserved: Reserved = NOTHING_RESERVED  # what no attempt at the current backend may use of the budget
-    noted_json: frozenset[int] = frozenset()  # the backends whose rejection of the parameter for JSON is in the journal
+    # what no attempt at the current backend may use of the budget
+    reserved: Reserved = NOTHING_RESERVED
+    # the backends whose rejection of the parameter for JSON is in the journal
+    noted_json: frozenset[int] = frozenset()
     retries: RetryShare | None = None  # if the call shares them with others
 
     @classmethod
@@ -124,16 +141,24 @@ class CallContext:
         """Begin with the arguments of a call, or raise a ConfigurationError as it does."""
         policy = DEFAULT_POLICY if policy is None else policy
         turn = NO_TURN if turn is None else turn
-        kinds = (("request", request, Request), ("policy", policy, Policy), ("turn", turn, TurnContext))
+        kinds = (
+            ("request", request, Request),
+            ("policy", policy, Policy),
+            ("turn", turn, TurnContext),
+        )
         for name, value, kind in kinds:
             if not isinstance(value, kind):
-                raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
+                raise ConfigurationError(
+                    f"{name} must be a {kind.__name__}, not {type(value).__name__}"
+                )
         if within is not None:
             check_within(within)
         spending = Spending(policy.budget, None if within is None else within.share())
         check_deadline(deadline)
         spending.given_deadline = deadline
-        backends = Chain.of(NO_CHAIN if chain is None else chain, needs_prices=spending.needs_prices)
+        backends = Chain.of(
+            NO_CHAIN if chain is None else chain, needs_prices=spending.needs_prices
+        )
         links = backends.links
         position = Position.of(policy, backends)
         setting = Setting(
@@ -146,12 +171,29 @@ class CallContext:
             tuple(map(lessons_of, links) if lessons is None else lessons),
         )
         table = policy.table
-        journal = Journal(table=table.name, counters=table.counters, contents=contents, setting=setting)
-        transcript = Transcript(request.messages, policy.hints, AnswerSoFar.continuing(turn.gathered))
-        return cls(request, policy, turn, has_compactor, backends, position, transcript, spending, journal, judge)
+        journal = Journal(
+            table=table.name, counters=table.counters, contents=contents, setting=setting
+        )
+        transcript = Transcript(
+            request.messages, policy.hints, AnswerSoFar.continuing(turn.gathered)
+        )
+        return cls(
+            request,
+            policy,
+            turn,
+            has_compactor,
+            backends,
+            position,
+            transcript,
+            spending,
+            journal,
+            judge,
+        )
 
     def fall_back(self) -> list[tuple[Link, str]]:
-        """Turn to the next usable backend, and return those passed over on the way, each with the reason."""
+        """Turn to the next usable backend, and return those passed over on the way, each with the
+        reason.
+        """
         following = self.chain.next_usable()
         assert following is not None  # or the guard would not have held
         passed_over = list(self.chain.passed_over(following))
@@ -164,7 +206,9 @@ class CallContext:
         self.transcript.changes.apply(self.lessons, self.chain.index)
 
     def send_note(self) -> str | None:
-        """Return what the journal has not yet said about the requests to the current backend; None for nothing."""
+        """Return what the journal has not yet said about the requests to the current backend; None
+        for nothing.
+        """
         index, losses = self.chain.index, self.journal.setting.links.losses
         if losses[index] is not None and _FORMAT_REPAIR not in self.transcript.changes.repaired:
             return None

@@ -16,9 +16,11 @@ class Delivery:
     __slots__ = ("_events", "_shown", "filter", "is_streaming")
 
     def __init__(self, is_streaming: bool, shown: str = "") -> None:
-        self.is_streaming = is_streaming  # without a consumer, only the attempt in flight can be followed
+        # without a consumer, only the attempt in flight can be followed
+        self.is_streaming = is_streaming
         self.filter: ReplyFilter | None = None  # of the attempt in flight, from its first delta on
-        self._shown = shown  # by earlier attempts, and by a call that this one continues; not what was taken back
+        # by earlier attempts, and by a call that this one continues; not what was taken back
+        self._shown = shown
         self._events: list[StreamEvent] = []
 
     @property
@@ -26,14 +28,18 @@ class Delivery:
         """Return the visible text that the attempt in flight has handed out."""
         return self.filter.delivered if self.filter is not None else ""
 
-    def feed(self, delta: Text | Reasoning, reading: Reading, gathered: str) -> tuple[StreamEvent, ...]:
+    def feed(
+        self, delta: Text | Reasoning, reading: Reading, gathered: str
+    ) -> tuple[StreamEvent, ...]:
         """Take a piece of the reply in flight and return what may be shown."""
         if self.filter is None:
             self.filter = ReplyFilter(reading, gathered)
         return self.filter.feed(delta)
 
     def close(self) -> str:
-        """Hand out what was held back until the reply was whole, and return what the attempt delivered."""
+        """Hand out what was held back until the reply was whole, and return what the attempt
+        delivered.
+        """
         if self.filter is None:
             return ""
         self._events += self.filter.close()
@@ -43,8 +49,13 @@ class Delivery:
         """Hand out what turns the shown text into this one. The attempt is over."""
         if self.is_streaming:
             shown, delivered = self._shown, self.delivered
-            is_all = len(text) == len(shown) + len(delivered) and text.endswith(delivered) and text.startswith(shown)
-            self._events += () if is_all else correction(shown + delivered, text)  # the usual case: nothing is joined
+            is_all = (
+                len(text) == len(shown) + len(delivered)
+                and text.endswith(delivered)
+                and text.startswith(shown)
+            )
+            # the usual case: nothing is joined
+            self._events += () if is_all else correction(shown + delivered, text)
             self._shown = text
         self.filter = None
 

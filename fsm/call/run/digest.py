@@ -1,4 +1,6 @@
-"""The summary of a call, from its journal: how it ended and why, what it used, and a line for each attempt."""
+"""The summary of a call, from its journal: how it ended and why, what it used, and a line for each
+attempt.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,23 @@ from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.run.causes import cause_of, sentence_of
 from rungwise.fsm.call.table import UNSENT
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of, ordinal, plain
-from rungwise.fsm.journal.path import LEAST_ERROR, Path, RecordedAttempt, attempts_of, path_of, word_of
+from rungwise.fsm.journal.digest import (
+    AttemptLine,
+    Digest,
+    Spent,
+    digest_of,
+    end_of,
+    ordinal,
+    plain,
+)
+from rungwise.fsm.journal.path import (
+    LEAST_ERROR,
+    Path,
+    RecordedAttempt,
+    attempts_of,
+    path_of,
+    word_of,
+)
 from rungwise.fsm.journal.record import Evidence, Record
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.money import as_money
@@ -39,7 +56,9 @@ def digest_of_call(path: Path, says: str = "") -> Digest:
 
 
 def digest_of_journal(journal: Record, text: str = "") -> Digest | None:
-    """Sum up a call from its journal; None if it has no steps, or is of another table than its policy's."""
+    """Sum up a call from its journal; None if it has no steps, or is of another table than its
+    policy's.
+    """
     try:
         return digest_of_call(path_of(journal, journal.setting.policy.table), first_words(text))
     except ConfigurationError:
@@ -61,7 +80,9 @@ def spent_in(path: Path) -> Spent:
         attempts=path.steps[-1].attempts,
         seconds=path.steps[-1].at,
         usage=usage,
-        cost=as_money(sum(cost for cost in _costs_in(path) if cost is not None)) if has_prices else None,
+        cost=as_money(sum(cost for cost in _costs_in(path) if cost is not None))
+        if has_prices
+        else None,
         is_least=any(each is None for each in priced),
     )
 
@@ -83,7 +104,11 @@ def money_of(path: Path) -> Iterator[float | None]:
     prices, spending = _prices_in(path), Charges()
     for step in path.steps:
         spending.add(step.usage, step.usage, prices.get(step.backend))
-        yield None if prices.get(step.backend) is None or spending.cost is None else as_money(spending.cost)
+        yield (
+            None
+            if prices.get(step.backend) is None or spending.cost is None
+            else as_money(spending.cost)
+        )
 
 
 def _lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[AttemptLine]:
@@ -104,11 +129,15 @@ def _cause(path: Path, attempts: Sequence[RecordedAttempt]) -> str:
     if path.record.outcome is None or row is None:
         return ""
     found = last.note if last.event == "malformed" else None
-    cause = cause_of(path.table, row, Evidence(event=last.event, asked_wait=last.asked_wait), last.facts, found)
+    cause = cause_of(
+        path.table, row, Evidence(event=last.event, asked_wait=last.asked_wait), last.facts, found
+    )
     if cause is None:
         return ""
     says = sentence_of(path.table, row, last.facts, found)
-    times = sum(attempt.back is not None and word_of(attempt.back) == word_of(last) for attempt in attempts)
+    times = sum(
+        attempt.back is not None and word_of(attempt.back) == word_of(last) for attempt in attempts
+    )
     is_error = last.status is not None and last.status >= LEAST_ERROR
     told = f"the provider answered {last.status}" if is_error else says
     told += f" ({plain(last.reason)})" if last.reason else ""

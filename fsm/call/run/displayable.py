@@ -1,4 +1,6 @@
-"""The rich display of results and journals: HTML in a notebook, colours on a terminal that prints with `rich`."""
+"""The rich display of results and journals: HTML in a notebook, colours on a terminal that prints
+with `rich`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class Displayable:
-    """Show a run in brief, by its digest, which subclasses make; by its `repr` where there is none."""
+    """Show a run in brief, by its digest, which subclasses make; by its `repr` where there is
+    none.
+    """
 
     __slots__ = ()
 

@@ -30,7 +30,9 @@ OF_KEYS = frozenset({"auth", "billing", "rate_limit"})
 """The failures that another key may not have."""
 
 FAILED_PROBE = frozenset({"interrupted", "fell_silent", "failed_transiently"})
-"""The events after which a call leaves a backend at once that it has asked to see whether it is back."""
+"""The events after which a call leaves a backend at once that it has asked to see whether it is
+back.
+"""
 
 
 class FactFinder:
@@ -42,8 +44,12 @@ class FactFinder:
         self.context = context
         self._failures: dict[tuple[int, str], int] = {}  # their number for each backend and reason
 
-    def find(self, observation: Observation, previous: Observation | None, proposal: Proposal) -> tuple[str, ...]:
-        """Return the names of the facts that hold, in the journal's order; what came back is gathered already."""
+    def find(
+        self, observation: Observation, previous: Observation | None, proposal: Proposal
+    ) -> tuple[str, ...]:
+        """Return the names of the facts that hold, in the journal's order; what came back is
+        gathered already.
+        """
         context, event = self.context, observation.event
         if not context.position.is_guarded(event):
             return ("overran",) if observation.overran else ()
@@ -62,8 +68,10 @@ class FactFinder:
             "repair_known": observation.evidence.repair is not None,
             "has_compactor": context.has_compactor,
             "has_next_backend": context.chain.next_usable() is not None,
-            "connection_was_stale": observation.failure is not None and observation.failure.is_stale,
-            "other_key_free": observation.evidence.reason in OF_KEYS and len(context.chain.keys_left) > 0,
+            "connection_was_stale": observation.failure is not None
+            and observation.failure.is_stale,
+            "other_key_free": observation.evidence.reason in OF_KEYS
+            and len(context.chain.keys_left) > 0,
             "asks_for_little": proposal.for_backend.asks_for_little,
             "same_wrong_again": observation.is_wrong and _same_wrong(observation, previous),
             "throttled": self._is_throttled(observation),
@@ -72,9 +80,15 @@ class FactFinder:
         return tuple([name for name, holds in facts.items() if holds])
 
     def settled(
-        self, observation: Observation, previous: Observation | None, proposal: Proposal, *, adds_text: bool
+        self,
+        observation: Observation,
+        previous: Observation | None,
+        proposal: Proposal,
+        *,
+        adds_text: bool,
     ) -> dict[str, bool]:
-        """Count what came back, and return the facts that follow from the policy, the chain and the counts.
+        """Count what came back, and return the facts that follow from the policy, the chain and the
+        counts.
 
         They need no text of the reply, so a recorded one has them under another policy too.
         """
@@ -85,11 +99,16 @@ class FactFinder:
         }
 
     def _settled(
-        self, observation: Observation, previous: Observation | None, proposal: Proposal, adds_text: bool
+        self,
+        observation: Observation,
+        previous: Observation | None,
+        proposal: Proposal,
+        adds_text: bool,
     ) -> dict[str, bool]:
         policy, asked_wait = self.context.policy, observation.evidence.asked_wait
         return {
-            "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),
+            "same_empty_again": policy.skip_identical_empties
+            and _same_empty(observation, previous),
             "wait_fits": observation.event not in MAY_ASK or self._fits(asked_wait),
             "switch_asked": self._is_one_too_many(observation, adds_text)
             or (proposal.is_probe and observation.event in FAILED_PROBE),
@@ -97,9 +116,13 @@ class FactFinder:
         }
 
     def _is_throttled(self, observation: Observation) -> bool:
-        """Tell whether all calls together have used up their retries; one that is asked for is not counted."""
+        """Tell whether all calls together have used up their retries; one that is asked for is not
+        counted.
+        """
         context, evidence = self.context, observation.evidence
-        if context.retries is None or (evidence.reason == "rate_limit" and evidence.asked_wait is not None):
+        if context.retries is None or (
+            evidence.reason == "rate_limit" and evidence.asked_wait is not None
+        ):
             return False
         rows = context.policy.table.ladder(observation.event, context.policy.table.hub)
         return any(row.target in REPEATS for row in rows) and context.retries.is_used_up()
@@ -108,12 +131,19 @@ class FactFinder:
         if asked_wait is None:
             return True
         context = self.context
-        ends_after = context.reserved.ends_after  # a wait may not use up what is reserved for the backends to come
+        # a wait may not use up what is reserved for the backends to come
+        ends_after = context.reserved.ends_after
         in_time = ends_after is None or context.spending.elapsed + asked_wait < ends_after
-        return in_time and asked_wait <= context.policy.waits.longest_asked and context.spending.allows_wait(asked_wait)
+        return (
+            in_time
+            and asked_wait <= context.policy.waits.longest_asked
+            and context.spending.allows_wait(asked_wait)
+        )
 
     def _is_one_too_many(self, observation: Observation, adds_text: bool) -> bool:
-        """Count a failure by each of its kinds, and tell whether the policy leaves the backend after so many of one."""
+        """Count a failure by each of its kinds, and tell whether the policy leaves the backend
+        after so many of one.
+        """
         failure, is_one_too_many = observation.failure, False
         if adds_text:
             self._failures.pop((observation.backend, BROKEN_STREAM), None)
@@ -128,9 +158,17 @@ class FactFinder:
         most = self.context.policy.switch_after.get(reason)
         return most is not None and most < LARGEST_LIMIT and count >= most
 
-    def of_silence(self, proposal: Proposal, *, has_next_backend: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the facts that would hold if the attempt in flight fell silent: without visible text and with."""
-        context, answer, resolved = self.context, self.context.transcript.answer, proposal.for_backend
+    def of_silence(
+        self, proposal: Proposal, *, has_next_backend: bool
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the facts that would hold if the attempt in flight fell silent: without visible
+        text and with.
+        """
+        context, answer, resolved = (
+            self.context,
+            self.context.transcript.answer,
+            proposal.for_backend,
+        )
         silences = self._failures.get((context.chain.index, "silence"), 0) + 1
         facts = {
             "wait_fits": True,
@@ -156,7 +194,11 @@ def kinds_of(observation: Observation, adds_text: bool) -> Iterator[str]:
         yield reason
     if event in SWITCH_EVENTS[BROKEN_STREAM] and not adds_text:
         yield BROKEN_STREAM
-    if reason == "rate_limit" and event in SWITCH_EVENTS[UNTIMED_LIMIT] and observation.evidence.asked_wait is None:
+    if (
+        reason == "rate_limit"
+        and event in SWITCH_EVENTS[UNTIMED_LIMIT]
+        and observation.evidence.asked_wait is None
+    ):
         yield UNTIMED_LIMIT
 
 
@@ -165,7 +207,9 @@ def _same_empty(observation: Observation, previous: Observation | None) -> bool:
     if previous is None or observation.event != "came_empty" or previous.event != "came_empty":
         return False
     one, other = observation.evidence, previous.evidence
-    return one.stop_raw == other.stop_raw and one.usage.output_tokens == other.usage.output_tokens == 0
+    return (
+        one.stop_raw == other.stop_raw and one.usage.output_tokens == other.usage.output_tokens == 0
+    )
 
 
 def _same_wrong(observation: Observation, previous: Observation | None) -> bool:
@@ -180,7 +224,9 @@ def _calls_in(observation: Observation) -> list[tuple[str, str]]:
 
 
 def own_facts_of(table: Table, observation: Observation, gathered: str) -> tuple[str, ...]:
-    """Return the names of the facts of the user's own that hold of the whole answer; without a reply, none does."""
+    """Return the names of the facts of the user's own that hold of the whole answer; without a
+    reply, none does.
+    """
     reply = observation.reply
     if reply is None:
         return ()
@@ -199,5 +245,7 @@ def _holds(fact: Fact, reply: Reply) -> bool:
             "its function takes a Reply and returns True or False"
         ) from error
     if not isinstance(held, bool):
-        raise ConfigurationError(f"the fact {fact.name!r} must be True or False, and is of type {type(held).__name__}")
+        raise ConfigurationError(
+            f"the fact {fact.name!r} must be True or False, and is of type {type(held).__name__}"
+        )
     return held

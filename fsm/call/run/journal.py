@@ -43,13 +43,16 @@ _UNSAID: dict[str, Any] = {"streams": False, "losses": (), "keys": 1}
 
 
 class Links:
-    """Hide the backends of a call, which hold keys, from anything that writes attrs objects down."""
+    """Hide the backends of a call, which hold keys, from anything that writes attrs objects
+    down.
+    """
 
     __slots__ = ("live", "losses")
 
     def __init__(self, live: tuple[Link, ...]) -> None:
         self.live = live
-        self.losses: list[tuple[str, ...] | None] = [None] * len(live)  # what each left out; None if it was not asked
+        # what each left out; None if it was not asked
+        self.losses: list[tuple[str, ...] | None] = [None] * len(live)
 
     @property
     def plain(self) -> tuple[PlainLink, ...]:
@@ -76,11 +79,13 @@ class Setting:
     max_tokens: int | None = None
     input_tokens: int | None = None
     has_compactor: bool = False
-    within: tuple[Budget, ...] = ()  # the ceilings of the shared budgets around the call, the innermost first
+    # the ceilings of the shared budgets around the call, the innermost first
+    within: tuple[Budget, ...] = ()
     lessons: tuple[Lessons, ...] = ()  # of each backend, when the call began
     deadline: float | None = None  # the caller's, in seconds from the beginning of the call
     within_deadline: float | None = None  # that of the shared budgets, likewise
-    recorded: Mapping[str, Any] | None = None  # after reading: the policy with limits and hints of rungs of one's own
+    # after reading: the policy with limits and hints of rungs of one's own
+    recorded: Mapping[str, Any] | None = None
 
     @property
     def chain(self) -> tuple[PlainLink, ...]:
@@ -121,7 +126,9 @@ class Setting:
         within = tuple([from_mapping(Budget, budget) for budget in values.get("within", ())])
         counts_money = any(budget.money is not None for budget in (policy.budget, *within))
         if counts_money and any(link.prices is None for link in chain):
-            raise ConfigurationError("its budget of money needs prices on every backend of its chain")
+            raise ConfigurationError(
+                "its budget of money needs prices on every backend of its chain"
+            )
         tokens = {name: values[name] for name in ("max_tokens", "input_tokens")}
         Request("(not recorded)", **tokens)  # which refuses other numbers of tokens
         lessons = values.get("lessons", ())
@@ -134,7 +141,12 @@ class Setting:
             has_compactor=values["has_compactor"],
             within=within,
             **{name: values.get(name) for name in _DEADLINES},
-            lessons=tuple([Lessons.from_mapping(each, f"lessons[{index}]") for index, each in enumerate(lessons)]),
+            lessons=tuple(
+                [
+                    Lessons.from_mapping(each, f"lessons[{index}]")
+                    for index, each in enumerate(lessons)
+                ]
+            ),
             recorded=recorded,
         )
 
@@ -175,7 +187,8 @@ class Journal(Displayable, Record):
     setting: Setting
 
     def _digest(self) -> Digest | None:
-        from rungwise.fsm.call.run.digest import digest_of_journal  # digests are for who looks at a journal
+        # digests are for who looks at a journal
+        from rungwise.fsm.call.run.digest import digest_of_journal
 
         return digest_of_journal(self)
 
@@ -188,18 +201,31 @@ class Journal(Displayable, Record):
 
 
 _LINK = forms_of(
-    PlainLink, prices=or_null(OBJECT), identities=(list_of(list_of(is_text, 2)), "a list of pairs of texts")
+    PlainLink,
+    prices=or_null(OBJECT),
+    identities=(list_of(list_of(is_text, 2)), "a list of pairs of texts"),
 )
 _PRICES = forms_of(Prices)
 
 
-_LATER = ("expects_json", "streams", "first_token", "thinks_for", "stall", "losses", "keys", "model")
+_LATER = (
+    "expects_json",
+    "streams",
+    "first_token",
+    "thinks_for",
+    "stall",
+    "losses",
+    "keys",
+    "model",
+)
 """What journals of earlier releases do not tell of a backend."""
 
 
 def _link(values: Mapping[str, Any], where: str) -> PlainLink:
     if not isinstance(values.get("name", ""), str):
-        raise ConfigurationError(f"a backend of its chain is named {short(values['name'])}, which is no text")
+        raise ConfigurationError(
+            f"a backend of its chain is named {short(values['name'])}, which is no text"
+        )
     check_object(values, _LINK, [name for name in _LINK if name not in _LATER], where)
     prices = values["prices"]
     if prices is not None:
@@ -210,7 +236,8 @@ def _link(values: Mapping[str, Any], where: str) -> PlainLink:
 
 
 def read_policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[str, Any]]:
-    """Read a recorded policy, without the limits and hints of your own rungs, and return it with its plain values.
+    """Read a recorded policy, without the limits and hints of your own rungs, and return it with
+    its plain values.
 
     A ConfigurationError says that they are none of a policy.
     """
@@ -227,7 +254,10 @@ def read_policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[s
         Hints(rungs=rungs)  # likewise
         hints = {**hints, "rungs": {}}
     switch_after = values.get("switch_after", {})
-    if isinstance(switch_after, Mapping):  # a policy fills in its defaults, and the call of this one had none but these
+    # a policy fills in its defaults, and the call of this one had none but these
+    if isinstance(switch_after, Mapping):
         switch_after = {**dict.fromkeys(SWITCH_AFTER, LARGEST_LIMIT), **switch_after}
-    policy: Policy = from_mapping(Policy, {**values, "limits": limits, "hints": hints, "switch_after": switch_after})
+    policy: Policy = from_mapping(
+        Policy, {**values, "limits": limits, "hints": hints, "switch_after": switch_after}
+    )
     return policy, values

@@ -1,7 +1,8 @@
 """Check what a model answered: its JSON, its tool calls, and what the caller's verdicts say of it.
 
-A reply is judged once, when it would be a success. What needs no code of the caller's is found here; the driver calls
-the verdicts and passes in what they found. The journal records both, so that a replay judges nothing.
+A reply is judged once, when it would be a success. What needs no code of the caller's is found
+here; the driver calls the verdicts and passes in what they found. The journal records both, so that
+a replay judges nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import evolve, frozen
 
 from rungwise.fsm.call.conversation.for_backend import Proposal
-from rungwise.fsm.call.conversation.observation import RAISED, WRONG, Finding, Judged, Observation, Verdict, verdicts_of
+from rungwise.fsm.call.conversation.observation import (
+    RAISED,
+    WRONG,
+    Finding,
+    Judged,
+    Observation,
+    Verdict,
+    verdicts_of,
+)
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.errors import ConfigurationError
@@ -41,17 +50,24 @@ class Judge:
         """Read what the caller wants back, or raise a ConfigurationError."""
         read = None
         if returns is not None:
-            from rungwise.fsm.schemas.returns import returns_of  # schemas are for calls that want values
+            # schemas are for calls that want values
+            from rungwise.fsm.schemas.returns import returns_of
 
             read = returns_of(returns)
         if read is not None and FORMAT_PARAMETER in request.parameters:
-            raise ConfigurationError("give either returns or response_format: both say what the answer is like")
+            raise ConfigurationError(
+                "give either returns or response_format: both say what the answer is like"
+            )
         return cls(read, verdicts_of(verdict), checks_tools=not getattr(turn, "runs_tools", False))
 
     def checked(self, observation: Observation, proposal: Proposal, gathered: str) -> Observation:
-        """Return an observation with what the schemas find of it, behind the text that it continues."""
+        """Return an observation with what the schemas find of it, behind the text that it
+        continues.
+        """
         if observation.event == "called_tools":
-            finding = _of_calls(observation, self._tools_of(proposal) if self.checks_tools else None)
+            finding = _of_calls(
+                observation, self._tools_of(proposal) if self.checks_tools else None
+            )
         elif observation.event == "answered":
             finding = self._of_answer(_whole_text(observation, gathered), observation, proposal)
         else:
@@ -65,16 +81,26 @@ class Judge:
         if observation.event == "called_tools" and not self.checks_tools:
             return None  # in a turn, only what ends it is an answer
         reply, text = observation.reply, _whole_text(observation, gathered)
-        whole = reply if text == reply.text else evolve(reply, text=text, final_text=None, parts=None)
+        whole = (
+            reply if text == reply.text else evolve(reply, text=text, final_text=None, parts=None)
+        )
         return Judged(whole, observation.finding or RIGHT, self.verdicts)
 
     def _tools_of(self, proposal: Proposal) -> Mapping[str, Schema] | None:
         """Return the checks of the tools that were offered, by name; None if not all are known."""
         backend = proposal.for_backend
         if not backend.tools:  # a call is only wrong if the caller wants a value
-            return {} if self.returns is not None and "tools" not in backend.request.parameters else None
+            return (
+                {}
+                if self.returns is not None and "tools" not in backend.request.parameters
+                else None
+            )
         offered = backend.shapes.offered(backend.tools)
-        return None if offered is None else {name: _schema_of(schema) for name, schema in offered.items()}
+        return (
+            None
+            if offered is None
+            else {name: _schema_of(schema) for name, schema in offered.items()}
+        )
 
     def _of_answer(self, text: str, observation: Observation, proposal: Proposal) -> Finding:
         assert observation.reply is not None
@@ -93,7 +119,9 @@ def _whole_text(observation: Observation, gathered: str) -> str:
 
 
 def with_finding(observation: Observation, finding: Finding, gathered: str) -> Observation:
-    """Return an observation with what was found of it; a wrong reply is no answer, and its whole text is spare."""
+    """Return an observation with what was found of it; a wrong reply is no answer, and its whole
+    text is spare.
+    """
     if finding.is_right:
         return observation if finding is RIGHT else evolve(observation, finding=finding)
     event = WRONG[observation.event] if finding.raised is None else RAISED
@@ -109,7 +137,9 @@ def with_finding(observation: Observation, finding: Finding, gathered: str) -> O
 
 
 def _of_calls(observation: Observation, tools: Mapping[str, Schema] | None) -> Finding:
-    """Check the names and the arguments of tool calls; without tools, only whether they are calls at all."""
+    """Check the names and the arguments of tool calls; without tools, only whether they are calls
+    at all.
+    """
     assert observation.reply is not None
     calls = observation.reply.tool_calls
     faults = [_fault_of(call, tools) for call in calls]

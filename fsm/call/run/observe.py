@@ -1,4 +1,6 @@
-"""Turn what came back into an observation: its event, which of its text is new, and what the attempt is counted as."""
+"""Turn what came back into an observation: its event, which of its text is new, and what the
+attempt is counted as.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ CUT_OFF: Final = ("interrupted", "fell_silent")
 _CUT: Final = frozenset({"truncated", *CUT_OFF})
 
 _BY_CAUSE: Final[Mapping[str, str]] = {"content_policy": "refused", "silence": "fell_silent"}
-"""The event of a reply that broke off, by the reason of its failure; `interrupted` for any other."""
+"""The event of a reply that broke off, by the reason of its failure; `interrupted` for any other.
+"""
 
 _BY_STOP: Final[Mapping[str | None, str]] = {"content_filter": "refused", "overflow": "overflowed"}
 """The events that a stop reason decides, whatever the reply holds."""
@@ -47,9 +50,15 @@ _HOLD_FORMAT: Final = frozenset({"output_config", "outputConfig", "structured_ou
 
 
 def observe(
-    came: Reply | Failure, proposal: Proposal, transcript: Transcript, counter: TokenCounter, delivered: str
+    came: Reply | Failure,
+    proposal: Proposal,
+    transcript: Transcript,
+    counter: TokenCounter,
+    delivered: str,
 ) -> Observation:
-    """Observe what came back for a proposal, of which this much was delivered; the transcript stays as it is."""
+    """Observe what came back for a proposal, of which this much was delivered; the transcript stays
+    as it is.
+    """
     reply, failure = (came, came.failure) if isinstance(came, Reply) else (None, came)
     if reply is None and not is_blank(delivered):  # the failure has cut what was handed out
         reply = Reply(delivered, interrupted=True, failure=failure)
@@ -83,28 +92,41 @@ def observe(
 
 
 def observe_cancel(
-    partial: Reply | None, *, proposal: Proposal | None, is_sent: bool, counter: TokenCounter, delivered: str | None
+    partial: Reply | None,
+    *,
+    proposal: Proposal | None,
+    is_sent: bool,
+    counter: TokenCounter,
+    delivered: str | None,
 ) -> Observation:
-    """Observe what had arrived of a reply when the caller ended the call; its visible text if it was `delivered`."""
+    """Observe what had arrived of a reply when the caller ended the call; its visible text if it
+    was `delivered`.
+    """
     usage = NO_USAGE if partial is None else partial.usage
     if proposal is not None and is_sent:
         usage, _ = counter.usage_of(proposal, partial, was_cancelled=True)
     if delivered is None:
         reading = PLAIN if proposal is None else proposal.reading
         delivered = "" if partial is None else reading.part(partial).visible
-    return Observation(evidence=Evidence(event="cancelled", usage=usage), part=delivered, new=delivered)
+    return Observation(
+        evidence=Evidence(event="cancelled", usage=usage), part=delivered, new=delivered
+    )
 
 
 def _observe_reply(
     read: ReadReply, proposal: Proposal, transcript: Transcript, usage: Usage, sent: dict[str, Any]
 ) -> Observation:
     resolved, event = proposal.for_backend, _event_of(read, proposal, transcript)
-    is_spare = event in _CUT and (read.is_too_little or (event != "truncated" and read.adds_too_little))
+    is_spare = event in _CUT and (
+        read.is_too_little or (event != "truncated" and read.adds_too_little)
+    )
     if is_spare and event == "truncated":
         is_spare = not resolved.asks_for_little
         has_reasoned = bool(read.reasoning or usage.reasoning_tokens)
-        event = "reasoning_truncated" if is_spare and has_reasoned else event  # the cap was spent on something else
-    # Blanks that a cut leaves behind are no text: the request that follows is the same, and brings them again.
+        # the cap was spent on something else
+        event = "reasoning_truncated" if is_spare and has_reasoned else event
+    # Blanks that a cut leaves behind are no text: the request that follows is the same, and brings
+    # them again.
     is_kept = not is_spare and _keeps(proposal, event) and (event in ANSWERS or not read.is_blank)
     return Observation(
         evidence=_evidence(event, usage, proposal, read.reply.failure, read.reply),
@@ -121,23 +143,37 @@ def _observe_reply(
 
 def _event_of(read: ReadReply, proposal: Proposal, transcript: Transcript) -> str:
     """Classify a reply by itself, and then by the text that it continues."""
-    event = event_of_reply(read, proposal.send.max_tokens, expects_json=proposal.for_backend.expects_json)
-    is_native = (proposal.send.prefill and not proposal.reading.seed) or transcript.changes.is_paused
+    event = event_of_reply(
+        read, proposal.send.max_tokens, expects_json=proposal.for_backend.expects_json
+    )
+    is_native = (
+        proposal.send.prefill and not proposal.reading.seed
+    ) or transcript.changes.is_paused
     was_whole = is_native and read.continues_text and read.reply.stop_reason in ("stop", None)
     if event == "came_empty" and was_whole:
         event = "answered"  # the text was whole, and there was nothing left to say
     was_doubted = read.continues_text and transcript.changes.doubted_at == len(read.gathered)
     if event in ("came_empty", "only_reasoned") and was_doubted:
         event = "answered"  # the backend had called the text whole, and nothing follows it
-    if event == "answered" and proposal.for_backend.hides_cuts and _may_be_cut(read, proposal, transcript):
+    if (
+        event == "answered"
+        and proposal.for_backend.hides_cuts
+        and _may_be_cut(read, proposal, transcript)
+    ):
         event = "truncated"
     return event
 
 
 def _may_be_cut(read: ReadReply, proposal: Proposal, transcript: Transcript) -> bool:
-    """Tell whether a reply looks cut that its backend calls whole. One is doubted in a call, no more."""
+    """Tell whether a reply looks cut that its backend calls whole. One is doubted in a call, no
+    more.
+    """
     resolved, cap, usage = proposal.for_backend, proposal.send.max_tokens, read.reply.usage
-    if resolved.asks_for_little or resolved.expects_json or transcript.changes.doubted_at is not None:
+    if (
+        resolved.asks_for_little
+        or resolved.expects_json
+        or transcript.changes.doubted_at is not None
+    ):
         return False
     fills_cap = cap is not None and not usage.estimated and usage.output_tokens >= cap
     is_called_whole = read.reply.stop_reason == "stop" and not read.is_too_little
@@ -145,13 +181,20 @@ def _may_be_cut(read: ReadReply, proposal: Proposal, transcript: Transcript) -> 
 
 
 def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = False) -> str:
-    """Return the event that a reply is, under the output cap that was sent; the first rule that fits decides."""
+    """Return the event that a reply is, under the output cap that was sent; the first rule that
+    fits decides.
+    """
     reply, is_cut = read.reply, was_cut(read.reply, cap)
     if read.refuses:
         return "refused"  # whatever else broke or came: the model has said no
     gives_no_reason = reply.stop_reason is None and reply.failure is None and not reply.tool_calls
-    if reply.interrupted and not (is_cut and gives_no_reason):  # one that used up its cap was cut by it
-        return "interrupted" if reply.failure is None else _BY_CAUSE.get(reply.failure.reason, "interrupted")
+    # one that used up its cap was cut by it
+    if reply.interrupted and not (is_cut and gives_no_reason):
+        return (
+            "interrupted"
+            if reply.failure is None
+            else _BY_CAUSE.get(reply.failure.reason, "interrupted")
+        )
     if reply.stop_reason in _BY_STOP:
         return _BY_STOP[reply.stop_reason]
     if reply.tool_calls and (is_cut or not read.has_whole_calls):
@@ -172,11 +215,15 @@ def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = Fal
 
 
 def was_cut(reply: Reply, cap: int | None) -> bool:
-    """Tell whether the output cap cut a reply; where servers hide that, the number of output tokens tells."""
+    """Tell whether the output cap cut a reply; where servers hide that, the number of output tokens
+    tells.
+    """
     if reply.stop_reason == "length":
         return True
     hides = reply.stop_reason in (None, "unknown", "tool_calls")
-    return hides and cap is not None and not reply.usage.estimated and reply.usage.output_tokens >= cap
+    return (
+        hides and cap is not None and not reply.usage.estimated and reply.usage.output_tokens >= cap
+    )
 
 
 def _observe_failure(
@@ -186,24 +233,37 @@ def _observe_failure(
     resolved, send, rejected = proposal.for_backend, proposal.send, failure.parameter
     named = failure
     if resolved.expects_json and rejected in _HOLD_FORMAT and FORMAT_PARAMETER not in send.dropped:
-        rejected = FORMAT_PARAMETER  # if something else was wrong, the next rejection drops the rest
+        # if something else was wrong, the next rejection drops the rest
+        rejected = FORMAT_PARAMETER
         named = evolve(failure, parameter=rejected)
     repair = repair_of(named)
-    if repair in transcript.changes.repaired or (rejected == FORMAT_PARAMETER and not resolved.has_json_instruction):
+    if repair in transcript.changes.repaired or (
+        rejected == FORMAT_PARAMETER and not resolved.has_json_instruction
+    ):
         repair = None  # without it, nothing would ask for JSON
     if rejected and proposal.repeats_secret(rejected):
         repair = None  # no parameter has this name, and the journal would show it
-    if send.max_tokens is not None and rejected and without(transcript.changes, rejected) >= {*CAP_PARAMETERS}:
+    if (
+        send.max_tokens is not None
+        and rejected
+        and without(transcript.changes, rejected) >= {*CAP_PARAMETERS}
+    ):
         repair = None  # without a cap that the backend takes, nothing would bound its answer
     event = event_of_failure(failure)
     if resolved.renews_key and failure.status == 401 and "key" not in transcript.changes.repaired:
         event, repair = "rejected_fixably", "key"
     found = failure.found if event == "malformed" else None
-    return Observation(evidence=_evidence(event, usage, proposal, failure, repair=repair), found=found, **sent)
+    return Observation(
+        evidence=_evidence(event, usage, proposal, failure, repair=repair), found=found, **sent
+    )
 
 
-def _observe_cut(reply: Reply, failure: Failure, proposal: Proposal, usage: Usage, sent: dict[str, Any]) -> Observation:
-    """Take a failure after text was handed out for a cut: that text is a part of the answer, unless it was refused."""
+def _observe_cut(
+    reply: Reply, failure: Failure, proposal: Proposal, usage: Usage, sent: dict[str, Any]
+) -> Observation:
+    """Take a failure after text was handed out for a cut: that text is a part of the answer, unless
+    it was refused.
+    """
     text, event = reply.text, event_of_failure(failure)
     if event not in ("refused", "fell_silent"):
         event = "interrupted"
@@ -239,11 +299,15 @@ def _evidence(
     if failure is None:
         return Evidence(event, usage, stop_raw)
     code = sent.shown(failure.code)
-    return Evidence(event, usage, stop_raw, failure.status, failure.reason, code, failure.asked_wait, repair)
+    return Evidence(
+        event, usage, stop_raw, failure.status, failure.reason, code, failure.asked_wait, repair
+    )
 
 
 def repair_of(failure: Failure) -> str | None:
-    """Name the one thing to repair, with its detail after a colon; each name is repaired at most once."""
+    """Name the one thing to repair, with its detail after a colon; each name is repaired at most
+    once.
+    """
     if failure.reason == "output_cap" and failure.available_tokens is not None:
         return f"output_cap:{failure.available_tokens}"
     if failure.reason == "parameter_unsupported" and failure.parameter:
@@ -260,14 +324,24 @@ class ReplyReader:
 
     def __init__(self, context: CallContext, counter: TokenCounter, delivery: Delivery) -> None:
         self._context, self._counter, self._delivery = context, counter, delivery
-        self.last: tuple[Reply | Failure, Observation] | None = None  # what came back last, until the call has taken it
+        # what came back last, until the call has taken it
+        self.last: tuple[Reply | Failure, Observation] | None = None
 
     def read(self, reply: Reply | Failure, sender: Sender) -> Observation:
-        """Observe what came back of what is in flight, once; an answer is checked. It raises as `Call.receive` does."""
+        """Observe what came back of what is in flight, once; an answer is checked. It raises as
+        `Call.receive` does.
+        """
         if not isinstance(reply, (Reply, Failure)):
-            raise ConfigurationError(f"reply must be a Reply or a Failure, not {type(reply).__name__}")
+            raise ConfigurationError(
+                f"reply must be a Reply or a Failure, not {type(reply).__name__}"
+            )
         proposal, transcript = sender.ensure_sent(), self._context.transcript
         if self.last is None or self.last[0] is not reply:
-            observation = observe(reply, proposal, transcript, self._counter, self._delivery.close())
-            self.last = reply, self._context.judge.checked(observation, proposal, transcript.answer.gathered)
+            observation = observe(
+                reply, proposal, transcript, self._counter, self._delivery.close()
+            )
+            self.last = (
+                reply,
+                self._context.judge.checked(observation, proposal, transcript.answer.gathered),
+            )
         return self.last[1]

@@ -55,8 +55,14 @@ class Outcome:
         context, chain = self.context, self.context.chain
         cause = shortfall
         if observation is not None:
-            cause = cause_of(context.policy.table, row, observation.evidence, facts, observation.found)
-            if cause is not None and observation.finding is not None and not observation.finding.is_right:
+            cause = cause_of(
+                context.policy.table, row, observation.evidence, facts, observation.found
+            )
+            if (
+                cause is not None
+                and observation.finding is not None
+                and not observation.finding.is_right
+            ):
                 why = observation.finding.in_words or observation.finding.note.partition(": ")[2]
                 cause = f"{cause}: {why}" if why else cause
         try:
@@ -67,10 +73,14 @@ class Outcome:
         finally:
             self.result = self.settle(row, cause)
             try:
-                self.recorder.record(row, proposal=proposal, observation=observation, facts=facts, note=shortfall)
+                self.recorder.record(
+                    row, proposal=proposal, observation=observation, facts=facts, note=shortfall
+                )
             finally:
                 is_shown = row.effect == KEEP_PRIOR.effect and context.turn.is_shown
-                self.recorder.delivery.correct(context.transcript.answer.gathered if is_shown else self.result.text)
+                self.recorder.delivery.correct(
+                    context.transcript.answer.gathered if is_shown else self.result.text
+                )
 
     def settle(self, row: Row, cause: str | None) -> Result:
         """Return the result of a call that has ended."""
@@ -82,8 +92,14 @@ class Outcome:
             parts = (text,)
             turn = (*turn, TextPart(text)) if turn else ()
         elif outcome == "salvaged":
-            delivered = last.delivered if last is not None and row.effect == "keep_delivered" else None
-            text = split_thinking(context.turn.prior_answer or "")[0] if delivered is None else text + delivered
+            delivered = (
+                last.delivered if last is not None and row.effect == "keep_delivered" else None
+            )
+            text = (
+                split_thinking(context.turn.prior_answer or "")[0]
+                if delivered is None
+                else text + delivered
+            )
             parts = (*parts, text)
             turn = (*turn, TextPart(delivered)) if turn and delivered is not None else ()
         reply = last.reply if last is not None else None
@@ -92,28 +108,43 @@ class Outcome:
             outcome=outcome,
             text=text,
             final_text=_final_text(text, reply, parts) if outcome == "done" else text,
-            tool_calls=reply.tool_calls if reply is not None and row.event == "called_tools" else (),
+            tool_calls=reply.tool_calls
+            if reply is not None and row.event == "called_tools"
+            else (),
             reasoning=last.reasoning if last is not None else "",
             parts=parts,
             usage=spending.usage,
-            cost=as_money(spending.cost) if spending.cost is not None and chain.link.prices is not None else None,
+            cost=as_money(spending.cost)
+            if spending.cost is not None and chain.link.prices is not None
+            else None,
             seconds=spending.elapsed,
             attempts=context.position.attempts,
             backend=chain.link.name,
             cause=cause,
-            failures=tuple((chain.links[index].name, failure) for index, failure in sorted(self._failures.items())),
+            failures=tuple(
+                (chain.links[index].name, failure)
+                for index, failure in sorted(self._failures.items())
+            ),
             reply=reply,
             journal=context.journal,
             overran=spending.overran is not None,
             shapes=chain.shapes,
             turn=turn,
-            value=last.finding.value if outcome == "done" and last is not None and last.finding is not None else None,
+            value=last.finding.value
+            if outcome == "done" and last is not None and last.finding is not None
+            else None,
             raised=last.finding.raised if last is not None and last.finding is not None else None,
         )
 
 
 def _final_text(text: str, reply: Reply | None, parts: tuple[str, ...]) -> str:
-    """Return the last text block; text that was stitched from several parts is one block unless the last was split."""
-    if reply is None or reply.final_text is None or (len(parts) > 1 and reply.final_text == reply.text):
+    """Return the last text block; text that was stitched from several parts is one block unless the
+    last was split.
+    """
+    if (
+        reply is None
+        or reply.final_text is None
+        or (len(parts) > 1 and reply.final_text == reply.text)
+    ):
         return text
     return split_thinking(reply.final_text)[0]

@@ -1,6 +1,8 @@
-"""Overrides for tests, in force for every call of the process: whether calls wait, and their most attempts.
+"""Overrides for tests, in force for every call of the process: whether calls wait, and their most
+attempts.
 
-Drivers ask `waits_are_off` before each wait, and whoever builds a call passes its policy through `with_overrides`.
+Drivers ask `waits_are_off` before each wait, and whoever builds a call passes its policy through
+`with_overrides`.
 """
 
 from __future__ import annotations
@@ -52,21 +54,24 @@ def set_overrides(overrides: Overrides) -> Overrides:
 def set_testing(on: bool, *, attempts: int | None = None) -> None:
     """Turn all waits between attempts off or on again, for every call of this process.
 
-    The journal still says how long each rung would have waited, and a wait that does not fit still switches.
+    The journal still says how long each rung would have waited, and a wait that does not fit still
+    switches.
 
     Arguments:
         on: whether this is a test.
         attempts: the most attempts that a call may make meanwhile; None leaves that to its budget.
 
     Raises:
-        ConfigurationError: `attempts` is no whole number above 0, or was given to turn the switch off.
+        ConfigurationError: `attempts` is no whole number above 0, or was given to turn the switch
+            off.
     """
     set_overrides(_checked(on, attempts))
 
 
 @contextmanager
 def testing(*, attempts: int | None = None) -> Iterator[None]:  # noqa: PT028  (no test, in spite of its name)
-    """Do what `set_testing(True)` does until the end of the `with` block, and put back what was before.
+    """Do what `set_testing(True)` does until the end of the `with` block, and put back what was
+    before.
 
     Raises:
         ConfigurationError: `attempts` is no whole number above 0.
@@ -87,5 +92,7 @@ def _checked(on: bool, attempts: int | None) -> Overrides:
     if not on:
         raise ConfigurationError("set_testing: attempts is for set_testing(True, ...) only")
     if not is_whole(attempts, 1):
-        raise ConfigurationError(f"set_testing: attempts must be a whole number of 1 or more, not {attempts!r}")
+        raise ConfigurationError(
+            f"set_testing: attempts must be a whole number of 1 or more, not {attempts!r}"
+        )
     return Overrides(waits=False, attempts=attempts)

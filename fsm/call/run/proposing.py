@@ -1,4 +1,6 @@
-"""What a call is about to send: the messages with what the rungs add, and the cap that the budgets allow."""
+"""What a call is about to send: the messages with what the rungs add, and the cap that the budgets
+allow.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,12 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.budget import NOTHING_RESERVED
 from rungwise.fsm.call.budget.counting import TokenCounter
-from rungwise.fsm.call.budget.reserve import count_money, enter, shortfall_of_reserve, shortfall_of_shared_reserve
+from rungwise.fsm.call.budget.reserve import (
+    count_money,
+    enter,
+    shortfall_of_reserve,
+    shortfall_of_shared_reserve,
+)
 from rungwise.fsm.call.budget.shared import Share
 from rungwise.fsm.call.conversation.for_backend import ForBackend, Proposal, with_json_instruction
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
@@ -27,24 +34,36 @@ class Proposer:
         self._for_backend: ForBackend | None = None
 
     def propose(self, wait: float, *, is_compacted: bool = False) -> Proposal:
-        """Return what the current rung sends; `is_compacted` if its compactor has run, or will not run at all."""
+        """Return what the current rung sends; `is_compacted` if its compactor has run, or will not
+        run at all.
+        """
         context, resolved = self.context, self._for_backend
-        transcript, chain, spending, rung = context.transcript, context.chain, context.spending, context.position.state
+        transcript, chain, spending, rung = (
+            context.transcript,
+            context.chain,
+            context.spending,
+            context.position.state,
+        )
         link = chain.link
         if resolved is None or resolved.backend != chain.index:
-            resolved = ForBackend.of(context.request, chain, context.policy.handful, context.judge.returns)
+            resolved = ForBackend.of(
+                context.request, chain, context.policy.handful, context.judge.returns
+            )
             self._for_backend = resolved
         dropped = resolved.dropped(transcript.changes.dropped)
         needs_compaction = rung == "compact" and not is_compacted
         prompt = cap = None
-        if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
+        # what it sends, and what that costs, is known when the compactor has run
+        if needs_compaction:
             composed = Composed(transcript.messages)
         else:
             prefills = resolved.prefills and chain.index not in transcript.changes.without_prefill
             composed = transcript.compose(chain.shapes, prefills, link.echoes)
             if resolved.expects_json:
                 hints = context.policy.hints
-                composed = with_json_instruction(composed, resolved.request, link, hints, chain.shapes, dropped)
+                composed = with_json_instruction(
+                    composed, resolved.request, link, hints, chain.shapes, dropped
+                )
             composed = evolve(composed, added_tokens=composed.added_tokens + resolved.schema_tokens)
             if spending.needs_prices:
                 prompt = self.counter.prompt(composed.messages, composed.added_tokens)
@@ -76,22 +95,30 @@ class Proposer:
         """Name the part of a budget that does not allow an attempt, if any."""
         context, cap = self.context, proposal.send.max_tokens
         spending, share = context.spending, context.spending.share
-        shortfall = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
+        # first: what nobody has left is kept for nobody
+        shortfall = spending.spent(context.position.attempts)
         if shortfall is None and context.reserved is not NOTHING_RESERVED:
             shortfall = shortfall_of_reserve(context, cap, wait, is_first=self.is_first())
         shortfall = shortfall or spending.shortfall(wait, cap)
-        if shortfall is None and share is not None:  # last, for a replay knows of it only what came of it
+        # last, for a replay knows of it only what came of it
+        if shortfall is None and share is not None:
             shortfall = None if self.is_first() else shortfall_of_shared_reserve(context)
             prices = context.chain.link.prices
-            shortfall = shortfall or share.shortfall(spending.now, wait, proposal.prompt_tokens, prices)
+            shortfall = shortfall or share.shortfall(
+                spending.now, wait, proposal.prompt_tokens, prices
+            )
         return shortfall
 
     def reserve(self, proposal: Proposal, wake: Callable[[], None]) -> bool:
-        """Reserve an attempt under a shared budget; tell whether there is nothing to wait for. See `Call.reserve`."""
+        """Reserve an attempt under a shared budget; tell whether there is nothing to wait for. See
+        `Call.reserve`.
+        """
         share = self.context.spending.share
         if share is None or self.shortfall(proposal, 0.0) is not None:
             return True  # or the call ends when it is said to be sending
-        return share.reserve(proposal.send.max_tokens, proposal.prompt_tokens, self.context.chain.link.prices, wake)
+        return share.reserve(
+            proposal.send.max_tokens, proposal.prompt_tokens, self.context.chain.link.prices, wake
+        )
 
     def granted(self, proposal: Proposal, share: Share) -> Proposal | str:
         """Return what may go out of a proposal under a shared budget, or why nothing may."""
@@ -104,7 +131,9 @@ class Proposer:
         return evolve(proposal, send=evolve(proposal.send, max_tokens=share.cap))
 
     def is_first(self) -> bool:
-        """Tell whether it is the first attempt at a backend, which is made also of what is kept for others."""
+        """Tell whether it is the first attempt at a backend, which is made also of what is kept for
+        others.
+        """
         return self.context.position.state in (self.context.policy.table.start, "fallback")
 
     def arrives(self) -> bool:
@@ -112,7 +141,9 @@ class Proposer:
         return self.is_first() or self.context.position.state == ROTATE.name
 
     def _cap(self, asked: int | None, prompt_tokens: int) -> int | None:
-        """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be paid for of it."""
+        """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be
+        paid for of it.
+        """
         context, transcript, is_first = self.context, self.context.transcript, self.is_first()
         wanted = context.position.cap(context.policy, asked)
         share = context.spending.share
@@ -122,35 +153,51 @@ class Proposer:
             enter(context, wanted or context.policy.base_cap, prompt_tokens)
         elif context.reserved is not NOTHING_RESERVED:
             count_money(context, wanted or context.policy.base_cap, prompt_tokens)
-        cap = self._paid(wanted, prompt_tokens, is_first=is_first) if context.spending.needs_cap else wanted
+        cap = (
+            self._paid(wanted, prompt_tokens, is_first=is_first)
+            if context.spending.needs_cap
+            else wanted
+        )
         if transcript.changes.largest_output is not None and cap is not None:
             cap = min(cap, transcript.changes.largest_output)
         available = transcript.changes.available_tokens
         if available is not None:
             cap = available if cap is None else min(cap, available)
         # A backend that takes it by no name is sent none.
-        return None if transcript.changes.dropped and transcript.changes.dropped.issuperset(CAP_PARAMETERS) else cap
+        return (
+            None
+            if transcript.changes.dropped and transcript.changes.dropped.issuperset(CAP_PARAMETERS)
+            else cap
+        )
 
     def _paid(self, wanted: int | None, prompt_tokens: int, *, is_first: bool) -> int | None:
-        """Return what the budgets can pay for of an output cap; only a first attempt uses the reserve."""
+        """Return what the budgets can pay for of an output cap; only a first attempt uses the
+        reserve.
+        """
         context, share = self.context, self.context.spending.share
         spending, prices = context.spending, context.chain.link.prices
         cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)
         if is_first and cap is not None and cap < 1:
             context.reserved = evolve(context.reserved, output_tokens=0, money=0, money_each=0)
             cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)
-        if wanted is None and cap is not None:  # an attempt that breaks off must not keep all that there is
+        # an attempt that breaks off must not keep all that there is
+        if wanted is None and cap is not None:
             cap = max(min(cap, context.policy.base_cap), cap // 2)
-        if share is not None and cap is not None and cap < 1:  # it is the call's own budget that allows no more
+        # it is the call's own budget that allows no more
+        if share is not None and cap is not None and cap < 1:
             context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0)
         elif share is not None and cap is not None:
             own, cap = cap, self._shared_lowered(share, cap, prompt_tokens)
             if is_first and cap is not None and cap < 1:
-                context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0, shared_money_each=0)
+                context.reserved = evolve(
+                    context.reserved, shared_tokens=0, shared_money=0, shared_money_each=0
+                )
                 cap = self._shared_lowered(share, own, prompt_tokens)
         return cap
 
     def _shared_lowered(self, share: Share, cap: int | None, prompt_tokens: int) -> int | None:
         """Lower a cap to what the shared budgets can pay for, besides what is reserved there."""
         reserved, prices = self.context.reserved, self.context.chain.link.prices
-        return share.lowered(cap, prompt_tokens, prices, (reserved.shared_tokens, reserved.shared_money))
+        return share.lowered(
+            cap, prompt_tokens, prices, (reserved.shared_tokens, reserved.shared_money)
+        )

@@ -1,4 +1,6 @@
-"""Record each step of a call in its journal, and pass it to the stream, the observer and the log."""
+"""Record each step of a call in its journal, and pass it to the stream, the observer and the
+log.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def silent(step: Step) -> None:
 
 
 class Follower:
-    """An observer that knows which call or turn a step is of, and follows it into tools and to the provider."""
+    """An observer that knows which call or turn a step is of, and follows it into tools and to the
+    provider.
+    """
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -52,7 +56,9 @@ def observer_of(observer: Observer, run: Any) -> Observer | None:
 
 
 def announce(journal: Record, observer: Observer | None) -> None:
-    """Pass the newest step to the observer and the log. What the observer raises is logged and goes no further."""
+    """Pass the newest step to the observer and the log. What the observer raises is logged and goes
+    no further.
+    """
     if observer is silent:
         return
     step = journal.last
@@ -60,7 +66,9 @@ def announce(journal: Record, observer: Observer | None) -> None:
         try:
             observer(step)
         except Exception as error:
-            logger.warning("the observer raised %s; the %s goes on", type(error).__name__, journal.table)
+            logger.warning(
+                "the observer raised %s; the %s goes on", type(error).__name__, journal.table
+            )
     level, ended = logging.DEBUG, ""
     if step.target == "fallback" and step.event not in ("sent", "skipped"):
         level = logging.WARNING
@@ -71,7 +79,19 @@ def announce(journal: Record, observer: Observer | None) -> None:
         logger.log(level, "%s%s", step, ended, extra={**parts, "rungwise_machine": journal.table})
 
 
-_LOGGED = ("event", "source", "target", "guard", "backend", "wait", "status", "reason", "code", "attempts", "at")
+_LOGGED = (
+    "event",
+    "source",
+    "target",
+    "guard",
+    "backend",
+    "wait",
+    "status",
+    "reason",
+    "code",
+    "attempts",
+    "at",
+)
 
 
 class Recorder:
@@ -93,7 +113,9 @@ class Recorder:
         note: str | None = None,
         link: Link | None = None,
     ) -> None:
-        """Record that a row was taken: what was proposed for it, and the backend if it is not the current one."""
+        """Record that a row was taken: what was proposed for it, and the backend if it is not the
+        current one.
+        """
         context, position, journal = self.context, self.context.position, self.context.journal
         journal.record(
             RecordedStep(
@@ -106,7 +128,9 @@ class Recorder:
                 facts=facts,
                 wait=wait.seconds,
                 draw=wait.draw,
-                cap=proposal.send.max_tokens if proposal is not None and row.event == "sent" else None,
+                cap=proposal.send.max_tokens
+                if proposal is not None and row.event == "sent"
+                else None,
                 input_tokens=None if proposal is None else proposal.prompt_tokens,
                 first_token=journal.first_token,
                 note=note or (None if observation is None else observation.note),
@@ -116,7 +140,11 @@ class Recorder:
         journal.first_token = None
         if self.delivery.is_streaming:
             self.delivery.show(journal.last)
-        if self.observer is not None or row.target == "fallback" or logger.isEnabledFor(logging.INFO):
+        if (
+            self.observer is not None
+            or row.target == "fallback"
+            or logger.isEnabledFor(logging.INFO)
+        ):
             announce(journal, self.observer)
 
     def skip(
@@ -126,18 +154,33 @@ class Recorder:
         proposal: Proposal | None = None,
         facts: tuple[str, ...] = (),
     ) -> None:
-        """Record the backends that are skipped, each with the reason, and with what could not be afforded if so."""
+        """Record the backends that are skipped, each with the reason, and with what could not be
+        afforded if so.
+        """
         for link, why in passed_over:
-            self.record(Row("skipped", state, None, state), proposal=proposal, facts=facts, note=why, link=link)
+            self.record(
+                Row("skipped", state, None, state),
+                proposal=proposal,
+                facts=facts,
+                note=why,
+                link=link,
+            )
 
-    def _content(self, row: Row, observation: Observation | None, facts: tuple[str, ...]) -> dict[str, Any] | None:
+    def _content(
+        self, row: Row, observation: Observation | None, facts: tuple[str, ...]
+    ) -> dict[str, Any] | None:
         gathered = {"gathered": self.context.turn.gathered} if self.context.turn.gathered else {}
         if observation is None:
-            return gathered or None if row.event == "ran_out" else None  # it may be the only step that holds it
+            # it may be the only step that holds it
+            return gathered or None if row.event == "ran_out" else None
         if observation.event == "cancelled":
             return {"delivered": observation.part, **gathered}
         reply = observation.reply
-        content: dict[str, Any] = {"part": observation.part, "new": observation.new, "delivered": observation.delivered}
+        content: dict[str, Any] = {
+            "part": observation.part,
+            "new": observation.new,
+            "delivered": observation.delivered,
+        }
         if observation.unsays:
             content["unsays"] = True
         if observation.spare:
@@ -145,7 +188,9 @@ class Recorder:
         if reply is not None:
             content["reasoning"] = observation.reasoning
             content["final_text"] = reply.final_text
-            content["tool_calls"] = [[call.id, call.name, call.arguments] for call in reply.tool_calls]
+            content["tool_calls"] = [
+                [call.id, call.name, call.arguments] for call in reply.tool_calls
+            ]
         if observation.finding is not None and observation.finding.reasons:
             content["reasons"] = list(observation.finding.reasons)
         if "has_prior_answer" in facts:

@@ -50,10 +50,10 @@ class Result(Displayable, Generic[V]):
         failures: the last failure of each backend that failed, by name, in the order of the chain.
         reply: the last reply, as it came.
         journal: every step.
-        overran: whether a provider took no notice of an output cap that a budget rests on; nothing was sent after that.
-        shapes: the form in which the last backend is written to.
-        turn: all that came of a turn that its provider paused, in order and with the provider's own blocks; empty where
-            none was paused.
+        overran: whether a provider took no notice of an output cap that a budget rests on; nothing
+        was sent after that. shapes: the form in which the last backend is written to.
+        turn: all that came of a turn that its provider paused, in order and with the provider's own
+            blocks; empty where none was paused.
         value: what `returns` asked for; None unless the outcome is `done`.
         raised: what a verdict raised.
     """
@@ -80,9 +80,12 @@ class Result(Displayable, Generic[V]):
     raised: Exception | None = field(default=None, eq=False)
 
     def __repr__(self) -> str:
-        from rungwise.fsm.journal.digest import Spent, brief  # digests are for who looks at a result
+        # digests are for who looks at a result
+        from rungwise.fsm.journal.digest import Spent, brief
 
-        spent = Spent(attempts=self.attempts, seconds=self.seconds, usage=self.usage, cost=self.cost)
+        spent = Spent(
+            attempts=self.attempts, seconds=self.seconds, usage=self.usage, cost=self.cost
+        )
         calls = ", ".join(f"calls {call.name}" for call in self.tool_calls)
         return brief("Result", self.outcome, self.text, self.cause or calls, spent)
 
@@ -105,14 +108,18 @@ class Result(Displayable, Generic[V]):
     def message(self) -> Message:
         """Return the message to append to the conversation, for whichever backend is asked next.
 
-        A reply that is all of the answer is there as it came, with what its provider wants back, and so is each reply
-        of a turn that its provider paused.
+        A reply that is all of the answer is there as it came, with what its provider wants back,
+        and so is each reply of a turn that its provider paused.
         """
         if self.turn:
             return Message("assistant", self.turn)
         reply = self.reply
         whole = (self.text, self.reasoning, self.tool_calls)
-        if self.outcome == "done" and reply and whole == (reply.text, reply.reasoning, reply.tool_calls):
+        if (
+            self.outcome == "done"
+            and reply
+            and whole == (reply.text, reply.reasoning, reply.tool_calls)
+        ):
             return Message("assistant", reply.parts)
         reasoning: tuple[Part, ...] = (ReasoningPart(self.reasoning),) if self.reasoning else ()
         text = (TextPart(self.text),) if self.text else ()
@@ -120,7 +127,9 @@ class Result(Displayable, Generic[V]):
 
     @property
     def plain_message(self) -> dict[str, Any]:
-        """Return the same as a message for the last backend, without its reasoning or anything of a provider's own."""
+        """Return the same as a message for the last backend, without its reasoning or anything of a
+        provider's own.
+        """
         return self.shapes.plain_of(self.message)[0]
 
     @property
@@ -196,21 +205,32 @@ def error_of(result: Result) -> CallError:
     """Build the error of an outcome that raises."""
     kind = ERRORS.get(result.outcome)
     if kind is None:
-        raise BrokenMachine(f"a call ended as {result.outcome!r}, for which {__name__}.ERRORS has no error")
-    if result.outcome == "exhausted" and result.journal.last.event in ("came_empty", "only_reasoned", "paused"):
+        raise BrokenMachine(
+            f"a call ended as {result.outcome!r}, for which {__name__}.ERRORS has no error"
+        )
+    if result.outcome == "exhausted" and result.journal.last.event in (
+        "came_empty",
+        "only_reasoned",
+        "paused",
+    ):
         kind = EmptyResponse
     last = result.journal.last
-    cause = last.note if last.event in (RAISED, *WRONG.values()) else result.cause  # which quotes the reply there
+    # which quotes the reply there
+    cause = last.note if last.event in (RAISED, *WRONG.values()) else result.cause
     if last.event == RAISED:
         kind = VerdictError
     failures = "; ".join(f"{name}: {describe(failure)}" for name, failure in result.failures)
     attempts = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
     message = f"{result.outcome} after {attempts}: {cause}"
-    return kind(f"{message} ({failures})" if failures and result.outcome != "cancelled" else message, result)
+    return kind(
+        f"{message} ({failures})" if failures and result.outcome != "cancelled" else message, result
+    )
 
 
 def describe(failure: Failure) -> str:
-    """Describe why a request failed, without quoting the provider: its text may hold a prompt or a key."""
+    """Describe why a request failed, without quoting the provider: its text may hold a prompt or a
+    key.
+    """
     parts = (
         failure.reason,
         None if failure.status is None else f"HTTP {failure.status}",

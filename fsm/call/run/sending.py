@@ -1,4 +1,6 @@
-"""What goes out, and to whom: a call asks, waits for its turn, and goes elsewhere where a budget or a store says so."""
+"""What goes out, and to whom: a call asks, waits for its turn, and goes elsewhere where a budget or
+a store says so.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,14 @@ from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.contents import is_blank
 
 # What the journal notes of an attempt, or of a backend that gets none.
-OPEN = "open until "  # how it begins if the backend is not asked because of what is remembered of it
+# how it begins if the backend is not asked because of what is remembered of it
+OPEN = "open until "
 FULL = "its quota is used up"  # how it begins if the backend has no room for another request
-KEY = "with key number {}"  # of the first attempt with a key that is not the first one of its backend
+# of the first attempt with a key that is not the first one of its backend
+KEY = "with key number {}"
 QUOTA = "waited {:.4g} s for the quota"  # of an attempt that other calls had to leave room for
-PROBE = "asked to see whether it is back"  # of an attempt at a backend that was not asked for a while
+# of an attempt at a backend that was not asked for a while
+PROBE = "asked to see whether it is back"
 
 LEFT_OVER = 1e-3
 """Seconds that must be left after a wait, or the attempt would not go out."""
@@ -54,21 +59,27 @@ NO_REPLY = Observation(evidence=Evidence(event="ran_out"))
 
 
 class Sender:
-    """Propose what each rung sends, and let it go out if the budgets allow it; otherwise ask another backend or end."""
+    """Propose what each rung sends, and let it go out if the budgets allow it; otherwise ask
+    another backend or end.
+    """
 
     __slots__ = (
         *("_affordable_until", "_arrived_at", "_outcome", "_proposer", "_recorder"),
         *("context", "in_flight", "is_probe", "proposed"),
     )
 
-    def __init__(self, context: CallContext, counter: TokenCounter, recorder: Recorder, outcome: Outcome) -> None:
+    def __init__(
+        self, context: CallContext, counter: TokenCounter, recorder: Recorder, outcome: Outcome
+    ) -> None:
         self.context, self._recorder, self._outcome = context, recorder, outcome
         self._proposer = Proposer(context, counter)
         self.proposed: Proposal | None = None  # what is to go out next
         self.in_flight: Proposal | None = None  # what went out last, until something comes back
-        self.is_probe = False  # whether the proposal is the first at a backend that was not asked for a while
+        # whether the proposal is the first at a backend that was not asked for a while
+        self.is_probe = False
         self._arrived_at = -1  # the index of the backend that has been admitted
-        self._affordable_until = -math.inf  # the call's own budget covers the proposal until then, in seconds elapsed
+        # the call's own budget covers the proposal until then, in seconds elapsed
+        self._affordable_until = -math.inf
 
     def reserve(self, wake: Callable[[], None]) -> bool:
         """Reserve what the proposal may use of a shared budget; see `Call.reserve`."""
@@ -89,12 +100,19 @@ class Sender:
         here: tuple[tuple[int, int], ...] = ((chain.index, chain.key),)
         if chain.keys_left:
             here += tuple([(chain.index, key) for key in chain.keys_left])
-        if chain.is_at_end or not (self.context.position.state == "fallback" or fallbacks_left(self.context) > 0):
+        if chain.is_at_end or not (
+            self.context.position.state == "fallback" or fallbacks_left(self.context) > 0
+        ):
             return here
-        return (*here, *((index, key) for index, link in chain.to_come() for key in (0, *others_of(link))))
+        return (
+            *here,
+            *((index, key) for index, link in chain.to_come() for key in (0, *others_of(link))),
+        )
 
     def arrive(self, keys: Sequence[int], *, is_probe: bool) -> None:
-        """Note that the backend at which the proposal arrives may be asked, with the first of these keys."""
+        """Note that the backend at which the proposal arrives may be asked, with the first of these
+        keys.
+        """
         self._arrived_at, self.is_probe = self.context.chain.index, is_probe
         if self.context.chain.keys_left or keys[0]:
             self.context.chain.use_keys(keys)
@@ -106,7 +124,8 @@ class Sender:
             self._recorder.skip(rung, self.context.fall_back())
         elif rung == ROTATE.name:
             self._arrived_at = -1
-            chain.use_keys(chain.keys_left or (chain.key,))  # a replay learns from the attempt which it was
+            # a replay learns from the attempt which it was
+            chain.use_keys(chain.keys_left or (chain.key,))
 
     def needs(self) -> Needs:
         """Return what the proposal needs of the quota of its backend; see `Call`."""
@@ -127,7 +146,9 @@ class Sender:
         return self.proposed
 
     def found_open(self, why: str) -> Send | None:
-        """Leave a backend that is not asked now, with nothing sent, and propose what another is sent."""
+        """Leave a backend that is not asked now, with nothing sent, and propose what another is
+        sent.
+        """
         context, position, proposal = self.context, self.context.position, self._waiting
         has_next, answer = context.chain.next_usable() is not None, context.transcript.answer
         if position.state == "fallback" and not has_next:
@@ -136,8 +157,13 @@ class Sender:
         if position.state == "fallback":
             self._recorder.skip(position.state, [(context.chain.link, why)], proposal)
         else:
-            facts = {"has_text": not is_blank(answer.gathered or answer.spare), "has_next_backend": has_next}
-            self._leave(proposal, why, tuple(name for name, holds in facts.items() if holds), "found_open")
+            facts = {
+                "has_text": not is_blank(answer.gathered or answer.spare),
+                "has_next_backend": has_next,
+            }
+            self._leave(
+                proposal, why, tuple(name for name, holds in facts.items() if holds), "found_open"
+            )
             if self._outcome.result is not None:
                 return None
             context.transcript.prepare(position.rung, NO_REPLY)
@@ -147,17 +173,23 @@ class Sender:
         return self.propose(0.0)
 
     def compacted(self) -> Send | None:
-        """Return what goes out of a conversation that was shortened; None if nothing can be afforded."""
+        """Return what goes out of a conversation that was shortened; None if nothing can be
+        afforded.
+        """
         assert self.proposed is not None
         self.proposed = self._proposer.propose(self.proposed.send.wait, is_compacted=True)
         return self._affordable(0.0)
 
     def ensure_sent(self) -> Proposal:
-        """Return what is in flight. What waits to be sent is taken to have gone out when its wait was over."""
+        """Return what is in flight. What waits to be sent is taken to have gone out when its wait
+        was over.
+        """
         if self.proposed is not None:
             share = self.context.spending.share
             if share is not None and share.needs_cap:  # which may lower the cap
-                raise IllegalEvent("under a shared budget nothing goes out before `sending` has returned it")
+                raise IllegalEvent(
+                    "under a shared budget nothing goes out before `sending` has returned it"
+                )
             self.context.spending.elapsed += self.proposed.send.wait
             self.send_out()
         if self.in_flight is None:
@@ -170,7 +202,9 @@ class Sender:
         return self._affordable(wait)
 
     def send_out(self, waited: float = 0.0) -> Send | None:
-        """Let the proposal go out, if it can still be afforded, and return what is sent; see `Call.sending`."""
+        """Let the proposal go out, if it can still be afforded, and return what is sent; see
+        `Call.sending`.
+        """
         self._skip_compaction()
         share = self.context.spending.share
         if share is not None or self.context.spending.elapsed > self._affordable_until:
@@ -182,7 +216,8 @@ class Sender:
         if isinstance(granted, str):
             self._leave(proposal, granted)
             return None
-        if self.is_probe and self._arrived_at == self.context.chain.index:  # else the budget has led elsewhere
+        # else the budget has led elsewhere
+        if self.is_probe and self._arrived_at == self.context.chain.index:
             granted = evolve(granted, is_probe=True)
         chain = self.context.chain
         self._arrived_at, self.is_probe = chain.index, False
@@ -204,16 +239,24 @@ class Sender:
             self._affordable_until = -math.inf
 
     def _affordable(self, wait: float) -> Send | None:
-        """Return what is proposed if the budgets allow it after a wait; else ask another backend, or end the call."""
+        """Return what is proposed if the budgets allow it after a wait; else ask another backend,
+        or end the call.
+        """
         context, position = self.context, self.context.position
         while (proposal := self.proposed) is not None:
             shortfall = self._proposer.shortfall(proposal, wait)
             if shortfall is None:
                 self._affordable_until = context.spending.elapsed + wait
                 return proposal.send
-            wait, facts = 0.0, ("has_next_backend", "reserve_left") if can_pay_another(context) else ()
-            if facts and position.state == "fallback":  # skip this backend before asking it anything
-                self._recorder.skip(position.state, [(context.chain.link, shortfall)], proposal, facts)
+            wait, facts = (
+                0.0,
+                ("has_next_backend", "reserve_left") if can_pay_another(context) else (),
+            )
+            # skip this backend before asking it anything
+            if facts and position.state == "fallback":
+                self._recorder.skip(
+                    position.state, [(context.chain.link, shortfall)], proposal, facts
+                )
             else:
                 self._leave(proposal, shortfall, facts)
                 if self._outcome.result is not None:
@@ -225,7 +268,9 @@ class Sender:
             self.proposed = self._proposer.propose(0.0)
         return None
 
-    def _leave(self, proposal: Proposal, why: str, facts: tuple[str, ...] = (), event: str = "ran_out") -> None:
+    def _leave(
+        self, proposal: Proposal, why: str, facts: tuple[str, ...] = (), event: str = "ran_out"
+    ) -> None:
         """Fire that a proposal does not go out, and end the call if the table does."""
         self.proposed = None
         row = self.context.position.fire(event, facts)

@@ -1,1 +1,3 @@
-"""Present a policy and its certificate: text, Markdown, pictures, a page to play on, and scripts of worst cases."""
+"""Present a policy and its certificate: text, Markdown, pictures, a page to play on, and scripts of
+worst cases.
+"""

@@ -1,4 +1,6 @@
-"""Write the page on which a reviewer plays a policy's machine, with the facts that usually hold with each event."""
+"""Write the page on which a reviewer plays a policy's machine, with the facts that usually hold
+with each event.
+"""
 
 from __future__ import annotations
 
@@ -64,44 +66,66 @@ TURN_EXAMPLES: tuple[tuple[Reply | Failure, Sequence[PlainMessage]], ...] = (
 
 @frozen
 class Usual:
-    """Hold the facts that usually hold with an event, and those of them that still hold at the next reply."""
+    """Hold the facts that usually hold with an event, and those of them that still hold at the next
+    reply.
+    """
 
     now: tuple[str, ...]
     later: tuple[str, ...]
 
 
 def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1) -> str:
-    """Write the page on which a reviewer plays a policy's machine; refuse one that cannot be proved."""
+    """Write the page on which a reviewer plays a policy's machine; refuse one that cannot be
+    proved.
+    """
     table = TURN if isinstance(policy, TurnPolicy) else policy.table
     certificate = verify(policy, backends)
     if not certificate.ok:
         failed = "; ".join(each.detail for each in certificate.failed)
         raise TableError(f"the table {table.name!r} cannot be proved: {failed}")
-    usual = usual_facts_of_turn() if isinstance(policy, TurnPolicy) else usual_facts(policy, backends)
+    usual = (
+        usual_facts_of_turn() if isinstance(policy, TurnPolicy) else usual_facts(policy, backends)
+    )
     facts, settings = {event: asdict(each) for event, each in usual.items()}, settings_of(policy)
-    if isinstance(policy, TurnPolicy):  # whose budget counts requests, while its page counts actions
+    # whose budget counts requests, while its page counts actions
+    if isinstance(policy, TurnPolicy):
         heading, setup = _turn_at_worst(certificate), Setup(limits=certificate.limits)
-        return play_page(table, setup, heading=heading, facts=facts, unit="action", settings=settings)
-    heading, setup = _at_worst(certificate), Setup(limits=certificate.limits, budget=asdict(policy.budget))
-    first = min((each.now for event, each in usual.items() if event not in UNSENT), key=len, default=())
+        return play_page(
+            table, setup, heading=heading, facts=facts, unit="action", settings=settings
+        )
+    heading, setup = (
+        _at_worst(certificate),
+        Setup(limits=certificate.limits, budget=asdict(policy.budget)),
+    )
+    first = min(
+        (each.now for event, each in usual.items() if event not in UNSENT), key=len, default=()
+    )
     return play_page(table, setup, heading=heading, at_first=first, facts=facts, settings=settings)
 
 
 def _turn_at_worst(certificate: Certificate) -> str:
     worst = {each.name: each.value or 0 for each in certificate.worst}
     return (
-        f"A turn makes at most {worst['calls']:,} calls with {worst['attempts']:,} requests, and runs at most "
-        f"{worst['tool runs']:,} tools. An action is a call, a round of tools or a compaction. Choose what comes back, "
-        "and see which guard decides. You can choose any event, even one that the last action cannot cause."
+        f"A turn makes at most {worst['calls']:,} calls with {worst['attempts']:,} requests, and "
+        f"runs at most "
+        f"{worst['tool runs']:,} tools. An action is a call, a round of tools or a compaction. "
+        f"Choose what comes back, "
+        "and see which guard decides. You can choose any event, even one that the last action "
+        "cannot cause."
     )
 
 
 def _at_worst(certificate: Certificate) -> str:
     worst = {each.name: each.value for each in certificate.worst}
     seconds = "" if worst["seconds"] is None else f" and takes at most {worst['seconds']:,g} s"
-    chain = "one backend" if len(certificate.chain) == 1 else f"a chain of {len(certificate.chain)} backends"
+    chain = (
+        "one backend"
+        if len(certificate.chain) == 1
+        else f"a chain of {len(certificate.chain)} backends"
+    )
     return (
-        f"With {chain}, a call makes at most {worst['attempts']:,} attempts{seconds}. Choose what comes back, and "
+        f"With {chain}, a call makes at most {worst['attempts']:,} attempts{seconds}. Choose what "
+        f"comes back, and "
         "see which guard decides."
     )
 
@@ -112,7 +136,9 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
     usual: dict[str, Usual] = {}
     for example in (*EXAMPLES, *IN_JSON):
         in_json = example in IN_JSON
-        links = [PlainLink(f"backend {place}", expects_json=in_json) for place in range(1, backends + 1)]
+        links = [
+            PlainLink(f"backend {place}", expects_json=in_json) for place in range(1, backends + 1)
+        ]
         call = Call(Request("a prompt"), ample, links, observer=silent)
         try:
             call.begin()
@@ -120,7 +146,9 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
             later = () if call.is_over else _facts_after(call, EMPTY)
         except IllegalEvent:  # a user's table may lack this event
             continue
-        event = next(step.event for step in call.journal.steps if step.event not in ("sent", "skipped"))
+        event = next(
+            step.event for step in call.journal.steps if step.event not in ("sent", "skipped")
+        )
         usual[event] = Usual(now, later)
     open_now = {"found_open": Usual(("has_next_backend",) if backends > 1 else (), ())}
     return {**usual, **_where_it_runs_out(ample, backends), **open_now}
@@ -134,12 +162,16 @@ def _where_it_runs_out(policy: Policy, backends: int) -> dict[str, Usual]:
     if not policy.table.ladder("failed_transiently", policy.table.hub):
         return {}
     call.receive(Failure("server_error", status=503))
-    return {step.event: Usual(step.facts, ()) for step in call.journal.steps if step.event == "ran_out"}
+    return {
+        step.event: Usual(step.facts, ()) for step in call.journal.steps if step.event == "ran_out"
+    }
 
 
 def _facts_after(call: Call, reply: Reply | Failure) -> tuple[str, ...]:
     call.receive(reply)
-    return next(step.facts for step in reversed(call.journal.steps) if step.event not in ("sent", "skipped"))
+    return next(
+        step.facts for step in reversed(call.journal.steps) if step.event not in ("sent", "skipped")
+    )
 
 
 def usual_facts_of_turn() -> dict[str, Usual]:
@@ -157,7 +189,14 @@ def _played(first: Reply | Failure, shortened: Sequence[PlainMessage]) -> Turn:
     """Play a turn to its end; no call in it recovers."""
     policy = TurnPolicy(call=Policy(limits=NO_RECOVERY))
     tool = Tool(lambda: "done", name="read", parameters={"type": "object"})
-    turn = Turn(Request(LONG), policy, [PlainLink("backend 1")], tools=[tool], has_compactor=True, observer=silent)
+    turn = Turn(
+        Request(LONG),
+        policy,
+        [PlainLink("backend 1")],
+        tools=[tool],
+        has_compactor=True,
+        observer=silent,
+    )
     action, replies = turn.begin(), iter([first])
     while action is not None:
         match action:

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.certificate.enactment import links_of
-from rungwise.fsm.certificate.shown.settings import fields_of, says_of, settings_of, table_of, value_text
+from rungwise.fsm.certificate.shown.settings import (
+    fields_of,
+    says_of,
+    settings_of,
+    table_of,
+    value_text,
+)
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram import Format, View, render
 from rungwise.fsm.diagram.markdown import counters, markdown_table
@@ -19,15 +25,20 @@ from rungwise.fsm.turn.table import TURN
 
 
 def draw_policy(
-    policy: Policy | TurnPolicy = DEFAULT_POLICY, format: Format = "svg", view: View = "hub", *, hides_off: bool = False
+    policy: Policy | TurnPolicy = DEFAULT_POLICY,
+    format: Format = "svg",
+    view: View = "hub",
+    *,
+    hides_off: bool = False,
 ) -> str:
     """Draw the machine of a policy as text, with its limits, its waits and its budget.
 
     Arguments:
         policy: of a call or of a turn.
         format: `svg`, `mermaid`, `dot`, or `rows` for Markdown.
-        view: `hub` for the states and their transitions, `ladder` for the order in which guards are tried.
-        hides_off: whether to omit the rows that can never be taken; otherwise they are struck out.
+        view: `hub` for the states and their transitions, `ladder` for the order in which guards are
+        tried. hides_off: whether to omit the rows that can never be taken; otherwise they are
+        struck out.
 
     Raises:
         ConfigurationError: there is no such format or view.
@@ -54,7 +65,9 @@ CHAINS = (1, 2, 3)
 
 
 def write_all(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list[str]:
-    """Write the pictures, certificates and README blocks of a call and of its turn; list the files that changed."""
+    """Write the pictures, certificates and README blocks of a call and of its turn; list the files
+    that changed.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     changed = dict(_drifted(directory, policy))
     for name, text in changed.items():
@@ -68,7 +81,9 @@ def drift(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list
 
 
 def fill(text: str, blocks: dict[str, str]) -> str:
-    """Put each block between its two markers, `<!-- begin NAME -->` and `<!-- end NAME -->`; the rest stays."""
+    """Put each block between its two markers, `<!-- begin NAME -->` and `<!-- end NAME -->`; the
+    rest stays.
+    """
     for name, block in blocks.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         pattern = re.compile(f"({re.escape(begin)}\n).*?({re.escape(end)})", re.DOTALL)
@@ -77,7 +92,9 @@ def fill(text: str, blocks: dict[str, str]) -> str:
 
 
 def _drifted(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
-    return ((name, text) for name, text in _files(directory, policy) if _read(directory / name) != text)
+    return (
+        (name, text) for name, text in _files(directory, policy) if _read(directory / name) != text
+    )
 
 
 def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
@@ -89,7 +106,9 @@ def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, 
         yield name.format(name=HEALTH.name, of=OF_HEALTH), render(HEALTH, format, view)
     explanation = _read(directory / EXPLANATION)
     if explanation is not None:
-        properties = [[each.name, "yes" if each.holds else "**no**", each.detail] for each in verify_health()]
+        properties = [
+            [each.name, "yes" if each.holds else "**no**", each.detail] for each in verify_health()
+        ]
         blocks = {
             "decisions": draw_policy(call, "rows", "ladder"),
             "counters": counters(call.table, call.limits),
@@ -111,8 +130,12 @@ def _pictures(policy: Policy | TurnPolicy, of: str) -> Iterator[tuple[str, str]]
 
 
 def _certificates(policy: Policy | TurnPolicy) -> str:
-    """Write the certificate for each chain length, without that of a turn's calls, which has its own file."""
-    return "\n".join(verify(policy, links_of([None] * length)).to_markdown(calls=False) for length in CHAINS)
+    """Write the certificate for each chain length, without that of a turn's calls, which has its
+    own file.
+    """
+    return "\n".join(
+        verify(policy, links_of([None] * length)).to_markdown(calls=False) for length in CHAINS
+    )
 
 
 def _read(path: Path) -> str | None:
@@ -123,7 +146,15 @@ def _read(path: Path) -> str | None:
 
 
 def numbers(policy: Policy | TurnPolicy) -> str:
-    """Write the fields of a policy that no row and no counter shows: budget, waits, clocks, output caps, tools."""
-    fields = {name: each for name, each in fields_of(policy).items() if not name.startswith(("limits.", "hints."))}
-    lines = [[f"`{name}`", value_text(name, value), says_of(name)] for name, value in fields.items()]
+    """Write the fields of a policy that no row and no counter shows: budget, waits, clocks, output
+    caps, tools.
+    """
+    fields = {
+        name: each
+        for name, each in fields_of(policy).items()
+        if not name.startswith(("limits.", "hints."))
+    }
+    lines = [
+        [f"`{name}`", value_text(name, value), says_of(name)] for name, value in fields.items()
+    ]
     return markdown_table(["field", "value", "meaning"], lines)

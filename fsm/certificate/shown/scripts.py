@@ -17,7 +17,9 @@ from rungwise.fsm.turn.policy import TurnPolicy
 
 @frozen
 class WorstScript:
-    """Describe the replies of a chain in one worst case, in the order of the requests, and what the client needs."""
+    """Describe the replies of a chain in one worst case, in the order of the requests, and what the
+    client needs.
+    """
 
     case: WorstCase
     policy: Policy | TurnPolicy = field(repr=False)
@@ -36,12 +38,18 @@ class WorstScript:
     @property
     def requests(self) -> tuple[int, ...]:
         """Count the requests to each backend."""
-        return tuple(sum(each.backend == number for each in self.attempts) for number in range(self.backends))
+        return tuple(
+            sum(each.backend == number for each in self.attempts) for number in range(self.backends)
+        )
 
     @property
     def rungs(self) -> tuple[str, ...]:
         """Name the rung of each request; for a turn, only `request`."""
-        return ("request",) * len(self.attempts) if isinstance(self.policy, TurnPolicy) else self.case.rungs
+        return (
+            ("request",) * len(self.attempts)
+            if isinstance(self.policy, TurnPolicy)
+            else self.case.rungs
+        )
 
     @property
     def takes(self) -> float:
@@ -55,7 +63,9 @@ class WorstScript:
 
     @property
     def longest_pause(self) -> float | None:
-        """Return the longest pause within a reply that silence does not end, in seconds; None for no limit."""
+        """Return the longest pause within a reply that silence does not end, in seconds; None for
+        no limit.
+        """
         timeouts = self.calls.timeouts
         clocks = [each for each in (timeouts.first_token, timeouts.stall) if each is not None]
         return min(clocks) / 2 if clocks else None
@@ -80,9 +90,15 @@ class WorstScript:
 
     @property
     def tool(self) -> str | None:
-        """Name the tool that the client must have, with a number as its argument; None if none runs."""
+        """Name the tool that the client must have, with a number as its argument; None if none
+        runs.
+        """
         replies = [each.came for each in self.attempts if isinstance(each.came, Reply)]
-        return WORKS.name if any(call.name == WORKS.name for each in replies for call in each.tool_calls) else None
+        return (
+            WORKS.name
+            if any(call.name == WORKS.name for each in replies for call in each.tool_calls)
+            else None
+        )
 
     @property
     def tool_seconds(self) -> float:
@@ -100,8 +116,15 @@ class WorstScript:
         for attempt in self.attempts:
             failure = _failure_of(attempt)
             if failure is not None and failure.is_stale:
-                return "it needs a connection that breaks before its answer, at a moment that no script can choose"
-            if failure is not None and failure.reason == "malformed" and failure.asked_wait is not None:
+                return (
+                    "it needs a connection that breaks before its answer, at a moment that "
+                    "no script can choose"
+                )
+            if (
+                failure is not None
+                and failure.reason == "malformed"
+                and failure.asked_wait is not None
+            ):
                 return "it needs a wait that an unreadable reply requests"
         return None
 

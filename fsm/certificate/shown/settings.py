@@ -1,4 +1,6 @@
-"""What a policy sets, for pictures and reviews: limits, waits, the budget, rows that are off, and fields in words."""
+"""What a policy sets, for pictures and reviews: limits, waits, the budget, rows that are off, and
+fields in words.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ SHARES = {
     "reserve.share": "{} of the budget",
     "results_share": "{} of the window",
 }
-UNLIMITED = {**{f"limits.{name}": "as many as the chain has" for name in BY_CHAIN}, "reserve.seconds": "its share"}
+UNLIMITED = {
+    **{f"limits.{name}": "as many as the chain has" for name in BY_CHAIN},
+    "reserve.seconds": "its share",
+}
 
 _FIELDS = files("rungwise.fsm.certificate.shown").joinpath("fields.toml")
 SAYS: Final[Mapping[str, str]] = read_toml(_FIELDS.read_text(encoding="utf-8"))
@@ -49,10 +54,14 @@ def table_of(policy: Policy | TurnPolicy) -> Table:
 
 
 def settings_of(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Settings:
-    """Return what a picture of a policy's machine shows besides the rows; those never taken are grey or hidden."""
+    """Return what a picture of a policy's machine shows besides the rows; those never taken are
+    grey or hidden.
+    """
     table, limits = table_of(policy), limits_of(policy)
     waits = policy.waits if isinstance(policy, Policy) else None
-    rungs = [rung for rung in table.declared_rungs if rung.name in table.rungs and rung.counter in limits]
+    rungs = [
+        rung for rung in table.declared_rungs if rung.name in table.rungs and rung.counter in limits
+    ]
     return Settings(
         details={rung.name: _detail(rung, limits[rung.counter], waits) for rung in rungs},
         says={rung.name: _in_words(rung, limits[rung.counter], waits) for rung in rungs},
@@ -63,7 +72,9 @@ def settings_of(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Sett
 
 
 def limits_of(policy: Policy | TurnPolicy) -> Limits:
-    """Return the limit of each counter of a policy's table; None means one for each further backend or key."""
+    """Return the limit of each counter of a policy's table; None means one for each further backend
+    or key.
+    """
     return {name: policy.limits.get(name, limit) for name, limit in table_of(policy).limits.items()}
 
 
@@ -82,7 +93,9 @@ def off_rows(policy: Policy | TurnPolicy) -> dict[Row, str]:
         rows = [row for row in table.ladder(event, source) if row not in alive]
         off |= {row: _reason(table, row, limits, settled) for row in rows}
     reached = reached_states(table, off)
-    return off | {row: f"nothing leads to {row.source}" for row in table.rows if row.source not in reached}
+    return off | {
+        row: f"nothing leads to {row.source}" for row in table.rows if row.source not in reached
+    }
 
 
 def _reason(table: Table, row: Row, limits: Limits, settled: Settled) -> str:
@@ -97,7 +110,9 @@ def _reason(table: Table, row: Row, limits: Limits, settled: Settled) -> str:
 def _settled(policy: Policy | TurnPolicy, event: str) -> dict[str, tuple[bool, str]]:
     """Return the facts of an event that the policy itself fixes, as the call does."""
     table, limits = table_of(policy), limits_of(policy)
-    lasting = {fact.name: fact.lasts for fact in table.facts if fact.lasts and limits[fact.lasts] == 0}
+    lasting = {
+        fact.name: fact.lasts for fact in table.facts if fact.lasts and limits[fact.lasts] == 0
+    }
     settled = {name: (False, f"the limit of {counter} is 0") for name, counter in lasting.items()}
     if isinstance(policy, TurnPolicy):
         if not limits["summaries"]:
@@ -146,7 +161,10 @@ def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     if waits is None or rung.wait is None:
         return times
     count, series = limit or 1, series_of(waits, rung)
-    each = [_number(backoff(number, *series, 0.0, 0.0)) for number in range(1, min(count, MOST_WAITS) + 1)]
+    each = [
+        _number(backoff(number, *series, 0.0, 0.0))
+        for number in range(1, min(count, MOST_WAITS) + 1)
+    ]
     listed = ", ".join([*each, *(["..."] if count > MOST_WAITS else [])])
     chance = f" and up to {waits.jitter * 100:g} % more" if waits.jitter else ""
     parts = [f"{times}, after {listed} s{chance}, doubling up to {_number(series[1])} s"]
@@ -171,7 +189,9 @@ def _number(value: float) -> str:
 
 
 def fields_of(policy: Policy | TurnPolicy) -> dict[str, Any]:
-    """Return the fields of a policy by their names in a file, without the table and without the policy of calls."""
+    """Return the fields of a policy by their names in a file, without the table and without the
+    policy of calls.
+    """
     return dict(_flat("", attrs.asdict(policy, filter=attrs.filters.exclude("table", "call"))))
 
 
@@ -198,7 +218,9 @@ def says_of(name: str, policy: object = None) -> str:
 
 def value_text(name: str, value: object) -> str:
     """Write the value of a field with its unit."""
-    if value is None and (name.startswith("hints.rungs.") or (name.startswith("limits.") and name not in UNLIMITED)):
+    if value is None and (
+        name.startswith("hints.rungs.") or (name.startswith("limits.") and name not in UNLIMITED)
+    ):
         return "there is none"
     if value is None:
         return UNLIMITED.get(name, "never" if name.startswith("switch_after.") else "no limit")

@@ -1,4 +1,6 @@
-"""One self-contained HTML page: the path of a recorded run, or the machine for a reviewer to play."""
+"""One self-contained HTML page: the path of a recorded run, or the machine for a reviewer to
+play.
+"""
 
 from rungwise.fsm.diagram.page.machine import NO_BUDGET, Setup, play_page
 from rungwise.fsm.diagram.page.run import Page, RunDetails, explain_page, page_of

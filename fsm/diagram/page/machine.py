@@ -16,7 +16,9 @@ from rungwise.fsm.machine.table import Table
 
 Plain = dict[str, Any]
 
-NO_BUDGET: Mapping[str, float | None] = dict.fromkeys(("attempts", "seconds", "output_tokens", "money"))
+NO_BUDGET: Mapping[str, float | None] = dict.fromkeys(
+    ("attempts", "seconds", "output_tokens", "money")
+)
 
 
 @frozen(kw_only=True)
@@ -44,7 +46,11 @@ def play_page(
         "budget": setup.budget,
         "usual": {"at_first": list(at_first), "events": facts or {}, "unit": unit},
     }
-    title, ladders, svg = f"Play the {table.name}", ladders_html(picture), html(draw(picture, "svg"))
+    title, ladders, svg = (
+        f"Play the {table.name}",
+        ladders_html(picture),
+        html(draw(picture, "svg")),
+    )
     values = {"title": title, "name": table.name, "heading": heading, "data": embedded(data)}
     return render("play", ladders=ladders, svg=svg, **values)
 
@@ -52,8 +58,12 @@ def play_page(
 def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
     """Return everything that a script needs to run a table."""
     moves = moves_of(table, limits)
-    guards = [table.guard(name) for name in dict.fromkeys(row.guard for row in table.rows if row.guard)]
-    effects = [table.effect(name) for name in dict.fromkeys(row.effect for row in table.rows if row.effect)]
+    guards = [
+        table.guard(name) for name in dict.fromkeys(row.guard for row in table.rows if row.guard)
+    ]
+    effects = [
+        table.effect(name) for name in dict.fromkeys(row.effect for row in table.rows if row.effect)
+    ]
     return {
         "name": table.name,
         "start": table.start,
@@ -64,7 +74,9 @@ def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
         "counters": list(table.counters),
         "limits": dict(limits),
         "rows": [asdict(row) for row in table.rows],
-        "facts": _plain([fact for fact in table.facts if fact.is_derived], "any_holds", "any_lacks"),
+        "facts": _plain(
+            [fact for fact in table.facts if fact.is_derived], "any_holds", "any_lacks"
+        ),
         "lasts": {fact.name: fact.lasts for fact in table.facts if fact.lasts},
         "guards": _plain(guards, "counter", "holds", "lacks"),
         "effects": _plain(effects, "spends", "refills", "refills_on"),

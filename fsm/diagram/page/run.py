@@ -1,4 +1,6 @@
-"""The page of a recorded run: how it ended, its attempts over time, and the machine with the present step on it."""
+"""The page of a recorded run: how it ended, its attempts over time, and the machine with the
+present step on it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,20 @@ from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, s
 from rungwise.fsm.journal.path import Path
 
 _SHOWN = (
-    *("event", "source", "target", "at", "attempts", "facts", "backend", "wait", "cap", "stop_raw", "status", "reason"),
+    *(
+        "event",
+        "source",
+        "target",
+        "at",
+        "attempts",
+        "facts",
+        "backend",
+        "wait",
+        "cap",
+        "stop_raw",
+        "status",
+        "reason",
+    ),
     *("code", "note", "asked_wait", "draw", "content"),
 )
 
@@ -38,14 +53,26 @@ class Bar:
 
 
 def bars_of(line: AttemptLine, since: float = 0.0) -> tuple[Bar, ...]:
-    """Return the wait before an attempt, if there was one, and the attempt, in seconds since its run began."""
+    """Return the wait before an attempt, if there was one, and the attempt, in seconds since its
+    run began.
+    """
     attempt = line.attempt
     sent, seconds = attempt.sent.at, attempt.seconds
     took = "not ended" if seconds is None else seconds_text(seconds)
-    own = Bar(line.kind, since + sent, seconds or 0.0, f"{attempt.number} {attempt.rung}, {took}: {line.came}")
+    own = Bar(
+        line.kind,
+        since + sent,
+        seconds or 0.0,
+        f"{attempt.number} {attempt.rung}, {took}: {line.came}",
+    )
     if attempt.waited <= 0:
         return (own,)
-    return Bar("wait", since + sent - attempt.waited, attempt.waited, f"wait of {seconds_text(attempt.waited)}"), own
+    return Bar(
+        "wait",
+        since + sent - attempt.waited,
+        attempt.waited,
+        f"wait of {seconds_text(attempt.waited)}",
+    ), own
 
 
 @frozen
@@ -87,7 +114,9 @@ class Used:
 
 
 def steps_data(path: Path, used: Sequence[Used], inner: Mapping[int, int]) -> Plain:
-    """Return what a script needs to show each step of a run, and the number of the inner page that it leads to."""
+    """Return what a script needs to show each step of a run, and the number of the inner page that
+    it leads to.
+    """
     return {
         "outcome": path.record.outcome,
         "rows": [None if row is None else path.table.rows.index(row) for row in path.rows],
@@ -106,7 +135,9 @@ def steps_data(path: Path, used: Sequence[Used], inner: Mapping[int, int]) -> Pl
 
 LEGEND: Final[Mapping[str, str]] = {"attempt": "in flight", "wait": "wait"}
 _CUT: Final = "<!--cut-->"
-"""Stands in a rendered body where it is cut into parts; text from outside is escaped and cannot contain it."""
+"""Stands in a rendered body where it is cut into parts; text from outside is escaped and cannot
+contain it.
+"""
 
 
 @frozen(kw_only=True)
@@ -114,13 +145,16 @@ class Page:
     """Hold one page in its parts."""
 
     title: str  # plain text
-    parts: tuple[str, ...]  # the HTML of its body; what many pages have in common is a part of its own
+    # the HTML of its body; what many pages have in common is a part of its own
+    parts: tuple[str, ...]
     data: Mapping[str, Any]  # what the scripts read
 
     @property
     def html(self) -> str:
         """Write the whole page."""
-        return render("scripted", title=self.title, body=html("".join(self.parts)), data=embedded(self.data))
+        return render(
+            "scripted", title=self.title, body=html("".join(self.parts)), data=embedded(self.data)
+        )
 
 
 @frozen(kw_only=True)
@@ -131,23 +165,35 @@ class RunDetails:
     used: Sequence[Used]  # after each step
     unit: str = "attempt"  # what a line of the run is called
     legend: Mapping[str, str] = LEGEND  # what each kind of bar means
-    asides: Mapping[int, str] = field(factory=dict)  # what stands beside a step in the list, by the step's number
+    # what stands beside a step in the list, by the step's number
+    asides: Mapping[int, str] = field(factory=dict)
     pages: Sequence[Page | None] = ()  # of the runs within this one
-    inner: Mapping[int, int] = field(factory=dict)  # the page, from 1, that a step opens, by the step's number
+    # the page, from 1, that a step opens, by the step's number
+    inner: Mapping[int, int] = field(factory=dict)
 
 
-def explain_page(path: Path, setup: Setup, *, digest: Digest | None = None, money: Sequence[float | None] = ()) -> Page:
-    """Make the page of a recorded run; everything in its path is escaped, and the default digest is read from it."""
+def explain_page(
+    path: Path, setup: Setup, *, digest: Digest | None = None, money: Sequence[float | None] = ()
+) -> Page:
+    """Make the page of a recorded run; everything in its path is escaped, and the default digest is
+    read from it.
+    """
     tokens = accumulate(step.usage.output_tokens for step in path.steps)
     together = zip(path.steps, tokens, money or [None] * len(path.steps), strict=True)
     used = [Used(step.attempts, step.at, count, paid) for step, count, paid in together]
     if digest is None:
-        digest = digest_of(path, spent=Spent(attempts=used[-1].attempts, seconds=used[-1].seconds), most=setup.budget)
+        digest = digest_of(
+            path,
+            spent=Spent(attempts=used[-1].attempts, seconds=used[-1].seconds),
+            most=setup.budget,
+        )
     return page_of(path, setup, RunDetails(used=used, digest=digest))
 
 
 def page_of(path: Path, setup: Setup, details: RunDetails) -> Page:
-    """Make the page of a recorded run with details of your own, with everything in its path escaped."""
+    """Make the page of a recorded run with details of your own, with everything in its path
+    escaped.
+    """
     digest = details.digest
     backend = path.steps[-1].backend
     amounts = {**digest.amounts, "left": digest.left, "last backend": backend}
@@ -176,7 +222,9 @@ def page_of(path: Path, setup: Setup, details: RunDetails) -> Page:
 
 
 def _frames_data(pages: Sequence[Page | None]) -> dict[str, Any]:
-    """Return what a script needs to write each page when it is opened; what the pages share is there once."""
+    """Return what a script needs to write each page when it is opened; what the pages share is
+    there once.
+    """
     pool: dict[str, int] = {}
     machines: dict[bytes, int] = {}
     entries: list[dict[str, Any] | None] = []
@@ -185,9 +233,13 @@ def _frames_data(pages: Sequence[Page | None]) -> dict[str, Any]:
             entries.append(None)
             continue
         rest = dict(page.data)
-        machine = machines.setdefault(orjson.dumps(rest.pop("machine"), default=dict), len(machines))
+        machine = machines.setdefault(
+            orjson.dumps(rest.pop("machine"), default=dict), len(machines)
+        )
         parts = [pool.setdefault(part, len(pool)) for part in page.parts]
-        entries.append({"title": escape(page.title), "parts": parts, "machine": machine, "data": rest})
+        entries.append(
+            {"title": escape(page.title), "parts": parts, "machine": machine, "data": rest}
+        )
     cut = html(_CUT)
     return {
         "shell": render("scripted", title=cut, body=cut, data=cut).split(_CUT),

@@ -1,4 +1,6 @@
-"""The templates of the pages: one Jinja2 environment, in which HTML escapes every value but `Markup`."""
+"""The templates of the pages: one Jinja2 environment, in which HTML escapes every value but
+`Markup`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def render(name: str, /, **values: object) -> str:
 
 
 def render_text(name: str, /, **values: object) -> str:
-    """Render a file of `templates/` to plain text, such as Markdown; a missing variable raises an error."""
+    """Render a file of `templates/` to plain text, such as Markdown; a missing variable raises an
+    error.
+    """
     return _environment().get_template(f"{name}.j2").render(values)
 
 
@@ -48,11 +52,19 @@ def html(text: str) -> str:
 
 def embedded(data: Mapping[str, Any]) -> str:
     """Write JSON for a `<script>` element, which nothing in the JSON can end."""
-    return html(re.sub("[<>&]", lambda sign: f"\\u{ord(sign[0]):04x}", orjson.dumps(data, default=dict).decode()))
+    return html(
+        re.sub(
+            "[<>&]",
+            lambda sign: f"\\u{ord(sign[0]):04x}",
+            orjson.dumps(data, default=dict).decode(),
+        )
+    )
 
 
 def ladders_html(picture: Picture, decisions: Iterable[Decision] | None = None) -> str:
-    """Write decision lists of a picture, all of them by default; each line carries its row as in the SVG."""
+    """Write decision lists of a picture, all of them by default; each line carries its row as in
+    the SVG.
+    """
     shown = picture.decisions if decisions is None else decisions
     return html(render("ladders", picture=picture, decisions=shown))
 

@@ -12,8 +12,8 @@ from string import Template
 from rungwise.fsm.diagram.colours import DARK, LIGHT
 from rungwise.fsm.diagram.model import Line
 
-# The names are identifiers, so they are set in a fixed pitch: then the width of a text is known without its font.
-# 0.602 em is the widest pitch of the fonts named in the style sheet.
+# The names are identifiers, so they are set in a fixed pitch: then the width of a text is known
+# without its font. 0.602 em is the widest pitch of the fonts named in the style sheet.
 PITCH = 0.602
 SIZES = {"name": 13, "label": 12, "small": 11, "title": 15}
 ROW = 16
@@ -33,7 +33,10 @@ def width(text: str, size: str = "label") -> float:
 def text(x: float, y: float, content: str, classes: str = "label", anchor: str = "start") -> str:
     """Write a text; the first class names its size."""
     at = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    return f'<text class="{_classes(classes)}" x="{number(x)}" y="{number(y)}"{at}>{escape(content)}</text>'
+    return (
+        f'<text class="{_classes(classes)}" x="{number(x)}" '
+        f'y="{number(y)}"{at}>{escape(content)}</text>'
+    )
 
 
 def box(x: float, y: float, w: float, h: float, classes: str, radius: float = 0) -> str:
@@ -70,9 +73,16 @@ def group(parts: Iterable[str], **data: str) -> str:
 def line_group(item: Line, parts: Iterable[str], more: str = "") -> str:
     """Group the parts that show one row, with the row in full and `more` as their tooltip."""
     row = item.row
-    data = {"event": row.event, "source": row.source, "guard": row.guard or "", "target": row.target}
+    data = {
+        "event": row.event,
+        "source": row.source,
+        "guard": row.guard or "",
+        "target": row.target,
+    }
     children = list(parts)
-    return group(titled("\n".join(filter(None, [item.says, more])), children) if children else [], **data)
+    return group(
+        titled("\n".join(filter(None, [item.says, more])), children) if children else [], **data
+    )
 
 
 def badges(steps: tuple[int, ...]) -> list[str]:
@@ -91,7 +101,9 @@ def badges_width(steps: tuple[int, ...]) -> float:
     return sum(badge_width(label) + 3 for label in badges(steps))
 
 
-def draw_badges(x: float, middle: float, steps: tuple[int, ...], *, hollow: bool = False) -> list[str]:
+def draw_badges(
+    x: float, middle: float, steps: tuple[int, ...], *, hollow: bool = False
+) -> list[str]:
     """Draw the step badges from `x` to the right."""
     shape, words = ("hollow", "small hit") if hollow else ("badge", "small on-mark")
     parts: list[str] = []
@@ -106,7 +118,8 @@ def draw_badges(x: float, middle: float, steps: tuple[int, ...], *, hollow: bool
 def document(w: float, h: float, title: str, parts: Iterable[str]) -> str:
     """Write the whole SVG file."""
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="rungwise" role="img" viewBox="0 0 {number(w)} {number(h)}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="rungwise" role="img" viewBox="0 0 '
+        f'{number(w)} {number(h)}" '
         f'width="{number(w)}" height="{number(h)}">'
     )
     light, dark = _rules("painted", **LIGHT), _rules("painted", **DARK)
@@ -122,8 +135,10 @@ def _classes(classes: str) -> str:
 
 def _markers() -> str:
     kinds = "".join(
-        f'<marker id="rw-{name}" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="{size}" markerHeight="{size}" '
-        f'markerUnits="userSpaceOnUse" orient="auto"><path class="rw-{name}" d="M0 0L8 4L0 8z"/></marker>'
+        f'<marker id="rw-{name}" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="{size}" '
+        f'markerHeight="{size}" '
+        f'markerUnits="userSpaceOnUse" orient="auto"><path class="rw-{name}" d="M0 0L8 4L0 '
+        f'8z"/></marker>'
         for name, size in (("arrow", 9), ("return", 7), ("taken", 11))
     )
     return f"<defs>{kinds}</defs>"
@@ -131,7 +146,12 @@ def _markers() -> str:
 
 @cache
 def _rules(name: str, /, **values: object) -> str:
-    """Return the rules of a style sheet, for these pictures alone, since a page may contain one inline."""
+    """Return the rules of a style sheet, for these pictures alone, since a page may contain one
+    inline.
+    """
     sheet = files(__package__).joinpath(f"{name}.css").read_text(encoding="utf-8")
     rules = re.findall("(.*) ({.*})", Template(sheet).substitute(values))
-    return "".join(",".join(f".rungwise {each}" for each in selector.split(", ")) + rule for selector, rule in rules)
+    return "".join(
+        ",".join(f".rungwise {each}" for each in selector.split(", ")) + rule
+        for selector, rule in rules
+    )

@@ -1,7 +1,9 @@
-"""The hub view as SVG: rungs on the left, the hub in the middle, outcomes on the right, and so no line ever crosses.
+"""The hub view as SVG: rungs on the left, the hub in the middle, outcomes on the right, and so no
+line ever crosses.
 
-A column has a lane for each state, with its arcs from and to the hub. The layout is our own, and not Graphviz's,
-because it must hold labels of a dozen lines beside their targets, and come out the same to the byte on every machine.
+A column has a lane for each state, with its arcs from and to the hub. The layout is our own, and
+not Graphviz's, because it must hold labels of a dozen lines beside their targets, and come out the
+same to the byte on every machine.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from rungwise.fsm.diagram.svg.parts import (
     sample,
 )
 
-STUB, ARROW = 16, 26  # the two visible pieces of an arc: from the hub to its panel, and on to its target
+# the two visible pieces of an arc: from the hub to its panel, and on to its target
+STUB, ARROW = 16, 26
 BACK = 18  # what the arc back adds to a lane
 GAP = 12  # between lanes
 LEAST = 30  # the height of a state with no panel beside it
@@ -57,7 +60,11 @@ class Track:
     @property
     def width(self) -> float:
         """Return the width that the labels need."""
-        back = width(_label(self.back), "small") + badges_width(self.back.steps) + 4 * PAD if self.back else 0.0
+        back = (
+            width(_label(self.back), "small") + badges_width(self.back.steps) + 4 * PAD
+            if self.back
+            else 0.0
+        )
         return max(panel_width(self.arc.lines if self.arc else (), self.notes), back)
 
     @property
@@ -68,7 +75,9 @@ class Track:
 
 @frozen
 class Column:
-    """Place one side of the picture: the states on the outside, their labels between them and the hub."""
+    """Place one side of the picture: the states on the outside, their labels between them and the
+    hub.
+    """
 
     lanes: tuple[Track, ...]  # from the top to the bottom
     hub: float  # where the edge of the hub is
@@ -114,26 +123,39 @@ def draw_column(column: Column, top: float, height: float) -> list[str]:
         parts.extend(_arc_back(column, lane, y + lane.height - BACK / 2 if lane.panel else middle))
         parts.append(draw_node(lane.node, x, y, column.states, lane.height))
         if lane.node.start:
-            parts += [box(x - 22, middle - 5, 10, 10, "dot", 5), line([(x - 12, middle), (x, middle)], "line", "arrow")]
+            parts += [
+                box(x - 22, middle - 5, 10, 10, "dot", 5),
+                line([(x - 12, middle), (x, middle)], "line", "arrow"),
+            ]
         y += lane.height + GAP + spread
     return parts
 
 
 def _lane(picture: Picture, node: Node) -> Track:
     notes = tuple(note for note in picture.notes if note.target == node.name)
-    return Track(node, picture.arc(picture.hub, node.name), picture.arc(node.name, picture.hub), notes)
+    return Track(
+        node, picture.arc(picture.hub, node.name), picture.arc(node.name, picture.hub), notes
+    )
 
 
 def _arc_to(column: Column, lane: Track, y: float) -> list[str]:
     """Draw the arc from the hub: stub, label panel, arrow."""
     if not lane.panel:
         return []
-    panel = draw_panel(column.x(STUB, column.panel), y, column.panel, lane.arc.lines if lane.arc else (), lane.notes)
+    panel = draw_panel(
+        column.x(STUB, column.panel),
+        y,
+        column.panel,
+        lane.arc.lines if lane.arc else (),
+        lane.notes,
+    )
     if lane.arc is None:
         return panel
     middle = y + lane.panel / 2
     stub = draw_stub([(column.x(0), middle), (column.x(STUB), middle)], lane.arc)
-    arrow = draw_arrow([(column.x(STUB + column.panel), middle), (column.x(column.far), middle)], lane.arc)
+    arrow = draw_arrow(
+        [(column.x(STUB + column.panel), middle), (column.x(column.far), middle)], lane.arc
+    )
     return [group([stub, arrow, *panel], arc=f"{lane.arc.source} {lane.arc.target}")]
 
 
@@ -157,10 +179,13 @@ def _arc_back(column: Column, lane: Track, y: float) -> list[str]:
 
 
 def _label(arc: Arc) -> str:
-    return ", ".join(" ".join(filter(None, [item.sign, item.text, item.turn])) for item in arc.lines)
+    return ", ".join(
+        " ".join(filter(None, [item.sign, item.text, item.turn])) for item in arc.lines
+    )
 
 
-MARGIN, START, TOP, HUB = 18, 34, 62, 72  # START leaves room for the dot at which the machine begins
+# START leaves room for the dot at which the machine begins
+MARGIN, START, TOP, HUB = 18, 34, 62, 72
 SMALL = 15  # the height of a line of small words
 LEGEND: tuple[tuple[Kind, str], ...] = (
     ("rung", "the next thing to do"),
@@ -187,27 +212,42 @@ def draw_hub_view(picture: Picture) -> str:
     parts = [*headings, *both, draw_node(hub, left.hub, top, wide, height)]
     if hub.start:
         x = left.hub + wide / 2
-        parts += [box(x - 5, top - 24, 10, 10, "dot", 5), line([(x, top - 14), (x, top)], "line", "arrow")]
+        parts += [
+            box(x - 5, top - 24, 10, 10, "dot", 5),
+            line([(x, top - 14), (x, top)], "line", "arrow"),
+        ]
     others, bottom = _others(picture, top + height)
     legend, right_edge = _legend(picture, bottom + 26)
     title = f"{picture.name}: one arc for each pair of states, one line for each row"
-    widths = [right.hub + right.width, right_edge, *(MARGIN + width(says, size) for says, size in _titles(picture))]
+    widths = [
+        right.hub + right.width,
+        right_edge,
+        *(MARGIN + width(says, size) for says, size in _titles(picture)),
+    ]
     tall = bottom + 42 + SMALL * len(_remarks(picture)) + MARGIN
     return document(max(widths) + MARGIN, tall, title, [*parts, *others, *legend])
 
 
 def _titles(picture: Picture) -> list[tuple[str, str]]:
-    return [(picture.hub_title, "title"), *([(picture.caption, "small")] if picture.caption else [])]
+    return [
+        (picture.hub_title, "title"),
+        *([(picture.caption, "small")] if picture.caption else []),
+    ]
 
 
 def _headings(picture: Picture, left: Column, right: Column) -> tuple[list[str], float]:
     """Return the texts above the columns, and the top of the columns."""
     titles = _titles(picture)
     top = TOP + (SMALL + 3) * (len(titles) - 1)
-    parts = [text(MARGIN, 28 + (SMALL + 3) * place, says, size) for place, (says, size) in enumerate(titles)]
+    parts = [
+        text(MARGIN, 28 + (SMALL + 3) * place, says, size)
+        for place, (says, size) in enumerate(titles)
+    ]
     came = "what came back [guard]"
     has_outcomes = any(node.kind not in ("hub", "rung") for node in picture.nodes)
-    parts.append(text(left.x(left.width), top - 12, "rungs" if has_outcomes else "states", "small faint"))
+    parts.append(
+        text(left.x(left.width), top - 12, "rungs" if has_outcomes else "states", "small faint")
+    )
     for column, x in ((left, left.x(STUB, left.panel)), (right, right.x(STUB))):
         if column.panel >= width(came, "small"):
             parts.append(text(x, top - 12, came, "small faint"))
@@ -218,17 +258,25 @@ def _headings(picture: Picture, left: Column, right: Column) -> tuple[list[str],
 
 def _others(picture: Picture, y: float) -> tuple[list[str], float]:
     """Draw the arcs that bypass the hub, one below the other; most machines have none."""
-    arcs = [arc for arc in picture.arcs if (arc.source == picture.hub) == (arc.target == picture.hub)]
+    arcs = [
+        arc for arc in picture.arcs if (arc.source == picture.hub) == (arc.target == picture.hub)
+    ]
     if not arcs:
         return [], y
-    states = max(node_width(picture.node(name)) for arc in arcs for name in (arc.source, arc.target))
+    states = max(
+        node_width(picture.node(name)) for arc in arcs for name in (arc.source, arc.target)
+    )
     panel = max(panel_width(arc.lines) for arc in arcs)
     parts = [text(MARGIN, y + 32, f"not by way of {picture.hub}", "small faint")]
     xs = [MARGIN, MARGIN + states, MARGIN + states + STUB, MARGIN + states + STUB + panel]
     end = xs[3] + ARROW
     y += 42
     for arc in arcs:
-        source, target, tall = picture.node(arc.source), picture.node(arc.target), panel_height(arc.lines)
+        source, target, tall = (
+            picture.node(arc.source),
+            picture.node(arc.target),
+            panel_height(arc.lines),
+        )
         high = max(tall, TALL if source.pieces or target.pieces else LEAST)
         middle = y + high / 2
         drawn = [
@@ -252,10 +300,18 @@ def _legend(picture: Picture, y: float) -> tuple[list[str], float]:
             parts += [sample(kind, x, y), text(x + 32, y + 12, says, "small")]
             x += 32 + width(says, "small") + 22
     back = "back to the hub"
-    parts += [line([(x, y + 8), (x + 30, y + 8)], "back", "return"), text(x + 36, y + 12, back, "small")]
+    parts += [
+        line([(x, y + 8), (x + 30, y + 8)], "back", "return"),
+        text(x + 36, y + 12, back, "small"),
+    ]
     remarks = _remarks(picture)
-    parts += [text(MARGIN, y + 36 + SMALL * place, says, "small faint") for place, says in enumerate(remarks)]
-    return parts, max(x + 36 + width(back, "small"), *(MARGIN + width(says, "small") for says in remarks))
+    parts += [
+        text(MARGIN, y + 36 + SMALL * place, says, "small faint")
+        for place, says in enumerate(remarks)
+    ]
+    return parts, max(
+        x + 36 + width(back, "small"), *(MARGIN + width(says, "small") for says in remarks)
+    )
 
 
 def _remarks(picture: Picture) -> list[str]:

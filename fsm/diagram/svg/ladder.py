@@ -5,7 +5,16 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from rungwise.fsm.diagram.model import Decision, Line, Picture, Piece, columns, wrapped
-from rungwise.fsm.diagram.svg.document import badges_width, box, document, draw_badges, group, line_group, text, width
+from rungwise.fsm.diagram.svg.document import (
+    badges_width,
+    box,
+    document,
+    draw_badges,
+    group,
+    line_group,
+    text,
+    width,
+)
 from rungwise.fsm.diagram.svg.hub import OFF
 from rungwise.fsm.diagram.svg.parts import chip, draw_pieces, pieces_width
 
@@ -31,8 +40,12 @@ class Grid:
         most = max(len(decision.lines) for decision in picture.decisions)
         rank = PAD + (width("+ ") if any(line.sign for line in lines) else 0)
         guard = rank + width(f"{most} ") + 4
-        target = guard + max(width(d.guard(line)) for d in picture.decisions for line in d.lines) + 10
-        effect = target + max(width(picture.node(line.row.target).label) for line in lines) + CHIP + 10
+        target = (
+            guard + max(width(d.guard(line)) for d in picture.decisions for line in d.lines) + 10
+        )
+        effect = (
+            target + max(width(picture.node(line.row.target).label) for line in lines) + CHIP + 10
+        )
         rest = max(
             width(line.row.effect or "")
             + badges_width(line.steps)
@@ -47,7 +60,9 @@ class Grid:
 
 
 def _aside(picture: Picture, line: Line) -> tuple[tuple[Piece, ...], str]:
-    """Return what stands at the end of a line: the detail of its rung, and the change of the row."""
+    """Return what stands at the end of a line: the detail of its rung, and the change of the
+    row.
+    """
     was = f"was {line.was}." if line.was is not None else ""
     return picture.node(line.row.target).pieces, " ".join(filter(None, [line.turn, was]))
 
@@ -77,8 +92,10 @@ def draw_ladder_view(picture: Picture) -> str:
 def _remarks(picture: Picture) -> list[str]:
     remarks = {
         picture.caption: True,
-        "For each event the first guard that holds decides. Then the effect runs and the state changes.": True,
-        "A filled number is the step that took a row; a hollow one found its guard false.": picture.marked,
+        "For each event the first guard that holds decides. Then the effect runs and the state "
+        "changes.": True,
+        "A filled number is the step that took a row; a hollow one found its guard "
+        "false.": picture.marked,
         OFF: picture.is_struck and not picture.is_change,
         picture.key: True,
     }
@@ -89,7 +106,14 @@ def _headings(picture: Picture) -> tuple[list[str], float]:
     parts = [text(MARGIN, 28, picture.ladder_title, "title")]
     remarks = _remarks(picture)
     for place, says in enumerate(remarks):
-        parts.append(text(MARGIN, 48 + SMALL * place, says, "small" if says == picture.caption else "small faint"))
+        parts.append(
+            text(
+                MARGIN,
+                48 + SMALL * place,
+                says,
+                "small" if says == picture.caption else "small faint",
+            )
+        )
     return parts, float(TOP + SMALL * (len(remarks) - 1))
 
 
@@ -102,7 +126,10 @@ def _height(decision: Decision, grid: Grid) -> float:
 
 
 def _card(picture: Picture, decision: Decision, grid: Grid, x: float, y: float) -> str:
-    parts = [box(x, y, grid.width, _height(decision, grid), "panel", 6), text(x + PAD, y + 18, decision.event, "name")]
+    parts = [
+        box(x, y, grid.width, _height(decision, grid), "panel", 6),
+        text(x + PAD, y + 18, decision.event, "name"),
+    ]
     y += HEAD
     for words in _where(decision, grid):
         parts.append(text(x + PAD, y + 9, words, "small faint"))
@@ -115,9 +142,25 @@ def _card(picture: Picture, decision: Decision, grid: Grid, x: float, y: float) 
     return group(parts, decision=decision.event)
 
 
-def _line(picture: Picture, decision: Decision, line: Line, grid: Grid, x: float, y: float, rank: int | None) -> str:
+def _line(
+    picture: Picture,
+    decision: Decision,
+    line: Line,
+    grid: Grid,
+    x: float,
+    y: float,
+    rank: int | None,
+) -> str:
     base, node = y + 14, picture.node(line.row.target)
-    looks = " struck" if line.is_struck else " hit" if line.steps else "" if line.row.guard else " faint"
+    looks = (
+        " struck"
+        if line.is_struck
+        else " hit"
+        if line.steps
+        else ""
+        if line.row.guard
+        else " faint"
+    )
     if line.is_struck:
         node = evolve(node, is_off=True)
     target = chip(node, x + grid.target, y + 1, width(node.label) + CHIP, ROW - 3)
@@ -128,7 +171,9 @@ def _line(picture: Picture, decision: Decision, line: Line, grid: Grid, x: float
         parts.append(text(x + grid.rank, base, str(rank), "label guard"))
     end = x + grid.effect
     if line.row.effect:
-        parts.append(text(end, base, line.row.effect, "label struck" if line.is_struck else "label guard"))
+        parts.append(
+            text(end, base, line.row.effect, "label struck" if line.is_struck else "label guard")
+        )
         end += width(line.row.effect)
     parts.extend(draw_badges(end, y + 10, line.steps))
     parts.extend(draw_badges(end + badges_width(line.steps), y + 10, line.tried, hollow=True))

@@ -1,4 +1,6 @@
-"""What the SVG pictures are built of: a state, whose shape shows its kind, and the label panel of an arc."""
+"""What the SVG pictures are built of: a state, whose shape shows its kind, and the label panel of
+an arc.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ def draw_node(node: Node, x: float, y: float, w: float, h: float) -> str:
     """Draw a state: a rung rounded, the hub as a pill, an outcome with a double border."""
     middle, base = x + w / 2, y + h / 2 + (-3 if node.pieces else 4.5)
     detail = draw_pieces(middle - pieces_width(node.pieces) / 2, base + 16, node.pieces)
-    parts = [*_shape(node.kind, x, y, w, h, _node_looks(node)), *_name(node, middle, base, "name"), *detail]
+    parts = [
+        *_shape(node.kind, x, y, w, h, _node_looks(node)),
+        *_name(node, middle, base, "name"),
+        *detail,
+    ]
     return group(titled(node.says, parts), state=node.name, kind=node.kind)
 
 
@@ -43,7 +49,9 @@ def node_width(node: Node) -> float:
 def chip(node: Node, x: float, y: float, w: float, h: float) -> str:
     """Draw a state at the size of a word."""
     name = _name(node, x + w / 2, y + h - 5, "label")
-    return "".join([*_shape(node.kind, x, y, w, h, f" chip{_node_looks(node, visited=False)}"), *name])
+    return "".join(
+        [*_shape(node.kind, x, y, w, h, f" chip{_node_looks(node, visited=False)}"), *name]
+    )
 
 
 def sample(kind: Kind, x: float, y: float) -> str:
@@ -70,7 +78,11 @@ def draw_pieces(x: float, y: float, pieces: Iterable[Piece]) -> list[str]:
 
 def _node_looks(node: Node, *, visited: bool = True) -> str:
     struck = " idle" if node.is_struck else ""
-    return (" visited" if node.visited and visited else "") + struck + (" new" if node.change == "added" else "")
+    return (
+        (" visited" if node.visited and visited else "")
+        + struck
+        + (" new" if node.change == "added" else "")
+    )
 
 
 def _name(node: Node, middle: float, y: float, size: str) -> list[str]:
@@ -80,7 +92,10 @@ def _name(node: Node, middle: float, y: float, size: str) -> list[str]:
         return [text(middle, y, node.name, words, "middle")]
     x = middle - width(node.label, size) / 2
     sign = SIGNS[node.change]
-    return [text(x, y, sign, f"{size} sign"), text(x + width(f"{sign} ", size), y, node.name, words)]
+    return [
+        text(x, y, sign, f"{size} sign"),
+        text(x + width(f"{sign} ", size), y, node.name, words),
+    ]
 
 
 def _shape(kind: Kind, x: float, y: float, w: float, h: float, more: str) -> list[str]:
@@ -88,19 +103,34 @@ def _shape(kind: Kind, x: float, y: float, w: float, h: float, more: str) -> lis
     parts = [_outline(kind, x, y, w, h, cut, kind + more)]
     if kind in ("answer", "lesser", "outcome"):
         inner = cut - inset / 2
-        parts.append(_outline(kind, x + inset, y + inset, w - 2 * inset, h - 2 * inset, inner, f"{kind}{more} inner"))
+        parts.append(
+            _outline(
+                kind,
+                x + inset,
+                y + inset,
+                w - 2 * inset,
+                h - 2 * inset,
+                inner,
+                f"{kind}{more} inner",
+            )
+        )
     return parts
 
 
 def _outline(kind: Kind, x: float, y: float, w: float, h: float, cut: float, classes: str) -> str:
     corners = CORNERS.get(kind)
     if corners is None:
-        return box(x, y, w, h, classes, {"rung": min(8.0, h / 3), "hub": min(w, h) / 2}.get(kind, 0.0))
+        return box(
+            x, y, w, h, classes, {"rung": min(8.0, h / 3), "hub": min(w, h) / 2}.get(kind, 0.0)
+        )
     points: list[tuple[float, float]] = []
     for is_cut, (at_x, at_y), (right, down), clockwise in zip(
-        corners, ((x, y), (x + w, y), (x + w, y + h), (x, y + h)), ((1, 1), (-1, 1), (-1, -1), (1, -1)), (1, 0, 1, 0),
+        corners,
+        ((x, y), (x + w, y), (x + w, y + h), (x, y + h)),
+        ((1, 1), (-1, 1), (-1, -1), (1, -1)),
+        (1, 0, 1, 0),
         strict=True,
-    ):  # fmt: skip
+    ):
         ends = [(at_x, at_y + down * cut), (at_x + right * cut, at_y)] if is_cut else [(at_x, at_y)]
         points += ends if clockwise else ends[::-1]
     return shape(points, classes)
@@ -126,7 +156,9 @@ def panel_height(lines: tuple[Line, ...], notes: tuple[Note, ...] = ()) -> float
     return rows * ROW + 2 * PAD - 2 if rows else 0.0
 
 
-def draw_panel(x: float, y: float, w: float, lines: tuple[Line, ...], notes: tuple[Note, ...] = ()) -> list[str]:
+def draw_panel(
+    x: float, y: float, w: float, lines: tuple[Line, ...], notes: tuple[Note, ...] = ()
+) -> list[str]:
     """Draw a panel with the lines of an arc, or with notes that replace arcs."""
     parts = [box(x, y, w, panel_height(lines, notes), "panel" if lines else "panel loose", 4)]
     x, y = x + PAD, y + PAD - 1
@@ -183,7 +215,9 @@ def _label(x: float, y: float, lines: tuple[Line, ...], item: Line) -> str:
     end = begin + width(item.row.event)
     if item.row.guard:
         at = x + _guard_at(lines)
-        parts.append(text(at + width(" "), y + 12, f"[{item.row.guard}]", f"label{hit or ' guard'}"))
+        parts.append(
+            text(at + width(" "), y + 12, f"[{item.row.guard}]", f"label{hit or ' guard'}")
+        )
         end = at + width(_guard(item))
     return line_group(item, [*parts, *_rest(end, y, item)])
 
@@ -201,6 +235,9 @@ def _note(x: float, y: float, note: Note, words: list[str]) -> str:
     parts = [text(x, y + 12, item.sign, "label sign")] if item.sign else []
     parts.append(text(begin, y + 12, item.text, f"label{hit}"))
     parts.extend(_rest(begin + width(item.text), y, item))
-    parts.extend(text(x, y + 12 + ROW * place, says, "small faint") for place, says in enumerate(words, start=1))
+    parts.extend(
+        text(x, y + 12 + ROW * place, says, "small faint")
+        for place, says in enumerate(words, start=1)
+    )
     parts.extend(line_group(each, []) for each in note.lines)
     return group(parts, note=note.name)

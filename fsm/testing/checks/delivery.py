@@ -1,4 +1,6 @@
-"""Whether the text of a call is that of its replies and its stream: nothing lost, nothing repeated."""
+"""Whether the text of a call is that of its replies and its stream: nothing lost, nothing
+repeated.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ SHORTEST_RESTART = 12
 """Repeats of fewer code points come by chance, and dropping them would lose text."""
 
 LONGEST_JUDGED = 20_000
-"""Characters of parts that are tried at every place where they may be joined, which is quadratic work."""
+"""Characters of parts that are tried at every place where they may be joined, which is quadratic
+work.
+"""
 
 
 def check_stream(ended: EndedCall) -> None:
@@ -33,16 +37,26 @@ def check_stream(ended: EndedCall) -> None:
             shown += event.text
         elif isinstance(event, Discard):
             if not event.text or not shown.endswith(event.text):
-                text = f"a Discard takes back {event.text!r}, which is not the end of what was shown"
+                text = (
+                    f"a Discard takes back {event.text!r}, which is not the end of what was shown"
+                )
                 raise Dishonest(KEPT, text)
             shown = shown.removesuffix(event.text)
         elif isinstance(event, Reasoning):
             thought = event.text
         elif isinstance(event, Step):
             numbers.append(event.number)
-            was_corrected = event.source == "correct"  # then a wrong answer goes, with all its parts
-            if kept.strip() and not shown.startswith(kept) and thought != kept and not was_corrected:
-                raise Dishonest(KEPT, "text of an earlier part was taken back, and not for reasoning", event)
+            # then a wrong answer goes, with all its parts
+            was_corrected = event.source == "correct"
+            if (
+                kept.strip()
+                and not shown.startswith(kept)
+                and thought != kept
+                and not was_corrected
+            ):
+                raise Dishonest(
+                    KEPT, "text of an earlier part was taken back, and not for reasoning", event
+                )
             kept = shown if event.event == "sent" else kept
         elif isinstance(event, Result):
             if event is not ended.result:
@@ -50,16 +64,26 @@ def check_stream(ended: EndedCall) -> None:
         elif not isinstance(event, PartialValue):
             raise Dishonest(KEPT, f"a stream hands out no {type(event).__name__}")
     if numbers != [step.number for step in ended.steps]:
-        raise Dishonest(KEPT, f"the steps handed out are {numbers}, and the journal has {len(ended.steps)}")
-    was_shown = ended.turn is not None and ended.turn.is_shown and ended.steps[-1].effect == KEEP_PRIOR.effect
+        raise Dishonest(
+            KEPT, f"the steps handed out are {numbers}, and the journal has {len(ended.steps)}"
+        )
+    was_shown = (
+        ended.turn is not None
+        and ended.turn.is_shown
+        and ended.steps[-1].effect == KEEP_PRIOR.effect
+    )
     if was_shown and is_blank(shown):  # an earlier call has handed out what stands as the answer
         return
     if shown != ended.result.text:
-        raise Dishonest(KEPT, f"a consumer shows {shown[:80]!r}, and the text is {ended.result.text[:80]!r}")
+        raise Dishonest(
+            KEPT, f"a consumer shows {shown[:80]!r}, and the text is {ended.result.text[:80]!r}"
+        )
 
 
 def check_parts(ended: EndedCall) -> None:
-    """Check that the text consists of its parts, each minus only what it repeats of the text before it."""
+    """Check that the text consists of its parts, each minus only what it repeats of the text before
+    it.
+    """
     result = ended.result
     parts, text = result.parts, result.text
     if result.outcome == "salvaged":
@@ -77,7 +101,9 @@ def check_parts(ended: EndedCall) -> None:
         ends = {end for start in ends for end in _ends(text, start, part, is_judged)}
     if len(text) not in ends:
         size = sum(map(len, parts))
-        raise Dishonest(STITCHED, f"{len(parts)} parts of {size} characters do not make {len(text)} characters")
+        raise Dishonest(
+            STITCHED, f"{len(parts)} parts of {size} characters do not make {len(text)} characters"
+        )
 
 
 def _ends(text: str, start: int, part: str, is_judged: bool) -> list[int]:
@@ -92,26 +118,37 @@ def _ends(text: str, start: int, part: str, is_judged: bool) -> list[int]:
 
 
 def _may_drop(gathered: str, part: str, dropped: int) -> bool:
-    """Tell whether the beginning of a part is a repeat: of the end of the text, of all of it, or a restart."""
+    """Tell whether the beginning of a part is a repeat: of the end of the text, of all of it, or a
+    restart.
+    """
     beginning = part[:dropped]
     if gathered.endswith(beginning) or gathered.strip() == beginning.strip():
         return True
-    return dropped == len(part) and (gathered.startswith(part) or gathered.lstrip().startswith(part))
+    return dropped == len(part) and (
+        gathered.startswith(part) or gathered.lstrip().startswith(part)
+    )
 
 
 def _must_drop(gathered: str, part: str) -> int:
-    """Return how much of a part certainly repeats everything before it; text that repeats itself is uncertain."""
+    """Return how much of a part certainly repeats everything before it; text that repeats itself is
+    uncertain.
+    """
     for before in (gathered, gathered.strip()):
         if any(before.startswith(before[period:]) for period in range(1, len(before) // 2 + 1)):
             return 0
         if len(before) >= SHORTEST_ECHO and part.startswith(before):
             return len(before)
-    # A restart that stands in the text only once, even in part, is no turn of something that recurs in it.
+    # A restart that stands in the text only once, even in part, is no turn of something that recurs
+    # in it.
     restarts = len(part) >= SHORTEST_RESTART and gathered.startswith(part)
     return len(part) if restarts and gathered.count(part[: len(part) // 2]) == 1 else 0
 
 
 def _was_shown(ended: EndedCall) -> bool:
-    """Tell whether the text of a cancelled call had all been streamed by then, so that it holds no echo."""
-    behind = dropwhile(lambda each: not (isinstance(each, Step) and each.event == "cancelled"), ended.events or ())
+    """Tell whether the text of a cancelled call had all been streamed by then, so that it holds no
+    echo.
+    """
+    behind = dropwhile(
+        lambda each: not (isinstance(each, Step) and each.event == "cancelled"), ended.events or ()
+    )
     return not any(isinstance(event, Text) for event in behind)

@@ -49,10 +49,12 @@ class EndedCall:
     events: Sequence[object] | None = None  # of its stream
     certificate: Certificate | None = None  # proved before it began
     secrets: tuple[str, ...] = ()  # must not appear anywhere
-    is_fair: bool = False  # whether its providers kept to their caps and counted their input correctly
+    # whether its providers kept to their caps and counted their input correctly
+    is_fair: bool = False
     returns: Returns | None = None  # what the answer had to be
     verdicts: tuple[Verdict, ...] = ()  # that had to let it pass
-    billed: Sequence[tuple[Usage, Prices]] = ()  # what a fair provider has billed, whatever of it was reported
+    # what a fair provider has billed, whatever of it was reported
+    billed: Sequence[tuple[Usage, Prices]] = ()
     journal: Journal = field(init=False)
     steps: tuple[Step, ...] = field(init=False)
     path: tuple[Step, ...] = field(init=False)  # the steps that are rows
@@ -68,7 +70,9 @@ class EndedCall:
         self.sent = tuple(step for step in self.path if step.event == "sent")
         self.policy, self.chain = self.journal.setting.policy, self.journal.setting.chain
         self.table = self.policy.table
-        self.limits = self.policy.limits.bounded(self.table.limits, len(self.chain), most_keys(self.chain))
+        self.limits = self.policy.limits.bounded(
+            self.table.limits, len(self.chain), most_keys(self.chain)
+        )
 
     @classmethod
     def of(cls, ended: Call | Result | CallError, **others: Any) -> EndedCall:

@@ -45,8 +45,8 @@ def assert_call_honest(
     """Assert everything that must hold for an ended call, and record its path as covered.
 
     Arguments:
-        ended: the call, its result, or the error that it raised; more is checked on the call itself.
-        certificate: the certificate of its policy, for a chain of the same length.
+        ended: the call, its result, or the error that it raised; more is checked on the call
+        itself. certificate: the certificate of its policy, for a chain of the same length.
         events: the events of its stream, in order.
         request: the request, if `ended` is not the call.
         secrets: texts that must not appear anywhere, such as API keys.
@@ -58,7 +58,9 @@ def assert_call_honest(
         IllegalEvent: the call has not ended.
     """
     others: dict[str, Any] = {"certificate": certificate, "request": request, "is_fair": is_fair}
-    call = EndedCall.of(ended, events=None if events is None else tuple(events), secrets=tuple(secrets), **others)
+    call = EndedCall.of(
+        ended, events=None if events is None else tuple(events), secrets=tuple(secrets), **others
+    )
     check_all(call)
     RECORDER.record(call)
 
@@ -75,22 +77,37 @@ def check_calls(seen: SeenTurn) -> None:
         if not played.call.is_over:
             continue
         gathered = played.call.turn.gathered
-        events = [*([Text(gathered)] if gathered else []), *played.events] if played.call.is_streaming else None
-        others: dict[str, Any] = {"events": events, "secrets": seen.secrets, "is_fair": seen.run.script.is_fair}
+        events = (
+            [*([Text(gathered)] if gathered else []), *played.events]
+            if played.call.is_streaming
+            else None
+        )
+        others: dict[str, Any] = {
+            "events": events,
+            "secrets": seen.secrets,
+            "is_fair": seen.run.script.is_fair,
+        }
         check_all(EndedCall.of(played.call, **others))
 
 
 TURN_CHECKS: Final[tuple[Callable[[SeenTurn], None], ...]] = (
     *(ends.check_end, ends.check_steps, ends.check_limits, check_calls),
     *(ends.check_sums, ends.check_budget, ends.check_certificate, tools.check_runs),
-    *(transcript.check_valid, transcript.check_clean, transcript.check_whole, transcript.check_text),
+    *(
+        transcript.check_valid,
+        transcript.check_clean,
+        transcript.check_whole,
+        transcript.check_text,
+    ),
     *(tools.check_results, tools.check_handed_off, tools.check_prior),
     *(privacy.check_turn_privacy, replays.check_turn_replay),
 )
 """The checks in order: first those that the others depend on."""
 
 
-def assert_turn_honest(run: RunOfTurn, *, certificate: Certificate | None = None, secrets: Iterable[str] = ()) -> None:
+def assert_turn_honest(
+    run: RunOfTurn, *, certificate: Certificate | None = None, secrets: Iterable[str] = ()
+) -> None:
     """Assert everything that must hold for a played turn, and record its path as covered.
 
     Arguments:

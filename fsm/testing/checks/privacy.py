@@ -49,7 +49,9 @@ def _check_texts(texts: Iterable[str], about: str, what: str) -> None:
 
 
 def _sentences(ended: EndedCall) -> Iterator[str]:
-    """Yield every text about a call; the repr of a result shows the beginning of its text, so that is left out."""
+    """Yield every text about a call; the repr of a result shows the beginning of its text, so that
+    is left out.
+    """
     yield repr(attrs.evolve(ended.result, cause=None, text=""))
     if ended.result.outcome not in SUCCESSES:
         error = error_of(attrs.evolve(ended.result, cause=None))
@@ -70,7 +72,10 @@ def _private(ended: EndedCall) -> set[str]:
     if result.reply is not None:
         texts |= {result.reply.text, result.reply.reasoning, result.reply.refusal or ""}
     if ended.request is not None:
-        contents = [each.text if isinstance(each, Message) else each.get("content") for each in ended.request.messages]
+        contents = [
+            each.text if isinstance(each, Message) else each.get("content")
+            for each in ended.request.messages
+        ]
         texts |= {text for text in contents if isinstance(text, str)}
     if ended.turn is not None:
         texts.add(ended.turn.prior_answer or "")
@@ -78,7 +83,9 @@ def _private(ended: EndedCall) -> set[str]:
 
 
 def check_turn_privacy(seen: SeenTurn) -> None:
-    """Look for secrets in everything about a turn, and for messages unless contents were asked for."""
+    """Look for secrets in everything about a turn, and for messages unless contents were asked
+    for.
+    """
     document = orjson.loads(seen.journal.to_json())
     document.pop("policy")
     for call in document["calls"]:
@@ -86,13 +93,16 @@ def check_turn_privacy(seen: SeenTurn) -> None:
     written = json.dumps(document, ensure_ascii=False)
     about = "\n".join(_texts_about_turn(seen))
     _check_secrets(seen.secrets, f"{about}\n{written}", "the turn")
-    _check_texts(_private_of_turn(seen), about if seen.journal.contents else about + written, "the turn")
+    _check_texts(
+        _private_of_turn(seen), about if seen.journal.contents else about + written, "the turn"
+    )
 
 
 def _texts_about_turn(seen: SeenTurn) -> Iterator[str]:
     yield from (repr(seen.run.turn), repr(seen.journal))
     if seen.result is not None:
-        yield repr(attrs.evolve(seen.result, text=""))  # its first words are what a repr is asked for
+        # its first words are what a repr is asked for
+        yield repr(attrs.evolve(seen.result, text=""))
         try:
             seen.result.raise_for_outcome()
         except TurnError as error:
@@ -100,9 +110,13 @@ def _texts_about_turn(seen: SeenTurn) -> Iterator[str]:
 
 
 def _private_of_turn(seen: SeenTurn) -> set[str]:
-    messages = [each for messages in seen.run.seen[-1:] for each in messages if isinstance(each, Message)]
+    messages = [
+        each for messages in seen.run.seen[-1:] for each in messages if isinstance(each, Message)
+    ]
     texts = {each.text for each in messages}
-    texts |= {result.text for each in messages for result in each.tool_results if not result.is_fault}
+    texts |= {
+        result.text for each in messages for result in each.tool_results if not result.is_fault
+    }
     texts |= {call.arguments for each in messages for call in each.tool_calls}
     hints = seen.policy.hints
     return texts - {hints.handed_off, hints.not_run, hints.too_many}

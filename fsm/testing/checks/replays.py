@@ -1,4 +1,6 @@
-"""Whether the journals of calls and turns can be written, read back and replayed to the same result."""
+"""Whether the journals of calls and turns can be written, read back and replayed to the same
+result.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ def check_replay(ended: EndedCall) -> None:
         if was != now:
             raise Dishonest(REPLAYS, f"the replay took another step: {now}", was)
     if len(again.journal.steps) != len(ended.steps):
-        raise Dishonest(REPLAYS, f"the replay took {len(again.journal.steps)} steps, the call {len(ended.steps)}")
+        raise Dishonest(
+            REPLAYS,
+            f"the replay took {len(again.journal.steps)} steps, the call {len(ended.steps)}",
+        )
     same = [name for name in SAME if name != "cause" or not _quotes(journal)]
     _compare(result, again, (*same, *(SAME_WITH_CONTENTS if journal.contents else ())))
 
@@ -49,7 +54,9 @@ def check_turn_replay(seen: SeenTurn) -> None:
     try:
         again = TurnJournal.from_json(text)
     except (RungwiseError, TypeError, ValueError) as error:
-        raise Dishonest(REPLAYS, f"the journal cannot be read: {type(error).__name__}: {error}") from error
+        raise Dishonest(
+            REPLAYS, f"the journal cannot be read: {type(error).__name__}: {error}"
+        ) from error
     if again.to_json() != text or again.steps != seen.steps:
         raise Dishonest(REPLAYS, "the journal that was read is another one")
     try:

@@ -24,7 +24,9 @@ TEXT_STAYS = "text is never turned into an error"
 
 
 def check_success(ended: EndedCall) -> None:
-    """Check that a success has text or tool calls, and that an outcome that raises is no success."""
+    """Check that a success has text or tool calls, and that an outcome that raises is no
+    success.
+    """
     result = ended.result
     if result.is_success != (result.outcome in SUCCESSES):
         taken = "a" if result.is_success else "no"
@@ -42,11 +44,18 @@ def check_clean(ended: EndedCall) -> None:
         return  # a replay without contents has no reply
     reply = result.reply
     if reply.interrupted or reply.refusal:
-        raise Dishonest(CLEAN, f"the last reply was {'interrupted' if reply.interrupted else 'a refusal'}", last)
+        raise Dishonest(
+            CLEAN, f"the last reply was {'interrupted' if reply.interrupted else 'a refusal'}", last
+        )
     if reply.stop_reason in ("length", "content_filter", "overflow", "error", "unknown"):
-        raise Dishonest(CLEAN, f"the last reply ended by {reply.stop_raw or reply.stop_reason!r}", last)
+        raise Dishonest(
+            CLEAN, f"the last reply ended by {reply.stop_raw or reply.stop_reason!r}", last
+        )
     if _is_at_cap(ended, reply):
-        wrong = f"the last reply filled its cap of {ended.sent[-1].cap} tokens and says nothing of its end"
+        wrong = (
+            f"the last reply filled its cap of {ended.sent[-1].cap} tokens and says "
+            f"nothing of its end"
+        )
         raise Dishonest(CLEAN, wrong, last)
 
 
@@ -54,7 +63,9 @@ def _is_at_cap(ended: EndedCall, reply: Reply) -> bool:
     cap = ended.sent[-1].cap if ended.sent else None
     silent = reply.stop_reason is None and reply.stop_raw is None
     hides = silent or reply.stop_reason == "tool_calls"
-    return hides and cap is not None and not reply.usage.estimated and reply.usage.output_tokens >= cap
+    return (
+        hides and cap is not None and not reply.usage.estimated and reply.usage.output_tokens >= cap
+    )
 
 
 def check_tools(ended: EndedCall) -> None:
@@ -63,7 +74,9 @@ def check_tools(ended: EndedCall) -> None:
     if not result.tool_calls:
         return
     if result.outcome != "done":
-        raise Dishonest(WHOLE_TOOLS, f"the outcome is {result.outcome!r}, and there are tool calls", last)
+        raise Dishonest(
+            WHOLE_TOOLS, f"the outcome is {result.outcome!r}, and there are tool calls", last
+        )
     for call in result.tool_calls:
         problem = _problem(ended, call)
         if problem:
@@ -71,7 +84,9 @@ def check_tools(ended: EndedCall) -> None:
 
 
 def check_right(ended: EndedCall) -> None:
-    """Check that an answer passes its schema and its verdicts, and that only tools that were offered are called."""
+    """Check that an answer passes its schema and its verdicts, and that only tools that were
+    offered are called.
+    """
     result, last = ended.result, ended.path[-1]
     if result.outcome != "done" or result.reply is None or last.event not in ANSWERS:
         return
@@ -88,12 +103,18 @@ def check_right(ended: EndedCall) -> None:
     if value != result.value:
         raise Dishonest(RIGHT, "the value is not that of the text", last)
     for verdict in ended.verdicts:
-        if (reason := verdict(attrs.evolve(result.reply, text=result.text, final_text=None, parts=None))) is not None:
+        if (
+            reason := verdict(
+                attrs.evolve(result.reply, text=result.text, final_text=None, parts=None)
+            )
+        ) is not None:
             raise Dishonest(RIGHT, f"a verdict says no: {reason}", last)
 
 
 def _offered(ended: EndedCall) -> dict[str | None, Mapping[str, Any]] | None:
-    """Return the tools that were offered, by name; None if nobody can tell, or a turn reports other calls by itself."""
+    """Return the tools that were offered, by name; None if nobody can tell, or a turn reports other
+    calls by itself.
+    """
     if ended.request is None or (ended.turn is not None and ended.turn.runs_tools):
         return None
     functions = [tool.get("function", tool) for tool in ended.request.tools]
@@ -114,7 +135,9 @@ def _problem(ended: EndedCall, call: ToolCall) -> str | None:
 
 
 def fault_of_arguments(arguments: str) -> str:
-    """Return what the arguments of a tool call are instead of a JSON object; "" for nothing else."""
+    """Return what the arguments of a tool call are instead of a JSON object; "" for nothing
+    else.
+    """
     try:
         value = orjson.loads(arguments)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
@@ -123,7 +146,9 @@ def fault_of_arguments(arguments: str) -> str:
 
 
 def check_text_stays(ended: EndedCall) -> None:
-    """Check that a call with text does not end exhausted or failed, if its table provides for that."""
+    """Check that a call with text does not end exhausted or failed, if its table provides for
+    that.
+    """
     result, last = ended.result, ended.path[-1]
     provided = any(row.guard == "has_text" for row in ended.table.ladder(last.event, last.source))
     if provided and result.outcome in ("exhausted", "failed") and not is_blank(result.text):

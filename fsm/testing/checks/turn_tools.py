@@ -1,4 +1,6 @@
-"""Whether tools run as allowed: whole calls of known tools, within the limits, each with one result."""
+"""Whether tools run as allowed: whole calls of known tools, within the limits, each with one
+result.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def check_runs(seen: SeenTurn) -> None:
             while calling and _arguments(calling[0]) != run.call.arguments:
                 calling.pop(0)
             if not calling:
-                raise Dishonest(ALLOWED, f"the tool {run.tool.name!r} ran without being called, or out of order")
+                raise Dishonest(
+                    ALLOWED, f"the tool {run.tool.name!r} ran without being called, or out of order"
+                )
             calling.pop(0)
             _check_whole(run.call.name, run.call.arguments)
             if seen.tools.tools.get(run.call.name) is not run.tool:
@@ -43,7 +47,9 @@ def check_runs(seen: SeenTurn) -> None:
             if run.tool.needs_approval:
                 raise Dishonest(ALLOWED, f"the tool {run.tool.name!r} ran without an approval")
             if run.seconds > (run.tool.seconds or seen.policy.tool_seconds):
-                raise Dishonest(ALLOWED, f"a tool may take {run.seconds:g} s, which is more than it should")
+                raise Dishonest(
+                    ALLOWED, f"a tool may take {run.seconds:g} s, which is more than it should"
+                )
         if len(round.runs) > seen.policy.calls_per_reply:
             raise Dishonest(ALLOWED, f"{len(round.runs)} calls of one reply were run")
 
@@ -61,33 +67,51 @@ def check_results(seen: SeenTurn) -> None:
     """Check that each result belongs to its call: what the tool returned, or its fault."""
     for round, calling, results in results_of(seen):
         calls, texts = calling.tool_calls, results.tool_results
-        if [each.id for each in calls] != [each.id for each in texts] or len({each.id for each in calls}) != len(calls):
-            raise Dishonest(ANSWERED, f"{len(calls)} calls have {len(texts)} results, or in another order")
-        has_results = seen.run.turn.is_over or round is not seen.run.doings[-1]  # or it was dropped before it knew
+        if [each.id for each in calls] != [each.id for each in texts] or len(
+            {each.id for each in calls}
+        ) != len(calls):
+            raise Dishonest(
+                ANSWERED, f"{len(calls)} calls have {len(texts)} results, or in another order"
+            )
+        # or it was dropped before it knew
+        has_results = seen.run.turn.is_over or round is not seen.run.doings[-1]
         finished = zip(round.runs, round.outcomes if has_results else (), strict=False)
-        entries = {run.call.id: entry_of(0, each, seen.policy.result_tokens) for run, each in finished}
+        entries = {
+            run.call.id: entry_of(0, each, seen.policy.result_tokens) for run, each in finished
+        }
         words = {id: (entry.text, entry.is_fault) for id, entry in entries.items()}
         _check_size(seen, texts, words)
         for result in texts:
             if result.id not in words:
                 if not result.is_fault and not seen.tools.is_terminating(result.name):
-                    raise Dishonest(ANSWERED, f"a call of {result.name!r} was not run, and its result says that it was")
+                    raise Dishonest(
+                        ANSWERED,
+                        f"a call of {result.name!r} was not run, and its result says that it was",
+                    )
                 continue
             text, is_fault = words[result.id]
             if result.is_fault is not is_fault or (result.text != text and CUT not in result.text):
-                raise Dishonest(ANSWERED, f"a run of {result.name!r} has another result than its tool returned")
+                raise Dishonest(
+                    ANSWERED, f"a run of {result.name!r} has another result than its tool returned"
+                )
 
 
-def _check_size(seen: SeenTurn, texts: Sequence[ToolResult], words: Mapping[str, tuple[str, bool]]) -> None:
+def _check_size(
+    seen: SeenTurn, texts: Sequence[ToolResult], words: Mapping[str, tuple[str, bool]]
+) -> None:
     """Check that results are shortened if they must be, and only then."""
     room = seen.policy.result_tokens * BYTES_A_TOKEN
     whole = sum(bytes_of(words.get(each.id, (each.text, False))[0]) for each in texts)
     size = sum(bytes_of(each.text) for each in texts)
     if size > room + LONGEST_MARK * len(texts):
-        raise Dishonest(SHORTENED, f"the results of one reply have {size} bytes, and may have {room}")
+        raise Dishonest(
+            SHORTENED, f"the results of one reply have {size} bytes, and may have {room}"
+        )
     is_measurable = not any(CUT in each.text for each in texts if each.id not in words)
     if is_measurable and whole <= room and size != whole:
-        raise Dishonest(SHORTENED, f"the results of one reply have {whole} bytes, and are cut to {size}")
+        raise Dishonest(
+            SHORTENED, f"the results of one reply have {whole} bytes, and are cut to {size}"
+        )
 
 
 def check_handed_off(seen: SeenTurn) -> None:
@@ -96,11 +120,16 @@ def check_handed_off(seen: SeenTurn) -> None:
     if result is None:
         return
     if bool(result.handed_off) is not (result.outcome == "handed_off"):
-        raise Dishonest(HANDED, f"the outcome is {result.outcome!r}, and {len(result.handed_off)} calls are handed off")
+        raise Dishonest(
+            HANDED,
+            f"the outcome is {result.outcome!r}, and {len(result.handed_off)} calls are handed off",
+        )
     may_wait, must_wait = ("awaiting_approval", "handed_off"), result.outcome == "awaiting_approval"
     if (result.awaiting and result.outcome not in may_wait) or (must_wait and not result.awaiting):
         count = len(result.awaiting)
-        raise Dishonest(HANDED, f"the outcome is {result.outcome!r}, and {count} calls wait for approval")
+        raise Dishonest(
+            HANDED, f"the outcome is {result.outcome!r}, and {count} calls wait for approval"
+        )
     for call in result.handed_off:
         _check_whole(call.name, call.arguments)
         if not seen.tools.is_terminating(call.name):
@@ -114,7 +143,9 @@ def check_prior(seen: SeenTurn) -> None:
     for doing in seen.run.doings:
         if isinstance(doing, CallInTurn):
             context = doing.call.turn
-            if context.prior_answer != prior or context.only_housekeeping is not (prior is not None):
+            if context.prior_answer != prior or context.only_housekeeping is not (
+                prior is not None
+            ):
                 raise Dishonest(PRIOR, "a call has the wrong prior answer")
             calling = doing
         elif isinstance(doing, PlayedRound) and calling is not None:

@@ -1,4 +1,6 @@
-"""Whether a turn leaves a conversation to continue from: valid, complete, without repeats and hints."""
+"""Whether a turn leaves a conversation to continue from: valid, complete, without repeats and
+hints.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ Said = tuple[str, str, tuple[str, ...]]
 def check_valid(seen: SeenTurn) -> None:
     """Check the conversation at every moment, and as plain messages at the end."""
     asked = seen.run.request.messages
-    given = (*asked, *_expected(seen)[0])  # what a compactor says by itself counts as the caller's own
+    # what a compactor says by itself counts as the caller's own
+    given = (*asked, *_expected(seen)[0])
     known = set(problems_of(asked, callers=given))
     for number, messages in enumerate(seen.run.seen):
         problems = [each for each in problems_of(messages, callers=given) if each not in known]
@@ -52,7 +55,14 @@ def check_clean(seen: SeenTurn) -> None:
     """Look for hints of the policy in what the turn added; its own tool results may stay."""
     hints, given = seen.policy.of_calls.hints, (*seen.run.request.messages, *_expected(seen)[0])
     seed = hints.seed.split("{reasoning}")
-    ours = {seen.policy.hints.summary, hints.placeholder, hints.nudge, hints.continuation, *hints.rungs.values(), *seed}
+    ours = {
+        seen.policy.hints.summary,
+        hints.placeholder,
+        hints.nudge,
+        hints.continuation,
+        *hints.rungs.values(),
+        *seed,
+    }
     for message in seen.run.seen[-1]:
         if message in given or not isinstance(message, Message):
             continue
@@ -74,9 +84,15 @@ def check_whole(seen: SeenTurn) -> None:
     for number, (is_, wanted) in enumerate(zip(found, expected, strict=False)):
         if is_ != wanted:
             place = ANSWERED if "tool" in (is_[0], wanted[0]) else WHOLE
-            raise Dishonest(place, f"message {number} of the turn is {_short(is_)}, and should be {_short(wanted)}")
+            raise Dishonest(
+                place,
+                f"message {number} of the turn is {_short(is_)}, and should be {_short(wanted)}",
+            )
     if len(found) != len(expected):
-        raise Dishonest(WHOLE, f"the turn has added {len(found)} messages, and should have added {len(expected)}")
+        raise Dishonest(
+            WHOLE,
+            f"the turn has added {len(found)} messages, and should have added {len(expected)}",
+        )
 
 
 def _short(said: Said) -> str:
@@ -86,7 +102,9 @@ def _short(said: Said) -> str:
 def _said(message: Any) -> Said:
     if not isinstance(message, Message):
         return "", "", ()
-    behind = [call.arguments for call in message.tool_calls] or [each.id for each in message.tool_results]
+    behind = [call.arguments for call in message.tool_calls] or [
+        each.id for each in message.tool_results
+    ]
     return message.role, message.text, tuple(behind)
 
 
@@ -96,7 +114,13 @@ def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
     said: list[Said] = []
     pending = ""
     doings = seen.run.doings
-    shortened = iter([step.event == "compacted" for step in seen.steps if step.event in ("compacted", "stayed_long")])
+    shortened = iter(
+        [
+            step.event == "compacted"
+            for step in seen.steps
+            if step.event in ("compacted", "stayed_long")
+        ]
+    )
     for doing in doings:
         if isinstance(doing, PlayedCompaction) and next(shortened, False):
             base, said = Request(doing.made).messages, []
@@ -104,9 +128,15 @@ def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
             continue
         _check_goes_on(doing, pending)
         pending = ""
-        asked, text, last = seen.asked_by(doing), doing.call.result.text, doing.call.result.journal.last
+        asked, text, last = (
+            seen.asked_by(doing),
+            doing.call.result.text,
+            doing.call.result.journal.last,
+        )
         if asked:
-            arguments = tuple(["{}" if is_blank(call.arguments) else call.arguments for call in asked])
+            arguments = tuple(
+                ["{}" if is_blank(call.arguments) else call.arguments for call in asked]
+            )
             said.append(("assistant", text, arguments))
             said.append(("tool", "", _ids(seen, len(said), base)))
         elif doing.call.result.outcome != "salvaged" or last.effect != "keep_prior_answer":
@@ -119,7 +149,8 @@ def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
 def _behind(base: Messages, messages: Messages) -> int:
     """Return where the turn's own messages begin.
 
-    A compactor gets plain messages. Where it leaves them alone, the originals stand, of which one may be several.
+    A compactor gets plain messages. Where it leaves them alone, the originals stand, of which one
+    may be several.
     """
     at, left = 0, len(plain_messages(base))
     while left > 0 and at < len(messages):
@@ -140,7 +171,10 @@ def _ids(seen: SeenTurn, place: int, base: Messages) -> tuple[str, ...]:
 def _check_goes_on(played: CallInTurn, pending: str) -> None:
     gathered = played.call.turn.gathered
     if gathered != pending:
-        raise Dishonest(WHOLE, f"a call goes on from {len(gathered)} characters, and {len(pending)} were said before")
+        raise Dishonest(
+            WHOLE,
+            f"a call goes on from {len(gathered)} characters, and {len(pending)} were said before",
+        )
     if not played.call.result.text.startswith(gathered):
         raise Dishonest(WHOLE, "a call that goes on from a text has lost it")
 
@@ -152,11 +186,15 @@ def check_text(seen: SeenTurn) -> None:
     shown = [each.call.result.text for each in seen.run.calls if each.call.is_over]
     last = next((text for text in reversed(shown) if not is_blank(text)), "")
     if seen.result.text != last:
-        raise Dishonest(LAST, f"it has {len(seen.result.text)} characters, and {len(last)} were shown last")
+        raise Dishonest(
+            LAST, f"it has {len(seen.result.text)} characters, and {len(last)} were shown last"
+        )
 
 
 def results_of(seen: SeenTurn) -> Iterator[tuple[PlayedRound, Message, Message]]:
-    """Yield each round of tools with the messages of its calls and results, unless a compaction removed them."""
+    """Yield each round of tools with the messages of its calls and results, unless a compaction
+    removed them.
+    """
     messages = seen.run.seen[-1]
     base, _ = _expected(seen)
     own = [each for each in messages[_behind(base, messages) :] if isinstance(each, Message)]
@@ -165,4 +203,7 @@ def results_of(seen: SeenTurn) -> Iterator[tuple[PlayedRound, Message, Message]]
     if isinstance(last, CallInTurn) and seen.is_settled(last) and seen.asked_by(last):
         pairs.pop()  # the turn ended before its tools began
     rounds = [round for _, round in seen.rounds()]
-    yield from ((round, asked, told) for round, (asked, told) in zip(reversed(rounds), reversed(pairs), strict=False))
+    yield from (
+        (round, asked, told)
+        for round, (asked, told) in zip(reversed(rounds), reversed(pairs), strict=False)
+    )

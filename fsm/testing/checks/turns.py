@@ -1,4 +1,6 @@
-"""A played turn as the checks see it, and whether it ends, within its table, limits, budget and certificate."""
+"""A played turn as the checks see it, and whether it ends, within its table, limits, budget and
+certificate.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,11 @@ class SeenTurn:
 
     def asked_by(self, played: CallInTurn) -> tuple[ToolCall, ...]:
         """Return the tool calls that a call ended with, if its turn may answer them."""
-        may = played.call.is_over and played.state != "summarize" and played.call.result.outcome == "done"
+        may = (
+            played.call.is_over
+            and played.state != "summarize"
+            and played.call.result.outcome == "done"
+        )
         return played.call.result.tool_calls if may else ()
 
     def rounds(self) -> Iterator[tuple[CallInTurn, PlayedRound]]:
@@ -66,7 +72,9 @@ TOLERANCE = 1e-9
 
 
 def check_end(seen: SeenTurn) -> None:
-    """Check that the last step, and only that, leads to the outcome of the journal and the result."""
+    """Check that the last step, and only that, leads to the outcome of the journal and the
+    result.
+    """
     result, turn = seen.result, seen.run.turn
     if result is None:
         if seen.run.was_stopped != "kill":
@@ -76,12 +84,18 @@ def check_end(seen: SeenTurn) -> None:
     if result.outcome not in OUTCOMES:
         raise Dishonest(ENDS, f"{result.outcome!r} is no outcome of a turn", last)
     if not (last.target == result.outcome == seen.journal.outcome == turn.position.state):
-        raise Dishonest(ENDS, f"the result says {result.outcome!r}, the journal {seen.journal.outcome!r}", last)
+        raise Dishonest(
+            ENDS, f"the result says {result.outcome!r}, the journal {seen.journal.outcome!r}", last
+        )
     early = next((step for step in seen.steps[:-1] if step.target in OUTCOMES), None)
     if early is not None:
         raise Dishonest(ENDS, f"something follows the outcome {early.target!r}", early)
-    if (result.cause is None) is not (result.outcome in ("finished", "handed_off", "awaiting_approval")):
-        raise Dishonest(ENDS, f"the outcome is {result.outcome!r}, and the cause is {result.cause!r}", last)
+    if (result.cause is None) is not (
+        result.outcome in ("finished", "handed_off", "awaiting_approval")
+    ):
+        raise Dishonest(
+            ENDS, f"the outcome is {result.outcome!r}, and the cause is {result.cause!r}", last
+        )
 
 
 def check_steps(seen: SeenTurn) -> None:
@@ -89,8 +103,12 @@ def check_steps(seen: SeenTurn) -> None:
     sent = follow(TURN, seen.policy.limits, seen.steps)
     if sent != len(seen.run.doings) and seen.run.was_stopped == "":
         raise Dishonest(COUNTED, f"{sent} things were to be done, and {len(seen.run.doings)} were")
-    if len(seen.journal.calls) != sum(step.event == "sent" and step.source in CALLS for step in seen.steps):
-        raise Dishonest(LEGAL, f"the journal holds {len(seen.journal.calls)} calls, and its steps others")
+    if len(seen.journal.calls) != sum(
+        step.event == "sent" and step.source in CALLS for step in seen.steps
+    ):
+        raise Dishonest(
+            LEGAL, f"the journal holds {len(seen.journal.calls)} calls, and its steps others"
+        )
 
 
 def check_limits(seen: SeenTurn) -> None:
@@ -123,8 +141,13 @@ def check_sums(seen: SeenTurn) -> None:
     if cost != result.cost:
         raise Dishonest(SUMMED, f"the result costs {result.cost}, and its calls come to {cost}")
     passed = seen.run.clock.now - seen.run.began
-    if not math.isclose(result.seconds, passed, rel_tol=TOLERANCE, abs_tol=1e-6) and not seen.run.is_interleaved:
-        raise Dishonest(SUMMED, f"the result says {result.seconds:g} s, and {passed:g} s have passed")
+    if (
+        not math.isclose(result.seconds, passed, rel_tol=TOLERANCE, abs_tol=1e-6)
+        and not seen.run.is_interleaved
+    ):
+        raise Dishonest(
+            SUMMED, f"the result says {result.seconds:g} s, and {passed:g} s have passed"
+        )
 
 
 def check_budget(seen: SeenTurn) -> None:
@@ -140,14 +163,24 @@ def check_budget(seen: SeenTurn) -> None:
         if not isinstance(doing, CallInTurn):
             continue
         attempts += len(doing.sent_at)
-        if budget.seconds is not None and any(at - run.began >= budget.seconds for at in doing.sent_at):
-            raise Dishonest(BUDGET, f"a request went out after the {budget.seconds:g} s of the turn")
+        if budget.seconds is not None and any(
+            at - run.began >= budget.seconds for at in doing.sent_at
+        ):
+            raise Dishonest(
+                BUDGET, f"a request went out after the {budget.seconds:g} s of the turn"
+            )
         for step in doing.call.journal.steps:
             left = math.inf if budget.output_tokens is None else budget.output_tokens - used
             if step.event == "sent" and left < math.inf and (step.cap is None or step.cap > left):
-                raise Dishonest(BUDGET, f"a request carried a cap of {step.cap}, and the turn has {left} left", step)
+                raise Dishonest(
+                    BUDGET,
+                    f"a request carried a cap of {step.cap}, and the turn has {left} left",
+                    step,
+                )
             if step.event == "sent" and cost >= most:
-                raise Dishonest(BUDGET, f"a request went out after all {budget.money:g} was spent", step)
+                raise Dishonest(
+                    BUDGET, f"a request went out after all {budget.money:g} was spent", step
+                )
             used += step.usage.output_tokens
         cost += units_of(doing.call.result.cost or 0) if doing.call.is_over else 0
     if attempts > budget.attempts:
@@ -169,10 +202,16 @@ def check_certificate(seen: SeenTurn) -> None:
     is_for_this = seen.run.script.is_fair and proved.max_tokens == seen.run.request.max_tokens
     for worst in proved.worst:
         amount = spent.get(worst.name)
-        if amount is None or worst.value is None or (worst.name == "output tokens" and not is_for_this):
+        if (
+            amount is None
+            or worst.value is None
+            or (worst.name == "output tokens" and not is_for_this)
+        ):
             continue
         if amount > worst.value * (1 + TOLERANCE):
-            raise Dishonest(CERTIFIED, f"{amount:g} {worst.name}, and at worst there are {worst.value:g}")
+            raise Dishonest(
+                CERTIFIED, f"{amount:g} {worst.name}, and at worst there are {worst.value:g}"
+            )
 
 
 def spending(seen: SeenTurn) -> dict[str, float]:

@@ -1,4 +1,6 @@
-"""Hostile bodies: encodings that lie or explode, bytes that are no text, JSON that is no data, odd numbers."""
+"""Hostile bodies: encodings that lie or explode, bytes that are no text, JSON that is no data, odd
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,20 @@ from typing import Final
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from rungwise.fsm.testing.hostile.raw import Hostility, RawResponse, RawStep, ValidReply, chunk, pick
+from rungwise.fsm.testing.hostile.raw import (
+    Hostility,
+    RawResponse,
+    RawStep,
+    ValidReply,
+    chunk,
+    pick,
+)
 
 MEBIBYTE: Final = 2**20
 BOMB: Final = 384 * MEBIBYTE
-"""Bytes that a bomb unpacks to: more than any reader needs, and few enough for a machine to survive."""
+"""Bytes that a bomb unpacks to: more than any reader needs, and few enough for a machine to
+survive.
+"""
 
 GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 EMPTY_BLOCK: Final = b"\x00\x00\x00\xff\xff"
@@ -23,7 +34,19 @@ EMPTY_BLOCK: Final = b"\x00\x00\x00\xff\xff"
 
 PACKERS: Final[tuple[Callable[[bytes], bytes], ...]] = (bytes, gzip.compress, zlib.compress)
 TRAILING: Final = (b"junk", b"\0" * 600, gzip.compress(b"data: {}\n\n", mtime=0))
-LABELS: Final = ("gzip", "deflate", "br", "zstd", "compress", "x-gzip", "identity", "aes128gcm", "", "gzip;q=1", "\xff")
+LABELS: Final = (
+    "gzip",
+    "deflate",
+    "br",
+    "zstd",
+    "compress",
+    "x-gzip",
+    "identity",
+    "aes128gcm",
+    "",
+    "gzip;q=1",
+    "\xff",
+)
 
 
 def _labelled(label: str) -> bytes:
@@ -44,13 +67,16 @@ def _packed(reply: ValidReply, body: bytes, label: str) -> bytes:
 
 
 def _deflated(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    bits = pick(draw, 15, -15)  # with the header of zlib, as the standard says, and without, as some do
+    # with the header of zlib, as the standard says, and without, as some do
+    bits = pick(draw, 15, -15)
     packer = zlib.compressobj(wbits=bits)
     return reply.response(_packed(reply, packer.compress(reply.body) + packer.flush(), "deflate"))
 
 
 def _stacked(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Compress repeatedly: each layer costs the reader as much as the first and may grow a thousandfold."""
+    """Compress repeatedly: each layer costs the reader as much as the first and may grow a
+    thousandfold.
+    """
     layers = pick(draw, 2, 3, 10, 100)
     body = reply.body
     for _ in range(layers):
@@ -75,12 +101,16 @@ def _bomb(draw: DrawFn, reply: ValidReply) -> RawResponse:
     if layers == 1:
         steps = [RawStep(chunk(start)), RawStep(chunk(block), times=BOMB // MEBIBYTE)]
         return RawResponse([head, *steps], is_whole=False)
-    return RawResponse([head, RawStep(chunk(_packed_again(start, block, layers - 1)))], is_whole=False)
+    return RawResponse(
+        [head, RawStep(chunk(_packed_again(start, block, layers - 1)))], is_whole=False
+    )
 
 
 @cache
 def _bomb_of(opening: bytes, filler: bytes) -> tuple[bytes, bytes]:
-    """Return the beginning of a gzip stream, and a block of one mebibyte that may follow any number of times."""
+    """Return the beginning of a gzip stream, and a block of one mebibyte that may follow any number
+    of times.
+    """
     packer = zlib.compressobj(9, wbits=31)
     start = packer.compress(opening) + packer.flush(zlib.Z_FULL_FLUSH)
     mebibyte = (filler * MEBIBYTE)[:MEBIBYTE]
@@ -96,13 +126,17 @@ def _packed_again(start: bytes, block: bytes, times: int) -> bytes:
 
 
 ENCODINGS: Final[Mapping[str, Hostility]] = {
-    "gzip": lambda draw, reply: reply.response(_packed(reply, _gzip(reply, pick(draw, 6, 0, 9)), "gzip"), "keep"),
+    "gzip": lambda draw, reply: reply.response(
+        _packed(reply, _gzip(reply, pick(draw, 6, 0, 9)), "gzip"), "keep"
+    ),
     "deflate": _deflated,
     "stacked encodings": _stacked,
     "mislabelled encoding": lambda draw, reply: reply.response(
         _packed(reply, pick(draw, *PACKERS)(reply.body), pick(draw, *LABELS))
     ),
-    "unlabelled encoding": lambda _, reply: RawResponse([RawStep(reply.written(_gzip(reply)))], is_whole=False),
+    "unlabelled encoding": lambda _, reply: RawResponse(
+        [RawStep(reply.written(_gzip(reply)))], is_whole=False
+    ),
     "cut encoding": _cut_inside,
     "bytes after the encoding": lambda draw, reply: RawResponse(
         [RawStep(_packed(reply, _gzip(reply) + pick(draw, *TRAILING), "gzip"))]
@@ -112,9 +146,33 @@ ENCODINGS: Final[Mapping[str, Hostility]] = {
 
 CHARSETS: Final = ("utf-16", "utf-16-be", "utf-32", "utf-7")
 BOM: Final = b"\xef\xbb\xbf"
-NUMBERS: Final = (b"9" * 5_000, b"1e999", b"-1e999", b"-1", b"1.5", b"9" * 19, b"NaN", b"Infinity", b"1" + b"0" * 30)
-SURROGATES: Final = (b"\\ud83e", b"\\udd9c", b"\\udd9c\\ud83e", b"\\ud83e\\ud83e\\udd9c", b"\\uD800\\u0000", b"\\u")
-BROKEN_UTF8: Final = (b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\xaf", b"\xf0\x9f\xaa")
+NUMBERS: Final = (
+    b"9" * 5_000,
+    b"1e999",
+    b"-1e999",
+    b"-1",
+    b"1.5",
+    b"9" * 19,
+    b"NaN",
+    b"Infinity",
+    b"1" + b"0" * 30,
+)
+SURROGATES: Final = (
+    b"\\ud83e",
+    b"\\udd9c",
+    b"\\udd9c\\ud83e",
+    b"\\ud83e\\ud83e\\udd9c",
+    b"\\uD800\\u0000",
+    b"\\u",
+)
+BROKEN_UTF8: Final = (
+    b"\xff",
+    b"\xc3",
+    b"\xed\xa0\x80",
+    b"\xf4\x90\x80\x80",
+    b"\xc0\xaf",
+    b"\xf0\x9f\xaa",
+)
 DEPTHS: Final = (100, 500, 1_020, 5_000, 100_000)
 DUPLICATES: Final = (
     (b'"choices":[', b'"choices":[],"choices":['),
@@ -123,7 +181,10 @@ DUPLICATES: Final = (
     (b'"finish_reason":"stop"', b'"finish_reason":"stop","finish_reason":null'),
 )
 ODD_MEMBERS: Final = (
-    *(b'"error":' + value for value in (b"1", b'"x"', b"[]", b"[1]", b'{"message":null}', b'{"code":[]}', b"{}")),
+    *(
+        b'"error":' + value
+        for value in (b"1", b'"x"', b"[]", b"[1]", b'{"message":null}', b'{"code":[]}', b"{}")
+    ),
     *(b'"x_groq":' + value for value in (b"1", b'{"usage":1}', b'{"error":"x"}')),
     *(b'"base_resp":' + value for value in (b"1", b'{"status_code":"x"}', b'{"status_code":1000}')),
     *(b'"object":"error"', b'"type":"error"', b'"detail":"x"', b'"message":7', b'"tool_calls":7'),
@@ -131,7 +192,11 @@ ODD_MEMBERS: Final = (
 """Members that a reader of some other server looks for."""
 EVENT_LINES: Final = (
     *((b"data: ", b"data:"), (b"data: ", b"event: message\ndata: "), (b"data: ", b"id: 1\ndata: ")),
-    *((b'data: {"id"', b'data: {\ndata: "id"'), (b"data: ", b": a comment\ndata: "), (b"\n\n", b"\n\n\n\n")),
+    *(
+        (b'data: {"id"', b'data: {\ndata: "id"'),
+        (b"data: ", b": a comment\ndata: "),
+        (b"\n\n", b"\n\n\n\n"),
+    ),
     *((b"data: [DONE]\n\n", b"data: [DONE]"), (b"data: [DONE]\n\n", b"data: [DONE] \n\n")),
 )
 """The other ways in which the format of event streams allows to write their events."""
@@ -163,7 +228,9 @@ def _numbers(draw: DrawFn, reply: ValidReply) -> RawResponse:
     number = pick(draw, *NUMBERS)
     place = pick(draw, b'"index":0', b'"prompt_tokens":9', b'"completion_tokens":')
     name, _, digits = place.partition(b":")
-    return _response(reply, reply.body.replace(place, name + b":" + number + (b"" if digits else b',"a":')))
+    return _response(
+        reply, reply.body.replace(place, name + b":" + number + (b"" if digits else b',"a":'))
+    )
 
 
 def _nesting(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -177,24 +244,42 @@ def _nesting(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 def _types(draw: DrawFn, reply: ValidReply) -> RawResponse:
     """Put a value of another type where a reader expects one of its own."""
-    value = pick(draw, b"null", b"true", b"0", b"1.5", b'""', b'"x"', b"[]", b"{}", b"[null]", b"[[]]")
-    names = (b"choices", b"message", b"delta", b"content", b"finish_reason", b"usage", b"model", b"index", b"role")
+    value = pick(
+        draw, b"null", b"true", b"0", b"1.5", b'""', b'"x"', b"[]", b"{}", b"[null]", b"[[]]"
+    )
+    names = (
+        b"choices",
+        b"message",
+        b"delta",
+        b"content",
+        b"finish_reason",
+        b"usage",
+        b"model",
+        b"index",
+        b"role",
+    )
     name = b'"' + pick(draw, *names) + b'":'
     return _response(reply, reply.body.replace(name, name + value + b',"a":'))
 
 
 CONTENTS: Final[Mapping[str, Hostility]] = {
     "byte order mark": _bom,
-    "another charset": lambda draw, reply: _response(reply, reply.body.decode().encode(pick(draw, *CHARSETS))),
+    "another charset": lambda draw, reply: _response(
+        reply, reply.body.decode().encode(pick(draw, *CHARSETS))
+    ),
     "NUL": _nul,
     "invalid UTF-8": lambda draw, reply: _inside(reply, pick(draw, *BROKEN_UTF8)),
     "lone surrogates": lambda draw, reply: _inside(reply, pick(draw, *SURROGATES)),
-    "duplicate keys": lambda draw, reply: _response(reply, reply.body.replace(*pick(draw, *DUPLICATES))),
+    "duplicate keys": lambda draw, reply: _response(
+        reply, reply.body.replace(*pick(draw, *DUPLICATES))
+    ),
     "odd numbers": _numbers,
     "deep nesting": _nesting,
     "odd types": _types,
     "odd members": lambda draw, reply: _response(
         reply, reply.body.replace(b'"model":"m"', pick(draw, *ODD_MEMBERS) + b',"model":"m"')
     ),
-    "odd event lines": lambda draw, reply: _response(reply, reply.body.replace(*pick(draw, *EVENT_LINES)), reply.text),
+    "odd event lines": lambda draw, reply: _response(
+        reply, reply.body.replace(*pick(draw, *EVENT_LINES)), reply.text
+    ),
 }

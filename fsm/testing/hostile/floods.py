@@ -26,7 +26,10 @@ from rungwise.fsm.testing.hostile.raw import (
 FLOOD: Final = 8 * 2**20  # bytes of a flood
 OBJECTS: Final = 24 * 2**20  # bytes of one that is to fill memory when it is read
 
-INTERIM: Final = (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </a>; rel=preload\r\n\r\n")
+INTERIM: Final = (
+    b"HTTP/1.1 100 Continue\r\n\r\n",
+    b"HTTP/1.1 103 Early Hints\r\nlink: </a>; rel=preload\r\n\r\n",
+)
 HEADERS: Final = (b"x-a: b\r\n", b"set-cookie: a=b\r\n", b" folded\r\n")
 HEADS: Final = (b"HTTP/1.1 200 O", b"HTTP/1.1 200 OK\r\nx-a: ", b"HTTP/1.1 2")
 CHUNKS: Final = (b"1\r\n\n\r\n", b"1;a=b\r\n\n\r\n")
@@ -43,7 +46,9 @@ def _flood(
 ) -> RawResponse:
     """Return a flood; the reply is whole if it ends, `after` the flood or with a text before it."""
     steps = [RawStep(before), RawStep(unit, times=max(1, size // len(unit))), RawStep(after)]
-    return RawResponse([step for step in steps if step.data], says=says, is_whole=bool(after) or says is not None)
+    return RawResponse(
+        [step for step in steps if step.data], says=says, is_whole=bool(after) or says is not None
+    )
 
 
 def _until_closed(reply: ValidReply) -> bytes:
@@ -52,13 +57,22 @@ def _until_closed(reply: ValidReply) -> bytes:
 
 
 def _comments(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    comment = pick(draw, b": keep-alive\n\n", b":\n", b"retry: 1\n", b"id: 1\n\n", b"nothing known\n")
-    return _flood(_until_closed(reply), comment, reply.body, says=reply.text if comment[:1] == b":" else None)
+    comment = pick(
+        draw, b": keep-alive\n\n", b":\n", b"retry: 1\n", b"id: 1\n\n", b"nothing known\n"
+    )
+    return _flood(
+        _until_closed(reply), comment, reply.body, says=reply.text if comment[:1] == b":" else None
+    )
 
 
 def _blanks(draw: DrawFn, reply: ValidReply) -> RawResponse:
     blank = pick(draw, b"\n", b"\r\n", b"\r", b" ")
-    return _flood(_until_closed(reply), blank, reply.body, says=None if blank == b" " and reply.streams else reply.text)
+    return _flood(
+        _until_closed(reply),
+        blank,
+        reply.body,
+        says=None if blank == b" " and reply.streams else reply.text,
+    )
 
 
 def _empty_objects(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -73,7 +87,12 @@ def _empty_objects(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _tool_calls(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    functions: tuple[dict[str, str], ...] = ({"name": "a"}, {"name": "a", "arguments": "{}"}, {"arguments": "{"}, {})
+    functions: tuple[dict[str, str], ...] = (
+        {"name": "a"},
+        {"name": "a", "arguments": "{}"},
+        {"arguments": "{"},
+        {},
+    )
     call = {"function": pick(draw, *functions), **pick(draw, {}, {"id": "a"}, {"id": ""})}
     if reply.streams:
         return _flood(_until_closed(reply), delta_event({"tool_calls": [call]}), DONE)
@@ -102,12 +121,16 @@ def _after_the_end(draw: DrawFn, reply: ValidReply) -> RawResponse:
     unit = pick(draw, b"\n", b"data: {}\n\n", b"\0")
     if draw(st.booleans()):
         is_whole = reply.streams or unit == b"\n"  # line ends behind JSON belong to it
-        return _flood(_until_closed(reply) + reply.body, unit, says=reply.text if is_whole else None)
+        return _flood(
+            _until_closed(reply) + reply.body, unit, says=reply.text if is_whole else None
+        )
     return _flood(reply.chunked_head() + chunk(reply.body) + LAST_CHUNK, unit, says=reply.text)
 
 
 FLOODS: Final[Mapping[str, Hostility]] = {
-    "flood of 1xx": lambda draw, reply: _flood(b"", pick(draw, *INTERIM), reply.written(), says=reply.text),
+    "flood of 1xx": lambda draw, reply: _flood(
+        b"", pick(draw, *INTERIM), reply.written(), says=reply.text
+    ),
     "flood of headers": lambda draw, reply: _flood(reply.head()[:-2], pick(draw, *HEADERS)),
     "endless head": lambda draw, reply: _flood(pick(draw, *HEADS), b"0"),
     "flood of comments": _comments,
@@ -122,7 +145,9 @@ FLOODS: Final[Mapping[str, Hostility]] = {
     "flood of empty objects": _empty_objects,
     "flood of tool calls": _tool_calls,
     "flood of choices": _choices,
-    "flood of deltas": lambda draw, reply: _flood(_until_closed(reply), delta_event(pick(draw, *DELTAS))),
+    "flood of deltas": lambda draw, reply: _flood(
+        _until_closed(reply), delta_event(pick(draw, *DELTAS))
+    ),
     "endless delta": _long_delta,
     "flood of chunks": lambda draw, reply: _flood(reply.chunked_head(), pick(draw, *CHUNKS)),
     "endless chunk extension": lambda draw, reply: _flood(reply.chunked_head() + b"1;", b"a"),
@@ -133,30 +158,42 @@ FLOODS: Final[Mapping[str, Hostility]] = {
     "flood after the end": _after_the_end,
 }
 
-FOR_EVER: Final = 100_000  # drops of a drip: minutes, of which a server plays as much as it is told to
+# drops of a drip: minutes, of which a server plays as much as it is told to
+FOR_EVER: Final = 100_000
 DELAYS: Final = (0.002, 0.0005, 0.01)
 """Seconds between two drops."""
 
 DRIPPING_INTERIM: Final = (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 102 Wait\r\n\r\n")
 BLANKS: Final = (b"\n", b" ", b"\r\n", b"\t")
 KEEP_ALIVES: Final = (b": keep-alive\n\n", b":\n", b"event: ping\ndata: {}\n\n", b"retry: 1\n\n")
-EMPTY_DELTAS: Final[tuple[dict[str, str], ...]] = ({}, {"content": ""}, {"role": "assistant"}, {"reasoning": ""})
+EMPTY_DELTAS: Final[tuple[dict[str, str], ...]] = (
+    {},
+    {"content": ""},
+    {"role": "assistant"},
+    {"reasoning": ""},
+)
 TALK: Final = ({"content": "and on "}, {"reasoning_content": "and on "})
 
 
 def _drip(draw: DrawFn, before: bytes, drop: bytes) -> RawResponse:
-    return RawResponse([RawStep(before), RawStep(drop, pick(draw, *DELAYS), FOR_EVER)], is_whole=False)
+    return RawResponse(
+        [RawStep(before), RawStep(drop, pick(draw, *DELAYS), FOR_EVER)], is_whole=False
+    )
 
 
 def _bytes(draw: DrawFn, reply: ValidReply) -> RawResponse:
     delay, written = pick(draw, *DELAYS), reply.written()
-    return RawResponse([RawStep(written[at : at + 1], delay) for at in range(len(written))], says=reply.text)
+    return RawResponse(
+        [RawStep(written[at : at + 1], delay) for at in range(len(written))], says=reply.text
+    )
 
 
 def _events(draw: DrawFn, reply: ValidReply) -> RawResponse:
     delay = pick(draw, *DELAYS)
     steps = [RawStep(chunk(each), delay) for each in reply.events]
-    return RawResponse([RawStep(reply.chunked_head()), *steps, RawStep(LAST_CHUNK)], "keep", says=reply.text)
+    return RawResponse(
+        [RawStep(reply.chunked_head()), *steps, RawStep(LAST_CHUNK)], "keep", says=reply.text
+    )
 
 
 def _silence(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -171,19 +208,27 @@ DRIPS: Final[Mapping[str, Hostility]] = {
     "dripping events": _events,
     "dripping status line": lambda draw, reply: _drip(draw, b"HTTP/1.1 200 ", b"O"),
     "dripping 1xx": lambda draw, reply: _drip(draw, b"", pick(draw, *DRIPPING_INTERIM)),
-    "dripping headers": lambda draw, reply: _drip(draw, reply.head()[:-2], pick(draw, b"x-still: here\r\n", b"x")),
+    "dripping headers": lambda draw, reply: _drip(
+        draw, reply.head()[:-2], pick(draw, b"x-still: here\r\n", b"x")
+    ),
     "dripping chunk extension": lambda draw, reply: _drip(draw, reply.chunked_head() + b"1;", b"a"),
     "dripping empty blocks": lambda draw, reply: _drip(draw, empty_gzip(reply), chunk(EMPTY_BLOCK)),
-    "dripping blanks": lambda draw, reply: _drip(draw, reply.chunked_head(), chunk(pick(draw, *BLANKS))),
+    "dripping blanks": lambda draw, reply: _drip(
+        draw, reply.chunked_head(), chunk(pick(draw, *BLANKS))
+    ),
     # As some routers keep a connection alive while they wait for a model that never answers.
     "dripping comments": lambda draw, reply: _drip(
-        draw, reply.chunked_head() + (chunk(reply.events[0]) if reply.streams else b""), chunk(pick(draw, *KEEP_ALIVES))
+        draw,
+        reply.chunked_head() + (chunk(reply.events[0]) if reply.streams else b""),
+        chunk(pick(draw, *KEEP_ALIVES)),
     ),
     "dripping empty deltas": lambda draw, reply: _drip(
         draw, reply.chunked_head(), chunk(delta_event(pick(draw, *EMPTY_DELTAS)))
     ),
     # The model keeps talking, whatever the cap.
-    "dripping words": lambda draw, reply: _drip(draw, reply.chunked_head(), chunk(delta_event(pick(draw, *TALK)))),
+    "dripping words": lambda draw, reply: _drip(
+        draw, reply.chunked_head(), chunk(delta_event(pick(draw, *TALK)))
+    ),
     "dripping trailers": lambda draw, reply: attrs.evolve(
         _drip(draw, reply.chunked_head() + chunk(reply.body) + b"0\r\n", b"x-more: y\r\n"),
         says=reply.text,

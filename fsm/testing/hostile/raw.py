@@ -1,4 +1,6 @@
-"""Raw responses: the bytes that a server writes, their form in TOML, and healthy replies to spoil."""
+"""Raw responses: the bytes that a server writes, their form in TOML, and healthy replies to
+spoil.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,15 @@ from rungwise.fsm.values.checks import is_number, is_whole, must, must_be_one_of
 from rungwise.fsm.values.files import ascii_toml, read_toml
 
 Ending = Literal["close", "reset", "hold", "keep"]
-"""What follows the last byte: the end, a TCP reset, silence, or the next request on the same connection."""
+"""What follows the last byte: the end, a TCP reset, silence, or the next request on the same
+connection.
+"""
 
 _BYTES = must("bytes", lambda value: isinstance(value, bytes), names_class=True)
 _SECONDS = must(
-    "a number of seconds, 0 or more", lambda value: is_number(value, 0, sys.float_info.max), names_class=True
+    "a number of seconds, 0 or more",
+    lambda value: is_number(value, 0, sys.float_info.max),
+    names_class=True,
 )
 _TIMES = must("a whole number above 0", lambda value: is_whole(value, 1), names_class=True)
 
@@ -43,10 +49,14 @@ class RawResponse:
     """The bytes that a server writes to one request, up to the end of the connection."""
 
     steps: tuple[RawStep, ...] = field(converter=tuple[RawStep, ...])
-    ending: Ending = field(default="close", validator=must_be_one_of(get_args(Ending), names_class=True))
+    ending: Ending = field(
+        default="close", validator=must_be_one_of(get_args(Ending), names_class=True)
+    )
     kind: str = "healthy"  # in what way it is hostile
-    says: str | None = field(default=None, repr=False)  # what a reader may make of it; None for anybody's guess
-    is_whole: bool = True  # whether it may end a call as `done`: its terminal event has come, and nothing is lost
+    # what a reader may make of it; None for anybody's guess
+    says: str | None = field(default=None, repr=False)
+    # whether it may end a call as `done`: its terminal event has come, and nothing is lost
+    is_whole: bool = True
 
 
 def write_responses(responses: Iterable[RawResponse]) -> str:
@@ -82,11 +92,15 @@ def read_responses(text: str) -> list[RawResponse]:
 
 
 def _read_response(value: Mapping[str, Any]) -> RawResponse:
-    steps = [RawStep(**{**step, "data": step["data"].encode("latin-1")}) for step in value.get("steps", ())]
+    steps = [
+        RawStep(**{**step, "data": step["data"].encode("latin-1")})
+        for step in value.get("steps", ())
+    ]
     return RawResponse(**{**value, "steps": steps})
 
 
-TEXT: Final = "The kingfishers nest in the steep bank, 🪜 above the river."  # what the valid replies say
+# what the valid replies say
+TEXT: Final = "The kingfishers nest in the steep bank, 🪜 above the river."
 
 DONE: Final = b"data: [DONE]\n\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
@@ -127,9 +141,13 @@ class ValidReply:
         body = self.body if body is None else body
         return self.head(b"content-length: %d" % len(body), *headers) + body
 
-    def response(self, data: bytes, ending: Ending = "close", *, is_whole: bool = True) -> RawResponse:
+    def response(
+        self, data: bytes, ending: Ending = "close", *, is_whole: bool = True
+    ) -> RawResponse:
         """Return a response of these bytes, of which a reader may make what this reply says."""
-        return RawResponse([RawStep(data)] if data else [], ending, says=self.text, is_whole=is_whole)
+        return RawResponse(
+            [RawStep(data)] if data else [], ending, says=self.text, is_whole=is_whole
+        )
 
     def chunked_head(self, *headers: bytes) -> bytes:
         """Write the head of a response in chunks."""
@@ -138,16 +156,30 @@ class ValidReply:
 
 def valid_reply(*, streams: bool, text: str = TEXT) -> ValidReply:
     """Write a reply that no reader has any trouble with."""
-    usage = {"prompt_tokens": 9, "completion_tokens": -(-len(text) // 4), "total_tokens": 9 + -(-len(text) // 4)}
+    usage = {
+        "prompt_tokens": 9,
+        "completion_tokens": -(-len(text) // 4),
+        "total_tokens": 9 + -(-len(text) // 4),
+    }
     if not streams:
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        whole = {"id": "chatcmpl-1", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
+        whole = {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "model": "m",
+            "choices": [choice],
+            "usage": usage,
+        }
         return ValidReply(False, (json_bytes(whole),), text)
     size = max(1, len(text) // 4)
     deltas = [{"role": "assistant", "content": ""}]
     deltas += [{"content": text[start : start + size]} for start in range(0, len(text), size)]
-    events = [*map(delta_event, deltas), delta_event({}, finish="stop"), event({"choices": [], "usage": usage})]
+    events = [
+        *map(delta_event, deltas),
+        delta_event({}, finish="stop"),
+        event({"choices": [], "usage": usage}),
+    ]
     return ValidReply(True, (*events, DONE), text)
 
 
@@ -164,7 +196,9 @@ def event(value: object) -> bytes:
 def delta_event(delta: Mapping[str, Any], *, finish: str | None = None) -> bytes:
     """Write the event of one delta."""
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return event({"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m", "choices": [choice]})
+    return event(
+        {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
+    )
 
 
 def chunk(data: bytes) -> bytes:

@@ -1,4 +1,6 @@
-"""Hypothesis strategies for what a hostile server writes: valid replies after hostile transformations, as pure data."""
+"""Hypothesis strategies for what a hostile server writes: valid replies after hostile
+transformations, as pure data.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def hostile_responses(
     """
     unknown = [kind for kind in kinds if kind not in _KINDS]
     if unknown or not kinds:
-        raise ConfigurationError(f"hostile_responses: kinds must be some of HOSTILITIES, not {unknown}")
+        raise ConfigurationError(
+            f"hostile_responses: kinds must be some of HOSTILITIES, not {unknown}"
+        )
     return _hostile(tuple(kinds), streams)
 
 
@@ -46,9 +50,16 @@ def _hostile(draw: DrawFn, kinds: tuple[str, ...], streams: bool | None) -> RawR
     return attrs.evolve(_KINDS[kind](draw, reply), kind=kind)
 
 
-def raw_responses(*, streams: bool, kinds: Collection[str] = HOSTILITIES) -> SearchStrategy[list[RawResponse]]:
-    """Generate what a server writes to the requests of one call: hostile responses, and perhaps a valid one at last."""
-    fitting, any_kind = hostile_responses(kinds=kinds, streams=streams), hostile_responses(kinds=kinds)
+def raw_responses(
+    *, streams: bool, kinds: Collection[str] = HOSTILITIES
+) -> SearchStrategy[list[RawResponse]]:
+    """Generate what a server writes to the requests of one call: hostile responses, and perhaps a
+    valid one at last.
+    """
+    fitting, any_kind = (
+        hostile_responses(kinds=kinds, streams=streams),
+        hostile_responses(kinds=kinds),
+    )
     each = st.integers(0, 5).flatmap(lambda chance: any_kind if chance == 5 else fitting)
     healthy = st.sampled_from(([], [healthy_response(streams=streams)]))
     return st.builds(lambda bad, good: bad + good, st.lists(each, min_size=1, max_size=3), healthy)

@@ -40,7 +40,18 @@ def test_a_protocol_is_found_by_the_name_that_it_has_itself(api: str) -> None:
 @EVERY_API
 def test_each_protocol_is_asked_in_its_own_words(api: str, rungwise_provider: Any) -> None:
     provider = rungwise_provider(ANSWER)
-    given = ("--api", api, "--model", "m", "--base-url", provider.base_url, "--max-tokens", "50", "--api-key-env", "K")
+    given = (
+        "--api",
+        api,
+        "--model",
+        "m",
+        "--base-url",
+        provider.base_url,
+        "--max-tokens",
+        "50",
+        "--api-key-env",
+        "K",
+    )
     result = invoke("ask", "Name a bird.", *given, env={"K": KEY})
     assert (result.exit_code, result.stdout) == (0, ANSWER.text)
     [request] = provider.requests
@@ -53,14 +64,26 @@ def test_each_protocol_is_asked_in_its_own_words(api: str, rungwise_provider: An
 def test_each_protocol_may_be_the_fallback(api: str, rungwise_provider: Any) -> None:
     down, provider = rungwise_provider(ScriptedReply(status=401)), rungwise_provider(ANSWER)
     given = ("--model", "m", "--base-url", down.base_url, "--api-key-env", "")
-    result = invoke("ask", "Name a bird.", *given, "--fallback", f"{api}:{provider.base_url}#other#K", env={"K": KEY})
+    result = invoke(
+        "ask",
+        "Name a bird.",
+        *given,
+        "--fallback",
+        f"{api}:{provider.base_url}#other#K",
+        env={"K": KEY},
+    )
     assert (result.exit_code, result.stdout) == (0, ANSWER.text)
     assert "authorization" not in down.requests[0].headers
     assert (len(down.requests), len(provider.requests)) == (1, 1)
 
 
 def targets(*fallbacks: str) -> list[Target]:
-    arguments = ["Hi", "--model", "m", *[part for each in fallbacks for part in ("--fallback", each)]]
+    arguments = [
+        "Hi",
+        "--model",
+        "m",
+        *[part for each in fallbacks for part in ("--fallback", each)],
+    ]
     return list(ask_command.make_context("ask", arguments).params["fallbacks"])
 
 
@@ -82,25 +105,36 @@ def test_a_fallback_has_four_forms() -> None:
 
 @pytest.mark.parametrize("api", [api for api in APIS if api not in ("ollama", "bedrock")])
 def test_a_missing_key_is_told_by_the_variable_of_the_protocols_own_provider(api: str) -> None:
-    for named in (("--api", api, "--model", "m"), ("--base-url", "http://localhost:1", "--model", "m")):
+    for named in (
+        ("--api", api, "--model", "m"),
+        ("--base-url", "http://localhost:1", "--model", "m"),
+    ):
         fallback = () if "--api" in named else ("--fallback", f"{api}:m")
         result = invoke("ask", "Hi", *named, *fallback)
         assert (result.exit_code, result.stdout) == (2, "")
         assert (
-            f"{' or '.join(variables_of(Target(api, None, 'm').origin))} is not set in the environment" in result.stderr
+            f"{' or '.join(variables_of(Target(api, None, 'm').origin))} is not set in the "
+            f"environment" in result.stderr
         )
 
 
 def test_a_server_on_this_machine_needs_no_key() -> None:
     for api in APIS:
-        [backend] = chain_of([Target(api, "http://localhost:11434", "llama3.2", is_fallback=False)], lambda model: None)
+        [backend] = chain_of(
+            [Target(api, "http://localhost:11434", "llama3.2", is_fallback=False)],
+            lambda model: None,
+        )
         assert backend.problem is None
 
 
 def test_a_package_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_spec("no_such_package_at_all") is None
-    monkeypatch.setattr("rungwise.adapters.wires.classes.APIS", {"mute": "no_such_package_at_all.backend:Mute"})
-    with pytest.raises(ConfigurationError, match=r"^mute needs the package no_such_package_at_all: pip install"):
+    monkeypatch.setattr(
+        "rungwise.adapters.wires.classes.APIS", {"mute": "no_such_package_at_all.backend:Mute"}
+    )
+    with pytest.raises(
+        ConfigurationError, match=r"^mute needs the package no_such_package_at_all: pip install"
+    ):
         backend_class("mute")
 
 
@@ -114,7 +148,9 @@ def test_a_package_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         "rungwise.adapters.wires.chat.backend",
     ],
 )
-def test_what_is_no_backend_in_the_registry_is_refused(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_backend_in_the_registry_is_refused(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rungwise.adapters.wires.classes.APIS", {"mute": named})
     with pytest.raises(ConfigurationError) as caught:
         backend_class("mute")
@@ -136,7 +172,10 @@ def test_a_package_in_the_registry_without_a_declaration_is_refused(
     monkeypatch.setitem(APIS, "no-wire", named)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError) as caught:
         variables_of("https://nowhere.example")
-    right = "the registry's 'no-wire' must be 'package.module:Class', and the package must declare WIRE = Wire(...)"
+    right = (
+        "the registry's 'no-wire' must be 'package.module:Class', and the package must "
+        "declare WIRE = Wire(...)"
+    )
     assert str(caught.value) == f"{right}, which {package} does not"
 
 
@@ -155,30 +194,49 @@ BIRD = {"type": "object", "properties": {"bird": {"type": "string"}}, "required"
 OF_PYTHON = "from typing import TypedDict\n\nclass Bird(TypedDict):\n    bird: str\n"
 
 
-@pytest.mark.parametrize("wants", [json.dumps(BIRD), json.dumps({"name": "a_bird", "schema": BIRD}), OF_PYTHON])
+@pytest.mark.parametrize(
+    "wants", [json.dumps(BIRD), json.dumps({"name": "a_bird", "schema": BIRD}), OF_PYTHON]
+)
 @pytest.mark.parametrize("tools", [(), ("--tools", "of_ask:look")])
 def test_what_is_wanted_goes_out_and_what_is_wrong_goes_back(
-    wants: str, tools: tuple[str, ...], rungwise_provider: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wants: str,
+    tools: tuple[str, ...],
+    rungwise_provider: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "of_ask.py").write_text(f"{OF_PYTHON}\ndef look(city: str) -> str:\n    return city\n")
+    (tmp_path / "of_ask.py").write_text(
+        f"{OF_PYTHON}\ndef look(city: str) -> str:\n    return city\n"
+    )
     (tmp_path / "bird.json").write_text(wants)
     monkeypatch.chdir(tmp_path)
-    provider = rungwise_provider(ScriptedReply(text="{}"), ScriptedReply(text='{"bird": "bittern"}'))
+    provider = rungwise_provider(
+        ScriptedReply(text="{}"), ScriptedReply(text='{"bird": "bittern"}')
+    )
     given = ("ask", "Hi", "--model", "gpt-4.1", "--base-url", provider.base_url, *tools)
-    result = invoke(*given, "--returns", "of_ask:Bird" if wants is OF_PYTHON else "bird.json", "--json")
+    result = invoke(
+        *given, "--returns", "of_ask:Bird" if wants is OF_PYTHON else "bird.json", "--json"
+    )
     shown = json.loads(result.stdout)
-    assert (shown["text"], shown["value"], shown["attempts"]) == ('{"bird": "bittern"}', {"bird": "bittern"}, 2)
+    assert (shown["text"], shown["value"], shown["attempts"]) == (
+        '{"bird": "bittern"}',
+        {"bird": "bittern"},
+        2,
+    )
     first, second = bodies(provider)
     assert first["response_format"]["json_schema"]["schema"]["required"] == ["bird"]
     assert "'bird' is missing" in str(second["messages"])
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("[1]", "holds no JSON object"), ("{", "is not JSON"), ("[" * 10**5, "is not JSON")]
+    ("text", "told"),
+    [("[1]", "holds no JSON object"), ("{", "is not JSON"), ("[" * 10**5, "is not JSON")],
 )
 def test_a_file_that_holds_no_schema_is_bad_input(text: str, told: str, tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
     file.write_text(text, encoding="utf-8")
-    result = invoke("ask", "Hi", "--model", "m", "--base-url", "http://localhost:1", "--returns", file)
+    result = invoke(
+        "ask", "Hi", "--model", "m", "--base-url", "http://localhost:1", "--returns", file
+    )
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
     assert told in result.stderr

@@ -44,10 +44,21 @@ def in_an_hour() -> str:
 @pytest.mark.parametrize("no_stream", [(), ("--no-stream",)])
 @pytest.mark.parametrize(("given", "seconds"), [("3600s", 3600), ("1800.5s", 1800.5), (None, 3600)])
 def test_a_call_is_given_its_deadline(
-    rungwise_provider: Serve, tmp_path: Path, given: str | None, seconds: float, no_stream: tuple[str, ...]
+    rungwise_provider: Serve,
+    tmp_path: Path,
+    given: str | None,
+    seconds: float,
+    no_stream: tuple[str, ...],
 ) -> None:
     file = tmp_path / "journal.json"
-    result = ask(rungwise_provider(ANSWER), "--deadline", given or in_an_hour(), "--journal", str(file), *no_stream)
+    result = ask(
+        rungwise_provider(ANSWER),
+        "--deadline",
+        given or in_an_hour(),
+        "--journal",
+        str(file),
+        *no_stream,
+    )
     assert (result.exit_code, result.stdout) == (0, "By the lake.")
     assert Journal.from_json(file.read_text()).setting.deadline == pytest.approx(seconds, abs=30)
 
@@ -65,7 +76,9 @@ def test_so_is_a_turn(rungwise_provider: Serve, tmp_path: Path, no_stream: tuple
 
 @pytest.mark.parametrize("tools", [(), WITH_TOOLS])
 @pytest.mark.parametrize("given", ["0s", "2026-01-31T18:00:00Z"])
-def test_one_that_has_passed_sends_nothing(rungwise_provider: Serve, given: str, tools: tuple[str, ...]) -> None:
+def test_one_that_has_passed_sends_nothing(
+    rungwise_provider: Serve, given: str, tools: tuple[str, ...]
+) -> None:
     provider = rungwise_provider(ANSWER)
     result = ask(provider, "--deadline", given, *tools)
     assert (result.exit_code, result.stdout, provider.requests) == (6, "", [])
@@ -73,7 +86,9 @@ def test_one_that_has_passed_sends_nothing(rungwise_provider: Serve, given: str,
 
 
 @pytest.mark.parametrize("tools", [(), WITH_TOOLS])
-def test_a_server_that_hangs_is_left_in_time(rungwise_provider: Serve, tools: tuple[str, ...]) -> None:
+def test_a_server_that_hangs_is_left_in_time(
+    rungwise_provider: Serve, tools: tuple[str, ...]
+) -> None:
     provider, began = rungwise_provider(ScriptedReply(hang=True)), time.monotonic()
     result = ask(provider, "--deadline", "0.5s", *tools)
     assert (result.exit_code, len(provider.requests)) == (6, 1)
@@ -88,4 +103,7 @@ def test_anything_else_is_bad_input(rungwise_provider: Serve, given: str) -> Non
     result = ask(provider, "--deadline", given)
     assert (result.exit_code, provider.requests) == (2, [])
     told = " ".join(result.stderr.split())
-    assert "a time in RFC 3339 with its offset, as in 2030-01-31T18:00:00Z, nor seconds from now, as in 30s" in told
+    assert (
+        "a time in RFC 3339 with its offset, as in 2030-01-31T18:00:00Z, nor seconds from now, as "
+        "in 30s" in told
+    )

@@ -62,7 +62,9 @@ Serve = Callable[..., EmbeddedProvider]
 
 @pytest.fixture(autouse=True)
 def birds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a module of tools, in which the command runs, as if for the first time."""
+    """Return the folder of a module of tools, in which the command runs, as if for the first
+    time.
+    """
     (tmp_path / "birds.py").write_text(BIRDS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_PROXY", "*")
@@ -73,8 +75,20 @@ def birds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def ask() -> Ask:
-    def run(provider: EmbeddedProvider, *arguments: str, tools: str = "birds:TOOLS", **options: Any) -> Result:
-        given = ["ask", "Who?", "--model", "m", "--base-url", provider.base_url, "--tools", tools, *arguments]
+    def run(
+        provider: EmbeddedProvider, *arguments: str, tools: str = "birds:TOOLS", **options: Any
+    ) -> Result:
+        given = [
+            "ask",
+            "Who?",
+            "--model",
+            "m",
+            "--base-url",
+            provider.base_url,
+            "--tools",
+            tools,
+            *arguments,
+        ]
         return invoke(*given, **options)
 
     return run
@@ -87,7 +101,9 @@ def without_host(provider: EmbeddedProvider, told: str) -> list[str]:
     return [*lines[:-1], lines[-1].partition(", 0.")[0]]
 
 
-def test_a_turn_is_told_step_by_step_and_a_pipe_gets_the_answer_alone(rungwise_provider: Serve, ask: Ask) -> None:
+def test_a_turn_is_told_step_by_step_and_a_pipe_gets_the_answer_alone(
+    rungwise_provider: Serve, ask: Ask
+) -> None:
     Path("policy.toml").write_text("[waits]\nretry_base = 0\n", encoding="utf-8")
     provider = rungwise_provider(LOOKS, ScriptedReply(status=500), ANSWER)
     result = ask(provider, "--policy", "policy.toml")
@@ -114,7 +130,9 @@ def test_a_turn_is_told_step_by_step_and_a_pipe_gets_the_answer_alone(rungwise_p
     assert last["messages"][-1]["content"] == '["heron"]'
 
 
-@pytest.mark.parametrize("tools", ["birds:look", "birds:Held.TOOL", "birds:NAMED", "birds:BOX", "birds:TOOLS"])
+@pytest.mark.parametrize(
+    "tools", ["birds:look", "birds:Held.TOOL", "birds:NAMED", "birds:BOX", "birds:TOOLS"]
+)
 def test_tools_may_be_given_in_every_form(rungwise_provider: Serve, ask: Ask, tools: str) -> None:
     provider = rungwise_provider(LOOKS, ANSWER)
     result = ask(provider, tools=tools)
@@ -139,7 +157,12 @@ def test_what_tools_are_given_and_bring_is_shown_only_where_that_is_asked_for(
 def test_json_holds_the_turn_with_the_conversation(rungwise_provider: Serve, ask: Ask) -> None:
     result = ask(rungwise_provider(LOOKS, ANSWER), "--json", "--no-stream")
     held = json.loads(result.stdout)
-    assert [message["role"] for message in held.pop("messages")] == ["user", "assistant", "tool", "assistant"]
+    assert [message["role"] for message in held.pop("messages")] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert held.pop("seconds") >= 0
     assert held.pop("usage")["output_tokens"] > 0
     assert held.pop("backend").endswith("/m")
@@ -158,7 +181,9 @@ def test_json_holds_the_turn_with_the_conversation(rungwise_provider: Serve, ask
     }
 
 
-def test_what_tools_print_is_no_part_of_the_answer(birds: Path, rungwise_provider: Serve, ask: Ask) -> None:
+def test_what_tools_print_is_no_part_of_the_answer(
+    birds: Path, rungwise_provider: Serve, ask: Ask
+) -> None:
     (birds / "birds.py").write_text(f"print('told by the module')\n{BIRDS}", encoding="utf-8")
     result = ask(rungwise_provider(calling(("tell", "{}")), ANSWER), tools="birds:tell")
     assert (result.exit_code, result.stdout) == (0, "A heron.")
@@ -179,7 +204,14 @@ ENDS = [
 
 @pytest.mark.parametrize(("outcome", "code", "replies", "policy", "text"), ENDS)
 def test_every_outcome_has_its_exit_code_and_its_journal(
-    outcome: str, code: int, replies: Any, policy: str, text: str, birds: Path, rungwise_provider: Serve, ask: Ask
+    outcome: str,
+    code: int,
+    replies: Any,
+    policy: str,
+    text: str,
+    birds: Path,
+    rungwise_provider: Serve,
+    ask: Ask,
 ) -> None:
     path, journal = birds / "turn.toml", birds / "journal.json"
     path.write_text(policy, encoding="utf-8")
@@ -199,26 +231,35 @@ def test_a_turn_that_is_handed_off_names_the_tool(rungwise_provider: Serve, ask:
     assert (result.exit_code, result.stdout) == (0, "Over to you.")
     assert "  the turn is handed off to hand_over; --json shows its arguments\n" in result.stderr
     held = json.loads(ask(rungwise_provider(asked), "--json", tools="birds:hand_over").stdout)
-    assert held["handed_off"] == [{"id": "call_0", "name": "hand_over", "arguments": '{"to": "you"}'}]
+    assert held["handed_off"] == [
+        {"id": "call_0", "name": "hand_over", "arguments": '{"to": "you"}'}
+    ]
 
 
 def test_a_turn_that_waits_for_approval_names_the_tool(rungwise_provider: Serve, ask: Ask) -> None:
     asked = calling(("pay", '{"lake": "Vomb"}'), text="May I?")
     result = ask(rungwise_provider(asked), tools="birds:pay")
     assert (result.exit_code, result.stdout) == (0, "May I?")
-    assert "  the turn waits for your approval of pay; --json shows its arguments\n" in result.stderr
+    assert (
+        "  the turn waits for your approval of pay; --json shows its arguments\n" in result.stderr
+    )
     assert "heron" not in result.stdout
 
 
 # the policy
 
 
-def test_a_policy_of_calls_is_that_of_each_call(birds: Path, rungwise_provider: Serve, ask: Ask) -> None:
-    (birds / "calls.toml").write_text("base_cap = 77\n[budget]\noutput_tokens = 5000\n", encoding="utf-8")
+def test_a_policy_of_calls_is_that_of_each_call(
+    birds: Path, rungwise_provider: Serve, ask: Ask
+) -> None:
+    (birds / "calls.toml").write_text(
+        "base_cap = 77\n[budget]\noutput_tokens = 5000\n", encoding="utf-8"
+    )
     for given in ("birds:POLICY", "calls.toml"):
         provider = rungwise_provider(LOOKS, ANSWER)
         assert ask(provider, "--policy", given).exit_code == 0
-        # The whole of a call's budget each time: a budget of the turn would have less for its second call.
+        # The whole of a call's budget each time: a budget of the turn would have less for its
+        # second call.
         first, second = (request.body["max_tokens"] for request in provider.requests)
         assert first == second
 
@@ -230,7 +271,9 @@ def test_a_policy_of_a_turn_may_stand_in_python(rungwise_provider: Serve, ask: A
     assert "limit reached (the turn has gone on by itself 1 times" in result.stderr
 
 
-def test_what_either_policy_may_hold_is_the_turns(birds: Path, rungwise_provider: Serve, ask: Ask) -> None:
+def test_what_either_policy_may_hold_is_the_turns(
+    birds: Path, rungwise_provider: Serve, ask: Ask
+) -> None:
     (birds / "either.toml").write_text("[budget]\nattempts = 2\n", encoding="utf-8")
     result = ask(rungwise_provider(LOOKS), "--policy", "either.toml")
     assert (result.exit_code, result.stdout) == (6, "I look.")
@@ -244,16 +287,31 @@ def test_what_either_policy_may_hold_is_the_turns(birds: Path, rungwise_provider
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--tools", "nowhere:X"], "'--tools': nowhere:X cannot be imported: No module named 'nowhere'"),
+        (
+            ["--tools", "nowhere:X"],
+            "'--tools': nowhere:X cannot be imported: No module named 'nowhere'",
+        ),
         (["--tools", "birds:NOTHING"], "has no attribute 'NOTHING'"),
         (["--tools", "broken:X"], "broken:X cannot be imported: ZeroDivisionError"),
         (["--tools", "birds.py"], "'birds.py' is not of the form module:NAME"),
-        (["--tools", "birds:NUMBER"], "is a int, and must be a function, a rungwise.Tool, a list or mapping of them"),
+        (
+            ["--tools", "birds:NUMBER"],
+            "is a int, and must be a function, a rungwise.Tool, a list or mapping of them",
+        ),
         (["--tools", "birds:EMPTY"], "birds:EMPTY holds no tools"),
         (["--tools", "birds:NOBODYS"], "nothing would run the tool 'find'"),
-        (["--tools", "birds:TOOLS", "--policy", "birds:NUMBER"], "must be a rungwise.TurnPolicy, or a rungwise.Policy"),
-        (["--tools", "birds:TOOLS", "--policy", "both.toml"], "turn's policy (faults) and of a call's (limits): put"),
-        (["--tools", "birds:TOOLS", "--policy", "typo.toml"], "typo.toml: TurnPolicy: unknown key 'fault'"),
+        (
+            ["--tools", "birds:TOOLS", "--policy", "birds:NUMBER"],
+            "must be a rungwise.TurnPolicy, or a rungwise.Policy",
+        ),
+        (
+            ["--tools", "birds:TOOLS", "--policy", "both.toml"],
+            "turn's policy (faults) and of a call's (limits): put",
+        ),
+        (
+            ["--tools", "birds:TOOLS", "--policy", "typo.toml"],
+            "typo.toml: TurnPolicy: unknown key 'fault'",
+        ),
         (["--tools", "birds:TOOLS", "--policy", "broken.toml"], "broken.toml: "),
         (["--tools", "birds:TOOLS", "--policy", "paid.toml"], "give --prices IN/OUT"),
         (["--policy", "birds:TURN_POLICY"], "is a TurnPolicy, and must be a rungwise.Policy"),
@@ -283,7 +341,9 @@ def started(provider: EmbeddedProvider, tools: str, **options: Any) -> subproces
     return start(*given, cwd=None, **options)
 
 
-def test_ctrl_c_ends_what_can_be_ended_and_a_second_one_waits_for_nothing(rungwise_provider: Serve) -> None:
+def test_ctrl_c_ends_what_can_be_ended_and_a_second_one_waits_for_nothing(
+    rungwise_provider: Serve,
+) -> None:
     provider = rungwise_provider(calling(("hang", "{}"), ("wait", "{}"), text="I wait."))
     with started(provider, "birds:SLOW") as process:
         read_until(process.stderr.fileno(), b"wait begins")
@@ -295,12 +355,16 @@ def test_ctrl_c_ends_what_can_be_ended_and_a_second_one_waits_for_nothing(rungwi
     assert (process.returncode, text) == (130, b"I wait.")
     assert b"Traceback" not in told
     assert b"hang has failed" in told
-    assert told.splitlines()[-1].startswith(b"rungwise: cancelled (the caller ended the turn): 1 call, 1 request")
+    assert told.splitlines()[-1].startswith(
+        b"rungwise: cancelled (the caller ended the turn): 1 call, 1 request"
+    )
     assert len(provider.requests) == 1
 
 
 @pytest.mark.full
-def test_a_terminal_sees_what_is_said_beside_tools_and_nothing_twice(rungwise_provider: Serve) -> None:
+def test_a_terminal_sees_what_is_said_beside_tools_and_nothing_twice(
+    rungwise_provider: Serve,
+) -> None:
     for replies, seen in (
         ((LOOKS, ANSWER), b"I look.\r\nA heron.\r\n"),
         ((LOOKS, calling(("breaks", "{}")), ScriptedReply(status=401)), b"I look.\r\n"),

@@ -55,7 +55,9 @@ def test_each_backend_has_a_block() -> None:
 
 
 def test_a_missing_key_is_told_and_ends_nothing() -> None:
-    result = invoke("check", "--api", "anthropic", "--model", "claude-sonnet-4-5", "--fallback", "openai:gpt-4o")
+    result = invoke(
+        "check", "--api", "anthropic", "--model", "claude-sonnet-4-5", "--fallback", "openai:gpt-4o"
+    )
     assert result.exit_code == 1
     assert "cannot be used: api_key is missing" in result.stdout
     assert "api.openai.com/gpt-4o\n  takes all of it" in result.stdout
@@ -84,10 +86,16 @@ def test_a_key_in_the_place_of_a_name_is_not_shown() -> None:
             "tools, which it does not call",
         ),
         (
-            {"messages": [{"role": "user", "content": "hi"}], "response_format": {"type": "json_schema"}},
+            {
+                "messages": [{"role": "user", "content": "hi"}],
+                "response_format": {"type": "json_schema"},
+            },
             "the JSON schema, which it is not held to",
         ),
-        ({"messages": [{"role": "user", "content": "hi"}], "max_completion_tokens": 70_000}, "70000 tokens of output"),
+        (
+            {"messages": [{"role": "user", "content": "hi"}], "max_completion_tokens": 70_000},
+            "70000 tokens of output",
+        ),
     ],
 )
 def test_a_request_from_a_file(tmp_path: Path, body: Any, lost: str | None) -> None:
@@ -121,7 +129,16 @@ def test_tools_and_schema_of_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     schema.write_text('{"type": "object"}')
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    given = ("--tools", "birds_to_check:look", "--returns", schema, "--system", "Be brief.", "--max-tokens", 70_000)
+    given = (
+        "--tools",
+        "birds_to_check:look",
+        "--returns",
+        schema,
+        "--system",
+        "Be brief.",
+        "--max-tokens",
+        70_000,
+    )
     result = invoke("check", "--model", "o1-mini", *given)
     assert result.exit_code == 1
     assert [line for line in result.stdout.splitlines() if "loses" in line] == [
@@ -149,7 +166,10 @@ def test_a_server_of_ones_own_is_asked_where_that_is_wanted(vllm: EmbeddedProvid
 
 def test_ask_goes_on_natively_where_it_has_asked(vllm: EmbeddedProvider) -> None:
     result = invoke("ask", "Where?", "--model", "m", "--base-url", vllm.base_url, "--discover")
-    assert (result.exit_code, result.stdout) == (0, "Herons nest in the reeds of the northern lake.")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "Herons nest in the reeds of the northern lake.",
+    )
     assert "is vLLM" in result.stderr
     assert "discovered: vLLM" in result.stderr
     assert vllm.requests[-1].body["continue_final_message"] is True

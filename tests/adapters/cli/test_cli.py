@@ -61,8 +61,20 @@ def no_waits(tmp_path: Path) -> str:
 
 @pytest.fixture
 def ask(no_waits: str) -> Ask:
-    def run(provider: EmbeddedProvider, *arguments: str, policy: str = no_waits, **options: Any) -> Result:
-        given = ["ask", "Hi", "--model", "m", "--base-url", provider.base_url, "--policy", policy, *arguments]
+    def run(
+        provider: EmbeddedProvider, *arguments: str, policy: str = no_waits, **options: Any
+    ) -> Result:
+        given = [
+            "ask",
+            "Hi",
+            "--model",
+            "m",
+            "--base-url",
+            provider.base_url,
+            "--policy",
+            policy,
+            *arguments,
+        ]
         return invoke(*given, **options)
 
     return run
@@ -77,13 +89,26 @@ def messages(request: ReceivedRequest) -> list[tuple[str, str]]:
 
 def test_text_is_all_of_stdout_and_the_path_is_on_stderr(serve: Serve, ask: Ask) -> None:
     provider = serve(ScriptedReply(text="Grüße von der Leiter 🪜"))
-    result = ask(provider, "--system", "Be brief.", "--max-tokens", "77", "--api-key-env", "K", env={"K": KEY})
+    result = ask(
+        provider,
+        "--system",
+        "Be brief.",
+        "--max-tokens",
+        "77",
+        "--api-key-env",
+        "K",
+        env={"K": KEY},
+    )
     assert (result.exit_code, result.stdout) == (0, "Grüße von der Leiter 🪜")
     assert "request 1 (ask)" in result.stderr
     assert "the answer came: done" in result.stderr
     (request,) = provider.requests
     assert messages(request) == [("system", "Be brief."), ("user", "Hi")]
-    assert (request.body["model"], request.body["stream"], request.body["max_tokens"]) == ("m", True, 77)
+    assert (request.body["model"], request.body["stream"], request.body["max_tokens"]) == (
+        "m",
+        True,
+        77,
+    )
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert KEY not in result.output
 
@@ -125,7 +150,10 @@ def test_a_pipe_never_gets_text_that_is_taken_back(serve: Serve, ask: Ask) -> No
 
 def test_json_holds_the_whole_result(serve: Serve, ask: Ask) -> None:
     calls = (ToolCall("c1", "look", '{"q": "ü"}'),)
-    result = ask(serve(ScriptedReply(status=500), ScriptedReply(text="Let me see.", tool_calls=calls)), "--json")
+    result = ask(
+        serve(ScriptedReply(status=500), ScriptedReply(text="Let me see.", tool_calls=calls)),
+        "--json",
+    )
     assert result.exit_code == 0
     assert result.stdout.count("\n") == 1
     held = json.loads(result.stdout)
@@ -150,7 +178,13 @@ def test_json_holds_the_whole_result(serve: Serve, ask: Ask) -> None:
 
 NEVER_ASKED = "[limits]\nreasks = 0\nretries = 0\ncontinuations = 0\n"
 OUTCOMES = [
-    ("salvaged", 0, ScriptedReply(text="Shown.", final_message="<think>Or not.</think>"), "", "Shown."),
+    (
+        "salvaged",
+        0,
+        ScriptedReply(text="Shown.", final_message="<think>Or not.</think>"),
+        "",
+        "Shown.",
+    ),
     ("partial", 0, ScriptedReply(text="Half of it", finish="length"), NEVER_ASKED, "Half of it"),
     ("refused", 3, ScriptedReply(text="Well", finish="content_filter"), "", ""),
     ("exhausted", 4, ScriptedReply(), NEVER_ASKED, ""),
@@ -161,7 +195,14 @@ OUTCOMES = [
 
 @pytest.mark.parametrize(("outcome", "code", "reply", "policy", "text"), OUTCOMES)
 def test_every_outcome_has_its_exit_code(
-    outcome: str, code: int, reply: ScriptedReply, policy: str, text: str, serve: Serve, ask: Ask, tmp_path: Path
+    outcome: str,
+    code: int,
+    reply: ScriptedReply,
+    policy: str,
+    text: str,
+    serve: Serve,
+    ask: Ask,
+    tmp_path: Path,
 ) -> None:
     path, journal = tmp_path / "own.toml", tmp_path / "journal.json"
     path.write_text(policy, encoding="utf-8")
@@ -179,7 +220,17 @@ def test_every_outcome_has_its_exit_code(
 def test_the_help_names_every_exit_code() -> None:
     told = invoke("ask", "--help").stdout
     codes = re.search(r"Exit codes:\n(.*?)\n\n", told, re.DOTALL)
-    assert re.findall(r"^ +(\d+) ", codes[1], re.MULTILINE) == ["0", "2", "3", "4", "5", "6", "7", "130", "141"]
+    assert re.findall(r"^ +(\d+) ", codes[1], re.MULTILINE) == [
+        "0",
+        "2",
+        "3",
+        "4",
+        "5",
+        "6",
+        "7",
+        "130",
+        "141",
+    ]
 
 
 def test_a_rejected_key_is_named_by_its_backend_and_not_shown(serve: Serve, ask: Ask) -> None:
@@ -188,7 +239,11 @@ def test_a_rejected_key_is_named_by_its_backend_and_not_shown(serve: Serve, ask:
 
 
 def test_a_key_goes_to_its_own_host_only(serve: Serve, ask: Ask) -> None:
-    first, second, third = serve(ScriptedReply(status=403)), serve(ScriptedReply(status=403)), serve(ScriptedReply())
+    first, second, third = (
+        serve(ScriptedReply(status=403)),
+        serve(ScriptedReply(status=403)),
+        serve(ScriptedReply()),
+    )
     result = ask(
         first,
         *("--api-key-env", "OPENAI_API_KEY", "--fallback", f"{first.base_url}#other"),
@@ -204,7 +259,9 @@ def test_a_key_goes_to_its_own_host_only(serve: Serve, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://h.example.com/v1", "https://h.example.com:8443/v1"])
-def test_a_key_goes_to_no_other_scheme_or_port_of_its_host(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_goes_to_no_other_scheme_or_port_of_its_host(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WORK_KEY", KEY)
     own = ("--base-url", "https://h.example.com/v1", "--api-key-env", "WORK_KEY")
     chain = chain_of(*own, "--fallback", "https://h.example.com/other#m", "--fallback", f"{url}#m#")
@@ -216,7 +273,13 @@ def test_a_key_goes_to_no_other_scheme_or_port_of_its_host(url: str, monkeypatch
 
 def chain_of(*command: str) -> list[Any]:
     options = ask_command.make_context("ask", ["Hi", "--model", "m", *command]).params
-    first = Target(options["api"], options["base_url"], options["model"], options["api_key_env"], is_fallback=False)
+    first = Target(
+        options["api"],
+        options["base_url"],
+        options["model"],
+        options["api_key_env"],
+        is_fallback=False,
+    )
     return list(chain_of_targets((first, *options["fallbacks"]), lambda model: options["prices"]))
 
 
@@ -225,21 +288,48 @@ def authorization(backend: Any) -> str | None:
     return headers.get("authorization")  # type: ignore[no-any-return]
 
 
-def test_a_key_that_nobody_named_is_that_of_the_provider_at_its_own_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_nobody_named_is_that_of_the_provider_at_its_own_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("WORK_KEY", "sk-work")
     url = "https://api.openai.com/v1"
     chain = chain_of(
-        *("--base-url", "http://localhost:1/v1", "--fallback", f"{url}#a", "--fallback", "openai:b"),
-        *("--fallback", f"{url}#c#WORK_KEY", "--fallback", f"{url}#d#", "--fallback", "http://localhost:2/v1#e"),
+        *(
+            "--base-url",
+            "http://localhost:1/v1",
+            "--fallback",
+            f"{url}#a",
+            "--fallback",
+            "openai:b",
+        ),
+        *(
+            "--fallback",
+            f"{url}#c#WORK_KEY",
+            "--fallback",
+            f"{url}#d#",
+            "--fallback",
+            "http://localhost:2/v1#e",
+        ),
     )
     assert [backend.model for backend in chain] == ["m", "a", "b", "c", "d", "e"]
-    assert list(map(authorization, chain)) == [None, f"Bearer {KEY}", f"Bearer {KEY}", "Bearer sk-work", None, None]
+    assert list(map(authorization, chain)) == [
+        None,
+        f"Bearer {KEY}",
+        f"Bearer {KEY}",
+        "Bearer sk-work",
+        None,
+        None,
+    ]
     assert all(backend.problem is None for backend in chain)
 
 
-@pytest.mark.parametrize("url", ["https://api.openai.com/v1", "http://localhost:1/v1", "https://h.example.com/v1"])
-def test_a_key_that_was_named_is_never_replaced_by_another(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "url", ["https://api.openai.com/v1", "http://localhost:1/v1", "https://h.example.com/v1"]
+)
+def test_a_key_that_was_named_is_never_replaced_by_another(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     result = invoke("ask", "Hi", "--model", "m", "--base-url", url, "--api-key-env", "WORK_KEY")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -250,7 +340,10 @@ def test_a_key_that_was_named_is_never_replaced_by_another(url: str, monkeypatch
     "arguments",
     [
         *(["--api-key-env", "gsk_REALKEY"], ["--api-key-env", "sk-gsk_REALKEY"]),
-        *(["--fallback", "http://localhost#m#gsk_REALKEY"], ["--fallback", "http://localhost##gsk_REALKEY"]),
+        *(
+            ["--fallback", "http://localhost#m#gsk_REALKEY"],
+            ["--fallback", "http://localhost##gsk_REALKEY"],
+        ),
         ["--fallback", "http://localhost#m##gsk_REALKEY"],
     ],
 )
@@ -265,7 +358,11 @@ def test_a_key_in_the_place_of_a_name_is_not_shown(arguments: list[str]) -> None
 @pytest.mark.parametrize(
     ("fallback", "key", "told"),
     [
-        ("https://llm.example.com/v1#m", KEY, "https://llm.example.com/v1 has no key: name the variable that holds it"),
+        (
+            "https://llm.example.com/v1#m",
+            KEY,
+            "https://llm.example.com/v1 has no key: name the variable that holds it",
+        ),
         ("openai:gpt", None, "OPENAI_API_KEY is not set in the environment: export it, or name"),
         ("openai:gpt", " ", "OPENAI_API_KEY is not set in the environment: export it, or name"),
         (
@@ -275,16 +372,29 @@ def test_a_key_in_the_place_of_a_name_is_not_shown(arguments: list[str]) -> None
         ),
         ("https://api.mistral.ai/v1#m", KEY, "MISTRAL_API_KEY is not set in the environment"),
         ("https://api.z.ai/v1#m", KEY, "ZAI_API_KEY or Z_AI_API_KEY is not set in the environment"),
-        ("https://llm.example.com/v1#m#OPENAI_API_KEY", "sk-...", "OPENAI_API_KEY holds a placeholder"),
+        (
+            "https://llm.example.com/v1#m#OPENAI_API_KEY",
+            "sk-...",
+            "OPENAI_API_KEY holds a placeholder",
+        ),
         ("https://llm.example.com/v1#m#OPENAI_API_KEY", "\tx", "blanks around it"),
-        ("openai:gpt", "sk-\u00e9", "OPENAI_API_KEY has blanks around it, or a character that no header can hold"),
+        (
+            "openai:gpt",
+            "sk-\u00e9",
+            "OPENAI_API_KEY has blanks around it, or a character that no header can hold",
+        ),
     ],
 )
 def test_a_key_that_cannot_be_used_is_told_before_anything_is_sent(
     fallback: str, key: str | None, told: str, serve: Serve, ask: Ask
 ) -> None:
     provider = serve(ScriptedReply(text="Well."))
-    env = {"MISTRAL_API_KEY": None, "ZAI_API_KEY": None, "Z_AI_API_KEY": None, "OPENAI_API_KEY": key}
+    env = {
+        "MISTRAL_API_KEY": None,
+        "ZAI_API_KEY": None,
+        "Z_AI_API_KEY": None,
+        "OPENAI_API_KEY": key,
+    }
     result = ask(provider, "--fallback", fallback, env=env)
     assert (result.exit_code, result.stdout, provider.requests) == (2, "", [])
     assert told in result.stderr
@@ -309,36 +419,90 @@ BAD_INPUT = [
     (["ask", "Hi", "--model", "m"], "OPENAI_API_KEY is not set"),
     (["ask", "Hi", "--model", "m", "--api-key-env", "NOWHERE"], "NOWHERE is not set"),
     (["ask", "Hi", "--model", "m", "--base-url", "localhost"], "http://"),
-    (["ask", "Hi", "--model", "m", "--base-url", "http://me:secret@localhost/v1"], "holds a secret"),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "http://me:secret@localhost/v1"],
+        "holds a secret",
+    ),
     (["ask", "Hi", "--model", " ", "--base-url", "URL"], "--model: model must be"),
     (["ask", "Hi", "--model", "", "--base-url", "URL"], "--model: model must be"),
     (["ask", "", "--model", "m", "--base-url", "URL"], "the prompt is empty"),
     (["ask", "--model", "m", "--base-url", "URL"], "the prompt is empty"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "0"], "1<=x"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "1000000001"], "--max-tokens"),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "1000000001"],
+        "--max-tokens",
+    ),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "9" * 26], "--max-tokens"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--prices", "1e308/1e308"], "--prices"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "money.toml"], "give --prices IN/OUT"),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "money.toml"],
+        "give --prices IN/OUT",
+    ),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "URL# "], "--fallback"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "localhost#m"], "'--fallback': the URL must"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "http://localhost"], "URL#MODEL#KEYENV"),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "localhost#m"],
+        "'--fallback': the URL must",
+    ),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "http://localhost"],
+        "URL#MODEL#KEYENV",
+    ),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "openai:"], "API:MODEL"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "opnai:gpt"], "did you mean 'openai'?"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "ollama:localhost#m"], "the URL must begin"),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "opnai:gpt"],
+        "did you mean 'openai'?",
+    ),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "ollama:localhost#m"],
+        "the URL must begin",
+    ),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--api", "opnai"], "'openai'"),
     (
         ["ask", "Hi", "--model", "m", "--base-url", "https://llm.example.com/v1"],
         "https://llm.example.com/v1 has no key",
     ),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--temperature", "hot"], "--temperature"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--temperature", "nan"], "temperature must be a finite number"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--returns", "missing.json"], "missing.json"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--returns", "typo.toml"], "typo.toml is not JSON"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "http://localhost#m#NOWHERE"], "NOWHERE"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "missing.toml"], "missing.toml"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "broken.toml"], "broken.toml: "),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "typo.toml"], "did you mean 'retries'"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--journal", "no/such/folder.json"], "no/such/folder.json"),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--temperature", "nan"],
+        "temperature must be a finite number",
+    ),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--returns", "missing.json"],
+        "missing.json",
+    ),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--returns", "typo.toml"],
+        "typo.toml is not JSON",
+    ),
+    (
+        [
+            "ask",
+            "Hi",
+            "--model",
+            "m",
+            "--base-url",
+            "URL",
+            "--fallback",
+            "http://localhost#m#NOWHERE",
+        ],
+        "NOWHERE",
+    ),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "missing.toml"],
+        "missing.toml",
+    ),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "broken.toml"],
+        "broken.toml: ",
+    ),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "typo.toml"],
+        "did you mean 'retries'",
+    ),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "URL", "--journal", "no/such/folder.json"],
+        "no/such/folder.json",
+    ),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--journal", "."], "is a directory"),
     (["serve", "missing.toml"], "missing.toml"),
     (["serve", "typo.toml"], "typo.toml: "),
@@ -424,13 +588,16 @@ def test_a_terminal_sees_text_at_once_and_what_is_taken_back(serve: Serve) -> No
         hanging("Worth it"),
     )
     ours, theirs = pty.openpty()
-    with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url, stdout=theirs) as process:
+    with start(
+        "ask", "Hi", "--model", "m", "--base-url", provider.base_url, stdout=theirs
+    ) as process:
         seen = read_until(ours, b"Worth it")
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=patience())
     # This side holds the terminal open: what was written to one that nobody holds may be lost.
     assert select.select([ours], [], [], patience())[0]
-    assert os.read(ours, 1000) == b"\r\n"  # so that the prompt of the shell does not stand behind the answer
+    # so that the prompt of the shell does not stand behind the answer
+    assert os.read(ours, 1000) == b"\r\n"
     os.close(theirs)
     os.close(ours)
     assert process.returncode == 130
@@ -440,7 +607,9 @@ def test_a_terminal_sees_text_at_once_and_what_is_taken_back(serve: Serve) -> No
     assert b"the tool calls were cut" in told
 
 
-@pytest.mark.parametrize(("shown", "left"), [("Half", "Half\n"), ("A line.\n", "A line.\n"), ("", "")])
+@pytest.mark.parametrize(
+    ("shown", "left"), [("Half", "Half\n"), ("A line.\n", "A line.\n"), ("", "")]
+)
 def test_a_call_that_is_interrupted_without_a_result_ends_its_line(
     shown: str, left: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -476,7 +645,9 @@ def test_ctrl_c_while_a_text_is_written_leaves_it_there_once(
 
 def test_ctrl_c_ends_a_wait(serve: Serve, tmp_path: Path) -> None:
     provider = serve(ScriptedReply(status=429, headers={"retry-after": "60"}))
-    with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url, "--no-stream", "--json") as process:
+    with start(
+        "ask", "Hi", "--model", "m", "--base-url", provider.base_url, "--no-stream", "--json"
+    ) as process:
         assert process.stdout is not None
         read_until(process.stderr.fileno(), b"in 60.0 s")
         process.send_signal(signal.SIGINT)
@@ -491,7 +662,15 @@ def test_ctrl_c_ends_a_wait(serve: Serve, tmp_path: Path) -> None:
 def test_a_closed_stdout_is_no_traceback(option: list[str], serve: Serve, tmp_path: Path) -> None:
     journal = tmp_path / "journal.json"
     provider = serve(ScriptedReply(text="Nobody reads this."))
-    arguments = ["--model", "m", "--base-url", provider.base_url, "--journal", str(journal), *option]
+    arguments = [
+        "--model",
+        "m",
+        "--base-url",
+        provider.base_url,
+        "--journal",
+        str(journal),
+        *option,
+    ]
     with start("ask", "Hi", *arguments) as process:
         process.stdout.close()
         told = process.stderr.read()
@@ -504,28 +683,52 @@ def test_a_closed_stdout_is_no_traceback(option: list[str], serve: Serve, tmp_pa
 def without_stdout(*arguments: str) -> tuple[int, bytes]:
     shell = ["/bin/sh", "-c", '"$@" >&-', "sh", *command(*arguments)]
     run = subprocess.run(
-        shell, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(), cwd=ROOT, timeout=patience()
+        shell,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        cwd=ROOT,
+        timeout=patience(),
     )
     return run.returncode, run.stderr
 
 
 @pytest.mark.parametrize("option", sampled([[], ["--json"], ["--no-stream"]], one_in=3))
-def test_no_call_is_made_for_a_stdout_that_was_closed_from_the_start(option: list[str], serve: Serve) -> None:
+def test_no_call_is_made_for_a_stdout_that_was_closed_from_the_start(
+    option: list[str], serve: Serve
+) -> None:
     provider = serve(ScriptedReply(text="Nobody reads this."))
-    code, told = without_stdout("ask", "Hi", "--model", "m", "--base-url", provider.base_url, *option)
-    assert (code, told) == (141, b"rungwise: stdout cannot be written: it was closed from the start\n")
+    code, told = without_stdout(
+        "ask", "Hi", "--model", "m", "--base-url", provider.base_url, *option
+    )
+    assert (code, told) == (
+        141,
+        b"rungwise: stdout cannot be written: it was closed from the start\n",
+    )
     assert provider.requests == []
 
 
 @pytest.mark.parametrize(
     "arguments",
     sampled(
-        [["--version"], ["verify"], ["demo"], ["diagram"], ["demo", "--list"], ["explain", "--play"], []], one_in=3
+        [
+            ["--version"],
+            ["verify"],
+            ["demo"],
+            ["diagram"],
+            ["demo", "--list"],
+            ["explain", "--play"],
+            [],
+        ],
+        one_in=3,
     ),
 )
 def test_commands_tell_of_a_stdout_that_was_closed_from_the_start(arguments: list[str]) -> None:
     code, told = without_stdout(*arguments)
-    assert (code, told) == (141, b"rungwise: stdout cannot be written: it was closed from the start\n")
+    assert (code, told) == (
+        141,
+        b"rungwise: stdout cannot be written: it was closed from the start\n",
+    )
 
 
 @pytest.mark.full
@@ -534,7 +737,10 @@ def test_what_goes_to_a_file_needs_no_stdout(tmp_path: Path) -> None:
     assert without_stdout("diagram", "-o", str(path)) == (0, b"")
     assert "came_empty" in path.read_text(encoding="utf-8")
     change = tmp_path / "change.svg"
-    assert without_stdout("diff", "default", "default", "-o", str(change)) == (0, f"written: {change}\n".encode())
+    assert without_stdout("diff", "default", "default", "-o", str(change)) == (
+        0,
+        f"written: {change}\n".encode(),
+    )
     assert change.read_text(encoding="utf-8").startswith("<svg")
 
 
@@ -546,7 +752,9 @@ def test_a_closed_stdout_ends_the_call(serve: Serve) -> None:
     assert len(provider.requests) <= 2
 
 
-@pytest.mark.parametrize("arguments", sampled([["diagram"], ["demo", "--scenario", "clean"]], one_in=2))
+@pytest.mark.parametrize(
+    "arguments", sampled([["diagram"], ["demo", "--scenario", "clean"]], one_in=2)
+)
 def test_commands_bear_a_closed_stdout(arguments: list[str]) -> None:
     with start(*arguments) as process:
         process.stdout.close()
@@ -554,11 +762,15 @@ def test_commands_bear_a_closed_stdout(arguments: list[str]) -> None:
     assert (process.returncode, told) == (141, b"")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="only Linux has a device that is always full"
+)
 @pytest.mark.parametrize("arguments", [["demo", "--scenario", "clean"], ["ask", "--help"]])
 def test_a_full_stdout_is_told_in_one_line(arguments: list[str]) -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([sys.executable, "-m", "rungwise", *arguments], stdout=full, stderr=subprocess.PIPE)
+        done = subprocess.run(
+            [sys.executable, "-m", "rungwise", *arguments], stdout=full, stderr=subprocess.PIPE
+        )
     assert (done.returncode, done.stderr) == (
         141,
         b"rungwise: stdout cannot be written: No space left on device\n",
@@ -567,7 +779,9 @@ def test_a_full_stdout_is_told_in_one_line(arguments: list[str]) -> None:
 
 def test_a_locale_without_the_letters_gets_substitutes(serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Grüße 🪜"))
-    with start("ask", "ü", "--model", "ß", "--base-url", provider.base_url, PYTHONIOENCODING="ascii") as process:
+    with start(
+        "ask", "ü", "--model", "ß", "--base-url", provider.base_url, PYTHONIOENCODING="ascii"
+    ) as process:
         text, told = process.communicate(timeout=patience())
     assert (process.returncode, text) == (0, b"Gr??e ?")
     assert b"Traceback" not in told
@@ -578,7 +792,9 @@ def test_a_locale_without_the_letters_gets_substitutes(serve: Serve) -> None:
 def test_a_pipe_gets_utf_8_whatever_the_locale_says(arguments: list[str], serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Grüße 🪜"))
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url, *arguments, **locale) as process:
+    with start(
+        "ask", "Hi", "--model", "m", "--base-url", provider.base_url, *arguments, **locale
+    ) as process:
         text, told = process.communicate(timeout=patience())
     assert (process.returncode, text) == (0, "Grüße 🪜".encode())
     assert b"Traceback" not in told
@@ -591,12 +807,17 @@ def test_arguments_are_utf_8_where_the_locale_has_no_such_letters(serve: Serve) 
     with start(*given, **locale) as process:
         process.communicate(timeout=patience())
     (request,) = provider.requests
-    assert (request.body["model"], messages(request)) == ("mü", [("system", "ß"), ("user", "Grüße")])
+    assert (request.body["model"], messages(request)) == (
+        "mü",
+        [("system", "ß"), ("user", "Grüße")],
+    )
 
 
 def test_an_argument_that_is_no_text_is_bad_input(serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Yes."))
-    with start("ask", os.fsdecode(b"\xff"), "--model", "m", "--base-url", provider.base_url) as process:
+    with start(
+        "ask", os.fsdecode(b"\xff"), "--model", "m", "--base-url", provider.base_url
+    ) as process:
         _, told = process.communicate(timeout=patience())
     assert (process.returncode, told.count(b"\n"), provider.requests) == (2, 1, [])
     assert b"UTF-8" in told
@@ -607,7 +828,9 @@ def test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes(serve: Serve
     provider = serve(ScriptedReply(text="Grüße 🪜."))
     ours, theirs = pty.openpty()
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url, stdout=theirs, **locale) as process:
+    with start(
+        "ask", "Hi", "--model", "m", "--base-url", provider.base_url, stdout=theirs, **locale
+    ) as process:
         os.close(theirs)
         assert read_until(ours, b".") in (b"Gr??e ?.", b"Gr??e ?.\r\n")
         process.communicate(timeout=patience())
@@ -616,24 +839,34 @@ def test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes(serve: Serve
 
 @pytest.mark.full
 def test_folders_of_the_names_of_ours_are_in_nobodys_way(tmp_path: Path) -> None:
-    """What the script of an installation does is imported; the folders stand before ours, as a PYTHONPATH puts them."""
+    """What the script of an installation does is imported; the folders stand before ours, as a
+    PYTHONPATH puts them.
+    """
     for name in ("adapters", "fsm"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('imported')")
-    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "scripts"
+    ]
     module, _, name = scripts["rungwise"].partition(":")
     code = f"import sys; from {module} import {name}; sys.argv[1:] = ['verify']; sys.exit({name}())"
     run = [sys.executable, "-c", code]
     path = f"{tmp_path}{os.pathsep}{ROOT}"
-    done = subprocess.run(run, env=environment(PYTHONPATH=path), cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        run, env=environment(PYTHONPATH=path), cwd=tmp_path, capture_output=True, text=True
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
 # the journal, and what Ctrl-C finds
 
 
-@pytest.mark.parametrize(("reply", "code"), [(ScriptedReply(text="Well."), 7), (ScriptedReply(status=401), 5)])
-def test_a_journal_that_is_lost_has_its_own_exit_code(reply: ScriptedReply, code: int, serve: Serve, ask: Ask) -> None:
+@pytest.mark.parametrize(
+    ("reply", "code"), [(ScriptedReply(text="Well."), 7), (ScriptedReply(status=401), 5)]
+)
+def test_a_journal_that_is_lost_has_its_own_exit_code(
+    reply: ScriptedReply, code: int, serve: Serve, ask: Ask
+) -> None:
     provider = serve(reply)
     result = ask(provider, "--journal", "/dev/full")
     assert (result.exit_code, result.stdout) == (code, "Well." if code == 7 else "")
@@ -653,11 +886,15 @@ def test_a_journal_may_go_to_a_device(serve: Serve, ask: Ask) -> None:
             "rungwise.adapters.cli.ask",
             "from rungwise.adapters.cli.command import main; main(['ask', 'Hi', '--model', 'm'])",
         ),
-        ("attrs", "from rungwise.adapters.cli.command import main; main(['ask', 'Hi', '--model', 'm'])"),
+        (
+            "attrs",
+            "from rungwise.adapters.cli.command import main; main(['ask', 'Hi', '--model', 'm'])",
+        ),
         ("attrs", "from rungwise.adapters.cli.command import main; main([])"),
         (
             "httpx",
-            "from rungwise.adapters.cli.command import main; main('ask Hi --model m --base-url http://localhost'.split())",
+            "from rungwise.adapters.cli.command import main; main('ask Hi --model m --base-url "
+            "http://localhost'.split())",
         ),
     ],
 )
@@ -672,7 +909,11 @@ class Press:
 sys.meta_path.insert(0, Press())
 """
     run = subprocess.run(
-        [sys.executable, "-c", pressed + code], env=environment(), cwd=ROOT, capture_output=True, timeout=patience()
+        [sys.executable, "-c", pressed + code],
+        env=environment(),
+        cwd=ROOT,
+        capture_output=True,
+        timeout=patience(),
     )
     assert (run.returncode, run.stdout, run.stderr.strip()) == (130, b"", b"")
 
@@ -681,7 +922,11 @@ def test_the_entry_point_imports_nothing_heavy() -> None:
     heavy = {"httpx", "rich", "rungwise.fsm", "attrs", "transitions"}
     code = f"import sys, rungwise.adapters.cli.command; print({heavy} & set(sys.modules))"
     run = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, timeout=patience()
+        [sys.executable, "-c", code],
+        env=environment(),
+        cwd=ROOT,
+        capture_output=True,
+        timeout=patience(),
     )
     assert run.stdout == b"set()\n"
 
@@ -698,10 +943,16 @@ def test_every_command_is_where_the_command_line_looks_for_it() -> None:
 
 def test_serve_answers_reports_and_ends_on_ctrl_c(tmp_path: Path) -> None:
     script = tmp_path / "script.toml"
-    script.write_text('[[replies]]\nstatus = 429\n[[replies]]\ntext = "Served."\n', encoding="utf-8")
+    script.write_text(
+        '[[replies]]\nstatus = 429\n[[replies]]\ntext = "Served."\n', encoding="utf-8"
+    )
     with start("serve", str(script)) as process:
         url = process.stdout.readline().decode().strip()
-        body = {"model": "any", "messages": [{"role": "user", "content": "Hello there"}], "max_tokens": 9}
+        body = {
+            "model": "any",
+            "messages": [{"role": "user", "content": "Hello there"}],
+            "max_tokens": 9,
+        }
         with httpx.Client(trust_env=False) as client:
             replies = [client.post(f"{url}/chat/completions", json=body) for _ in range(2)]
         assert [reply.status_code for reply in replies] == [429, 200]
@@ -742,8 +993,15 @@ SEEN = {
 @pytest.fixture(scope="module")
 def demo() -> str:
     # A width of another terminal, and a proxy that leads nowhere, must not matter.
-    more = {"COLUMNS": "200", "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "", "PYTHONIOENCODING": "utf-8"}
-    run = subprocess.run(command("demo"), env=environment(**more), cwd=ROOT, capture_output=True, timeout=patience())
+    more = {
+        "COLUMNS": "200",
+        "HTTP_PROXY": "http://127.0.0.1:9",
+        "NO_PROXY": "",
+        "PYTHONIOENCODING": "utf-8",
+    }
+    run = subprocess.run(
+        command("demo"), env=environment(**more), cwd=ROOT, capture_output=True, timeout=patience()
+    )
     assert (run.returncode, run.stderr) == (0, b"")
     return run.stdout.decode()
 
@@ -756,20 +1014,28 @@ def test_the_demo_is_plain_and_fits_when_piped(demo: str) -> None:
 
 
 def seen_in(demo: str) -> dict[str, tuple[str, str, int]]:
-    rows = re.findall(r"^([a-z-]+) +((?:ask|fallback).*?) {2,}(\w+(?: \w+)?) +(\d+)$", demo, re.MULTILINE)
+    rows = re.findall(
+        r"^([a-z-]+) +((?:ask|fallback).*?) {2,}(\w+(?: \w+)?) +(\d+)$", demo, re.MULTILINE
+    )
     return {name: (path, outcome, int(attempts)) for name, path, outcome, attempts in rows}
 
 
 IN_SHORT = ("tool-round", "thinking-only", "tools")
 
 
-@pytest.mark.parametrize("names", [IN_SHORT, pytest.param(tuple(SEEN), marks=pytest.mark.full)], ids=["short", "all"])
-@pytest.mark.parametrize("api", [api for api in WIRES if api != "openai" and language_of(WIRES[api].client_path)])
+@pytest.mark.parametrize(
+    "names", [IN_SHORT, pytest.param(tuple(SEEN), marks=pytest.mark.full)], ids=["short", "all"]
+)
+@pytest.mark.parametrize(
+    "api", [api for api in WIRES if api != "openai" and language_of(WIRES[api].client_path)]
+)
 def test_the_demo_takes_the_same_paths_in_every_protocol(
     monkeypatch: pytest.MonkeyPatch, api: str, names: tuple[str, ...]
 ) -> None:
     monkeypatch.delenv("AWS_REGION")  # the demo needs no account with anybody
-    result = invoke("demo", "--api", api, *[part for name in names for part in ("--scenario", name)])
+    result = invoke(
+        "demo", "--api", api, *[part for name in names for part in ("--scenario", name)]
+    )
     assert result.exit_code == 0
     assert seen_in(result.stdout) == {name: SEEN[name] for name in SEEN if name in names}
 
@@ -834,7 +1100,9 @@ def test_the_demo_cuts_a_turn_short_that_would_never_end(demo: str) -> None:
     labels = [line.split()[0] for line in lines if line[1] != " "]
     rounds = ["use_tools", "go_on"] * 3
     assert labels == ["ask", *rounds, "use_tools", "summarize", "limit_reached", "spent"]
-    assert " limit_reached the turn has gone on by itself 3 times, which is all that it may" in lines
+    assert (
+        " limit_reached the turn has gone on by itself 3 times, which is all that it may" in lines
+    )
     assert lines[-1].startswith(" spent         5/24 attempts, ")
 
 
@@ -842,7 +1110,9 @@ def test_the_demo_cuts_a_turn_short_that_would_never_end(demo: str) -> None:
 def test_the_demo_speaks_ascii_where_it_must() -> None:
     given = command("demo", "--scenario", "cut-stream", "--scenario", "refusal")
     more: Mapping[str, str] = {"PYTHONIOENCODING": "ascii"}
-    run = subprocess.run(given, env=environment(**more), cwd=ROOT, capture_output=True, timeout=patience())
+    run = subprocess.run(
+        given, env=environment(**more), cwd=ROOT, capture_output=True, timeout=patience()
+    )
     assert run.returncode == 0
     assert run.stdout.isascii()
     assert b"?" not in run.stdout.replace(b'?"', b"").replace(b'? "', b"")
@@ -886,7 +1156,9 @@ def test_a_diagram_goes_to_stdout_or_to_a_file(format: str, view: str, tmp_path:
 
 
 @pytest.mark.full
-def test_pictures_are_written_checked_and_found_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_are_written_checked_and_found_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     certificate = verify()
     monkeypatch.setattr(
         "rungwise.fsm.certificate.verify.verify", lambda *arguments, **options: certificate
@@ -894,7 +1166,9 @@ def test_pictures_are_written_checked_and_found_stale(tmp_path: Path, monkeypatc
     folder = tmp_path / "pictures"
     written = invoke("diagram", "--write", str(folder))
     assert written.exit_code == 0
-    assert {Path(line).name for line in written.stdout.splitlines()} == {path.name for path in folder.iterdir()}
+    assert {Path(line).name for line in written.stdout.splitlines()} == {
+        path.name for path in folder.iterdir()
+    }
     assert invoke("diagram", "--check", str(folder)).exit_code == 0
     (folder / "rows.md").write_text("old", encoding="utf-8")
     stale = invoke("diagram", "--check", str(folder))
@@ -907,7 +1181,9 @@ def test_a_certificate_as_text() -> None:
     assert (result.exit_code, result.stdout) == (0, verify().to_text())
 
 
-def test_on_a_terminal_a_certificate_is_laid_out_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_a_certificate_is_laid_out_in_80_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("rungwise.adapters.cli.output.is_terminal", lambda stream: True)
     shown = invoke("verify", "--backends", "1").stdout
@@ -927,13 +1203,27 @@ def test_by_default_the_worst_cases_of_two_fallbacks_are_shown_too() -> None:
     held = json.loads(invoke("verify", "--json", "--max-tokens", "4096").stdout)
     for fallbacks in range(3):
         certificate = verify(chain=fallbacks + 1, max_tokens=4096).to_json()
-        assert held["worst_by_fallbacks"][str(fallbacks)] == json.loads(json.dumps(certificate["worst"]))
+        assert held["worst_by_fallbacks"][str(fallbacks)] == json.loads(
+            json.dumps(certificate["worst"])
+        )
 
 
 def test_a_certificate_as_json_is_about_what_was_given(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
-    policy.write_text("[limits]\nretries = 1\nreasks = 0\n[budget]\nattempts = 7\n", encoding="utf-8")
-    given = ["verify", str(policy), "--backends", "2", "--max-tokens", "100", "--input-tokens", "9", "--json"]
+    policy.write_text(
+        "[limits]\nretries = 1\nreasks = 0\n[budget]\nattempts = 7\n", encoding="utf-8"
+    )
+    given = [
+        "verify",
+        str(policy),
+        "--backends",
+        "2",
+        "--max-tokens",
+        "100",
+        "--input-tokens",
+        "9",
+        "--json",
+    ]
     result = invoke(*given)
     assert result.exit_code == 0
     certificate = verify(Policy.load(policy), 2, max_tokens=100, input_tokens=9)
@@ -956,7 +1246,9 @@ def test_a_property_that_fails_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -
     certificate = verify()
     broken = attrs.evolve(certificate.properties[0], holds=False)
     failed = attrs.evolve(certificate, properties=(broken, *certificate.properties[1:]))
-    monkeypatch.setattr("rungwise.fsm.certificate.verify.verify", lambda *arguments, **options: failed)
+    monkeypatch.setattr(
+        "rungwise.fsm.certificate.verify.verify", lambda *arguments, **options: failed
+    )
     result = invoke("verify")
     assert (result.exit_code, result.stdout) == (1, failed.to_text())
 
@@ -982,17 +1274,42 @@ def test_the_version_is_told() -> None:
 
 
 def test_prices_put_money_into_the_certificate() -> None:
-    given = ["verify", "--backends", "1", "--max-tokens", "100", "--input-tokens", "10", "--prices", "2/8", "--json"]
+    given = [
+        "verify",
+        "--backends",
+        "1",
+        "--max-tokens",
+        "100",
+        "--input-tokens",
+        "10",
+        "--prices",
+        "2/8",
+        "--json",
+    ]
     certificate = json.loads(invoke(*given).stdout)
     chain = [PlainLink("backend 1", prices=Prices(2, 8))]
-    assert certificate == json.loads(json.dumps(verify(chain=chain, max_tokens=100, input_tokens=10).to_json()))
+    assert certificate == json.loads(
+        json.dumps(verify(chain=chain, max_tokens=100, input_tokens=10).to_json())
+    )
 
 
-def test_prices_put_money_into_the_answer_and_let_a_budget_of_it_cap_requests(serve: Serve, tmp_path: Path) -> None:
+def test_prices_put_money_into_the_answer_and_let_a_budget_of_it_cap_requests(
+    serve: Serve, tmp_path: Path
+) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[budget]\nmoney = 0.01\n", encoding="utf-8")
     provider = serve(ScriptedReply(text="x", usage={"prompt_tokens": 10, "completion_tokens": 100}))
-    given = ["ask", "Hi", "--model", "m", "--base-url", provider.base_url, "--policy", str(policy), "--json"]
+    given = [
+        "ask",
+        "Hi",
+        "--model",
+        "m",
+        "--base-url",
+        provider.base_url,
+        "--policy",
+        str(policy),
+        "--json",
+    ]
     result = invoke(*given, "--prices", "10/20")
     assert json.loads(result.stdout)["cost"] == pytest.approx(10 * 10e-6 + 100 * 20e-6)
     assert 0 < provider.requests[0].body["max_tokens"] <= 500
@@ -1002,14 +1319,24 @@ def test_prices_put_money_into_the_answer_and_let_a_budget_of_it_cap_requests(se
 def test_a_budget_of_money_is_certified_with_prices(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[budget]\nmoney = 0.5\n", encoding="utf-8")
-    given = ["verify", str(policy), "--max-tokens", "100", "--input-tokens", "10", "--prices", "2/8"]
+    given = [
+        "verify",
+        str(policy),
+        "--max-tokens",
+        "100",
+        "--input-tokens",
+        "10",
+        "--prices",
+        "2/8",
+    ]
     result = invoke(*given)
     assert (result.exit_code, result.stderr) == (0, "")
     assert "money" in result.stdout
 
 
 @pytest.mark.parametrize(
-    "text", ["", "5", "1/2/3", "a/b", "-1/2", "nan/1", "1/nan", "1e308/1e308", "1/1000000001", "inf/1"]
+    "text",
+    ["", "5", "1/2/3", "a/b", "-1/2", "nan/1", "1/nan", "1e308/1e308", "1/1000000001", "inf/1"],
 )
 def test_prices_that_are_none_are_bad_input(text: str) -> None:
     result = invoke("verify", "--prices", text)

@@ -24,7 +24,9 @@ def narrow(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("format", FORMATS)
-def test_the_policy_given_is_drawn_and_else_the_default_one(narrow: str, format: Format, view: View) -> None:
+def test_the_policy_given_is_drawn_and_else_the_default_one(
+    narrow: str, format: Format, view: View
+) -> None:
     given = ["--format", format, "--view", view]
     policy = Policy.from_toml(NARROW)
     shown = invoke("diagram", narrow, *given)
@@ -32,20 +34,33 @@ def test_the_policy_given_is_drawn_and_else_the_default_one(narrow: str, format:
     assert shown.stdout == render(CALL, format, view, settings=settings_of(policy))
     assert "×5 · 1.5→120 s" in shown.stdout
     assert "in all at most 7 attempts · 900 s" in shown.stdout
-    assert invoke("diagram", *given).stdout == render(CALL, format, view, settings=settings_of(Policy()))
-    assert invoke("diagram", "--turn", *given).stdout == render(TURN, format, view, settings=settings_of(TurnPolicy()))
+    assert invoke("diagram", *given).stdout == render(
+        CALL, format, view, settings=settings_of(Policy())
+    )
+    assert invoke("diagram", "--turn", *given).stdout == render(
+        TURN, format, view, settings=settings_of(TurnPolicy())
+    )
 
 
 def test_what_is_off_is_struck_or_left_out(narrow: str) -> None:
     shown = invoke("diagram", narrow, "--format", "rows", "--view", "ladder").stdout
-    assert "~~`may_retry` → **retry**, `spend_retry`~~ (off); off: the limit of retries is 0" in shown
-    assert invoke("diagram", narrow, "--format", "rows", "--view", "ladder", "--off", "grey").stdout == shown
-    hidden = invoke("diagram", narrow, "--format", "rows", "--view", "ladder", "--off", "hide").stdout
+    assert (
+        "~~`may_retry` → **retry**, `spend_retry`~~ (off); off: the limit of retries is 0" in shown
+    )
+    assert (
+        invoke("diagram", narrow, "--format", "rows", "--view", "ladder", "--off", "grey").stdout
+        == shown
+    )
+    hidden = invoke(
+        "diagram", narrow, "--format", "rows", "--view", "ladder", "--off", "hide"
+    ).stdout
     assert "**retry**" not in hidden
     assert "that are off left out" in hidden
 
 
-@pytest.mark.parametrize("with_it", [("--format", "html"), ("--write", "somewhere"), ("--check", ".")])
+@pytest.mark.parametrize(
+    "with_it", [("--format", "html"), ("--write", "somewhere"), ("--check", ".")]
+)
 def test_what_is_off_is_left_out_of_single_pictures_alone(with_it: tuple[str, str]) -> None:
     refused = invoke("diagram", "--off", "hide", *with_it)
     assert (refused.exit_code, refused.stdout) == (2, "")

@@ -49,7 +49,10 @@ def test_on_a_terminal_the_text_is_laid_out(files: tuple[str, str], monkeypatch:
 
 def test_diff_of_a_file_with_itself_says_that_nothing_changes(files: tuple[str, str]) -> None:
     result = invoke("diff", files[0], files[0], *ONE)
-    assert (result.exit_code, result.stdout) == (0, "Nothing changes: the two policies are the same.\n")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "Nothing changes: the two policies are the same.\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,11 +62,18 @@ def test_diff_of_a_file_with_itself_says_that_nothing_changes(files: tuple[str, 
         pytest.param("page.md", "**", "| factor |", (), marks=pytest.mark.full),
         pytest.param("page.txt", "**With one backend", "## Fields (1)", (), marks=pytest.mark.full),
         pytest.param("hub.svg", "<svg", "×9", (), marks=pytest.mark.full),
-        pytest.param("ladder.svg", "<svg", "guard by guard", ("--view", "ladder"), marks=pytest.mark.full),
+        pytest.param(
+            "ladder.svg", "<svg", "guard by guard", ("--view", "ladder"), marks=pytest.mark.full
+        ),
     ],
 )
 def test_the_end_of_a_file_says_what_is_written(
-    files: tuple[str, str], tmp_path: Path, name: str, begins: str, holds: str, options: tuple[str, ...]
+    files: tuple[str, str],
+    tmp_path: Path,
+    name: str,
+    begins: str,
+    holds: str,
+    options: tuple[str, ...],
 ) -> None:
     out = tmp_path / name
     result = invoke("diff", *files, *ONE, "-o", out, *options)
@@ -85,7 +95,9 @@ def test_the_default_policy_of_turns_does_with_turn(tmp_path: Path) -> None:
     assert "| `faults` | `3` | `2` |" in invoke("diff", "default", file, "--turn", *ONE).stdout
 
 
-def test_a_budget_of_money_needs_prices_and_gets_them(files: tuple[str, str], tmp_path: Path) -> None:
+def test_a_budget_of_money_needs_prices_and_gets_them(
+    files: tuple[str, str], tmp_path: Path
+) -> None:
     dear = tmp_path / "dear.toml"
     dear.write_text("[budget]\nmoney = 0.5\n")
     refused = invoke("diff", files[0], dear, *ONE)
@@ -98,7 +110,9 @@ def test_a_budget_of_money_needs_prices_and_gets_them(files: tuple[str, str], tm
     assert "0.5 (budget.money)" in money
 
 
-def test_past_journals_say_what_they_would_have_done(files: tuple[str, str], tmp_path: Path) -> None:
+def test_past_journals_say_what_they_would_have_done(
+    files: tuple[str, str], tmp_path: Path
+) -> None:
     slow = Failure("server_error")
     answer = Reply("hello", stop_reason="stop")
     same = recorded(tmp_path / "same.json", answer)
@@ -107,12 +121,19 @@ def test_past_journals_say_what_they_would_have_done(files: tuple[str, str], tmp
     text = " ".join(result.stdout.split())
     assert result.exit_code == 0
     assert "Of 2 past journals: 1 takes the same path to the end, 1 differs from a step on." in text
-    assert "`same.json`: the same path to the end (done), with as many attempts and the same waits" in text
+    assert (
+        "`same.json`: the same path to the end (done), with as many attempts and the same waits"
+        in text
+    )
     assert "`other.json`: step 8: before: fallback 1 (failed_transiently); now: retry 4" in text
 
 
-@pytest.mark.parametrize(("name", "text"), [("none.json", None), ("bad.json", "{"), ("odd.json", "{}")])
-def test_a_bad_journal_is_said_in_one_line(files: tuple[str, str], tmp_path: Path, name: str, text: str | None) -> None:
+@pytest.mark.parametrize(
+    ("name", "text"), [("none.json", None), ("bad.json", "{"), ("odd.json", "{}")]
+)
+def test_a_bad_journal_is_said_in_one_line(
+    files: tuple[str, str], tmp_path: Path, name: str, text: str | None
+) -> None:
     bad = tmp_path / name
     if text is not None:
         bad.write_text(text)
@@ -127,7 +148,8 @@ def test_two_formats_exclude_each_other(files: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("[limits]\nretrys = 1", "did you mean 'retries'"), ("[", "bad.toml"), (None, "bad.toml")]
+    ("text", "says"),
+    [("[limits]\nretrys = 1", "did you mean 'retries'"), ("[", "bad.toml"), (None, "bad.toml")],
 )
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_bad_policy_is_said_in_one_line(
@@ -143,7 +165,9 @@ def test_a_bad_policy_is_said_in_one_line(
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_policy_that_cannot_be_proved_is_named(files: tuple[str, str], tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_policy_that_cannot_be_proved_is_named(
+    files: tuple[str, str], tmp_path: Path, monkeypatch: Any
+) -> None:
     (tmp_path / "unproved_policies.py").write_text(
         "import rungwise\n"
         "TABLE = rungwise.CALL.reordered('refused', [None, 'may_ask_another'])\n"

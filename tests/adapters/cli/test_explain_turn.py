@@ -62,7 +62,8 @@ def test_steps_tells_the_turn_and_its_calls(journal: Path) -> None:
         f"the tools have run ({turn().journal.steps[3].note}): going on",
         "call 2 (go on)",
         "    request 1 (ask) to first",
-        "    the provider failed (HTTP 429, rate limit, asks to wait 2 s): sending the same again in 2.0 s",
+        "    the provider failed (HTTP 429, rate limit, asks to wait 2 s): sending the same again "
+        "in 2.0 s",
         "    request 2 (retry) to first",
         "    the answer came: done",
         "the model answered: finished",
@@ -94,7 +95,9 @@ def test_a_terminal_is_told_in_lines_unless_a_file_is_named(
 def test_what_a_stranger_wrote_does_nothing_to_a_terminal(journal: Path) -> None:
     document = orjson.loads(journal.read_text())
     document["steps"][3]["note"] = "\x1b[2J\x07 gone"
-    document["calls"][0]["chain"][0]["name"] = document["calls"][0]["steps"][0]["backend"] = "\x1b[31mred\nline"
+    document["calls"][0]["chain"][0]["name"] = document["calls"][0]["steps"][0]["backend"] = (
+        "\x1b[31mred\nline"
+    )
     journal.write_bytes(orjson.dumps(document))
     for form in ("text", "steps"):
         shown = invoke("explain", journal, "--format", form).stdout
@@ -110,7 +113,9 @@ def test_what_a_stranger_wrote_does_nothing_to_a_terminal(journal: Path) -> None
         ({"policy": 5}, "'policy'"),
     ],
 )
-def test_what_is_no_journal_of_a_turn_is_said_in_one_line(journal: Path, change: dict[str, object], says: str) -> None:
+def test_what_is_no_journal_of_a_turn_is_said_in_one_line(
+    journal: Path, change: dict[str, object], says: str
+) -> None:
     journal.write_bytes(orjson.dumps({**orjson.loads(journal.read_text()), **change}))
     result = invoke("explain", journal)
     assert (result.exit_code, result.stdout) == (2, "")

@@ -59,19 +59,25 @@ SQUEEZED_SEED = 3
 
 @pytest.fixture(autouse=True)
 def proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prove each policy once for all tests: planted bugs are held against what the machine is meant to be."""
+    """Prove each policy once for all tests: planted bugs are held against what the machine is meant
+    to be.
+    """
     for backends in (1, 2):
         _proved(Policy(), backends)  # before any bug is planted, whichever test comes first
     monkeypatch.setattr(fuzzing, "verify", proved)
 
 
 @cache
-def _proved(policy: Policy | TurnPolicy, backends: int, max_tokens: int | None = None) -> Certificate:
+def _proved(
+    policy: Policy | TurnPolicy, backends: int, max_tokens: int | None = None
+) -> Certificate:
     chain = [PlainLink(str(number), prices=fuzzing.PRICES) for number in range(backends)]
     return verify(policy, chain, max_tokens=max_tokens)
 
 
-def proved(policy: Policy | TurnPolicy, chain: Sequence[Link], *, max_tokens: int | None = None) -> Certificate:
+def proved(
+    policy: Policy | TurnPolicy, chain: Sequence[Link], *, max_tokens: int | None = None
+) -> Certificate:
     return _proved(policy, len(chain), max_tokens)
 
 
@@ -87,7 +93,9 @@ def test_many_calls_in_memory_are_honest_and_within_the_certificate() -> None:
     assert all(extreme.certified for extreme in fuzzer.coverage.extremes)
     # Without a budget that runs out, every event comes about.
     coverage = fuzzer.coverage
-    assert {row.event for row in coverage.table_rows} - {row.event for row in coverage.rows} <= {"ran_out"}
+    assert {row.event for row in coverage.table_rows} - {row.event for row in coverage.rows} <= {
+        "ran_out"
+    }
 
 
 @pytest.mark.full
@@ -111,7 +119,9 @@ def test_calls_over_http_are_honest_and_within_the_certificate() -> None:
     ],
     ids=repr,
 )
-def test_the_provider_in_memory_answers_as_the_real_one(reply: ScriptedReply, streams: bool) -> None:
+def test_the_provider_in_memory_answers_as_the_real_one(
+    reply: ScriptedReply, streams: bool
+) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": streams}
 
     def ask(client: httpx.Client, base_url: str) -> tuple[Any, ...]:
@@ -122,7 +132,10 @@ def test_the_provider_in_memory_answers_as_the_real_one(reply: ScriptedReply, st
                     pieces.append(piece)
         except httpx.TransportError as error:
             return response.status_code, b"".join(pieces), type(error)
-        told = {name: response.headers.get(name) for name in ("content-type", "content-length", "retry-after")}
+        told = {
+            name: response.headers.get(name)
+            for name in ("content-type", "content-length", "retry-after")
+        }
         return response.status_code, b"".join(pieces), told
 
     memory = MemoryProvider(Script([reply]))
@@ -135,7 +148,9 @@ def test_the_provider_in_memory_answers_as_the_real_one(reply: ScriptedReply, st
 
 def test_the_provider_in_memory_falls_silent_and_takes_its_time() -> None:
     slow = ScriptedReply(delay=3.0, chunk_delay=1.0, write_sizes=(100,), text="x" * 300)
-    memory = MemoryProvider(Script([ScriptedReply(hang=True), slow, ScriptedReply(hang=True, cut_after=5)]))
+    memory = MemoryProvider(
+        Script([ScriptedReply(hang=True), slow, ScriptedReply(hang=True, cut_after=5)])
+    )
     with httpx.Client(transport=httpx.MockTransport(memory.respond)) as client:
         with pytest.raises(httpx.ReadTimeout):
             client.post(memory.base_url, json={})
@@ -151,7 +166,13 @@ def test_an_attempt_in_memory_ends_when_a_real_one_would() -> None:
     policy = Policy(budget=Budget(seconds=900.0))
     with httpx.Client(transport=httpx.MockTransport(memory.respond)) as http:
         backend = OpenAIChat("m", base_url=memory.base_url, api_key_required=False)
-        client = Client(backend, policy=policy, http=http, clock=lambda: memory.clock.now, sleep=memory.clock.advance)
+        client = Client(
+            backend,
+            policy=policy,
+            http=http,
+            clock=lambda: memory.clock.now,
+            sleep=memory.clock.advance,
+        )
         assert client.call("Where?").outcome == "partial"
     assert 599.0 < memory.clock.now <= 600.0, "the longest that an attempt may take"
 
@@ -215,7 +236,11 @@ def cuts_go_unnoticed(patch: pytest.MonkeyPatch) -> None:
 def caps_stay_at_home(patch: pytest.MonkeyPatch) -> None:
     encode = OpenAIChat.encode
     without = lambda send: attrs.evolve(send, max_tokens=None)  # noqa: E731
-    patch.setattr(OpenAIChat, "encode", lambda self, send, *, stream: encode(self, without(send), stream=stream))
+    patch.setattr(
+        OpenAIChat,
+        "encode",
+        lambda self, send, *, stream: encode(self, without(send), stream=stream),
+    )
 
 
 # Each bug with what it breaks, and a seed that leads to it soon.
@@ -231,7 +256,9 @@ PLANTED = (
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("plant", "property", "seed"), PLANTED, ids=[plant.__name__ for plant, _, _ in PLANTED])
+@pytest.mark.parametrize(
+    ("plant", "property", "seed"), PLANTED, ids=[plant.__name__ for plant, _, _ in PLANTED]
+)
 def test_a_planted_bug_is_found_and_made_small(
     plant: Any, property: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +276,9 @@ def test_a_planted_bug_is_found_and_made_small(
 
 
 def texts_count_at_a_third_of_their_bytes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(answer, "tokens_of", lambda text, cap, usage: estimate.tokens_in(estimate.bytes_of(text)))
+    patch.setattr(
+        answer, "tokens_of", lambda text, cap, usage: estimate.tokens_in(estimate.bytes_of(text))
+    )
 
 
 def what_breaks_off_counts_as_its_text(patch: pytest.MonkeyPatch) -> None:
@@ -270,7 +299,9 @@ UNCOUNTED = (
 
 @pytest.mark.slowest
 @pytest.mark.full
-@pytest.mark.parametrize(("plant", "money", "seed"), UNCOUNTED, ids=[plant.__name__ for plant, *_ in UNCOUNTED])
+@pytest.mark.parametrize(
+    ("plant", "money", "seed"), UNCOUNTED, ids=[plant.__name__ for plant, *_ in UNCOUNTED]
+)
 def test_tokens_that_nobody_counts_are_found(
     plant: Any, money: float, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,7 +316,10 @@ def test_tokens_that_nobody_counts_are_found(
 @pytest.mark.parametrize(
     ("plant", "says"),
     sampled(
-        [(reasks_are_free, "the variant did not fall"), (retries_have_no_limit, "a counter is 4, and its limit is 3")],
+        [
+            (reasks_are_free, "the variant did not fall"),
+            (retries_have_no_limit, "a counter is 4, and its limit is 3"),
+        ],
         one_in=2,
     ),
     ids=["reasks_are_free", "retries_have_no_limit"],
@@ -315,16 +349,27 @@ def test_a_crash_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_case_is_made_smaller_for_as_long_as_it_fails() -> None:
-    replies = [ScriptedReply(status=500), ScriptedReply(text="a", finish="length"), ScriptedReply(text="b")]
+    replies = [
+        ScriptedReply(status=500),
+        ScriptedReply(text="a", finish="length"),
+        ScriptedReply(text="b"),
+    ]
     case = Case(Script(replies), mode="astream", compactor=Compactor("lengthens"))
-    least = case.shrunk(lambda other: other.compactor is not None and any(r.finish for r in other.script.replies))
-    assert least == Case(Script([ScriptedReply(finish="length")]), request=case.request, compactor=case.compactor)
+    least = case.shrunk(
+        lambda other: other.compactor is not None and any(r.finish for r in other.script.replies)
+    )
+    assert least == Case(
+        Script([ScriptedReply(finish="length")]), request=case.request, compactor=case.compactor
+    )
 
 
 def unpaid_backends_are_never_passed_over(patch: pytest.MonkeyPatch) -> None:
     found = worst.longest
-    patch.setattr(worst, "longest", lambda *given, openings=(), passed=None, **more: found(*given, **more))
-    # It shows in waits alone, and only where those of the last backend are longer than those of the others.
+    patch.setattr(
+        worst, "longest", lambda *given, openings=(), passed=None, **more: found(*given, **more)
+    )
+    # It shows in waits alone, and only where those of the last backend are longer than those of the
+    # others.
     patch.setattr(waiting, "BROKEN", frozenset({"malformed"}))
 
 
@@ -399,7 +444,9 @@ def test_the_time_can_be_limited() -> None:
 
 
 @pytest.mark.full
-def test_a_finding_exits_with_1_and_writes_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_exits_with_1_and_writes_a_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     empties_are_answers(monkeypatch)
     result = invoke("fuzz", "--seed", 5)
     assert result.exit_code == 1
@@ -419,7 +466,8 @@ def test_a_finding_exits_with_1_and_writes_a_script(tmp_path: Path, monkeypatch:
 def test_a_seed_leads_to_the_same_calls() -> None:
     def summary(seed: int) -> str:
         result = invoke("fuzz", "--examples", 8, "--seed", seed)
-        return result.stderr.splitlines()[-1]  # a slow machine shows its progress on the lines above
+        # a slow machine shows its progress on the lines above
+        return result.stderr.splitlines()[-1]
 
     one, other, third = map(summary, (8, 8, 9))
     assert one == other
@@ -434,7 +482,9 @@ def test_bad_input_exits_with_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert invoke("fuzz", *arguments).exit_code == 2
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     for name in [
-        name for name in sys.modules if name.startswith(("rungwise.fsm.testing", "rungwise.adapters.testing"))
+        name
+        for name in sys.modules
+        if name.startswith(("rungwise.fsm.testing", "rungwise.adapters.testing"))
     ]:
         monkeypatch.delitem(sys.modules, name)
     result = invoke("fuzz", "--examples", 1)
@@ -449,7 +499,10 @@ def test_nothing_is_run_without_a_limit() -> None:
 
 @pytest.mark.full
 def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
-    code = "import sys; sys.argv = ['fuzz', '--examples', '3']; import rungwise.adapters.cli.fuzz as c; c.fuzz()"
+    code = (
+        "import sys; sys.argv = ['fuzz', '--examples', '3']; import "
+        "rungwise.adapters.cli.fuzz as c; c.fuzz()"
+    )
     path = str(Path(delivery.__file__).parent.parent.parent)
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -464,7 +517,10 @@ def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_the_command_is_imported_without_hypothesis() -> None:
-    code = "import sys, rungwise.adapters.cli.fuzz; print('hypothesis' in sys.modules, 'httpx' in sys.modules)"
+    code = (
+        "import sys, rungwise.adapters.cli.fuzz; print('hypothesis' in sys.modules, "
+        "'httpx' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 
@@ -486,17 +542,24 @@ def test_honest_turns_exit_with_0(tmp_path: Path) -> None:
     assert "seed 3: 20 turns; 20 paths," in result.stderr
     assert " of 8 attempts" in result.stderr
     assert invoke("fuzz", policy).exit_code == 2
-    assert "--hostile and --over-http need a policy of calls" in invoke("fuzz", "--turn", "--hostile").stderr
+    assert (
+        "--hostile and --over-http need a policy of calls"
+        in invoke("fuzz", "--turn", "--hostile").stderr
+    )
 
 
 @pytest.mark.full
 def test_a_policy_of_turns_in_python_needs_no_flag() -> None:
-    result = invoke("fuzz", "rungwise.fsm.turn.policy:DEFAULT_TURN_POLICY", "--examples", 3, "--seed", 1)
+    result = invoke(
+        "fuzz", "rungwise.fsm.turn.policy:DEFAULT_TURN_POLICY", "--examples", 3, "--seed", 1
+    )
     assert (result.exit_code, result.stdout) == (0, "3 turns, all honest\n")
 
 
 @pytest.mark.full
-def test_a_dishonest_turn_is_written_as_a_script_that_fails_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dishonest_turn_is_written_as_a_script_that_fails_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     forgetful(monkeypatch)
     result = invoke("fuzz", "--turn", "--seed", 5, "--examples", 50)
     assert result.exit_code == 1
@@ -508,11 +571,15 @@ def test_a_dishonest_turn_is_written_as_a_script_that_fails_again(monkeypatch: p
         assert_turn_honest(run_turn(TurnPolicy(), script))
 
 
-def test_prices_reach_the_calls_and_their_certificate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_prices_reach_the_calls_and_their_certificate(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     seen: list[Fuzzer] = []
     enter = Fuzzer.__enter__
     monkeypatch.setattr(Fuzzer, "__enter__", lambda self: seen.append(self) or enter(self))
-    (tmp_path / "poor.toml").write_text('[budget]\nattempts = 2\nmoney = 0.01\n[prices]\n"*" = [3, 4]\n')
+    (tmp_path / "poor.toml").write_text(
+        '[budget]\nattempts = 2\nmoney = 0.01\n[prices]\n"*" = [3, 4]\n'
+    )
     for more in ((), ("--prices", "5/6")):
         done = invoke("fuzz", tmp_path / "poor.toml", "--examples", "4", "--seed", "1", *more)
         assert done.exit_code == 0, done.output

@@ -1,4 +1,6 @@
-"""Files from strangers: what is too large is refused, with its name, before it is read to the end."""
+"""Files from strangers: what is too large is refused, with its name, before it is read to the
+end.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def zeros(tmp_path: Path) -> Path:
         ["verify", "/dev/zero"],
     ],
 )
-def test_a_file_that_is_too_large_is_refused_in_few_bytes(zeros: Path, tmp_path: Path, arguments: list[str]) -> None:
+def test_a_file_that_is_too_large_is_refused_in_few_bytes(
+    zeros: Path, tmp_path: Path, arguments: list[str]
+) -> None:
     plain = tmp_path / "policy.toml"
     plain.write_text("", encoding="utf-8")
     words = {"FILE": str(zeros), "DEFAULT": str(plain)}

@@ -25,7 +25,9 @@ def folder(tmp_path: Path) -> Path:
     rates = random_rates(chance, 2)
     texts = [play(Policy(), rates, chance, sample).to_json() for _ in range(60)]
     (tmp_path / "one.json").write_text(texts[0])
-    (tmp_path / "many.jsonl").write_bytes(b"\n".join(orjson.dumps(orjson.loads(text)) for text in texts[1:]))
+    (tmp_path / "many.jsonl").write_bytes(
+        b"\n".join(orjson.dumps(orjson.loads(text)) for text in texts[1:])
+    )
     return tmp_path
 
 
@@ -41,11 +43,21 @@ def test_rates_are_counted_and_the_odds_computed(folder: Path) -> None:
     found = orjson.loads(result.stdout)
     assert sum(found["outcomes"].values()) == pytest.approx(1 - found["left_out"])
     text = invoke("odds", "--rates", folder / "rates.toml").stdout
-    for word in ("done", "P99.9", "money", "waited seconds", "backend 0", "--answered--> done", "is left out"):
+    for word in (
+        "done",
+        "P99.9",
+        "money",
+        "waited seconds",
+        "backend 0",
+        "--answered--> done",
+        "is left out",
+    ):
         assert word in text
 
 
-def test_the_chain_is_written_for_model_checkers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chain_is_written_for_model_checkers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     invoke("rates", folder, "-o", folder / "rates.toml")
     monkeypatch.setitem(sys.modules, "numpy", None)  # this needs no numpy
     result = invoke("odds", "--rates", folder / "rates.toml", "--format", "prism")
@@ -104,14 +116,22 @@ def test_odds_are_compared_with_those_of_an_older_policy(policies: tuple[Path, P
     assert text.endswith("The backends and their prices are those of the rates.\n")
     found = orjson.loads(invoke("odds", new, "--rates", rates, "--against", old, "--json").stdout)
     assert found == orjson.loads(
-        orjson.dumps({"old": attrs.asdict(before), "new": attrs.asdict(after), "comparison": attrs.asdict(comparison)})
+        orjson.dumps(
+            {
+                "old": attrs.asdict(before),
+                "new": attrs.asdict(after),
+                "comparison": attrs.asdict(comparison),
+            }
+        )
     )
     same = invoke("odds", old, "--rates", rates, "--against", old).stdout
     assert same.startswith("no change\n")
     assert "points" in invoke("odds", new, "--rates", rates, "--against", "default").stdout
 
 
-def test_odds_are_drawn_on_a_page_and_as_a_picture(policies: tuple[Path, Path, Path], tmp_path: Path) -> None:
+def test_odds_are_drawn_on_a_page_and_as_a_picture(
+    policies: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
     rates, old, new = policies
     for name, start in (("odds.html", "<!doctype html>"), ("odds.svg", "<svg ")):
         for against in ((), ("--against", old)):
@@ -127,7 +147,9 @@ def test_odds_are_drawn_on_a_page_and_as_a_picture(policies: tuple[Path, Path, P
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
-def test_a_change_of_policy_shows_the_odds_where_there_are_rates(policies: tuple[Path, Path, Path], form: str) -> None:
+def test_a_change_of_policy_shows_the_odds_where_there_are_rates(
+    policies: tuple[Path, Path, Path], form: str
+) -> None:
     rates, old, new = policies
     summary = compare(*(odds(Policy.load(path), Rates.load(rates)) for path in (old, new))).summary
     without = invoke("diff", old, new, "--format", form).stdout
@@ -143,12 +165,16 @@ def test_a_change_of_policy_shows_the_odds_where_there_are_rates(policies: tuple
 
 
 @pytest.mark.full
-def test_a_change_of_a_turn_shows_the_odds_of_its_calls(policies: tuple[Path, Path, Path], tmp_path: Path) -> None:
+def test_a_change_of_a_turn_shows_the_odds_of_its_calls(
+    policies: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
     rates, _, _ = policies
     (tmp_path / "turn.toml").write_text("[call.limits]\nretries = 0\n")
     shown = invoke("diff", "default", tmp_path / "turn.toml", "--turn", "--rates", rates).stdout
     assert shown.count("What calls will probably come to") == 1
-    result = invoke("diff", "default", tmp_path / "turn.toml", "--turn", "--rates", tmp_path / "nowhere.toml")
+    result = invoke(
+        "diff", "default", tmp_path / "turn.toml", "--turn", "--rates", tmp_path / "nowhere.toml"
+    )
     assert result.exit_code == 2
     assert "nowhere.toml: cannot be read" in result.stderr
 
@@ -163,14 +189,24 @@ def test_rates_of_turns_are_counted_and_their_odds_computed(tmp_path: Path) -> N
     assert result.exit_code == 0
     assert "turns: only" in result.stderr
     assert Rates.load(path).of("rounds of tools")
-    (tmp_path / "turn.toml").write_text("auto_continues = 2\n[call.limits]\nretries = 1\nnudges = 0\n")
+    (tmp_path / "turn.toml").write_text(
+        "auto_continues = 2\n[call.limits]\nretries = 1\nnudges = 0\n"
+    )
     result = invoke("odds", "--turn", tmp_path / "turn.toml", "--rates", path, "--json")
     assert result.exit_code == 0
     found = orjson.loads(result.stdout)
     assert sum(found["outcomes"].values()) == pytest.approx(1 - found["left_out"])
     assert found["calls"]["quantiles"]["p99.9"] <= 4
     text = invoke("odds", "--turn", "--rates", path).stdout
-    for word in ("finished", "a turn", "rounds of tools", "exact", "money", "of the turns would exceed", "is left out"):
+    for word in (
+        "finished",
+        "a turn",
+        "rounds of tools",
+        "exact",
+        "money",
+        "of the turns would exceed",
+        "is left out",
+    ):
         assert word in text
 
 
@@ -180,7 +216,10 @@ def test_bad_rates_of_turns_are_explained(folder: Path) -> None:
     policy.write_text("auto_continues = 3\n")
     for more, says in (
         ("", "add a [[turn]] with event = 'tools_ran'"),
-        ("[[turn]]\nevent = 'tools_ran'\nshare = 0.4\n", "rates.toml: the shares of the rounds of tools in [[turn]]"),
+        (
+            "[[turn]]\nevent = 'tools_ran'\nshare = 0.4\n",
+            "rates.toml: the shares of the rounds of tools in [[turn]]",
+        ),
         ("[[turn]]\nevent = 'tools_run'\nshare = 1.0\n", "TurnRate.event must be one of"),
         ("[[turns]]\nevent = 'tools_ran'\nshare = 1.0\n", "unknown key 'turns'"),
     ):

@@ -24,7 +24,7 @@ class Held:
     POLICY = rungwise.Policy(table=rungwise.CALL.with_rung(plead, answered=None))
 POLICY, NUMBER = Held.POLICY, 3
 TURN_POLICY = rungwise.TurnPolicy(call=Held.POLICY, auto_continues=2)
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -83,7 +83,10 @@ def test_a_file_of_the_other_kind_is_named_as_what_it_is(ours: Path) -> None:
     (ours / "calls.toml").write_text("[limits]\nretries = 1\n", encoding="utf-8")
     result: Any = invoke("verify", "calls.toml", "--turn")
     assert result.exit_code == 2
-    assert "calls.toml is the policy of calls: leave out --turn, or put its keys under [call]" in result.stderr
+    assert (
+        "calls.toml is the policy of calls: leave out --turn, or put its keys under [call]"
+        in result.stderr
+    )
 
 
 @pytest.fixture
@@ -95,21 +98,37 @@ def turn_file(ours: Path) -> str:
 
 @pytest.mark.full
 def test_a_file_is_of_a_turn_where_that_is_said(turn_file: str) -> None:
-    result = invoke("verify", turn_file, "--turn", "--prices", "2/10", "--max-tokens", "100", "--input-tokens", "500")
+    result = invoke(
+        "verify",
+        turn_file,
+        "--turn",
+        "--prices",
+        "2/10",
+        "--max-tokens",
+        "100",
+        "--input-tokens",
+        "500",
+    )
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("# Certificate: turn\n\nEverything holds.\n")
     assert "auto_continues 2" in result.stdout
     assert "retries 1, resends 1, rotations 0, reasks 3" in result.stdout
     assert "| calls | 4; the ladder ends it | " in result.stdout
     assert "| money | no more than" in result.stdout
-    by_fallbacks = result.stdout.partition("Worst cases by the number of fallbacks\n\n")[2].splitlines()
+    by_fallbacks = result.stdout.partition("Worst cases by the number of fallbacks\n\n")[
+        2
+    ].splitlines()
     assert by_fallbacks[0] == "| fallbacks | 0 | 1 | 2 |"
     assert by_fallbacks[2] == "| calls | 4 | 4 | 4 |"
 
 
 def test_without_a_file_it_is_the_default_policy_of_a_turn() -> None:
     plain = json.loads(invoke("verify", "--turn", "--backends", "2", "--json").stdout)
-    assert (plain["table"], plain["worst"][0]["value"], plain["chain"]) == ("turn", 27, ["backend 1", "backend 2"])
+    assert (plain["table"], plain["worst"][0]["value"], plain["chain"]) == (
+        "turn",
+        27,
+        ["backend 1", "backend 2"],
+    )
     assert plain["call"]["worst"][0]["value"] == 24
     assert "use_tools" in invoke("diagram", "--turn", "--format", "rows").stdout
     assert "use_tools" not in invoke("diagram", "--format", "rows").stdout
@@ -130,7 +149,10 @@ def test_a_policy_of_a_turn_in_python_needs_no_flag(ours: Path, turn_file: str) 
 @pytest.mark.full
 @pytest.mark.usefixtures("ours")
 def test_where_a_policy_of_calls_is_wanted_that_of_a_turn_is_told_apart() -> None:
-    with pytest.raises(click.BadParameter, match=r"is a TurnPolicy, and must be a rungwise\.Policy, as its `call` is"):
+    with pytest.raises(
+        click.BadParameter,
+        match=r"is a TurnPolicy, and must be a rungwise\.Policy, as its `call` is",
+    ):
         POLICY.convert("écoles:TURN_POLICY", None, None)
 
 
@@ -144,15 +166,23 @@ def test_the_page_plays_the_machine_of_a_turn(ours: Path) -> None:
     ("arguments", "says"),
     [
         (("verify", "turn.toml"), "turn.toml is the policy of a turn: give --turn"),
-        (("verify", "écoles:POLICY", "--turn"), "is a Policy of calls, and --turn asks for a rungwise.TurnPolicy"),
+        (
+            ("verify", "écoles:POLICY", "--turn"),
+            "is a Policy of calls, and --turn asks for a rungwise.TurnPolicy",
+        ),
         (("verify", "écoles:NUMBER"), "must be a rungwise.Policy or a rungwise.TurnPolicy"),
-        (("diff", "écoles:POLICY", "écoles:TURN_POLICY"), "a call's policy and a turn's cannot be compared"),
+        (
+            ("diff", "écoles:POLICY", "écoles:TURN_POLICY"),
+            "a call's policy and a turn's cannot be compared",
+        ),
         (("verify", "--turn", "bad.toml"), "TurnPolicy: unknown key 'fault'"),
         (("verify", "--turn", "paid.toml"), "needs prices"),
     ],
 )
 @pytest.mark.usefixtures("turn_file")
-def test_a_policy_of_the_wrong_kind_is_bad_input(ours: Path, arguments: tuple[str, ...], says: str) -> None:
+def test_a_policy_of_the_wrong_kind_is_bad_input(
+    ours: Path, arguments: tuple[str, ...], says: str
+) -> None:
     (ours / "bad.toml").write_text("fault = 1", encoding="utf-8")
     (ours / "paid.toml").write_text("[call.budget]\nmoney = 1", encoding="utf-8")
     result = invoke(*arguments)
@@ -168,13 +198,18 @@ PRICED = "[budget]\nmoney = 0.05\n"
     ("tables", "expected"),
     [
         ('[prices]\n"gpt-5" = [1.25, 10]', (1.25, 10.0)),
-        ('[prices]\n"gpt-5" = [1.25, 10]\n"*" = [3, 4]', (3.0, 10.0)),  # every backend may be the dearest
+        # every backend may be the dearest
+        ('[prices]\n"gpt-5" = [1.25, 10]\n"*" = [3, 4]', (3.0, 10.0)),
         ('[prices]\n"*" = [9, 9]\n[[chain.fast]]\nmodel = "small"\nprices = [1, 2]', (1.0, 2.0)),
         (
-            '[prices]\nbig = [3, 1]\n[[chain.a]]\nmodel = "small"\nprices = [1, 2]\n[[chain.a]]\nmodel = "big"',
+            '[prices]\nbig = [3, 1]\n[[chain.a]]\nmodel = "small"\nprices = [1, '
+            '2]\n[[chain.a]]\nmodel = "big"',
             (3.0, 2.0),
         ),
-        ('[[chain.a]]\nmodel = "m"\nprices = [1, 2]\n[[chain.b]]\nmodel = "m"\nprices = [2, 1]', (2.0, 2.0)),
+        (
+            '[[chain.a]]\nmodel = "m"\nprices = [1, 2]\n[[chain.b]]\nmodel = "m"\nprices = [2, 1]',
+            (2.0, 2.0),
+        ),
         ('[[chain.a]]\nmodel = "m"\nprices = [1, 2]\n[[chain.a]]\nmodel = "unknown"', None),
         ("", None),
     ],
@@ -182,7 +217,9 @@ PRICED = "[budget]\nmoney = 0.05\n"
 def test_prices_come_from_the_file_and_no_backend_exceeds_them(
     tables: str, expected: tuple[float, float] | None
 ) -> None:
-    assert rungwise.Policy.from_toml(PRICED + tables) == rungwise.Policy(budget=rungwise.Budget(money=0.05))
+    assert rungwise.Policy.from_toml(PRICED + tables) == rungwise.Policy(
+        budget=rungwise.Budget(money=0.05)
+    )
     dearest = read_price_list(PRICED + tables).dearest
     assert (None if dearest is None else (dearest.input, dearest.output)) == expected
 
@@ -191,23 +228,41 @@ def test_prices_come_from_the_file_and_no_backend_exceeds_them(
     ("tables", "says"),
     [
         ("prices = 3", "prices must be a table"),
-        ('[prices]\n"gpt-5" = 3', "prices.'gpt-5' must be the prices of a million tokens in and out, as in [1.25, 10]"),
-        ('[prices]\n"gpt-5" = [1, "x"]', "prices.'gpt-5': a price must be a number from 0 to 1000000000, not 'x'"),
+        (
+            '[prices]\n"gpt-5" = 3',
+            "prices.'gpt-5' must be the prices of a million tokens in and out, as in [1.25, 10]",
+        ),
+        (
+            '[prices]\n"gpt-5" = [1, "x"]',
+            "prices.'gpt-5': a price must be a number from 0 to 1000000000, not 'x'",
+        ),
         ('[prices]\n"gpt-5" = [-1, nan]', "prices.'gpt-5': a price must be a number from 0"),
-        ("[chain]\nfast = 3", "chain.fast must be tables, one for each backend, as in [[chain.fast]]"),
+        (
+            "[chain]\nfast = 3",
+            "chain.fast must be tables, one for each backend, as in [[chain.fast]]",
+        ),
         ("[[chain.fast]]\nprices = [1, 2]", "chain.fast: backend 1 needs the name of its model"),
-        ("[[chain.a]]\nmodel = 'm'\nprices = 3", "chain.a: the prices of backend 1 must be the prices of a million"),
+        (
+            "[[chain.a]]\nmodel = 'm'\nprices = 3",
+            "chain.a: the prices of backend 1 must be the prices of a million",
+        ),
     ],
 )
 def test_prices_that_are_none_are_bad_input(ours: Path, tables: str, says: str) -> None:
-    (ours / "priced.toml").write_text(f"{tables}\n" if tables.startswith("prices") else PRICED + tables)
+    (ours / "priced.toml").write_text(
+        f"{tables}\n" if tables.startswith("prices") else PRICED + tables
+    )
     done = invoke("verify", "priced.toml")
-    assert (done.exit_code, "priced.toml: " + says in " ".join(done.stderr.split())) == (2, True), done.stderr
+    assert (done.exit_code, "priced.toml: " + says in " ".join(done.stderr.split())) == (2, True), (
+        done.stderr
+    )
 
 
 def test_an_option_comes_before_the_file_and_the_new_policy_before_the_old(ours: Path) -> None:
     small = (
-        "[limits]\n" + "".join(f"{name} = 0\n" for name in rungwise.Limits()) + "[budget]\nattempts = 2\nmoney = 1\n"
+        "[limits]\n"
+        + "".join(f"{name} = 0\n" for name in rungwise.Limits())
+        + "[budget]\nattempts = 2\nmoney = 1\n"
     )
     (ours / "old.toml").write_text(small + '[prices]\n"*" = [1, 2]\n')
     (ours / "new.toml").write_text(small + "seconds = 100\n" + '[prices]\n"*" = [3, 4]\n')
@@ -220,7 +275,8 @@ def test_an_option_comes_before_the_file_and_the_new_policy_before_the_old(ours:
     assert "of 3 for input and 4 for output" in says("old.toml", "new.toml")
     assert "of 1 for input and 2 for output" in says("old.toml", "bare.toml")
     assert "of 5 for input and 6 for output" in says("old.toml", "new.toml", "--prices", "5/6")
-    piped = f"{{ cat old.toml; }} | {sys.executable} -m rungwise verify /dev/stdin"  # which can be read only once
+    # which can be read only once
+    piped = f"{{ cat old.toml; }} | {sys.executable} -m rungwise verify /dev/stdin"
     assert subprocess.run(["bash", "-c", piped], capture_output=True).returncode == 0
     assert 'put "*" = [2.5, 10] under [prices]' in invoke("verify", "bare.toml").stderr
 
@@ -229,15 +285,38 @@ def test_misspelt_prices_are_named(ours: Path) -> None:
     (ours / "key.toml").write_text('[price]\n"gpt-5" = [1, 2]\n')
     assert "unknown key 'price'; did you mean 'prices'?" in invoke("verify", "key.toml").stderr
     (ours / "model.toml").write_text('[budget]\nmoney = 1\n[prices]\n"gpt5" = [1, 2]\n')
-    asked = ("ask", "Why?", "--base-url", "http://127.0.0.1:1/v1", "--model", "gpt-5", "--policy", "model.toml")
+    asked = (
+        "ask",
+        "Why?",
+        "--base-url",
+        "http://127.0.0.1:1/v1",
+        "--model",
+        "gpt-5",
+        "--policy",
+        "model.toml",
+    )
     assert 'put "gpt-5" = [2.5, 10] under [prices]' in invoke(*asked).stderr
 
 
 def test_ask_prices_each_backend_by_its_model(ours: Path, rungwise_provider: Any) -> None:
-    provider = rungwise_provider(ScriptedReply("Blue.", usage={"prompt_tokens": 1_000_000, "completion_tokens": 0}))
-    (ours / "p.toml").write_text('[prices]\n"gpt-5" = [1.25, 10]\n[[chain.a]]\nmodel = "other"\nprices = [2, 4]\n')
+    provider = rungwise_provider(
+        ScriptedReply("Blue.", usage={"prompt_tokens": 1_000_000, "completion_tokens": 0})
+    )
+    (ours / "p.toml").write_text(
+        '[prices]\n"gpt-5" = [1.25, 10]\n[[chain.a]]\nmodel = "other"\nprices = [2, 4]\n'
+    )
     for model, cost in (("gpt-5", 1.25), ("other", 2.0), ("unknown", None)):
-        asked = ("ask", "Why?", "--base-url", provider.base_url, "--model", model, "--policy", "p.toml", "--json")
+        asked = (
+            "ask",
+            "Why?",
+            "--base-url",
+            provider.base_url,
+            "--model",
+            model,
+            "--policy",
+            "p.toml",
+            "--json",
+        )
         assert json.loads(invoke(*asked).stdout)["cost"] == (cost and pytest.approx(cost, rel=1e-4))
 
 
@@ -269,7 +348,11 @@ def test_variables_that_hold_no_keys_are_refused(
 
 
 def test_a_chain_may_give_a_backend_a_quota() -> None:
-    table = {"model": "m", "base_url": "http://localhost:1/v1", "quota": {"requests_per_minute": 500, "concurrent": 20}}
+    table = {
+        "model": "m",
+        "base_url": "http://localhost:1/v1",
+        "quota": {"requests_per_minute": 500, "concurrent": 20},
+    }
     backend = chain_in("a", [table], lambda model: None)[0]
     assert backend.quota == rungwise.Quota(requests_per_minute=500, concurrent=20)
 
@@ -285,4 +368,8 @@ def test_a_chain_may_give_a_backend_a_quota() -> None:
 )
 def test_a_malformed_quota_of_a_chain_is_refused(quota: Any, says: str) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=says):
-        chain_in("a", [{"model": "m", "base_url": "http://localhost:1/v1", "quota": quota}], lambda model: None)
+        chain_in(
+            "a",
+            [{"model": "m", "base_url": "http://localhost:1/v1", "quota": quota}],
+            lambda model: None,
+        )

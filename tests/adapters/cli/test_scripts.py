@@ -1,4 +1,6 @@
-"""`rungwise verify --scripts`: what is written where, and what its files tell their reader to do."""
+"""`rungwise verify --scripts`: what is written where, and what its files tell their reader to
+do.
+"""
 
 import json
 import re
@@ -44,7 +46,9 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def told(file: Path, url: str) -> list[str]:
-    """Return the words of the command that a script tells its reader to run, pointed at a server."""
+    """Return the words of the command that a script tells its reader to run, pointed at a
+    server.
+    """
     (line,) = re.findall("    (rungwise ask .*)", file.read_text())
     return shlex.split(line.replace(SERVED, url))
 
@@ -58,22 +62,37 @@ def test_a_script_is_served_and_asked_as_its_file_says(policy: Path) -> None:
     program, *serve = shlex.split(line.replace("8080", "0"))
     assert (program, serve) == ("rungwise", ["serve", str(file), "--port", "0"])
     with subprocess.Popen(
-        [sys.executable, "-m", "rungwise", *serve], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-m", "rungwise", *serve],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as server:
         program, *words = told(file, server.stdout.readline().strip())
-        asked = [invoke(*words, "--journal", "journal.json") for _ in range(2)]  # the script begins anew
+        # the script begins anew
+        asked = [invoke(*words, "--journal", "journal.json") for _ in range(2)]
         server.kill()
     assert program == "rungwise"
     (stated,) = re.findall(r"stated    ([\d,]+); ", file.read_text())
     assert [json.loads(each.stdout)["attempts"] for each in asked] == [int(stated)] * 2
-    assert sum(step["event"] == "sent" for step in json.loads(Path("journal.json").read_text())["steps"]) == int(stated)
+    assert sum(
+        step["event"] == "sent" for step in json.loads(Path("journal.json").read_text())["steps"]
+    ) == int(stated)
 
 
-def test_a_program_stands_where_ask_does_not_suffice(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    policy.write_text(POLICY.replace("nudges = 0", "nudges = 1").replace("compactions = 0", "compactions = 1"))
-    assert invoke("verify", policy.name, "--backends", 1, "--scripts", "worst", *REQUEST).exit_code == 0
+def test_a_program_stands_where_ask_does_not_suffice(
+    policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy.write_text(
+        POLICY.replace("nudges = 0", "nudges = 1").replace("compactions = 0", "compactions = 1")
+    )
+    assert (
+        invoke("verify", policy.name, "--backends", 1, "--scripts", "worst", *REQUEST).exit_code
+        == 0
+    )
     file = Path("worst/worst-attempts.toml")
-    program = "".join(line[4:] for line in file.read_text().splitlines(keepends=True) if line.startswith("# > "))
+    program = "".join(
+        line[4:] for line in file.read_text().splitlines(keepends=True) if line.startswith("# > ")
+    )
     with EmbeddedProvider(Script.load(file)) as provider:
         exec(program.replace(SERVED, provider.base_url), {})
         (stated,) = re.findall(r"stated    (\d+); ", file.read_text())
@@ -81,15 +100,30 @@ def test_a_program_stands_where_ask_does_not_suffice(policy: Path, capsys: pytes
         assert len(provider.requests) == int(stated)
 
 
-def test_the_program_of_a_turn_runs(tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_program_of_a_turn_runs(
+    tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("turn.toml").write_text(
-        "auto_continues = 2\ncalls_per_reply = 3\ntool_seconds = 0.01\n[call.budget]\nattempts = 1\n"
+        "auto_continues = 2\ncalls_per_reply = 3\ntool_seconds = 0.01\n[call.budget]\nattempts = "
+        "1\n"
     )
-    assert invoke("verify", "turn.toml", "--turn", "--backends", 1, "--scripts", ".", *REQUEST).exit_code == 0
-    for name, figure in (("calls", "4"), ("tool-runs", "9"), ("tool-seconds", "0.09"), ("output-tokens", "432")):
+    assert (
+        invoke(
+            "verify", "turn.toml", "--turn", "--backends", 1, "--scripts", ".", *REQUEST
+        ).exit_code
+        == 0
+    )
+    for name, figure in (
+        ("calls", "4"),
+        ("tool-runs", "9"),
+        ("tool-seconds", "0.09"),
+        ("output-tokens", "432"),
+    ):
         file = Path(f"worst-{name}.toml")
-        program = "\n".join(line[4:] for line in file.read_text().splitlines() if line.startswith("# >"))
+        program = "\n".join(
+            line[4:] for line in file.read_text().splitlines() if line.startswith("# >")
+        )
         with EmbeddedProvider(Script.load(file)) as provider:
             exec(program.replace(SERVED, provider.base_url), {})
         assert f"stated    {figure};" in file.read_text()
@@ -99,10 +133,17 @@ def test_the_program_of_a_turn_runs(tmp_path: Path, monkeypatch: Any, capsys: py
 
 def test_what_cannot_be_played_is_said_once(policy: Path) -> None:
     ended = invoke("verify", policy.name, "--scripts", "worst", "--json")
-    assert "no script for output tokens: without max_tokens, only budget.output_tokens can cap" in ended.stderr
+    assert (
+        "no script for output tokens: without max_tokens, only budget.output_tokens can cap"
+        in ended.stderr
+    )
     assert ended.stderr.count("no script for money: a backend of the chain has no prices") == 1
     assert set(json.loads(ended.stdout)["worst_by_fallbacks"]) == {"0", "1", "2"}
-    names = {f"worst-{name}{chain}.toml" for name in ("attempts", "waiting-seconds", "seconds") for chain in CHAINS}
+    names = {
+        f"worst-{name}{chain}.toml"
+        for name in ("attempts", "waiting-seconds", "seconds")
+        for chain in CHAINS
+    }
     assert {path.name for path in Path("worst").iterdir()} == names
 
 

@@ -1,4 +1,6 @@
-"""What `rungwise serve` says: where each client is pointed, and what each has asked, in any protocol."""
+"""What `rungwise serve` says: where each client is pointed, and what each has asked, in any
+protocol.
+"""
 
 from typing import Any
 
@@ -18,7 +20,9 @@ SPOKEN = {api: wire for api, wire in WIRES.items() if language_of(wire.client_pa
 
 def test_every_protocol_has_a_client_and_the_other_way_round() -> None:
     assert list(WIRES) == list(APIS)
-    assert {type(language_of(wire.client_path)) for wire in SPOKEN.values()} == set(map(type, LANGUAGES))
+    assert {type(language_of(wire.client_path)) for wire in SPOKEN.values()} == set(
+        map(type, LANGUAGES)
+    )
     lines = list(pointers("http://127.0.0.1:80/v1"))
     assert len(lines) == len(SPOKEN)
     for wire, line in zip(SPOKEN.values(), lines, strict=True):
@@ -45,7 +49,9 @@ def test_each_request_has_a_line_that_says_the_same_in_every_protocol(
     assert line == f"{told}{', stream' if streams else ''} <- HTTP 200, text"
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/nowhere", *(wire.client_path for wire in SPOKEN.values())])
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/nowhere", *(wire.client_path for wire in SPOKEN.values())]
+)
 @pytest.mark.parametrize(
     "body",
     [
@@ -55,7 +61,10 @@ def test_each_request_has_a_line_that_says_the_same_in_every_protocol(
         {"messages": [{"role": ["x"], "content": {"a": 1}}]},
         {"contents": [{"parts": 5}]},
         {"input": [{"type": 5}], "options": 5, "generationConfig": []},
-        {"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}], "max_tokens": {"a": 1}},
+        {
+            "messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}],
+            "max_tokens": {"a": 1},
+        },
     ],
 )
 def test_whatever_a_client_sends_has_its_line(path: str, body: dict[str, Any]) -> None:
@@ -65,6 +74,8 @@ def test_whatever_a_client_sends_has_its_line(path: str, body: dict[str, Any]) -
 
 
 def test_what_is_asked_of_responses_may_be_a_text() -> None:
-    request = ReceivedRequest("/v1/responses", {}, {"model": "m", "input": "Hello", "max_output_tokens": 5}, 0.0)
+    request = ReceivedRequest(
+        "/v1/responses", {}, {"model": "m", "input": "Hello", "max_output_tokens": 5}, 0.0
+    )
     asked = summary_of(request)
     assert (text_of(asked.messages[0]), asked.cap) == (("user", "Hello"), 5)

@@ -24,11 +24,15 @@ from support.counted import journals, stats_of
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder of which some journals are files, one of them in a folder of its own, and some are lines."""
+    """Return a folder of which some journals are files, one of them in a folder of its own, and
+    some are lines.
+    """
     folder = tmp_path / "journals"
     (folder / "deeper").mkdir(parents=True)
     texts = [*journals()]
-    (folder / "first.json").write_bytes(orjson.dumps(orjson.loads(texts[0]), option=orjson.OPT_INDENT_2))
+    (folder / "first.json").write_bytes(
+        orjson.dumps(orjson.loads(texts[0]), option=orjson.OPT_INDENT_2)
+    )
     (folder / "deeper" / "second.json").write_bytes(texts[1])
     (folder / "turn.json").write_bytes(texts[-1])
     (folder / "more.jsonl").write_bytes(b"\n\n".join(texts[2:-1]) + b"\n")
@@ -47,7 +51,11 @@ def test_files_and_lines_of_a_folder_count_however_deep(folder: Path) -> None:
     counts = shown(folder)
     assert counts == orjson.loads(orjson.dumps(stats_of().as_mapping()))
     total = counts["total"]
-    assert (total["calls"], total["outcomes"], total["turns"]) == (10, {"done": 8, "failed": 2}, {"finished": 1})
+    assert (total["calls"], total["outcomes"], total["turns"]) == (
+        10,
+        {"done": 8, "failed": 2},
+        {"finished": 1},
+    )
     assert [(each["day"], each["model"], each["calls"]) for each in counts["groups"]] == [
         ("-", "-", 2),
         ("2026-11-18", "gpt-5", 2),
@@ -63,7 +71,9 @@ def test_files_that_are_named_count_whatever_their_names(folder: Path, tmp_path:
 
 
 def test_the_table_is_no_wider_than_a_hundred_columns(folder: Path) -> None:
-    (folder / "wide.jsonl").write_bytes(b"\n".join(journals("a-model-with-a-very-long-name-of-its-own" * 4)))
+    (folder / "wide.jsonl").write_bytes(
+        b"\n".join(journals("a-model-with-a-very-long-name-of-its-own" * 4))
+    )
     result = invoke("stats", folder)
     lines = result.stdout.splitlines()
     assert result.exit_code == 0
@@ -75,9 +85,30 @@ def test_the_table_is_no_wider_than_a_hundred_columns(folder: Path) -> None:
 
 
 def test_the_row_of_a_day_and_a_model(folder: Path) -> None:
-    [row] = [line for line in invoke("stats", folder).stdout.splitlines() if line.startswith("2026-11-18 sonnet")]
+    [row] = [
+        line
+        for line in invoke("stats", folder).stdout.splitlines()
+        if line.startswith("2026-11-18 sonnet")
+    ]
     assert row.split() == [
-        *["2026-11-18", "sonnet", "2", "1", "2", "0", "s", "0.46", "s", "0.46", "s", "6", "s", "6", "s", "4.5"]
+        *[
+            "2026-11-18",
+            "sonnet",
+            "2",
+            "1",
+            "2",
+            "0",
+            "s",
+            "0.46",
+            "s",
+            "0.46",
+            "s",
+            "6",
+            "s",
+            "6",
+            "s",
+            "4.5",
+        ]
     ]
 
 
@@ -86,7 +117,9 @@ def words_of(chart: str) -> str:
 
 
 @pytest.mark.parametrize("ending", ["svg", "html"])
-def test_a_chart_has_the_numbers_and_a_bar_for_each(folder: Path, tmp_path: Path, ending: str) -> None:
+def test_a_chart_has_the_numbers_and_a_bar_for_each(
+    folder: Path, tmp_path: Path, ending: str
+) -> None:
     target = tmp_path / f"chart.{ending}"
     result = invoke("stats", folder, "-o", target)
     assert (result.exit_code, result.stdout) == (0, "")
@@ -105,7 +138,9 @@ def test_what_strangers_wrote_is_escaped_and_obeys_nobody() -> None:
     for form in FORMS.values():
         chart = form(stats_of("<script>alert(1)</script>\x1b[31m"))
         assert "\x1b" not in chart
-    assert "<script" not in FORMS[".svg"](stats_of("<script>")) + FORMS[".html"](stats_of("<script>"))
+    assert "<script" not in FORMS[".svg"](stats_of("<script>")) + FORMS[".html"](
+        stats_of("<script>")
+    )
 
 
 def test_json_and_a_chart_can_be_had_at_once(folder: Path, tmp_path: Path) -> None:
@@ -132,19 +167,25 @@ def test_what_is_no_journal_is_left_out_with_a_note(folder: Path, name: str) -> 
     (folder / "bad.json").write_bytes(HOSTILE[name])
     result = invoke("stats", folder)
     assert result.exit_code == 0
-    assert result.stderr.startswith(f"left out, because they are no journals: 1; the first is {folder}/bad.json")
+    assert result.stderr.startswith(
+        f"left out, because they are no journals: 1; the first is {folder}/bad.json"
+    )
     assert ["calls", "10"] in [line.split() for line in result.stdout.splitlines()]
 
 
 def test_a_broken_line_is_named_and_the_others_count(tmp_path: Path) -> None:
     texts = [*journals()]
-    (tmp_path / "some.jsonl").write_bytes(b"\n".join([b"{nonsense", *texts[:3], b"\xff\xfe", texts[3]]))
+    (tmp_path / "some.jsonl").write_bytes(
+        b"\n".join([b"{nonsense", *texts[:3], b"\xff\xfe", texts[3]])
+    )
     result = invoke("stats", tmp_path, "--json")
     assert orjson.loads(result.stdout)["total"]["calls"] == 4
     assert f"no journals: 2; the first is {tmp_path}/some.jsonl:1: " in result.stderr
 
 
-def test_a_line_and_a_file_that_are_too_large_are_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_and_a_file_that_are_too_large_are_left_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "large.json").write_bytes(b"{\n" + b" " * 40_000_000)
     (folder / "large.jsonl").write_bytes(b"{" + b" " * 40_000_000 + b"}\n" + next(journals()))
     result = invoke("stats", folder, "--json")
@@ -152,7 +193,10 @@ def test_a_line_and_a_file_that_are_too_large_are_left_out(folder: Path, monkeyp
     assert "no journals: 3" in result.stderr
 
 
-@given(st.binary(max_size=300) | st.sampled_from([*journals()]).flatmap(lambda text: st.just(text[: len(text) // 2])))
+@given(
+    st.binary(max_size=300)
+    | st.sampled_from([*journals()]).flatmap(lambda text: st.just(text[: len(text) // 2]))
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 def test_no_bytes_make_a_traceback(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "any.json").write_bytes(content)
@@ -195,7 +239,9 @@ def test_numbers_beyond_all_measure_are_shown_all_the_same(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("days", [1e14, -1e14, 9e14])
 def test_no_date_is_too_far(tmp_path: Path, days: float) -> None:
-    (tmp_path / "far.json").write_bytes(orjson.dumps({**orjson.loads(next(journals())), "started": days}))
+    (tmp_path / "far.json").write_bytes(
+        orjson.dumps({**orjson.loads(next(journals())), "started": days})
+    )
     assert shown(tmp_path)["groups"][0]["day"] == "-"
 
 
@@ -219,7 +265,9 @@ def test_a_chart_of_another_kind_is_refused(folder: Path, name: str) -> None:
     assert not (folder / name).exists()
 
 
-def test_a_file_that_cannot_be_read_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_read_is_reported(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(file: str) -> Any:
         raise PermissionError(13, "Permission denied")
         yield
@@ -231,7 +279,9 @@ def test_a_file_that_cannot_be_read_is_reported(folder: Path, monkeypatch: pytes
     assert ": Permission denied" in result.stderr
 
 
-def test_a_folder_that_cannot_be_read_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_read_is_reported(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole, scandir = shown(folder)["total"]["calls"], os.scandir
 
     def refuse(path: Any) -> Any:
@@ -248,7 +298,9 @@ def test_a_folder_that_cannot_be_read_is_reported(folder: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("command", ["stats", "calls"])
 @pytest.mark.parametrize("content", [b"no database", b""])
-def test_a_database_of_something_else_is_bad_input(command: str, content: bytes, tmp_path: Path) -> None:
+def test_a_database_of_something_else_is_bad_input(
+    command: str, content: bytes, tmp_path: Path
+) -> None:
     place = tmp_path / "other.sqlite"
     place.write_bytes(content)
     result = invoke(command, "--database", f"sqlite:///{place}")
@@ -256,7 +308,9 @@ def test_a_database_of_something_else_is_bad_input(command: str, content: bytes,
     assert "the database cannot be read, or holds no durable calls (" in result.stderr
 
 
-def test_a_person_who_waits_sees_how_many_have_been_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_who_waits_sees_how_many_have_been_counted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(output, "is_terminal", lambda stream: True)
     result = invoke("stats", folder, "--json", env={"TERM": "xterm", "FORCE_COLOR": "1"})
     assert result.exit_code == 0

@@ -31,7 +31,7 @@ fresh = [
     { event = "answered", share = 0.99, seconds = 2, input_tokens = 1000, output_tokens = 200 },
     { event = "refused", share = 0.01, seconds = 1, input_tokens = 1000 },
 ]
-"""
+"""  # noqa: E501
 FEW = ("--candidates", "25")
 HERE = SimpleNamespace(map=map, shutdown=lambda **options: None)
 
@@ -46,7 +46,9 @@ def rates(tmp_path: Path) -> Path:
 def in_one_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Start no other processes, which take seconds, but in the tests that are about them."""
     if "processes" not in request.node.name:
-        monkeypatch.setattr("rungwise.adapters.cli.journals.tune.ProcessPoolExecutor", lambda *settings: HERE)
+        monkeypatch.setattr(
+            "rungwise.adapters.cli.journals.tune.ProcessPoolExecutor", lambda *settings: HERE
+        )
 
 
 def test_the_cheapest_policy_is_printed_as_toml(rates: Path, tmp_path: Path) -> None:
@@ -54,7 +56,16 @@ def test_the_cheapest_policy_is_printed_as_toml(rates: Path, tmp_path: Path) -> 
         "after_refusal = 'fall_back'\n[limits]\nretries = 0\n[waits]\njitter = 0.25\n"
     )
     goal = ("--done", "99.9", "--p99", "20s", "--cost", "0.02")
-    result = invoke("tune", tmp_path / "policy.toml", "--rates", rates, *goal, *FEW, "-o", tmp_path / "front.svg")
+    result = invoke(
+        "tune",
+        tmp_path / "policy.toml",
+        "--rates",
+        rates,
+        *goal,
+        *FEW,
+        "-o",
+        tmp_path / "front.svg",
+    )
     assert result.exit_code == 0
     (tmp_path / "tuned.toml").write_text(result.stdout)
     policy = Policy.load(tmp_path / "tuned.toml")
@@ -97,7 +108,10 @@ def test_what_cannot_be_met_is_explained(rates: Path) -> None:
     result = invoke("tune", "--rates", rates, "--done", "99.99", *FEW)
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert "no candidate has a share of calls that are done of 99.99 %; the most is 99.9782 %" in result.stderr
+    assert (
+        "no candidate has a share of calls that are done of 99.99 %; the most is 99.9782 %"
+        in result.stderr
+    )
     assert "0.022 % of calls are refused by every backend that is asked" in result.stderr
     result = invoke("tune", "--rates", rates, "--p99", "500ms", *FEW, "--json")
     assert result.exit_code == 1
@@ -132,14 +146,19 @@ def test_bad_input_is_refused(rates: Path, options: tuple[str, ...], says: str) 
 
 
 def test_bad_files_are_refused(rates: Path, tmp_path: Path) -> None:
-    assert "nowhere.toml: cannot be read" in invoke("tune", "--rates", tmp_path / "nowhere.toml", "--done", "9").stderr
+    assert (
+        "nowhere.toml: cannot be read"
+        in invoke("tune", "--rates", tmp_path / "nowhere.toml", "--done", "9").stderr
+    )
     rates.write_text(re.sub("prices = .*", "", RATES))
     result = invoke("tune", "--rates", rates, "--cost", "1")
     assert result.exit_code == 2
     assert "needs prices in the rates; missing: cheap, dear" in result.stderr
 
 
-@pytest.mark.parametrize(("time", "seconds"), [("20", 20.0), ("20s", 20.0), ("1m", 60.0), ("1.5h", 5400.0)])
+@pytest.mark.parametrize(
+    ("time", "seconds"), [("20", 20.0), ("20s", 20.0), ("1m", 60.0), ("1.5h", 5400.0)]
+)
 def test_a_duration_has_a_unit_or_is_in_seconds(rates: Path, time: str, seconds: float) -> None:
     result = invoke("tune", "--rates", rates, "--p99", time, "--candidates", "1", "--json")
     assert orjson.loads(result.stdout)["targets"] == {"p99": seconds}
@@ -156,7 +175,9 @@ def test_processes_side_by_side_find_the_same(rates: Path, monkeypatch: pytest.M
     arguments = ("tune", "--rates", rates, "--done", "99", "--candidates", "8", "--json")
     side_by_side = invoke(*arguments)
     assert side_by_side.exit_code == 0
-    monkeypatch.setattr("rungwise.adapters.cli.journals.tune.ProcessPoolExecutor", lambda *settings: HERE)
+    monkeypatch.setattr(
+        "rungwise.adapters.cli.journals.tune.ProcessPoolExecutor", lambda *settings: HERE
+    )
     assert invoke(*arguments).stdout == side_by_side.stdout
 
 

@@ -12,7 +12,9 @@ from rungwise.adapters.durable.batch import read_lines
 
 def read(folder: Path, *texts: str | bytes) -> list[Any]:
     file = folder / "prompts.jsonl"
-    file.write_bytes(b"\n".join(text if isinstance(text, bytes) else text.encode() for text in texts))
+    file.write_bytes(
+        b"\n".join(text if isinstance(text, bytes) else text.encode() for text in texts)
+    )
     return list(read_lines(file))
 
 
@@ -56,7 +58,9 @@ def test_what_cannot_be_read_is_a_fault_of_its_line(name: str, tmp_path: Path) -
     assert (before.fault, after.fault) == ("", "")
 
 
-def test_a_line_that_is_too_long_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batch, "LONGEST", 1_000)
     texts = ['{"prompt": "a"}', json.dumps({"prompt": "x" * 5_000}), '{"prompt": "b"}']
     before, long, after = read(tmp_path, *texts)

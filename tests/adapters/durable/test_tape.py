@@ -1,4 +1,6 @@
-"""A call that is told again what is on its tape is where it was, whatever was told, wherever the tape ends."""
+"""A call that is told again what is on its tape is where it was, whatever was told, wherever the
+tape ends.
+"""
 
 import json
 import random
@@ -43,13 +45,22 @@ def test_what_came_back_can_be_stored(reply: Any) -> None:
 @given(testing.conversations())
 def test_a_request_can_be_stored(messages: Any) -> None:
     request = Request(
-        messages, max_tokens=100, temperature=0.5, headers={"x-user": "7"}, tools=[{"type": "web_search"}]
+        messages,
+        max_tokens=100,
+        temperature=0.5,
+        headers={"x-user": "7"},
+        tools=[{"type": "web_search"}],
     )
     assert read_request(again(plain_request(request))) == request
 
 
 @settings(max_examples=examples(30))
-@given(testing.policies(), testing.scripts_of_replies(), st.integers(0, 2**32), st.lists(st.booleans(), max_size=4))
+@given(
+    testing.policies(),
+    testing.scripts_of_replies(),
+    st.integers(0, 2**32),
+    st.lists(st.booleans(), max_size=4),
+)
 def test_every_beginning_of_a_tape_leads_to_where_the_call_was(
     policy: Policy, script: Any, seed: int, opens: list[bool]
 ) -> None:
@@ -59,7 +70,12 @@ def test_every_beginning_of_a_tape_leads_to_where_the_call_was(
     ScriptedBackend(script, latency=1.5, opens=opens).drive(call)
     tape = again(call.tape)
     for end in sorted({1, len(tape) // 2, len(tape) - 1, len(tape)} - {0}):
-        other = new_call(policy, request, jitter=lambda: pytest.fail("it draws anew"), **RecordedCall.setting_of(tape))
+        other = new_call(
+            policy,
+            request,
+            jitter=lambda: pytest.fail("it draws anew"),
+            **RecordedCall.setting_of(tape),
+        )
         other.restore(tape[:end])
         assert again(other.tape) == tape[:end]
         assert (
@@ -77,12 +93,19 @@ def test_what_a_crash_makes_final_of_a_stream_is_handed_on_after_it() -> None:
     call.sending(0.0)
     shown = call.hear(Text("In the reeds <thi"))  # which may be a tag, so its end is held back
     tape = again(call.tape)
-    other = new_call(Policy(), request, jitter=lambda: 0.0, is_streaming=True, **RecordedCall.setting_of(tape))
+    other = new_call(
+        Policy(), request, jitter=lambda: 0.0, is_streaming=True, **RecordedCall.setting_of(tape)
+    )
     other.restore(tape)
     assert other.drain() == []  # another process has handed it on
-    other = new_call(Policy(), request, jitter=lambda: 0.0, is_streaming=True, **RecordedCall.setting_of(tape))
+    other = new_call(
+        Policy(), request, jitter=lambda: 0.0, is_streaming=True, **RecordedCall.setting_of(tape)
+    )
     other.restore(tape)
     other.resume(1.0, None, 1.0)
     later = [event for event in other.drain() if isinstance(event, Text)]
-    assert "".join(event.text for event in (*shown, *later) if isinstance(event, Text)) == "In the reeds <thi"
+    assert (
+        "".join(event.text for event in (*shown, *later) if isinstance(event, Text))
+        == "In the reeds <thi"
+    )
     assert later

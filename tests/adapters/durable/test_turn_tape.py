@@ -1,4 +1,6 @@
-"""A turn that is told again what is on its tape is where it was, with its calls, wherever the tape ends."""
+"""A turn that is told again what is on its tape is where it was, with its calls, wherever the tape
+ends.
+"""
 
 import json
 from typing import Any

@@ -5,7 +5,9 @@ import pytest
 from rungwise.adapters.gateway.reading import read
 
 
-@pytest.mark.parametrize("nothing", [{"safetySettings": []}, {"safety_settings": []}, {"labels": {}}])
+@pytest.mark.parametrize(
+    "nothing", [{"safetySettings": []}, {"safety_settings": []}, {"labels": {}}]
+)
 def test_langchains_gemini_requests_are_for_every_chain(nothing):
     asked = read("gemini", {"contents": [{"parts": [{"text": "hi"}]}], **nothing}, is_own=False)
     assert (asked.unknown, asked.left_out) == ([], [])

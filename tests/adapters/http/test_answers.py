@@ -7,7 +7,17 @@ import pytest
 
 import rungwise
 from rungwise.adapters.http.connection import LARGEST_HEAD
-from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, answering, chunk, completion, event, stream_of
+from support.raw_server import (
+    STREAM_HEAD,
+    Peer,
+    RawServer,
+    answer,
+    answering,
+    chunk,
+    completion,
+    event,
+    stream_of,
+)
 from support.ways import BOTH, ONCE, ask, backend, client_for, quick, several
 
 BODY = completion("Herons.")
@@ -26,7 +36,8 @@ KEPT = {
     "chunks": head(CHUNKED) + CHUNKS,
     "chunks and a field": head(CHUNKED) + CHUNKS[:-2] + b"x: y\r\n\r\n",
     "the same length twice": head(LENGTH + LENGTH) + BODY,
-    "the same length twice in one line": head(LENGTH.replace(b"\r\n", b", %d\r\n" % len(BODY))) + BODY,
+    "the same length twice in one line": head(LENGTH.replace(b"\r\n", b", %d\r\n" % len(BODY)))
+    + BODY,
     "chunks and a length": head(CHUNKED + LENGTH) + CHUNKS,
     "information before it": CONTINUE + answer("Herons."),
     "old information before it": CONTINUE.replace(b"1.1", b"1.0") + answer("Herons."),
@@ -41,11 +52,14 @@ KEPT = {
 
 CLOSED = {
     "HTTP/1.0": head(LENGTH, b"HTTP/1.0 200 OK") + BODY,
-    "HTTP/1.0 that would be kept": head(b"connection: keep-alive\r\n" + LENGTH, b"HTTP/1.0 200 OK") + BODY,
+    "HTTP/1.0 that would be kept": head(b"connection: keep-alive\r\n" + LENGTH, b"HTTP/1.0 200 OK")
+    + BODY,
     "connection: close": head(b"connection: close\r\n" + LENGTH) + BODY,
     "a length and more": answer("Herons.") + b"\r\n",
     "chunks and more": head(CHUNKED) + CHUNKS + b"\r\n",
-    "chunks and an answer": head(CHUNKED) + CHUNKS + b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+    "chunks and an answer": head(CHUNKED)
+    + CHUNKS
+    + b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
 }
 """Answers that can be read; the connection is closed."""
 
@@ -89,7 +103,9 @@ def test_answers_in_every_framing(way: str, name: str) -> None:
 def test_a_long_answer_that_comes_at_once_comes_whole(way: str, streams: bool) -> None:
     line = "herons " * 20_000
     whole = completion(line * 5)
-    pieces = b"".join(chunk(whole[start : start + 50_000]) for start in range(0, len(whole), 50_000))
+    pieces = b"".join(
+        chunk(whole[start : start + 50_000]) for start in range(0, len(whole), 50_000)
+    )
     sent = stream_of(*[line] * 5) if streams else head(CHUNKED) + pieces + b"0\r\n\r\n"
 
     with RawServer(answering(sent)) as server:

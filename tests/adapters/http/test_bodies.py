@@ -1,4 +1,6 @@
-"""What a connection hands out of a body: the same bytes and the same end, wherever the response is cut on its way."""
+"""What a connection hands out of a body: the same bytes and the same end, wherever the response is
+cut on its way.
+"""
 
 import math
 import socket
@@ -40,13 +42,22 @@ HEADS = {
 
 
 def played(pieces: list[bytes]) -> tuple[bytes, bool]:
-    """Answer a request in pieces, each when the client waits; return the body, and whether the connection is kept."""
+    """Answer a request in pieces, each when the client waits; return the body, and whether the
+    connection is kept.
+    """
     mine, peer = socket.socketpair()
     with mine, peer:
         mine.setblocking(False)
-        connection, limits = Connection(("http", "x", 80), mine), AttemptLimits(ends_at=time.monotonic() + 10)
+        connection, limits = (
+            Connection(("http", "x", 80), mine),
+            AttemptLimits(ends_at=time.monotonic() + 10),
+        )
         coming = iter(pieces)
-        _drive(connection.ask("POST", b"/", {"host": "x", "content-length": "0"}, b"", limits), peer, coming)
+        _drive(
+            connection.ask("POST", b"/", {"host": "x", "content-length": "0"}, b"", limits),
+            peer,
+            coming,
+        )
         body = b""
         while (data := connection.buffered()) is not None:
             body += data
@@ -67,10 +78,14 @@ def _drive(operation: Operation[T], peer: socket.socket, coming: Iterator[bytes]
 
 @pytest.mark.parametrize("framing", FRAMINGS)
 @pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("behind", [b"", b"\r\n", b"HTTP/1.1 500 Oops\r\n\r\n"], ids=["nothing", "a line", "a reply"])
+@pytest.mark.parametrize(
+    "behind", [b"", b"\r\n", b"HTTP/1.1 500 Oops\r\n\r\n"], ids=["nothing", "a line", "a reply"]
+)
 @example(places=list(range(1, 900)))  # byte by byte
 @given(places=st.lists(st.integers(1, 400), max_size=5))
-def test_a_body_is_the_same_wherever_it_is_cut(framing: str, head: str, behind: bytes, places: list[int]) -> None:
+def test_a_body_is_the_same_wherever_it_is_cut(
+    framing: str, head: str, behind: bytes, places: list[int]
+) -> None:
     begin, is_kept = HEADS[head]
     whole = begin + FRAMINGS[framing]
     cuts = sorted({0, *(place for place in places if place < len(whole)), len(whole)})
@@ -80,7 +95,9 @@ def test_a_body_is_the_same_wherever_it_is_cut(framing: str, head: str, behind: 
 
 
 def asked() -> tuple[Connection, AttemptLimits, socket.socket]:
-    """Return a connection that has read the head of a response in chunks, its limits, and the server's end."""
+    """Return a connection that has read the head of a response in chunks, its limits, and the
+    server's end.
+    """
     mine, peer = socket.socketpair()
     mine.setblocking(False)
     connection, limits = Connection(("http", "x", 80), mine), AttemptLimits()
@@ -108,7 +125,10 @@ def test_a_chunk_that_comes_by_itself_asks_little_of_each_layer() -> None:
 
     def read() -> bytes | None:
         peer.sendall(sent)
-        return run(connection.fill(limits, waits_first=True), limits.cancellation) or connection.buffered()
+        return (
+            run(connection.fill(limits, waits_first=True), limits.cancellation)
+            or connection.buffered()
+        )
 
     with connection.sock, peer:
         sent = b"12c\r\n%b\r\n" % (b"x" * 300)

@@ -1,4 +1,6 @@
-"""A wire of the caller's own that raises when it reads: the call ends at once, and the error names the wire."""
+"""A wire of the caller's own that raises when it reads: the call ends at once, and the error names
+the wire.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -52,7 +54,9 @@ class Broken(PlainLink):
 
 @BOTH
 @pytest.mark.parametrize("breaks_in", ["decode", "decoder", "feed", "close"])
-def test_a_wire_that_raises_when_it_reads_ends_the_call_with_an_error_that_names_it(way: str, breaks_in: str) -> None:
+def test_a_wire_that_raises_when_it_reads_ends_the_call_with_an_error_that_names_it(
+    way: str, breaks_in: str
+) -> None:
     with RawServer(answering(answer("Herons."))) as server:
         wire = Broken(url=server.base_url, breaks_in=breaks_in)
         with pytest.raises(KeyError, match="choices") as caught:

@@ -1,4 +1,6 @@
-"""`BodyReader` reads what h11 reads, however a body is cut on its way, and holds no more of it than a piece."""
+"""`BodyReader` reads what h11 reads, however a body is cut on its way, and holds no more of it than
+a piece.
+"""
 
 import tracemalloc
 from collections.abc import Iterable, Sequence
@@ -26,7 +28,9 @@ def chunk(data: bytes) -> bytes:
 def behind_head(
     fields: bytes = CHUNKED, data: bytes = b"", status: bytes = b"200 OK"
 ) -> tuple[h11.Connection, h11.Response]:
-    """Return a connection that has read the head of a response, which `data` came with, and that head."""
+    """Return a connection that has read the head of a response, which `data` came with, and that
+    head.
+    """
     protocol = h11.Connection(h11.CLIENT, LARGEST_HEAD)
     protocol.send(h11.Request(method="GET", target="/", headers=[("host", "h")]))
     protocol.send(h11.EndOfMessage())
@@ -36,7 +40,9 @@ def behind_head(
     return protocol, response
 
 
-def read_by_h11(fields: bytes, pieces: Iterable[bytes], status: bytes = b"200 OK") -> tuple[bytes, str]:
+def read_by_h11(
+    fields: bytes, pieces: Iterable[bytes], status: bytes = b"200 OK"
+) -> tuple[bytes, str]:
     """Return a body as h11 alone reads it, and how it ends."""
     (protocol, _), body = behind_head(fields, status=status), b""
     for piece in pieces:
@@ -55,10 +61,17 @@ class Reading:
     """Read a body as the drivers do: what was read already, by h11 or not, then what is fed."""
 
     def __init__(
-        self, fields: bytes = CHUNKED, data: bytes = b"", *, is_ahead: bool = False, status: bytes = b"200 OK"
+        self,
+        fields: bytes = CHUNKED,
+        data: bytes = b"",
+        *,
+        is_ahead: bool = False,
+        status: bytes = b"200 OK",
     ) -> None:
         self.protocol, response = behind_head(fields, b"" if is_ahead else data, status)
-        self.reader = BodyReader(self.protocol, response, data) if is_ahead else BodyReader(self.protocol)
+        self.reader = (
+            BodyReader(self.protocol, response, data) if is_ahead else BodyReader(self.protocol)
+        )
         self.body, self.state = b"", "unfinished"
         self._take()
 
@@ -105,22 +118,46 @@ UNUSUAL = st.sampled_from(
 )
 BROKEN = st.sampled_from(
     [
-        *(b"no size\r\n", b"-4\r\ndata\r\n", b"0x4\r\ndata\r\n", b" 4\r\ndata\r\n", b"+4\r\ndata\r\n", b"\r\n"),
-        *(b"4\r\ndata--", b"4\r\nda", b"4\ndata\n", b"4_0\r\ndata\r\n", b"4\r\ndata\r\r\n", b"\xc2\xb2\r\nno\r\n"),
-        *(b"%021x\r\ndata\r\n" % 4, b"f" * 20 + b"\r\ndata", b"0\r\nno field\r\n\r\n", b"ffffffff\r\ndata"),
+        *(
+            b"no size\r\n",
+            b"-4\r\ndata\r\n",
+            b"0x4\r\ndata\r\n",
+            b" 4\r\ndata\r\n",
+            b"+4\r\ndata\r\n",
+            b"\r\n",
+        ),
+        *(
+            b"4\r\ndata--",
+            b"4\r\nda",
+            b"4\ndata\n",
+            b"4_0\r\ndata\r\n",
+            b"4\r\ndata\r\r\n",
+            b"\xc2\xb2\r\nno\r\n",
+        ),
+        *(
+            b"%021x\r\ndata\r\n" % 4,
+            b"f" * 20 + b"\r\ndata",
+            b"0\r\nno field\r\n\r\n",
+            b"ffffffff\r\ndata",
+        ),
     ]
 )
-STREAM = st.lists(SOUND | SOUND | SOUND | UNUSUAL | BROKEN | st.binary(max_size=8), max_size=8).map(b"".join)
+STREAM = st.lists(SOUND | SOUND | SOUND | UNUSUAL | BROKEN | st.binary(max_size=8), max_size=8).map(
+    b"".join
+)
 
 
 @pytest.mark.parametrize("is_ahead", [True, False])
 @given(STREAM, PLACES, st.booleans(), st.integers(0, 40))
-@example(chunk(b"x") + chunk(b"yyyy") + END, [14], False, 0)  # both in one reading, no longer than one chunk
+# both in one reading, no longer than one chunk
+@example(chunk(b"x") + chunk(b"yyyy") + END, [14], False, 0)
 @example(chunk(b"data") + END, [7, 9], False, 0)  # the end of a chunk by itself
-@example(chunk(b"data") * 4 + END, [9, 18, 25], True, 0)  # chunks by themselves, then one that lacks its end
+# chunks by themselves, then one that lacks its end
+@example(chunk(b"data") * 4 + END, [9, 18, 25], True, 0)
 @example(chunk(b"data") * 2 + b"4\r\ndata--", [9, 18], False, 9)
 @example(chunk(b"data") + b"%021x\r\ndata\r\n" % 4 + END, [9], False, 0)
-@example(chunk(b"data") + chunk(b"--5\r\nhello\r\n") + END, [9, 14], False, 0)  # what looks like a chunk, within one
+# what looks like a chunk, within one
+@example(chunk(b"data") + chunk(b"--5\r\nhello\r\n") + END, [9, 14], False, 0)
 @example(chunk(b"data") * 2, [9], True, 0)  # the connection ends between two chunks
 @example(chunk(b"data") * 2 + END, [], False, 18)  # whole chunks with the head
 @example(chunk(b"data") * 2 + END, [], False, 23)  # all of the body
@@ -134,9 +171,14 @@ def test_chunks_are_read_as_h11_reads_them(
 
 
 @given(st.lists(BYTES, max_size=8), PLACES)
-def test_a_whole_body_comes_whole_and_leaves_the_connection_ready(chunks: Sequence[bytes], places: list[int]) -> None:
+def test_a_whole_body_comes_whole_and_leaves_the_connection_ready(
+    chunks: Sequence[bytes], places: list[int]
+) -> None:
     reading = Reading()
-    assert reading.feed(*cut(b"".join(map(chunk, chunks)) + END, places)) == (b"".join(chunks), "ended")
+    assert reading.feed(*cut(b"".join(map(chunk, chunks)) + END, places)) == (
+        b"".join(chunks),
+        "ended",
+    )
     reading.protocol.start_next_cycle()
     assert reading.protocol.trailing_data == (b"", False)
 
@@ -146,7 +188,12 @@ def test_a_whole_body_comes_whole_and_leaves_the_connection_ready(chunks: Sequen
     [
         *(
             (each, b"200 OK")
-            for each in (b"content-length: 20\r\n", b"", b"content-length: 0\r\n", b"connection: close\r\n")
+            for each in (
+                b"content-length: 20\r\n",
+                b"",
+                b"content-length: 0\r\n",
+                b"connection: close\r\n",
+            )
         ),
         *((CHUNKED, each) for each in (b"204 No Content", b"304 Not Modified")),
     ],
@@ -155,19 +202,34 @@ def test_a_whole_body_comes_whole_and_leaves_the_connection_ready(chunks: Sequen
 @given(st.binary(max_size=40) | SOUND, PLACES, st.booleans(), st.booleans())
 @example(b"x" * 20 + b"\r\n", [], False, False)
 def test_other_framings_are_read_as_h11_reads_them(
-    fields: bytes, status: bytes, is_ahead: bool, data: bytes, places: list[int], is_closed: bool, with_head: bool
+    fields: bytes,
+    status: bytes,
+    is_ahead: bool,
+    data: bytes,
+    places: list[int],
+    is_closed: bool,
+    with_head: bool,
 ) -> None:
     pieces = [*cut(data, places), *([EOF] if is_closed else [])]
     first = pieces.pop(0) if with_head and data else b""
     # A body of no bytes has ended before anything comes.
     is_empty = status != b"200 OK" or fields == b"content-length: 0\r\n"
-    expected = (b"", "ended") if is_empty else read_by_h11(fields, [*([first] if first else []), *pieces])
+    expected = (
+        (b"", "ended") if is_empty else read_by_h11(fields, [*([first] if first else []), *pieces])
+    )
     assert Reading(fields, first, is_ahead=is_ahead, status=status).feed(*pieces) == expected
 
 
 @pytest.mark.parametrize(
     "broken",
-    [b"no size\r\n", b"4\r\ndata--", b"-4\r\ndata\r\n", b"0x4\r\ndata\r\n", b" 4\r\ndata\r\n", b"\r\n"],
+    [
+        b"no size\r\n",
+        b"4\r\ndata--",
+        b"-4\r\ndata\r\n",
+        b"0x4\r\ndata\r\n",
+        b" 4\r\ndata\r\n",
+        b"\r\n",
+    ],
 )
 @pytest.mark.parametrize("came_before", [0, 3])
 def test_what_came_before_a_broken_chunk_is_handed_out_first_and_the_error_stays(
@@ -186,16 +248,21 @@ def test_what_came_before_a_broken_chunk_is_handed_out_first_and_the_error_stays
 def test_the_end_of_a_body_is_seen_with_the_chunk_before_it() -> None:
     reading = Reading()
     reading.feed(chunk(b"data: [DONE]"))
-    # Behind a terminal event a driver takes one piece more, and then looks whether the connection can serve again.
+    # Behind a terminal event a driver takes one piece more, and then looks whether the connection
+    # can serve again.
     assert reading.reader.feed(chunk(b"\n\n") + END) == b""
     assert reading.reader.take() == b"\n\n"
     assert reading.protocol.their_state is h11.DONE
 
 
 @pytest.mark.parametrize(
-    "endless", [b"4;name=", b"0\r\nname: ", b"0\r\n" + b"x: y\r\n" * 10], ids=["a size", "a trailer", "trailers"]
+    "endless",
+    [b"4;name=", b"0\r\nname: ", b"0\r\n" + b"x: y\r\n" * 10],
+    ids=["a size", "a trailer", "trailers"],
 )
-def test_a_line_without_an_end_is_broken_after_as_many_bytes_as_a_head_may_have(endless: bytes) -> None:
+def test_a_line_without_an_end_is_broken_after_as_many_bytes_as_a_head_may_have(
+    endless: bytes,
+) -> None:
     reading = Reading()
     reading.feed(chunk(b"data"), endless)
     sent = 0
@@ -209,7 +276,11 @@ def test_a_line_without_an_end_is_broken_after_as_many_bytes_as_a_head_may_have(
 @pytest.mark.parametrize("is_one", [True, False])
 def test_no_more_is_held_than_a_piece(is_one: bool) -> None:
     piece = b"x" * 2**16
-    pieces = [b"%x\r\n" % 2**31, *[piece] * 100] if is_one else [chunk(piece)[:-1], b"\n", *[chunk(piece)] * 99]
+    pieces = (
+        [b"%x\r\n" % 2**31, *[piece] * 100]
+        if is_one
+        else [chunk(piece)[:-1], b"\n", *[chunk(piece)] * 99]
+    )
     reader, count = BodyReader(behind_head()[0]), 0
     tracemalloc.start()
     try:

@@ -30,10 +30,26 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     return at
 
 
-def limits(*, streams: bool = True, deadline: float | None = None, total: float | None = 600, **clocks: Any) -> Any:
-    given = {"first_token": 60.0, "stall": 25.0, "ends_by": None, "before_text": math.inf, "after_text": math.inf}
+def limits(
+    *, streams: bool = True, deadline: float | None = None, total: float | None = 600, **clocks: Any
+) -> Any:
+    given = {
+        "first_token": 60.0,
+        "stall": 25.0,
+        "ends_by": None,
+        "before_text": math.inf,
+        "after_text": math.inf,
+    }
     return AttemptLimits.of(
-        Send(rung="ask", backend=0, wait=0, messages=(), max_tokens=None, request=Request("?"), deadline=deadline),
+        Send(
+            rung="ask",
+            backend=0,
+            wait=0,
+            messages=(),
+            max_tokens=None,
+            request=Request("?"),
+            deadline=deadline,
+        ),
         Timeouts(total=total),
         Clocks(**{**given, **clocks}),
         DRIVERS,
@@ -56,7 +72,12 @@ def limits(*, streams: bool = True, deadline: float | None = None, total: float 
     ],
 )
 def test_an_attempt_ends_with_its_own_time_or_with_what_is_left_for_it(
-    clock: Any, total: float | None, deadline: float | None, ends_by: float | None, lasts: float, by_call: bool
+    clock: Any,
+    total: float | None,
+    deadline: float | None,
+    ends_by: float | None,
+    lasts: float,
+    by_call: bool,
 ) -> None:
     made = limits(total=total, deadline=deadline, ends_by=ends_by, first_token=None)
     assert (made.ends_at, made.by_call) == (NOW + lasts, by_call)

@@ -1,4 +1,6 @@
-"""A stream that breaks off behind its finish reason may have lost what it cost: it counts as all that was reserved."""
+"""A stream that breaks off behind its finish reason may have lost what it cost: it counts as all
+that was reserved.
+"""
 
 from itertools import accumulate
 from typing import Any
@@ -20,7 +22,9 @@ def events(api: str) -> tuple[bytes, ...]:
     """Return the events of a streamed reply."""
     asked = encoded(backend(api, URL), stream=True)
     reply = ScriptedReply(text="Herons nest in the reeds.")
-    return render(reply, orjson.loads(asked.body), path=asked.url.removeprefix("http://localhost:1")).pieces
+    return render(
+        reply, orjson.loads(asked.body), path=asked.url.removeprefix("http://localhost:1")
+    ).pieces
 
 
 def read(api: str, body: bytes, *, breaks: bool = False) -> Any:
@@ -52,4 +56,5 @@ def test_an_error_behind_the_finish_reason_loses_it_too() -> None:
     body = b"".join(events("openai"))
     reply = read("openai", body.replace(usage, b'data: {"error": {"message": "gone"}}\n\n'))
     assert (reply.interrupted, reply.usage.lost) == (False, True)
-    assert not read("openai", body.replace(usage, b"")).usage.lost  # whoever ends a stream has said all
+    # whoever ends a stream has said all
+    assert not read("openai", body.replace(usage, b"")).usage.lost

@@ -1,4 +1,6 @@
-"""The places and connections of a client: each goes to whose turn it is, and no step costs more among thousands."""
+"""The places and connections of a client: each goes to whose turn it is, and no step costs more
+among thousands.
+"""
 
 import socket
 import time
@@ -60,7 +62,9 @@ def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pool_of(count: int, **given: Any) -> Pool:
-    """Return a pool with idle connections to two places, in turn; they are never used, so one socket serves them."""
+    """Return a pool with idle connections to two places, in turn; they are never used, so one
+    socket serves them.
+    """
     pool, sock = Pool(max_connections=3_000), socket.socket()
     for number in range(count):
         made = Connection(origin("xy"[number % 2]), sock)
@@ -70,7 +74,9 @@ def pool_of(count: int, **given: Any) -> Pool:
 
 
 def work_of(pool: Pool) -> tuple[int, int]:
-    """Return how many functions are called, and how many origins compared, while connections are taken and kept."""
+    """Return how many functions are called, and how many origins compared, while connections are
+    taken and kept.
+    """
 
     def work() -> None:
         for _ in range(20):
@@ -108,7 +114,14 @@ def test_the_queue_is_left_at_the_same_cost_however_long_it_is() -> None:
 def test_places_are_given_in_turn_and_not_to_those_who_left() -> None:
     pool, woken = Pool(max_connections=2), list[Any]()
     waiters = [Waiter(woken) for _ in range(6)]
-    assert [pool.take_place(waiter) for waiter in waiters] == [True, True, False, False, False, False]
+    assert [pool.take_place(waiter) for waiter in waiters] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
     pool.leave(waiters[3])
     for place in (0, 1, 2):
         pool.leave(waiters[place])

@@ -1,4 +1,6 @@
-"""What is done to the socket of an attempt on a client that was passed in, which others use after it or beside it."""
+"""What is done to the socket of an attempt on a client that was passed in, which others use after
+it or beside it.
+"""
 
 import socket
 from typing import Any
@@ -32,7 +34,9 @@ class Stream:
         (["http2.send_connection_init.started"], False),
     ],
 )
-def test_a_socket_is_shut_down_while_no_other_request_can_be_on_it(events: list[str], is_shut: bool) -> None:
+def test_a_socket_is_shut_down_while_no_other_request_can_be_on_it(
+    events: list[str], is_shut: bool
+) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         progress = Progress(AttemptLimits())
@@ -67,9 +71,13 @@ def test_an_attempt_that_is_left_at_its_very_end_cuts_no_other_call(library: Any
         EmbeddedProvider(Script([ScriptedReply("Yes.")])) as provider,
         library.Client(trust_env=False) as http,
     ):
-        asked = {"url": f"{provider.base_url}/chat/completions", "json": {"model": "m", "messages": []}}
+        asked = {
+            "url": f"{provider.base_url}/chat/completions",
+            "json": {"model": "m", "messages": []},
+        }
         progress, addresses = Progress(AttemptLimits()), []
-        for trace in (progress.note, lambda name, info: progress.shut()):  # at each event of the other call
+        # at each event of the other call
+        for trace in (progress.note, lambda name, info: progress.shut()):
             request = http.build_request("POST", **asked, extensions={"trace": trace})
             response = http.send(request, stream=True)
             stream = response.extensions["network_stream"]

@@ -1,4 +1,6 @@
-"""Reading from TLS: what it holds is taken at once, and what it does not is waited for without a look in vain."""
+"""Reading from TLS: what it holds is taken at once, and what it does not is waited for without a
+look in vain.
+"""
 
 import os
 import socket
@@ -23,9 +25,13 @@ def pair() -> Iterator[Pair]:
     of_server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     of_server.load_cert_chain(CERTIFICATE)
     ended: list[ssl.SSLSocket] = []
-    thread = threading.Thread(target=lambda: ended.append(of_server.wrap_socket(peer, server_side=True)))
+    thread = threading.Thread(
+        target=lambda: ended.append(of_server.wrap_socket(peer, server_side=True))
+    )
     thread.start()
-    ours = ssl.create_default_context(cafile=str(CERTIFICATE)).wrap_socket(mine, server_hostname="localhost")
+    ours = ssl.create_default_context(cafile=str(CERTIFICATE)).wrap_socket(
+        mine, server_hostname="localhost"
+    )
     thread.join()
     ended[0].sendall(b"hello")
     assert ours.recv(5) == b"hello"  # behind the tickets of the session

@@ -1,6 +1,8 @@
-"""The embedded provider is read by Anthropic's own client, with its strictest checks, as the real thing.
+"""The embedded provider is read by Anthropic's own client, with its strictest checks, as the real
+thing.
 
-It is imported where it is used: that takes seconds, and every process that runs tests reads this module.
+It is imported where it is used: that takes seconds, and every process that runs tests reads this
+module.
 """
 
 import json
@@ -18,7 +20,11 @@ from rungwise.core import OpaquePart, ReasoningPart
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 MODES = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
-ASKED: dict[str, Any] = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Where?"}]}
+ASKED: dict[str, Any] = {
+    "model": "m",
+    "max_tokens": 99,
+    "messages": [{"role": "user", "content": "Where?"}],
+}
 CALL = ToolCall("toolu_1", "look", '{"bird": "heron"}')
 
 
@@ -26,12 +32,16 @@ CALL = ToolCall("toolu_1", "look", '{"bird": "heron"}')
 def client() -> Iterator[Any]:
     import anthropic
 
-    with anthropic.Anthropic(api_key="key", max_retries=0, _strict_response_validation=True) as made:
+    with anthropic.Anthropic(
+        api_key="key", max_retries=0, _strict_response_validation=True
+    ) as made:
         yield made
 
 
 def asked(client: Any, reply: ScriptedReply, streams: bool) -> Any:
-    """Return the message that the client reads, each event of a stream checked by its own models."""
+    """Return the message that the client reads, each event of a stream checked by its own
+    models.
+    """
     import anthropic
 
     with EmbeddedProvider(Script([reply])) as provider:
@@ -54,13 +64,23 @@ def asked(client: Any, reply: ScriptedReply, streams: bool) -> Any:
 
 @MODES
 def test_text_reasoning_and_calls_are_read(client: Any, streams: bool) -> None:
-    reply = ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", tool_calls=(CALL,), model="heron-1")
+    reply = ScriptedReply(
+        text="In the reeds.", reasoning="Herons like reeds.", tool_calls=(CALL,), model="heron-1"
+    )
     message = asked(client, reply, streams)
     thinking, text, call = message.content
     assert (thinking.thinking, thinking.signature) == ("Herons like reeds.", SIGNATURE)
-    assert (text.text, call.id, call.name, call.input) == ("In the reeds.", "toolu_1", "look", {"bird": "heron"})
+    assert (text.text, call.id, call.name, call.input) == (
+        "In the reeds.",
+        "toolu_1",
+        "look",
+        {"bird": "heron"},
+    )
     assert (message.stop_reason, message.model, message.type) == ("tool_use", "heron-1", "message")
-    assert (message.usage.input_tokens, message.usage.output_tokens_details.thinking_tokens) == (2, 5)
+    assert (message.usage.input_tokens, message.usage.output_tokens_details.thinking_tokens) == (
+        2,
+        5,
+    )
 
 
 @MODES
@@ -75,12 +95,17 @@ def test_text_reasoning_and_calls_are_read(client: Any, streams: bool) -> None:
         (ScriptedReply(text="x", finish="pause_turn"), "pause_turn"),
         (ScriptedReply(text="x", finish=""), None),
         (
-            ScriptedReply(text="x", usage={"input_tokens": 7, "output_tokens": 8, "cache_read_input_tokens": 9}),
+            ScriptedReply(
+                text="x",
+                usage={"input_tokens": 7, "output_tokens": 8, "cache_read_input_tokens": 9},
+            ),
             "end_turn",
         ),
     ],
 )
-def test_each_end_is_read(client: Any, streams: bool, reply: ScriptedReply, stop: str | None) -> None:
+def test_each_end_is_read(
+    client: Any, streams: bool, reply: ScriptedReply, stop: str | None
+) -> None:
     message = asked(client, reply, streams)
     assert message.stop_reason == stop
     if reply.refusal:
@@ -95,11 +120,18 @@ def test_each_end_is_read(client: Any, streams: bool, reply: ScriptedReply, stop
     ("status", "name"),
     [
         *((400, "BadRequestError"), (401, "AuthenticationError"), (403, "PermissionDeniedError")),
-        *((404, "NotFoundError"), (413, "ContentTooLargeError"), (429, "RateLimitError"), (500, "InternalServerError")),
+        *(
+            (404, "NotFoundError"),
+            (413, "ContentTooLargeError"),
+            (429, "RateLimitError"),
+            (500, "InternalServerError"),
+        ),
         *((504, "GatewayTimeoutError"), (529, "OverloadedError")),
     ],
 )
-def test_errors_are_read_as_what_they_are(client: Any, streams: bool, status: int, name: str) -> None:
+def test_errors_are_read_as_what_they_are(
+    client: Any, streams: bool, status: int, name: str
+) -> None:
     import anthropic
 
     with pytest.raises(anthropic.APIStatusError) as caught:
@@ -114,7 +146,9 @@ def test_errors_are_read_as_what_they_are(client: Any, streams: bool, status: in
 def test_an_error_inside_a_stream_is_read_as_one(client: Any) -> None:
     import anthropic
 
-    reply = ScriptedReply(text="In the", error_event={"type": "overloaded_error", "message": "Overloaded"})
+    reply = ScriptedReply(
+        text="In the", error_event={"type": "overloaded_error", "message": "Overloaded"}
+    )
     with pytest.raises(anthropic.APIStatusError) as caught:
         asked(client, reply, True)
     assert caught.value.body["error"]["type"] == "overloaded_error"
@@ -131,13 +165,27 @@ def test_a_stream_without_its_end_has_none(client: Any) -> None:
 def written() -> list[Any]:
     from anthropic import types
 
-    usage = types.Usage(input_tokens=1, output_tokens=5, cache_read_input_tokens=2, cache_creation_input_tokens=3)
-    about: dict[str, Any] = {"id": "msg_1", "model": "m", "role": "assistant", "type": "message", "usage": usage}
-    search = types.ServerToolUseBlock(id="s1", name="web_search", input={"query": "q"}, type="server_tool_use")
+    usage = types.Usage(
+        input_tokens=1, output_tokens=5, cache_read_input_tokens=2, cache_creation_input_tokens=3
+    )
+    about: dict[str, Any] = {
+        "id": "msg_1",
+        "model": "m",
+        "role": "assistant",
+        "type": "message",
+        "usage": usage,
+    }
+    search = types.ServerToolUseBlock(
+        id="s1", name="web_search", input={"query": "q"}, type="server_tool_use"
+    )
     found = types.WebSearchToolResultBlock(
         tool_use_id="s1",
         type="web_search_tool_result",
-        content=[types.WebSearchResultBlock(encrypted_content="e", title="t", type="web_search_result", url="u")],
+        content=[
+            types.WebSearchResultBlock(
+                encrypted_content="e", title="t", type="web_search_result", url="u"
+            )
+        ],
     )
     content = [
         types.ThinkingBlock(thinking="Hm.", signature="c2ln", type="thinking"),
@@ -160,7 +208,9 @@ def test_replies_that_its_models_write_are_read(dumped: dict[str, Any]) -> None:
             *(ReasoningPart, OpaquePart, OpaquePart, OpaquePart, TextPart, ToolCall)
         ]
         opaque = [part.block for part in reply.parts if isinstance(part, OpaquePart)]
-        assert opaque == [json.loads(block.model_dump_json(**dumped)) for block in message.content[1:4]]
+        assert opaque == [
+            json.loads(block.model_dump_json(**dumped)) for block in message.content[1:4]
+        ]
         assert (reply.text, reply.reasoning, reply.tool_calls[0].arguments) == (
             "In the reeds.",
             "Hm.",

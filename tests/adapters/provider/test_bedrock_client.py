@@ -1,4 +1,6 @@
-"""The embedded provider is read by botocore's own client, with its own model of the service, as the real thing."""
+"""The embedded provider is read by botocore's own client, with its own model of the service, as the
+real thing.
+"""
 
 from typing import Any
 
@@ -12,7 +14,10 @@ from rungwise.adapters.gateway.languages.language import SIGNATURE
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 
 MODES = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
-ASKED: dict[str, Any] = {"modelId": "heron-1", "messages": [{"role": "user", "content": [{"text": "Where?"}]}]}
+ASKED: dict[str, Any] = {
+    "modelId": "heron-1",
+    "messages": [{"role": "user", "content": [{"text": "Where?"}]}],
+}
 CALL = ToolCall("tooluse_1", "look", '{"bird": "heron"}')
 
 
@@ -71,10 +76,16 @@ def take(event: dict[str, Any], told: dict[str, Any]) -> None:
 def test_text_reasoning_and_calls_are_read(session: Session, streams: bool) -> None:
     reply = ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", tool_calls=(CALL,))
     told = asked(session, reply, streams)
-    assert (told["text"], told["thought"], told["signature"]) == ("In the reeds.", "Herons like reeds.", SIGNATURE)
+    assert (told["text"], told["thought"], told["signature"]) == (
+        "In the reeds.",
+        "Herons like reeds.",
+        SIGNATURE,
+    )
     assert told["calls"] == {"tooluse_1": CALL.arguments if streams else {"bird": "heron"}}
     assert told["stop"] == "tool_use"
-    assert told["usage"]["totalTokens"] == told["usage"]["inputTokens"] + told["usage"]["outputTokens"]
+    assert (
+        told["usage"]["totalTokens"] == told["usage"]["inputTokens"] + told["usage"]["outputTokens"]
+    )
 
 
 @MODES
@@ -99,12 +110,22 @@ def test_each_end_is_read(session: Session, streams: bool, reply: ScriptedReply,
 @pytest.mark.parametrize(
     ("status", "code"),
     [
-        *((400, "ValidationException"), (403, "AccessDeniedException"), (404, "ResourceNotFoundException")),
-        *((408, "ModelTimeoutException"), (424, "ModelErrorException"), (429, "ThrottlingException")),
+        *(
+            (400, "ValidationException"),
+            (403, "AccessDeniedException"),
+            (404, "ResourceNotFoundException"),
+        ),
+        *(
+            (408, "ModelTimeoutException"),
+            (424, "ModelErrorException"),
+            (429, "ThrottlingException"),
+        ),
         *((500, "InternalServerException"), (503, "ServiceUnavailableException")),
     ],
 )
-def test_errors_are_read_as_what_they_are(session: Session, streams: bool, status: int, code: str) -> None:
+def test_errors_are_read_as_what_they_are(
+    session: Session, streams: bool, status: int, code: str
+) -> None:
     with pytest.raises(ClientError) as caught:
         asked(session, ScriptedReply(status=status), streams)
     assert caught.value.response["Error"]["Code"] == code
@@ -113,7 +134,12 @@ def test_errors_are_read_as_what_they_are(session: Session, streams: bool, statu
 
 
 def test_an_exception_inside_a_stream_is_read_as_one(session: Session) -> None:
-    reply = ScriptedReply(text="In the", error_event={"type": "ThrottlingException", "message": "Too many requests"})
+    reply = ScriptedReply(
+        text="In the", error_event={"type": "ThrottlingException", "message": "Too many requests"}
+    )
     with pytest.raises(EventStreamError) as caught:
         asked(session, reply, True)
-    assert caught.value.response["Error"] == {"Code": "throttlingException", "Message": "Too many requests"}
+    assert caught.value.response["Error"] == {
+        "Code": "throttlingException",
+        "Message": "Too many requests",
+    }

@@ -1,4 +1,6 @@
-"""How long a reply takes, on a real clock and on a test's own, and what stands in a script beside it."""
+"""How long a reply takes, on a real clock and on a test's own, and what stands in a script beside
+it.
+"""
 
 import json
 import time
@@ -23,10 +25,15 @@ def asked(url: str, http: httpx.Client, body: dict[str, Any] = STREAM) -> str:
 
 def test_a_reply_lasts_as_long_as_it_says_wherever_it_is_played() -> None:
     clock, memory = VirtualClock(), MemoryProvider(Script([SLOW]))
-    with EmbeddedProvider(Script([SLOW]), sleep=clock.advance) as provider, httpx.Client(trust_env=False) as http:
+    with (
+        EmbeddedProvider(Script([SLOW]), sleep=clock.advance) as provider,
+        httpx.Client(trust_env=False) as http,
+    ):
         sent = asked(provider.base_url, http)
     assert clock.now == pytest.approx(610.7, rel=1e-15)
-    assert asked(memory.base_url, httpx.Client(transport=httpx.MockTransport(memory.respond))) == sent
+    assert (
+        asked(memory.base_url, httpx.Client(transport=httpx.MockTransport(memory.respond))) == sent
+    )
     assert memory.clock.now == clock.now
 
 
@@ -48,10 +55,14 @@ def test_pauses_come_to_the_whole_on_a_clock_that_adds_them_up(quarters: int, co
 
 @pytest.mark.parametrize("usage", [{"prompt_tokens": 3, "completion_tokens": 5}, {}, None])
 def test_a_given_usage_is_told_before_an_error_inside_a_reply(usage: dict[str, int] | None) -> None:
-    reply = ScriptedReply(text="half", error_event={"message": "m", "type": "server_error"}, usage=usage)
+    reply = ScriptedReply(
+        text="half", error_event={"message": "m", "type": "server_error"}, usage=usage
+    )
     memory = MemoryProvider(Script([reply]))
     http = httpx.Client(transport=httpx.MockTransport(memory.respond))
-    events = [json.loads(each[6:]) for each in asked(memory.base_url, http).split("\n\n") if "{" in each]
+    events = [
+        json.loads(each[6:]) for each in asked(memory.base_url, http).split("\n\n") if "{" in each
+    ]
     told = [event["usage"] for event in events if event.get("usage")]
     assert told == ([usage] if usage else [])
     assert "error" in events[-1]

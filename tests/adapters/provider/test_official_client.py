@@ -1,7 +1,8 @@
 """`rungwise serve` is read by OpenAI's own client, with its strictest checks, as the real thing.
 
-The client runs in a process of its own, so that another version of it, in the environment that `OPENAI_PYTHON` names,
-can do the same; one process reads what every test of a version serves, for it takes a second to begin.
+The client runs in a process of its own, so that another version of it, in the environment that
+`OPENAI_PYTHON` names, can do the same; one process reads what every test of a version serves, for
+it takes a second to begin.
 """
 
 import json
@@ -75,7 +76,7 @@ for line in sys.stdin:
         except openai.APIError as error:
             told["error"] = [type(error).__name__, error.code, error.type, bool(getattr(error, "request_id", None))]
     print(json.dumps(told), flush=True)
-"""
+"""  # noqa: E501
 
 Driver = subprocess.Popen[str]
 
@@ -94,7 +95,9 @@ def drive(client: Driver, reply: ScriptedReply, mode: str) -> dict[str, Any]:
 @pytest.fixture(scope="module", params=PYTHONS, ids=range(len(PYTHONS)))
 def client(request: pytest.FixtureRequest) -> Iterator[Driver]:
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([request.param, "-c", CLIENT], env={**os.environ, "NO_PROXY": "*"}, **pipes) as process:
+    with subprocess.Popen(
+        [request.param, "-c", CLIENT], env={**os.environ, "NO_PROXY": "*"}, **pipes
+    ) as process:
         yield process
     assert process.returncode == 0
 
@@ -109,9 +112,13 @@ MODES = pytest.mark.parametrize("mode", ["whole", "stream"])
         pytest.param(ScriptedReply(text="In the reeds."), marks=pytest.mark.full),
         ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", model="heron-1"),
         ScriptedReply(
-            text="In the reeds.", finish="length", usage={"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+            text="In the reeds.",
+            finish="length",
+            usage={"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3},
         ),
-        pytest.param(ScriptedReply(text="In the reeds.", refusal="No more."), marks=pytest.mark.full),
+        pytest.param(
+            ScriptedReply(text="In the reeds.", refusal="No more."), marks=pytest.mark.full
+        ),
     ],
 )
 def test_replies_are_valid(client: Driver, mode: str, reply: ScriptedReply) -> None:
@@ -135,15 +142,25 @@ def test_tool_calls_are_valid(client: Driver, mode: str) -> None:
         (429, "RateLimitError"),
         *[
             pytest.param(*each, marks=pytest.mark.full)  # each begins an interpreter
-            for each in ((400, "BadRequestError"), (401, "AuthenticationError"), (404, "NotFoundError"))
+            for each in (
+                (400, "BadRequestError"),
+                (401, "AuthenticationError"),
+                (404, "NotFoundError"),
+            )
         ],
     ],
 )
-def test_errors_are_read_as_what_they_are(client: Driver, mode: str, status: int, name: str) -> None:
+def test_errors_are_read_as_what_they_are(
+    client: Driver, mode: str, status: int, name: str
+) -> None:
     kind, _, _, has_id = drive(client, ScriptedReply(status=status), mode)["error"]
     assert (kind, has_id) == (name, True)
 
 
 def test_an_error_inside_a_stream_is_read_as_one(client: Driver) -> None:
-    told = drive(client, ScriptedReply(text="In the", error_event={"message": "Gone.", "code": "gone"}), "stream")
+    told = drive(
+        client,
+        ScriptedReply(text="In the", error_event={"message": "Gone.", "code": "gone"}),
+        "stream",
+    )
     assert told["error"][:2] == ["APIError", "gone"]

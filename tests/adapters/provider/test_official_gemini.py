@@ -1,4 +1,6 @@
-"""`rungwise serve` is read by Google's own client as the real thing, streamed and not, sync and async."""
+"""`rungwise serve` is read by Google's own client as the real thing, streamed and not, sync and
+async.
+"""
 
 import asyncio
 import json
@@ -18,7 +20,9 @@ ASKED: dict[str, Any] = {"model": "heron-1", "contents": "Where?"}
 
 
 def client_of(provider: EmbeddedProvider) -> Any:
-    options = types.HttpOptions(base_url=provider.base_url.removesuffix("/v1"), api_version="v1beta")
+    options = types.HttpOptions(
+        base_url=provider.base_url.removesuffix("/v1"), api_version="v1beta"
+    )
     return genai.Client(api_key="key", http_options=options)
 
 
@@ -33,7 +37,9 @@ def drive(mode: str, *replies: ScriptedReply) -> list[Any]:
         async def ask() -> list[Any]:
             if mode == "awhole":
                 return [await client.aio.models.generate_content(**ASKED)]
-            return [chunk async for chunk in await client.aio.models.generate_content_stream(**ASKED)]
+            return [
+                chunk async for chunk in await client.aio.models.generate_content_stream(**ASKED)
+            ]
 
         async def main() -> list[Any]:
             try:
@@ -50,12 +56,16 @@ def parts_of(chunks: list[Any]) -> list[Any]:
 
 @MODES
 def test_replies_are_what_they_say(mode: str) -> None:
-    chunks = drive(mode, ScriptedReply(text="In the reeds, mostly.", reasoning="Herons like reeds."))
+    chunks = drive(
+        mode, ScriptedReply(text="In the reeds, mostly.", reasoning="Herons like reeds.")
+    )
     parts = parts_of(chunks)
     assert "".join(part.text for part in parts if not part.thought) == "In the reeds, mostly."
     assert "".join(part.text for part in parts if part.thought) == "Herons like reeds."
     assert chunks[-1].candidates[0].finish_reason == types.FinishReason.STOP
-    assert [part.thought_signature for part in parts if part.thought_signature] == [b"signed by the embedded provider"]
+    assert [part.thought_signature for part in parts if part.thought_signature] == [
+        b"signed by the embedded provider"
+    ]
     assert all(chunk.model_version == "heron-1" and chunk.response_id for chunk in chunks)
     counts = chunks[-1].usage_metadata
     assert counts.total_token_count == (
@@ -104,7 +114,12 @@ def test_every_end_is_told(mode: str, reply: ScriptedReply, reason: str | None) 
 @pytest.mark.parametrize("mode", ["whole", "stream"])
 @pytest.mark.parametrize(
     ("status", "name"),
-    [(400, "INVALID_ARGUMENT"), (401, "UNAUTHENTICATED"), (429, "RESOURCE_EXHAUSTED"), (503, "UNAVAILABLE")],
+    [
+        (400, "INVALID_ARGUMENT"),
+        (401, "UNAUTHENTICATED"),
+        (429, "RESOURCE_EXHAUSTED"),
+        (503, "UNAVAILABLE"),
+    ],
 )
 def test_errors_are_read_as_what_they_are(mode: str, status: int, name: str) -> None:
     with pytest.raises(errors.APIError) as raised:
@@ -118,13 +133,19 @@ def test_errors_are_read_as_what_they_are(mode: str, status: int, name: str) -> 
 def test_an_error_inside_a_stream_is_read_as_one() -> None:
     with pytest.raises(errors.APIError) as raised:
         drive(
-            "stream", ScriptedReply(text="In the", error_event={"message": "Gone.", "type": "UNAVAILABLE", "code": 503})
+            "stream",
+            ScriptedReply(
+                text="In the", error_event={"message": "Gone.", "type": "UNAVAILABLE", "code": 503}
+            ),
         )
     assert (raised.value.code, raised.value.status) == (503, "UNAVAILABLE")
 
 
 def test_the_models_are_listed() -> None:
-    with EmbeddedProvider(Script([ScriptedReply(model="heron-1")])) as provider, client_of(provider) as client:
+    with (
+        EmbeddedProvider(Script([ScriptedReply(model="heron-1")])) as provider,
+        client_of(provider) as client,
+    ):
         assert [model.name for model in client.models.list()] == ["models/heron-1"]
 
 
@@ -137,7 +158,9 @@ def test_a_stream_that_ends_without_a_word_has_no_finish_reason() -> None:
 def test_every_event_is_of_the_clients_own_form() -> None:
     """The client's models are lenient towards unknown names in replies; nothing here is one."""
     reply = ScriptedReply(
-        text="In the reeds.", reasoning="Hm.", tool_calls=(ToolCall("1", "look", "{}"), ToolCall("2", "look", '{"'))
+        text="In the reeds.",
+        reasoning="Hm.",
+        tool_calls=(ToolCall("1", "look", "{}"), ToolCall("2", "look", '{"')),
     )
     with EmbeddedProvider(Script([reply])) as provider:
         for method in ("generateContent", "streamGenerateContent?alt=sse"):
@@ -146,4 +169,7 @@ def test_every_event_is_of_the_clients_own_form() -> None:
                 if line:
                     value = json.loads(line.removeprefix("data: "))
                     made = types.GenerateContentResponse.model_validate(value, extra="forbid")
-                    assert made.model_dump(exclude_none=True, by_alias=True, mode="json").keys() == value.keys()
+                    assert (
+                        made.model_dump(exclude_none=True, by_alias=True, mode="json").keys()
+                        == value.keys()
+                    )

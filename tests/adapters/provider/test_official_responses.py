@@ -1,4 +1,6 @@
-"""The embedded provider's Responses are read by OpenAI's own client, with its strictest checks, as the real thing."""
+"""The embedded provider's Responses are read by OpenAI's own client, with its strictest checks, as
+the real thing.
+"""
 
 import asyncio
 from typing import Any
@@ -18,7 +20,9 @@ REPLIES = {
     "length": ScriptedReply(text="In the", finish="length"),
     "filtered": ScriptedReply(text="In the", finish="content_filter"),
     "failed": ScriptedReply(finish="failed"),
-    "error inside": ScriptedReply(text="In the", error_event={"message": "boom", "code": "rate_limit_exceeded"}),
+    "error inside": ScriptedReply(
+        text="In the", error_event={"message": "boom", "code": "rate_limit_exceeded"}
+    ),
     "empty": ScriptedReply(),
 }
 
@@ -26,7 +30,9 @@ REPLIES = {
 def client(provider: EmbeddedProvider) -> Any:
     import openai
 
-    return openai.OpenAI(api_key="k", base_url=provider.base_url, max_retries=0, _strict_response_validation=True)
+    return openai.OpenAI(
+        api_key="k", base_url=provider.base_url, max_retries=0, _strict_response_validation=True
+    )
 
 
 @pytest.mark.parametrize("name", REPLIES)
@@ -40,10 +46,21 @@ def test_a_whole_response(name: str) -> None:
         response = own.responses.create(**ASKED)
     kinds = [item.type for item in response.output]
     assert response.output_text == ("" if reply.error_event else reply.text)
-    assert ("reasoning" in kinds, "function_call" in kinds) == (bool(reply.reasoning), bool(reply.tool_calls))
-    expected = {"length": ("incomplete", "max_output_tokens"), "filtered": ("incomplete", "content_filter")}
-    status, reason = expected.get(name, ("failed" if name in ("failed", "error inside") else "completed", None))
-    assert (response.status, response.incomplete_details and response.incomplete_details.reason) == (status, reason)
+    assert ("reasoning" in kinds, "function_call" in kinds) == (
+        bool(reply.reasoning),
+        bool(reply.tool_calls),
+    )
+    expected = {
+        "length": ("incomplete", "max_output_tokens"),
+        "filtered": ("incomplete", "content_filter"),
+    }
+    status, reason = expected.get(
+        name, ("failed" if name in ("failed", "error inside") else "completed", None)
+    )
+    assert (
+        response.status,
+        response.incomplete_details and response.incomplete_details.reason,
+    ) == (status, reason)
     assert (response.error is not None) is (status == "failed")
     if reply.reasoning:
         assert response.output[0].encrypted_content
@@ -62,7 +79,11 @@ def test_the_events_of_a_stream(name: str) -> None:
         with own.responses.with_streaming_response.create(stream=True, **ASKED) as raw:
             for line in raw.iter_lines():
                 if line.startswith("data: "):
-                    numbers.append(adapter.validate_json(line.removeprefix("data: "), strict=True).sequence_number)
+                    numbers.append(
+                        adapter.validate_json(
+                            line.removeprefix("data: "), strict=True
+                        ).sequence_number
+                    )
         assert numbers == [*range(len(numbers))]
         with own.responses.stream(**ASKED) as stream:
             events = [*stream]
@@ -70,7 +91,9 @@ def test_the_events_of_a_stream(name: str) -> None:
             if last.type == "response.completed":
                 final = stream.get_final_response()
                 assert final.output_text == reply.text
-                assert [item.type for item in final.output] == [item.type for item in last.response.output]
+                assert [item.type for item in final.output] == [
+                    item.type for item in last.response.output
+                ]
     said = {"text": "", "reasoning": "", "refusal": "", "arguments": ""}
     for event in events:
         place = {
@@ -82,9 +105,16 @@ def test_the_events_of_a_stream(name: str) -> None:
         if place:
             said[place] += event.delta
     arguments = "".join(call.arguments for call in reply.tool_calls)
-    assert said == {"text": reply.text, "reasoning": reply.reasoning, "refusal": reply.refusal, "arguments": arguments}
+    assert said == {
+        "text": reply.text,
+        "reasoning": reply.reasoning,
+        "refusal": reply.refusal,
+        "arguments": arguments,
+    }
     ends = {"length": "incomplete", "filtered": "incomplete", "failed": "failed"}
-    assert last.type == ("error" if name == "error inside" else f"response.{ends.get(name, 'completed')}")
+    assert last.type == (
+        "error" if name == "error inside" else f"response.{ends.get(name, 'completed')}"
+    )
     if name == "error inside":
         assert (last.code, last.message) == ("rate_limit_exceeded", "boom")
 
@@ -103,13 +133,21 @@ def test_a_stream_in_an_event_loop() -> None:
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [(400, "BadRequestError"), (401, "AuthenticationError"), (404, "NotFoundError"), (429, "RateLimitError"),
-     (500, "InternalServerError")],
-)  # fmt: skip
+    [
+        (400, "BadRequestError"),
+        (401, "AuthenticationError"),
+        (404, "NotFoundError"),
+        (429, "RateLimitError"),
+        (500, "InternalServerError"),
+    ],
+)
 def test_an_error_status(status: int, error: str) -> None:
     import openai
 
-    with EmbeddedProvider(Script([ScriptedReply(status=status)])) as provider, client(provider) as own:
+    with (
+        EmbeddedProvider(Script([ScriptedReply(status=status)])) as provider,
+        client(provider) as own,
+    ):
         with pytest.raises(getattr(openai, error)) as caught:
             own.responses.create(**ASKED)
         assert caught.value.body["message"]

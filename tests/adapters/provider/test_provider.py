@@ -33,8 +33,12 @@ def serve(*replies: ScriptedReply) -> EmbeddedProvider:
     return EmbeddedProvider(Script(replies))
 
 
-def post(client: httpx.Client, provider: EmbeddedProvider, body: dict[str, Any] | None = None) -> httpx.Response:
-    return client.post(f"{provider.base_url}/chat/completions", json=body or {"model": "m", "messages": MESSAGES})
+def post(
+    client: httpx.Client, provider: EmbeddedProvider, body: dict[str, Any] | None = None
+) -> httpx.Response:
+    return client.post(
+        f"{provider.base_url}/chat/completions", json=body or {"model": "m", "messages": MESSAGES}
+    )
 
 
 def chunks(body: str) -> list[dict[str, Any]]:
@@ -51,7 +55,9 @@ def assembled(body: str) -> dict[str, Any]:
             for name, value in choice["delta"].items():
                 if name == "tool_calls":
                     for part in value:
-                        call = message["calls"].setdefault(part["index"], {"id": "", "name": "", "arguments": ""})
+                        call = message["calls"].setdefault(
+                            part["index"], {"id": "", "name": "", "arguments": ""}
+                        )
                         call["id"] += part.get("id", "")
                         for key, piece in part["function"].items():
                             call[key] += piece
@@ -69,12 +75,20 @@ def test_a_whole_reply(client: httpx.Client) -> None:
         assert provider.base_url.endswith("/v1")
     assert response.headers["content-type"] == "application/json"
     body = response.json()
-    assert (body["object"], body["model"], body["id"]) == ("chat.completion", "m", "chatcmpl-00000001")
+    assert (body["object"], body["model"], body["id"]) == (
+        "chat.completion",
+        "m",
+        "chatcmpl-00000001",
+    )
     message = {"role": "assistant", "content": TEXT}
     assert body["choices"] == [{"index": 0, "message": message, "finish_reason": "stop"}]
     assert body["usage"] == {"prompt_tokens": 2, "completion_tokens": 10, "total_tokens": 12}
     (request,) = provider.requests
-    assert (request.path, request.body["messages"], request.aborted) == ("/v1/chat/completions", MESSAGES, False)
+    assert (request.path, request.body["messages"], request.aborted) == (
+        "/v1/chat/completions",
+        MESSAGES,
+        False,
+    )
     assert request.headers["content-type"] == "application/json"
     assert "Hi there" not in repr(request)
 
@@ -82,7 +96,12 @@ def test_a_whole_reply(client: httpx.Client) -> None:
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_text"])
 def test_a_streamed_reply(client: httpx.Client, field: Any) -> None:
     reply = ScriptedReply(
-        text=TEXT, reasoning="Let me see.", reasoning_field=field, tool_calls=CALLS, model="x", chunk_size=5
+        text=TEXT,
+        reasoning="Let me see.",
+        reasoning_field=field,
+        tool_calls=CALLS,
+        model="x",
+        chunk_size=5,
     )
     with serve(reply) as provider:
         response = post(client, provider, WITH_USAGE)
@@ -94,13 +113,21 @@ def test_a_streamed_reply(client: httpx.Client, field: Any) -> None:
     assert parts[-1]["usage"]["completion_tokens_details"] == {"reasoning_tokens": 3}
     assert all(part["model"] == "x" and part["usage"] is None for part in parts[:-1])
     message = assembled(response.text)
-    assert (message["content"], message[field], message["finish"]) == (TEXT, "Let me see.", "tool_calls")
+    assert (message["content"], message[field], message["finish"]) == (
+        TEXT,
+        "Let me see.",
+        "tool_calls",
+    )
     assert [ToolCall(**message["calls"][index]) for index in range(2)] == list(CALLS)
 
 
 def test_the_other_parts_of_a_message(client: httpx.Client) -> None:
     reply = ScriptedReply(
-        reasoning="Hm.", reasoning_field="reasoning_details", refusal="I cannot do that.", usage={}, finish=""
+        reasoning="Hm.",
+        reasoning_field="reasoning_details",
+        refusal="I cannot do that.",
+        usage={},
+        finish="",
     )
     with serve(reply) as provider:
         whole, stream = post(client, provider).json(), post(client, provider, WITH_USAGE).text
@@ -112,17 +139,25 @@ def test_the_other_parts_of_a_message(client: httpx.Client) -> None:
     assert "usage" not in whole
     assert "usage" not in stream
     streamed = assembled(stream)
-    assert (streamed["reasoning_details"], streamed["refusal"], streamed["finish"]) == ("Hm.", message["refusal"], None)
+    assert (streamed["reasoning_details"], streamed["refusal"], streamed["finish"]) == (
+        "Hm.",
+        message["refusal"],
+        None,
+    )
 
 
 def test_a_whole_message_in_the_last_chunk(client: httpx.Client) -> None:
-    with serve(ScriptedReply(text="a", final_message=True), ScriptedReply(text="a", final_message="ab")) as provider:
+    with serve(
+        ScriptedReply(text="a", final_message=True), ScriptedReply(text="a", final_message="ab")
+    ) as provider:
         last = [chunks(post(client, provider, STREAM).text)[-1]["choices"][0] for _ in range(2)]
     assert [choice["message"]["content"] for choice in last] == ["a", "ab"]
 
 
 def test_an_error_event_takes_the_place_of_the_finish(client: httpx.Client) -> None:
-    with serve(ScriptedReply(text="Half", error_event={"code": "overloaded"}, done=False)) as provider:
+    with serve(
+        ScriptedReply(text="Half", error_event={"code": "overloaded"}, done=False)
+    ) as provider:
         stream, whole = post(client, provider, WITH_USAGE), post(client, provider)
     assert stream.status_code == whole.status_code == 200
     *_, text, error = chunks(stream.text)
@@ -138,11 +173,16 @@ def test_an_error_event_takes_the_place_of_the_finish(client: httpx.Client) -> N
         (ScriptedReply(status=429), ("requests", "rate_limit_exceeded", "Rate limit reached.")),
         (ScriptedReply(status=502), ("server_error", None, "Bad Gateway.")),
         (ScriptedReply(status=999), ("server_error", None, "Unknown status.")),
-        (ScriptedReply(status=429, error={"message": "Out of money"}), ("requests", None, "Out of money")),
+        (
+            ScriptedReply(status=429, error={"message": "Out of money"}),
+            ("requests", None, "Out of money"),
+        ),
         (ScriptedReply(error={"type": "odd", "code": 7}), ("odd", 7, "OK.")),
     ],
 )
-def test_an_error_status(client: httpx.Client, reply: ScriptedReply, expected: tuple[str, str | None, str]) -> None:
+def test_an_error_status(
+    client: httpx.Client, reply: ScriptedReply, expected: tuple[str, str | None, str]
+) -> None:
     with serve(reply) as provider:
         response = post(client, provider, STREAM)
     error = response.json()["error"]
@@ -151,7 +191,9 @@ def test_an_error_status(client: httpx.Client, reply: ScriptedReply, expected: t
 
 
 def test_a_body_and_headers_of_the_scripts_own(client: httpx.Client) -> None:
-    html = ScriptedReply(body="<html>Bad gateway</html>", status=502, headers={"Retry-After": "30", "Date": "then"})
+    html = ScriptedReply(
+        body="<html>Bad gateway</html>", status=502, headers={"Retry-After": "30", "Date": "then"}
+    )
     half = ScriptedReply(body='{"choices": [', headers={"content-type": "text/odd"})
     with serve(html, half, ScriptedReply(body="data: {}\n\n"), ScriptedReply(body="")) as provider:
         responses = [post(client, provider, STREAM) for _ in range(4)]
@@ -167,7 +209,9 @@ def test_a_body_and_headers_of_the_scripts_own(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("body", [STREAM, {"model": "m", "messages": MESSAGES}])
-def test_a_cut_comes_after_exactly_so_many_bytes(client: httpx.Client, body: dict[str, Any]) -> None:
+def test_a_cut_comes_after_exactly_so_many_bytes(
+    client: httpx.Client, body: dict[str, Any]
+) -> None:
     reply = ScriptedReply(text=TEXT, cut_after=250)
     received: list[bytes] = []
     with serve(reply) as provider:
@@ -183,8 +227,11 @@ def test_a_cut_comes_after_exactly_so_many_bytes(client: httpx.Client, body: dic
 
 def test_silence_after_a_part_of_the_body(client: httpx.Client) -> None:
     with serve(ScriptedReply(text=TEXT, hang=True, cut_after=100)) as provider:
-        with client.stream("POST", f"{provider.base_url}/chat/completions", json=STREAM) as response:
-            pieces = response.iter_raw()  # which closes the connection when nobody holds it any more
+        with client.stream(
+            "POST", f"{provider.base_url}/chat/completions", json=STREAM
+        ) as response:
+            # which closes the connection when nobody holds it any more
+            pieces = response.iter_raw()
             assert len(next(pieces)) == 100
             assert provider.open_connections == 1
         until(lambda: provider.aborted == 1)
@@ -229,10 +276,16 @@ def test_close_releases_a_request_that_hangs(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("reply", [ScriptedReply(hang=True), ScriptedReply(delay=60)])
-def test_a_client_that_leaves_before_the_reply_is_noticed(client: httpx.Client, reply: ScriptedReply) -> None:
+def test_a_client_that_leaves_before_the_reply_is_noticed(
+    client: httpx.Client, reply: ScriptedReply
+) -> None:
     with serve(reply) as provider:
         with pytest.raises(httpx.ReadTimeout):
-            client.post(f"{provider.base_url}/chat/completions", json=STREAM, timeout=httpx.Timeout(2, read=0.05))
+            client.post(
+                f"{provider.base_url}/chat/completions",
+                json=STREAM,
+                timeout=httpx.Timeout(2, read=0.05),
+            )
         until(lambda: provider.aborted == 1)
         assert provider.wait_disconnected()
         assert provider.requests[0].aborted
@@ -240,7 +293,9 @@ def test_a_client_that_leaves_before_the_reply_is_noticed(client: httpx.Client, 
 
 def test_a_client_that_leaves_a_stream_is_noticed(client: httpx.Client) -> None:
     with serve(ScriptedReply(text=TEXT, chunk_delay=60)) as provider:
-        with client.stream("POST", f"{provider.base_url}/chat/completions", json=STREAM) as response:
+        with client.stream(
+            "POST", f"{provider.base_url}/chat/completions", json=STREAM
+        ) as response:
             next(response.iter_raw())
         until(lambda: provider.aborted == 1)
         assert provider.wait_disconnected()
@@ -249,7 +304,9 @@ def test_a_client_that_leaves_a_stream_is_noticed(client: httpx.Client) -> None:
 def test_a_cancelled_task_leaves_no_connection() -> None:
     async def run(provider: EmbeddedProvider) -> None:
         async with httpx.AsyncClient(timeout=2, trust_env=False) as client:
-            task = asyncio.create_task(client.post(f"{provider.base_url}/chat/completions", json=STREAM))
+            task = asyncio.create_task(
+                client.post(f"{provider.base_url}/chat/completions", json=STREAM)
+            )
             while not provider.requests:
                 await asyncio.sleep(0.005)
             task.cancel()
@@ -269,7 +326,9 @@ def test_delays(client: httpx.Client) -> None:
 
 
 def test_a_connection_is_used_again_after_a_whole_reply(client: httpx.Client) -> None:
-    with serve(ScriptedReply(text="a"), ScriptedReply(status=500), ScriptedReply(text="b")) as provider:
+    with serve(
+        ScriptedReply(text="a"), ScriptedReply(status=500), ScriptedReply(text="b")
+    ) as provider:
         ports = set()
         for body in (STREAM, None, STREAM, None):
             response = post(client, provider, body)
@@ -283,7 +342,9 @@ def test_a_connection_is_used_again_after_a_whole_reply(client: httpx.Client) ->
 
 
 def test_other_addresses(client: httpx.Client) -> None:
-    with serve(ScriptedReply(text="a", model="x"), ScriptedReply(model="y"), ScriptedReply(model="x")) as provider:
+    with serve(
+        ScriptedReply(text="a", model="x"), ScriptedReply(model="y"), ScriptedReply(model="x")
+    ) as provider:
         base = provider.base_url
         models = client.get(f"{base}/models").json()
         assert [model["id"] for model in models["data"]] == ["x", "y"]
@@ -322,7 +383,9 @@ def test_a_request_of_a_length_beyond_any_is_refused(length: str) -> None:
     with serve(ScriptedReply(text="a")) as provider:
         host, port = provider.base_url.removeprefix("http://").removesuffix("/v1").split(":")
         with socket.create_connection((host, int(port)), timeout=1) as connection:
-            connection.sendall(f"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {length}\r\n\r\n".encode())
+            connection.sendall(
+                f"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {length}\r\n\r\n".encode()
+            )
             received = b"".join(iter(lambda: connection.recv(4096), b""))
     assert received.startswith(b"HTTP/1.1 413 ")
 
@@ -331,7 +394,9 @@ def test_an_old_client_gets_a_stream_with_a_length() -> None:
     with serve(ScriptedReply(text="a")) as provider:
         host, port = provider.base_url.removeprefix("http://").removesuffix("/v1").split(":")
         with socket.create_connection((host, int(port)), timeout=1) as connection:
-            connection.sendall(b'POST /v1/chat/completions HTTP/1.0\r\ncontent-length: 16\r\n\r\n{"stream": true}')
+            connection.sendall(
+                b'POST /v1/chat/completions HTTP/1.0\r\ncontent-length: 16\r\n\r\n{"stream": true}'
+            )
             received = b"".join(iter(lambda: connection.recv(4096), b""))
     assert b"content-length" in received
     assert received.endswith(b"\n\ndata: [DONE]\n\n")
@@ -376,7 +441,9 @@ def test_requests_at_the_same_time_take_one_reply_each(client: httpx.Client) -> 
 
 @settings(max_examples=40)
 @given(st.text(), st.text(), st.integers(1, 20), st.lists(st.integers(1, 50), max_size=3))
-def test_a_stream_holds_the_script_however_it_is_cut(text: str, arguments: str, size: int, writes: list[int]) -> None:
+def test_a_stream_holds_the_script_however_it_is_cut(
+    text: str, arguments: str, size: int, writes: list[int]
+) -> None:
     call = ToolCall("1", "look", arguments)
     reply = ScriptedReply(text=text, tool_calls=[call], chunk_size=size, write_sizes=writes)
     plain = ScriptedReply(text=text, tool_calls=[call], chunk_size=size)

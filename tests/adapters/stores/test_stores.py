@@ -1,4 +1,5 @@
-"""What both stores do, and what the one in Redis does while its server is away, or holds what is none of ours.
+"""What both stores do, and what the one in Redis does while its server is away, or holds what is
+none of ours.
 
 What passes here is real time: the clock that counts is the server's, which nobody can set.
 """
@@ -26,7 +27,11 @@ from support.waiting import until
 pytestmark = pytest.mark.usefixtures("redis_server")
 
 RULES = Health(jitter=0.0, first=0.6, longest=5.0)
-ANSWERED, FAILED, LIMITED = Symptom("answered"), Symptom("failed", why="503"), Symptom("limited", 60.0, "429")
+ANSWERED, FAILED, LIMITED = (
+    Symptom("answered"),
+    Symptom("failed", why="503"),
+    Symptom("limited", 60.0, "429"),
+)
 FIRST, SECOND = PlainLink("first"), PlainLink("second")
 LEASE = 100.0
 
@@ -54,7 +59,9 @@ class Process:
 
 
 def wait_until_due(*processes: Process) -> None:
-    """Wait until the first backend may be tried again, by what each process knows of the server's clock."""
+    """Wait until the first backend may be tried again, by what each process knows of the server's
+    clock.
+    """
     for each in processes:
         until(lambda: each.store.now() >= each.first.until)  # noqa: B023  (called at once)
 
@@ -66,7 +73,9 @@ def process(request: pytest.FixtureRequest) -> Process:
     return Process(RedisStore(request.getfixturevalue("redis_url"), time.monotonic))
 
 
-def test_a_backend_is_passed_over_from_its_second_failure_on_and_tried_once(process: Process) -> None:
+def test_a_backend_is_passed_over_from_its_second_failure_on_and_tried_once(
+    process: Process,
+) -> None:
     assert process.choose() == Choice(0)
     process.note(FAILED)
     assert process.choose().place == 0
@@ -90,7 +99,9 @@ def test_a_probe_that_showed_nothing_leaves_the_next_one_to(process: Process) ->
     assert process.choose().is_probe
 
 
-def test_backends_are_apart_and_the_first_to_come_due_is_asked_when_all_are_open(process: Process) -> None:
+def test_backends_are_apart_and_the_first_to_come_due_is_asked_when_all_are_open(
+    process: Process,
+) -> None:
     process.note(evolve(LIMITED, asked_wait=70.0))
     process.note(LIMITED, place=1)
     choice = process.choose()
@@ -156,7 +167,9 @@ def test_failures_of_many_processes_at_once_are_all_counted(redis_url: str) -> N
 
     def fail(process: Process) -> None:
         begin.wait()
-        work = process.store.note(process.keys[0], FAILED, rules, sent_at=process.store.now(), was_probe=False)
+        work = process.store.note(
+            process.keys[0], FAILED, rules, sent_at=process.store.now(), was_probe=False
+        )
         perform(process.store, work)
 
     threads = [threading.Thread(target=fail, args=(process,)) for process in processes]
@@ -181,7 +194,9 @@ def test_a_probe_that_nobody_reports_is_lost_in_the_end(redis_url: str) -> None:
 # the server
 
 
-def test_each_process_goes_on_with_what_it_knows_while_the_server_is_away(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_process_goes_on_with_what_it_knows_while_the_server_is_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with RedisServer() as server:
         one, other = (Process(RedisStore(server.url, time.monotonic)) for _ in range(2))
         one.note(LIMITED)
@@ -201,7 +216,9 @@ def test_each_process_goes_on_with_what_it_knows_while_the_server_is_away(caplog
         assert other.first.why == "429"
 
 
-def test_a_probe_that_was_sent_while_the_server_was_away_frees_no_probe_of_another_process() -> None:
+def test_a_probe_that_was_sent_while_the_server_was_away_frees_no_probe_of_another_process() -> (
+    None
+):
     with RedisServer() as server:
         one, other = (Process(RedisStore(server.url, time.monotonic)) for _ in range(2))
         one.note(evolve(LIMITED, asked_wait=0.01))
@@ -218,12 +235,16 @@ def test_a_probe_that_was_sent_while_the_server_was_away_frees_no_probe_of_anoth
         assert one.first.state == "closed"
 
 
-def test_a_server_that_dies_while_somebody_looks_is_away(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_dies_while_somebody_looks_is_away(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = RedisStore(redis_url, time.monotonic)
     Process(store).note(LIMITED)
     execute = store.execute
     gone = redis.ConnectionError()
-    monkeypatch.setattr(store, "execute", lambda command: execute(command) if command[0] == "scan" else gone)
+    monkeypatch.setattr(
+        store, "execute", lambda command: execute(command) if command[0] == "scan" else gone
+    )
     assert perform(store, store.listed()) == []
     assert store.is_away
 
@@ -232,7 +253,9 @@ def test_most_calls_cost_one_round_trip(redis_url: str, monkeypatch: pytest.Monk
     store = RedisStore(redis_url, time.monotonic)
     process, commands = Process(store), []
     execute = store.execute
-    monkeypatch.setattr(store, "execute", lambda command: commands.append(command[0]) or execute(command))
+    monkeypatch.setattr(
+        store, "execute", lambda command: commands.append(command[0]) or execute(command)
+    )
     process.choose()
     process.note(ANSWERED)
     assert commands == ["read"]  # and nothing after the attempt
@@ -243,9 +266,20 @@ def test_most_calls_cost_one_round_trip(redis_url: str, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "value",
     [
-        *("", "{", "[]", "null", "9" * 5_000, '{"state": "open"}', '{"state": "ajar", "spent": [0, 0]}'),
+        *(
+            "",
+            "{",
+            "[]",
+            "null",
+            "9" * 5_000,
+            '{"state": "open"}',
+            '{"state": "ajar", "spent": [0, 0]}',
+        ),
         *('{"state": "open", "spent": [0]}', '{"state": "open", "spent": [-1, 0]}'),
-        *('{"state": "open", "spent": [0, 0], "until": 1e400}', '{"state": "open", "spent": [0, 0], "why": 3}'),
+        *(
+            '{"state": "open", "spent": [0, 0], "until": 1e400}',
+            '{"state": "open", "spent": [0, 0], "why": 3}',
+        ),
     ],
 )
 def test_a_value_that_is_none_of_ours_is_nothing_and_replaced(redis_url: str, value: str) -> None:
@@ -271,7 +305,10 @@ def test_every_key_expires_and_none_reveals_a_key(redis_url: str) -> None:
     secret = "sk-1f3870be274f6c49b3e31a0c6728957f"
     backend = OpenAIChat("gpt-5", api_key=secret)
     store = RedisStore(redis_url, time.monotonic)
-    perform(store, store.note(store.key_of(backend), LIMITED, RULES, sent_at=store.now(), was_probe=False))
+    perform(
+        store,
+        store.note(store.key_of(backend), LIMITED, RULES, sent_at=store.now(), was_probe=False),
+    )
     with redis.Redis.from_url(redis_url, decode_responses=True) as client:
         [key] = client.keys("*")
         assert key.startswith("rungwise:health:")
@@ -300,7 +337,9 @@ def test_a_url_that_is_none_is_refused(url: str) -> None:
 class Metered(Process):
     """Do what the calls of one process do with a quota."""
 
-    def take(self, name: str, quota: Quota, tokens: int = 0, longest: float = 1000.0) -> tuple[float, bool]:
+    def take(
+        self, name: str, quota: Quota, tokens: int = 0, longest: float = 1000.0
+    ) -> tuple[float, bool]:
         claim = Claim(name, tokens, longest, LEASE)
         taken: tuple[float, bool] = perform(self.store, self.store.take(self.keys[0], quota, claim))
         return taken
@@ -359,7 +398,11 @@ def test_so_many_are_out_at_once_and_the_others_wait_in_turn(metered: Metered) -
         (POLL, False),
     ]
     metered.pay("a", quota)
-    assert [metered.take(name, quota) for name in "dcd"] == [(POLL, False), (0.0, True), (POLL, False)]
+    assert [metered.take(name, quota) for name in "dcd"] == [
+        (POLL, False),
+        (0.0, True),
+        (POLL, False),
+    ]
     metered.pay("d", quota)  # which gives up
     metered.pay("b", quota)
     assert metered.take("e", quota) == (0.0, True)
@@ -367,10 +410,20 @@ def test_so_many_are_out_at_once_and_the_others_wait_in_turn(metered: Metered) -
 
 @pytest.mark.parametrize(
     "foreign",
-    ["", "nonsense", "[]", '{"leases": 3, "queue": [[1]], "requests": "x"}', '{"leases": [["a", "b"]]}', "1" * 9999],
+    [
+        "",
+        "nonsense",
+        "[]",
+        '{"leases": 3, "queue": [[1]], "requests": "x"}',
+        '{"leases": [["a", "b"]]}',
+        "1" * 9999,
+    ],
 )
 def test_a_meter_that_is_none_of_ours_counts_as_nothing(redis_url: str, foreign: str) -> None:
-    metered, server = Metered(RedisStore(redis_url, time.monotonic)), redis.Redis.from_url(redis_url)
+    metered, server = (
+        Metered(RedisStore(redis_url, time.monotonic)),
+        redis.Redis.from_url(redis_url),
+    )
     name = f"rungwise:quota:{metered.keys[0].digest}"
     server.set(name, foreign)
     assert metered.take("a", Quota(concurrent=1)) == (0.0, True)
@@ -380,7 +433,9 @@ def test_a_meter_that_is_none_of_ours_counts_as_nothing(redis_url: str, foreign:
     assert metered.take("a", Quota(concurrent=1)) == (0.0, True)
 
 
-def test_while_the_server_is_away_each_process_has_its_share(redis_server: RedisServer, redis_url: str) -> None:
+def test_while_the_server_is_away_each_process_has_its_share(
+    redis_server: RedisServer, redis_url: str
+) -> None:
     processes = [Metered(RedisStore(redis_url, time.monotonic)) for _ in range(2)]
     quota = Quota(requests_per_minute=4, concurrent=4)
     for name, process in zip("abc", (*processes, processes[0]), strict=True):
@@ -390,4 +445,5 @@ def test_while_the_server_is_away_each_process_has_its_share(redis_server: Redis
     assert processes[1].take("g", quota) == (0.0, True)
     redis_server.start()
     time.sleep(AWAY)
-    assert [processes[0].take(name, quota)[1] for name in "hi"] == [True, False]  # a, b and c are still out
+    # a, b and c are still out
+    assert [processes[0].take(name, quota)[1] for name in "hi"] == [True, False]

@@ -1,4 +1,6 @@
-"""What OpenTelemetry is told of calls and turns, by its own SDK; and that nothing is told that should not be."""
+"""What OpenTelemetry is told of calls and turns, by its own SDK; and that nothing is told that
+should not be.
+"""
 
 import asyncio
 import contextvars
@@ -58,13 +60,21 @@ class Seen:
     def metrics(self) -> dict[str, Any]:
         data = self.reader.get_metrics_data()
         found = (
-            [] if data is None else [each for scope in data.resource_metrics[0].scope_metrics for each in scope.metrics]
+            []
+            if data is None
+            else [
+                each for scope in data.resource_metrics[0].scope_metrics for each in scope.metrics
+            ]
         )
         return {metric.name: metric for metric in found}
 
-    def client(self, *providers: EmbeddedProvider, contents: bool = False, **options: Any) -> Client:
+    def client(
+        self, *providers: EmbeddedProvider, contents: bool = False, **options: Any
+    ) -> Client:
         chain = [
-            OpenAIChat(f"gpt-{number}", base_url=each.base_url, api_key="k", prices=rungwise.Prices(1, 2))
+            OpenAIChat(
+                f"gpt-{number}", base_url=each.base_url, api_key="k", prices=rungwise.Prices(1, 2)
+            )
             for number, each in enumerate(providers)
         ]
         given = {"sleep": lambda _: None, "health": None, **options}
@@ -81,7 +91,9 @@ def seen() -> Iterator[Seen]:
         check(span)
     for name, metric in kept.metrics().items():
         unit, kind, needed = METRICS[name]
-        shown = {"Histogram": "histogram", "Sum": "counter", "Gauge": "gauge"}[type(metric.data).__name__]
+        shown = {"Histogram": "histogram", "Sum": "counter", "Gauge": "gauge"}[
+            type(metric.data).__name__
+        ]
         assert (metric.unit, shown) == (unit, kind), name
         assert all(needed <= set(point.attributes) for point in metric.data.data_points), name
 
@@ -115,9 +127,15 @@ def told(seen: Seen) -> str:
 
 def test_a_call_is_one_span_with_all_its_attempts(seen: Seen) -> None:
     with serve(DOWN, ScriptedReply(text="Half of the", finish="length"), ANSWER) as provider:
-        result = seen.client(provider).call("Where?", temperature=0.5, max_tokens=100, stop="end", seed=3)
+        result = seen.client(provider).call(
+            "Where?", temperature=0.5, max_tokens=100, stop="end", seed=3
+        )
     *attempts, call = seen.spans
-    assert (call.name, call.kind, call.status.status_code) == ("chat gpt-0", SpanKind.CLIENT, StatusCode.UNSET)
+    assert (call.name, call.kind, call.status.status_code) == (
+        "chat gpt-0",
+        SpanKind.CLIENT,
+        StatusCode.UNSET,
+    )
     attributes = dict(call.attributes or {})
     assert attributes["gen_ai.provider.name"] == "openai"
     assert (attributes["server.address"], attributes["server.port"]) == (
@@ -130,7 +148,12 @@ def test_a_call_is_one_span_with_all_its_attempts(seen: Seen) -> None:
     assert attributes["gen_ai.usage.output_tokens"] == result.usage.output_tokens
     assert attributes["gen_ai.response.finish_reasons"] == ("stop",)
     ended = ("outcome", "attempts", "cost", "backend")
-    assert [attributes[f"rungwise.{name}"] for name in ended] == ["done", 3, result.cost, result.backend]
+    assert [attributes[f"rungwise.{name}"] for name in ended] == [
+        "done",
+        3,
+        result.cost,
+        result.backend,
+    ]
     assert [event.attributes["rungwise.row"] for event in call.events if event.attributes] == [
         "await --failed_transiently [may_retry]--> retry",
         "await --truncated [may_continue]--> continuation",
@@ -146,7 +169,10 @@ def test_a_call_is_one_span_with_all_its_attempts(seen: Seen) -> None:
     assert [each["rungwise.wait"] > 0 for each in ways] == [False, True, False]
     statuses = [StatusCode.ERROR, StatusCode.UNSET, StatusCode.UNSET]
     assert [span.status.status_code for span in attempts] == statuses
-    assert all((call.start_time or 0) <= (span.start_time or 0) <= (span.end_time or 0) for span in attempts)
+    assert all(
+        (call.start_time or 0) <= (span.start_time or 0) <= (span.end_time or 0)
+        for span in attempts
+    )
 
 
 def test_each_request_continues_the_trace_of_its_attempt_and_carries_no_baggage(seen: Seen) -> None:
@@ -158,7 +184,10 @@ def test_each_request_continues_the_trace_of_its_attempt_and_carries_no_baggage(
         detach(token)
     *attempts, _ = seen.spans
     for span, request in zip(attempts, provider.requests, strict=True):
-        assert request.headers["traceparent"] == f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-03"
+        assert (
+            request.headers["traceparent"]
+            == f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-03"
+        )
         assert "baggage" not in request.headers
 
 
@@ -168,7 +197,10 @@ def test_a_fallback_shows_whom_it_left_and_why(seen: Seen) -> None:
     one, other, call = seen.spans
     assert dict(call.attributes or {})["rungwise.backend"] == result.backend
     assert dict(one.attributes or {})["rungwise.reason"] == "auth"
-    assert [dict(each.attributes or {})["gen_ai.request.model"] for each in (one, other)] == ["gpt-0", "gpt-1"]
+    assert [dict(each.attributes or {})["gen_ai.request.model"] for each in (one, other)] == [
+        "gpt-0",
+        "gpt-1",
+    ]
     metrics = seen.metrics()
     assert [point.value for point in metrics["rungwise.fallbacks"].data.data_points] == [1]
 
@@ -181,12 +213,17 @@ def test_a_fallback_shows_whom_it_left_and_why(seen: Seen) -> None:
         (ScriptedReply(), "exhausted", "exhausted"),
     ],
 )
-def test_an_error_has_its_type_and_never_its_words(seen: Seen, reply: ScriptedReply, outcome: str, error: str) -> None:
+def test_an_error_has_its_type_and_never_its_words(
+    seen: Seen, reply: ScriptedReply, outcome: str, error: str
+) -> None:
     with serve(reply) as provider, pytest.raises(rungwise.CallError):
         seen.client(provider).call(SECRET)
     call = seen.spans[-1]
     assert call.status.status_code == StatusCode.ERROR
-    assert (dict(call.attributes or {})["rungwise.outcome"], dict(call.attributes or {})["error.type"]) == (
+    assert (
+        dict(call.attributes or {})["rungwise.outcome"],
+        dict(call.attributes or {})["error.type"],
+    ) == (
         outcome,
         error,
     )
@@ -208,7 +245,11 @@ def test_streams_say_when_their_first_content_came(seen: Seen) -> None:
         *_, result = seen.client(provider).stream("Where?")
     attempt, call = (dict(span.attributes or {}) for span in seen.spans)
     assert call["gen_ai.request.stream"] is True
-    assert 0 < attempt["gen_ai.response.time_to_first_chunk"] <= call["gen_ai.response.time_to_first_chunk"]
+    assert (
+        0
+        < attempt["gen_ai.response.time_to_first_chunk"]
+        <= call["gen_ai.response.time_to_first_chunk"]
+    )
     assert call["gen_ai.response.time_to_first_chunk"] <= result.seconds
     assert "gen_ai.client.inference.time_to_first_chunk" in seen.metrics()
 
@@ -217,7 +258,9 @@ def test_calls_are_children_of_the_span_that_is_current(seen: Seen) -> None:
     tracer = seen.tracers.get_tracer("test")
 
     async def two(client: Client) -> None:
-        with tracer.start_as_current_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}):
+        with tracer.start_as_current_span(
+            "invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}
+        ):
             await asyncio.gather(client.acall("Where?"), client.acall("Why?"))
         await client.aclose()
 
@@ -241,14 +284,23 @@ def test_calls_are_children_of_the_span_that_is_current(seen: Seen) -> None:
         (OpenAIChat("m", base_url="http://[::1]:8000/v1"), "openai", ("::1", 8000)),
         (OpenAIChat("m", base_url="http://notgroq.com/v1"), "openai", ("notgroq.com", 80)),
         (rungwise.Anthropic("m", api_key="k"), "anthropic", ("api.anthropic.com", 443)),
-        (rungwise.Gemini("m", api_key="k"), "gcp.gemini", ("generativelanguage.googleapis.com", 443)),
+        (
+            rungwise.Gemini("m", api_key="k"),
+            "gcp.gemini",
+            ("generativelanguage.googleapis.com", 443),
+        ),
         (rungwise.Ollama("m"), "ollama", ("localhost", 11434)),
         (rungwise.core.PlainLink("mine"), "mine", (None, None)),
     ],
 )
-def test_a_backend_has_the_name_and_the_place_of_its_provider(backend: Any, provider: str, place: Any) -> None:
+def test_a_backend_has_the_name_and_the_place_of_its_provider(
+    backend: Any, provider: str, place: Any
+) -> None:
     found = of_link(backend)
-    assert (found["gen_ai.provider.name"], (found.get("server.address"), found.get("server.port"))) == (provider, place)
+    assert (
+        found["gen_ai.provider.name"],
+        (found.get("server.address"), found.get("server.port")),
+    ) == (provider, place)
 
 
 def test_a_durable_call_is_traced_once_like_any_other(seen: Seen, tmp_path: Path) -> None:
@@ -261,7 +313,11 @@ def test_a_durable_call_is_traced_once_like_any_other(seen: Seen, tmp_path: Path
     ):
         results = [durable.call("one", "Where?") for _ in range(2)]
     assert results[0].journal.started == results[1].journal.started
-    [outer], [call], attempts = seen.named("invoke_agent"), seen.named("chat"), seen.named("attempt")
+    [outer], [call], attempts = (
+        seen.named("invoke_agent"),
+        seen.named("chat"),
+        seen.named("attempt"),
+    )
     assert [call.parent and call.parent.span_id, len(attempts)] == [outer.context.span_id, 2]
     sent = [request.headers["traceparent"].split("-")[2] for request in provider.requests]
     assert sent == [f"{span.context.span_id:016x}" for span in attempts]
@@ -270,7 +326,9 @@ def test_a_durable_call_is_traced_once_like_any_other(seen: Seen, tmp_path: Path
 # contents
 
 
-@pytest.mark.parametrize(("contents", "variable"), [(False, "true"), (True, ""), (True, "EVENT_ONLY"), (True, "true")])
+@pytest.mark.parametrize(
+    ("contents", "variable"), [(False, "true"), (True, ""), (True, "EVENT_ONLY"), (True, "true")]
+)
 def test_messages_are_shown_only_if_two_agree(
     seen: Seen, contents: bool, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,11 +349,15 @@ def test_messages_are_shown_only_if_two_agree(
         assert SECRET not in told(seen)
 
 
-def test_tool_calls_and_their_results_are_among_the_messages(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_calls_and_their_results_are_among_the_messages(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(CAPTURES, "SPAN_ONLY")
     with serve(ScriptedReply(tool_calls=[ToolCall("c1", "look", "{}")]), ANSWER) as provider:
         seen.client(provider, contents=True).turn("Where?", tools={"look": lambda: "here"})
-    messages = json.loads(str(dict(seen.named("chat")[-1].attributes or {})["gen_ai.input.messages"]))
+    messages = json.loads(
+        str(dict(seen.named("chat")[-1].attributes or {})["gen_ai.input.messages"])
+    )
     assert [part for message in messages for part in message["parts"]] == [
         {"type": "text", "content": "Where?"},
         {"type": "tool_call", "id": "c1", "name": "look", "arguments": "{}"},
@@ -329,7 +391,10 @@ def test_a_turn_is_a_span_of_its_calls_and_tools(seen: Seen, kind: str, way: str
         raise ValueError(SECRET)
 
     tools = {"look": look if kind == "sync" else alook, "fails": fails}
-    calls = [ToolCall("1", "look", '{"city": "Malmö"}'), ToolCall("2", "fails", '{"city": "Malmö"}')]
+    calls = [
+        ToolCall("1", "look", '{"city": "Malmö"}'),
+        ToolCall("2", "fails", '{"city": "Malmö"}'),
+    ]
     with serve(ScriptedReply(tool_calls=calls), ANSWER) as provider:
         client = seen.client(provider)
 
@@ -338,12 +403,22 @@ def test_a_turn_is_a_span_of_its_calls_and_tools(seen: Seen, kind: str, way: str
             await client.aclose()
 
         asyncio.run(main()) if way == "aturn" else client.turn("Where?", tools=tools)
-    [turn], chats, executed = seen.named("invoke_agent"), seen.named("chat"), seen.named("execute_tool")
+    [turn], chats, executed = (
+        seen.named("invoke_agent"),
+        seen.named("chat"),
+        seen.named("execute_tool"),
+    )
     assert (turn.kind, turn.parent, len(chats)) == (SpanKind.INTERNAL, None, 2)
-    assert {span.parent.span_id for span in (*chats, *executed) if span.parent} == {turn.context.span_id}
+    assert {span.parent.span_id for span in (*chats, *executed) if span.parent} == {
+        turn.context.span_id
+    }
     assert sorted(span.name for span in executed) == ["execute_tool fails", "execute_tool look"]
     by_name = {span.name.split()[1]: span for span in executed}
-    [within] = [span for span in seen.spans if span.instrumentation_scope and span.instrumentation_scope.name == "test"]
+    [within] = [
+        span
+        for span in seen.spans
+        if span.instrumentation_scope and span.instrumentation_scope.name == "test"
+    ]
     assert within.parent is not None
     assert within.parent.span_id == by_name["look"].context.span_id
     assert dict(by_name["fails"].attributes or {})["error.type"] == "tool_error"
@@ -370,7 +445,9 @@ def test_the_metrics_count_tokens_attempts_rungs_and_cost(seen: Seen) -> None:
         each.usage.output_tokens for each in results
     )
     assert (amounts["rungwise.attempts"].sum, amounts["rungwise.attempts"].count) == (3, 2)
-    assert amounts["rungwise.cost"].value == pytest.approx(sum(each.cost or 0.0 for each in results))
+    assert amounts["rungwise.cost"].value == pytest.approx(
+        sum(each.cost or 0.0 for each in results)
+    )
     assert amounts["rungwise.rungs"].value == 1
     assert amounts["gen_ai.client.inference.duration"].explicit_bounds[:2] == (0.01, 0.02)
 
@@ -380,13 +457,20 @@ def test_the_health_of_backends_is_a_metric(seen: Seen) -> None:
         client = seen.client(first, second, health=rungwise.Health())
         client.call("Where?")
         points = seen.metrics()["rungwise.backend.closed"].data.data_points
-    assert {dict(point.attributes)["rungwise.health"]: point.value for point in points} == {"open": 0, "closed": 1}
+    assert {dict(point.attributes)["rungwise.health"]: point.value for point in points} == {
+        "open": 0,
+        "closed": 1,
+    }
 
 
 def test_the_health_of_all_clients_of_a_process_is_there_until_they_are_gone(seen: Seen) -> None:
     def shown() -> set[str]:
         metric = seen.metrics().get("rungwise.backend.closed")
-        return {str(dict(each.attributes)["rungwise.backend"]) for each in metric.data.data_points} if metric else set()
+        return (
+            {str(dict(each.attributes)["rungwise.backend"]) for each in metric.data.data_points}
+            if metric
+            else set()
+        )
 
     with serve(ANSWER) as one, serve(ANSWER) as other:
         clients = [seen.client(each, health=rungwise.Health()) for each in (one, other)]
@@ -431,9 +515,12 @@ def test_without_an_sdk_nothing_is_recorded_and_nothing_changes() -> None:
         "import rungwise, rungwise.testing as t\n"
         "with t.EmbeddedProvider(t.Script([t.ScriptedReply('Yes.')])) as p:\n"
         "    client = rungwise.Client(rungwise.OpenAIChat('m', base_url=p.base_url, api_key='k'))\n"
-        "    print(rungwise.otel.instrument(client).call('Is it?').text, 'traceparent' in p.requests[0].headers)\n"
+        "    print(rungwise.otel.instrument(client).call('Is it?').text, 'traceparent' in "
+        "p.requests[0].headers)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert (done.stdout, done.stderr) == ("Yes. False\n", "")
 
 
@@ -441,16 +528,21 @@ def test_without_the_extra_the_error_names_it() -> None:
     script = (
         "import sys; sys.modules['opentelemetry'] = None\n"
         "import rungwise\n"
-        "client = rungwise.Client(rungwise.OpenAIChat('m', base_url='http://127.0.0.1:9', api_key='k'))\n"
+        "client = rungwise.Client(rungwise.OpenAIChat('m', base_url='http://127.0.0.1:9', "
+        "api_key='k'))\n"
         "try:\n    rungwise.otel.instrument(client)\n"
         "except rungwise.ConfigurationError as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "traces need OpenTelemetry: pip install 'rungwise[otel]'\n"
 
 
 def test_spans_of_a_remote_parent_pass_it_on_without_an_sdk() -> None:
-    parent = trace.NonRecordingSpan(trace.SpanContext(7, 9, is_remote=True, trace_flags=trace.TraceFlags(1)))
+    parent = trace.NonRecordingSpan(
+        trace.SpanContext(7, 9, is_remote=True, trace_flags=trace.TraceFlags(1))
+    )
     token = attach(trace.set_span_in_context(parent))
     try:
         with serve(ANSWER) as provider:

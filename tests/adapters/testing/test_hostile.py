@@ -1,4 +1,6 @@
-"""Hostile bytes: what is drawn, the server that plays it, the check that can fail, and the client that survives."""
+"""Hostile bytes: what is drawn, the server that plays it, the check that can fail, and the client
+that survives.
+"""
 
 import socket
 import time
@@ -34,19 +36,28 @@ SURVIVED = HOSTILITIES
 
 LOOKS = settings.get_current_profile_name() == "rungwise-fuzz"
 EXAMPLES = 100 if LOOKS else 2
-"""Examples of each way in each mode: a few in every build, always the same, and many where something new is sought."""
+"""Examples of each way in each mode: a few in every build, always the same, and many where
+something new is sought.
+"""
 CALM = settings(
     max_examples=EXAMPLES,
     derandomize=not LOOKS,
     database=None,
     phases=(Phase.explicit, Phase.generate),  # every example takes real time
-    suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example),
+    suppress_health_check=(
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.large_base_example,
+    ),
 )
 
 
 def client_of(base_url: str) -> Client:
     names = ("backend-1", "backend-2")
-    return Client([OpenAIChat(name, name=name, base_url=base_url, api_key=KEY) for name in names], policy=POLICY)
+    return Client(
+        [OpenAIChat(name, name=name, base_url=base_url, api_key=KEY) for name in names],
+        policy=POLICY,
+    )
 
 
 @cache
@@ -59,7 +70,9 @@ def streams(mode: str) -> bool:
 
 
 OFTEN = [mode if mode == "call" else pytest.param(mode, marks=pytest.mark.full) for mode in MODES]
-"""Each way without a stream; one after the other they are met in every mode, and `.ci/run full` tries them all."""
+"""Each way without a stream; one after the other they are met in every mode, and `.ci/run full`
+tries them all.
+"""
 
 
 @pytest.mark.full
@@ -108,19 +121,30 @@ def test_every_kind_can_be_written_down_and_read_back(kind: str) -> None:
 @given(st.binary(max_size=60), st.text(max_size=20))
 def test_any_bytes_can_be_written_down(data: bytes, says: str) -> None:
     if not any("\ud800" <= letter <= "\udfff" for letter in says):
-        response = RawResponse([RawStep(data, 0.5, 3), RawStep(b"")], "reset", says=says, is_whole=False)
+        response = RawResponse(
+            [RawStep(data, 0.5, 3), RawStep(b"")], "reset", says=says, is_whole=False
+        )
         assert testing.read_responses(raw.write_responses([response])) == [response]
 
 
 @pytest.mark.parametrize(
-    "text", ["[[responses", "a = 1", "responses = [1]", '[[responses]]\nsteps = [{data = "\\u0100"}]', "responses = 1"]
+    "text",
+    [
+        "[[responses",
+        "a = 1",
+        "responses = [1]",
+        '[[responses]]\nsteps = [{data = "\\u0100"}]',
+        "responses = 1",
+    ],
 )
 def test_other_toml_is_refused(text: str) -> None:
     with pytest.raises(rungwise.ConfigurationError, match="responses: not"):
         testing.read_responses(text)
 
 
-@pytest.mark.parametrize("changes", [{"data": "text"}, {"delay": -1.0}, {"delay": float("nan")}, {"times": 0}])
+@pytest.mark.parametrize(
+    "changes", [{"data": "text"}, {"delay": -1.0}, {"delay": float("nan")}, {"times": 0}]
+)
 def test_a_step_of_another_form_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(rungwise.ConfigurationError, match="RawStep"):
         RawStep(**{"data": b"", **changes})
@@ -240,7 +264,9 @@ def test_each_assertion_can_fail(property: str, factory: Any, responses: Any, op
 def test_a_slow_machine_may_pass_the_seconds_of_a_certificate_and_nothing_else() -> None:
     def with_none_of(name: str) -> Certificate:
         proved = certificate()
-        worst = tuple(attrs.evolve(each, value=0) if each.name == name else each for each in proved.worst)
+        worst = tuple(
+            attrs.evolve(each, value=0) if each.name == name else each for each in proved.worst
+        )
         return attrs.evolve(proved, worst=worst)
 
     assert assert_survives(client_of, healthy(), certificate=with_none_of("seconds")).seconds > 0
@@ -252,7 +278,10 @@ def test_a_client_without_a_short_budget_is_refused() -> None:
     for seconds in (None, 60.0):
         policy = rungwise.Policy(budget=rungwise.Budget(seconds=seconds))
         with pytest.raises(rungwise.ConfigurationError, match="budget of seconds"):
-            assert_survives(lambda url, policy=policy: Client(OpenAIChat("m", base_url=url), policy=policy), healthy())
+            assert_survives(
+                lambda url, policy=policy: Client(OpenAIChat("m", base_url=url), policy=policy),
+                healthy(),
+            )
     with pytest.raises(rungwise.ConfigurationError, match="mode"):
         assert_survives(client_of, healthy(), mode="shout")
 
@@ -271,7 +300,9 @@ def test_the_peak_is_what_was_held_at_once(measured: Any) -> None:
 
 def test_a_fuzzer_makes_a_share_of_hostile_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[bool] = []
-    monkeypatch.setattr(Fuzzer, "check", lambda self, case: made.append(isinstance(case, HostileCase)))
+    monkeypatch.setattr(
+        Fuzzer, "check", lambda self, case: made.append(isinstance(case, HostileCase))
+    )
     with Fuzzer(hostile=0.5, seed=3) as fuzzer:
         assert fuzzer.run(examples=20) is None
     assert (made.count(True), made.count(False)) == (10, 10)

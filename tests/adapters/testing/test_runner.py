@@ -11,7 +11,9 @@ from rungwise.adapters.testing.runner import CaseRunner, MemoryProvider
 from rungwise.testing import Script, ScriptedReply
 
 
-def test_a_request_that_an_earlier_case_left_behind_counts_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_an_earlier_case_left_behind_counts_for_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[httpx.Request] = []
     next_began, late_arrived = threading.Event(), threading.Event()
     handle = MemoryProvider.respond

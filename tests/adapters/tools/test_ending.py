@@ -1,4 +1,6 @@
-"""Tools that are ended: what can be cancelled is, what cannot is waited for, and each call has its outcome."""
+"""Tools that are ended: what can be cancelled is, what cannot is waited for, and each call has its
+outcome.
+"""
 
 import asyncio
 import subprocess
@@ -37,7 +39,11 @@ class Tools:
     """Tools that tell when they have begun, and end when they are let."""
 
     def __init__(self) -> None:
-        self.begun, self.may_end, self.cleaned = threading.Event(), threading.Event(), threading.Event()
+        self.begun, self.may_end, self.cleaned = (
+            threading.Event(),
+            threading.Event(),
+            threading.Event(),
+        )
 
     def sync(self) -> str:
         self.begun.set()
@@ -61,8 +67,12 @@ class Tools:
                     await anyio.sleep(0.001)
 
 
-def ended(way: str, tools: list[Any], when: Callable[[], object], times: int = 1, **options: Any) -> ToolsEnded:
-    """Run tools, cancel them from another thread when something has come, and return how they ended."""
+def ended(
+    way: str, tools: list[Any], when: Callable[[], object], times: int = 1, **options: Any
+) -> ToolsEnded:
+    """Run tools, cancel them from another thread when something has come, and return how they
+    ended.
+    """
     cancellation = Cancellation()
 
     def cancel() -> None:
@@ -93,7 +103,12 @@ def test_what_was_cancelled_before_begins_nothing(way: str) -> None:
 @pytest.mark.parametrize("kind", ["later", "behind"])
 def test_async_tools_are_cancelled_and_awaited(way: str, kind: str) -> None:
     tools = Tools()
-    end = ended(way, [lambda: 1, getattr(tools, kind), lambda: 2], lambda: tools.begun.wait(ENOUGH), at_once=1)
+    end = ended(
+        way,
+        [lambda: 1, getattr(tools, kind), lambda: 2],
+        lambda: tools.begun.wait(ENOUGH),
+        at_once=1,
+    )
     assert isinstance(end.reason, CallEnded)
     assert values(end.outcomes) == [1, CANCELLED, NOT_BEGUN]
     assert tools.cleaned.is_set()
@@ -108,7 +123,13 @@ def test_sync_tools_are_waited_for_and_what_they_bring_is_kept(way: str) -> None
             tools.may_end.set()  # after the other was cancelled, so the first was waited for
 
     watched.on = let_end
-    end = ended(way, [tools.sync, tools.later, lambda: 2], lambda: tools.begun.wait(ENOUGH), at_once=2, tell=watched)
+    end = ended(
+        way,
+        [tools.sync, tools.later, lambda: 2],
+        lambda: tools.begun.wait(ENOUGH),
+        at_once=2,
+        tell=watched,
+    )
     assert values(end.outcomes) == ["kept", CANCELLED, NOT_BEGUN]
     assert watched.order[-1] == "-t0"
 
@@ -138,7 +159,9 @@ def test_one_cancellation_leaves_a_sync_tool_that_hangs_and_reports_it(
 
     watched.on = tell
     try:
-        end = ended(way, [tools.sync, lambda: 1], lambda: tools.begun.wait(ENOUGH), at_once=1, tell=watched)
+        end = ended(
+            way, [tools.sync, lambda: 1], lambda: tools.begun.wait(ENOUGH), at_once=1, tell=watched
+        )
     finally:
         tools.may_end.set()
     assert values(end.outcomes) == [f"{CANCELLED}; {LEFT}", NOT_BEGUN]
@@ -172,11 +195,15 @@ def test_an_async_tool_that_does_not_end_is_left(way: str, monkeypatch: pytest.M
     assert values(end.outcomes) == [f"{CANCELLED}; {LEFT}"]
     tools.may_end.clear()
     seconds = round(patience(0.1), 1)
-    assert values(ran(way, [tools.stubborn], seconds=seconds, tell=tell)) == [f"timed out after {seconds:g} s; {LEFT}"]
+    assert values(ran(way, [tools.stubborn], seconds=seconds, tell=tell)) == [
+        f"timed out after {seconds:g} s; {LEFT}"
+    ]
 
 
 async def turn(
-    action: Any, found: list[ToolsEnded], tell: Callable[[ToolStarted | ToolEnded], None] | None = None
+    action: Any,
+    found: list[ToolsEnded],
+    tell: Callable[[ToolStarted | ToolEnded], None] | None = None,
 ) -> None:
     """Run tools as a turn does: keep how they ended, and raise why."""
     try:
@@ -246,7 +273,9 @@ def test_a_scope_that_is_cancelled_ends_the_tools(loop: str) -> None:
         return True
 
     assert anyio.run(main, backend=loop)
-    assert isinstance(found[0].reason, asyncio.CancelledError if loop == "asyncio" else trio.Cancelled)
+    assert isinstance(
+        found[0].reason, asyncio.CancelledError if loop == "asyncio" else trio.Cancelled
+    )
     assert values(found[0].outcomes) == ["kept", CANCELLED, NOT_BEGUN]
 
 
@@ -326,14 +355,15 @@ try:
 except ToolsEnded as end:
     print(values(end.outcomes), type(end.reason).__name__)
     raise end.reason from None
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("way", ["threads", "asyncio"])
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_ends_the_tools_and_a_second_one_the_waiting(way: str, times: int) -> None:
     script = CTRL_C.format(
-        way=way, when_cancelled="may_end.set()" if times == 1 else "threading.Timer(0.1, press).start()"
+        way=way,
+        when_cancelled="may_end.set()" if times == 1 else "threading.Timer(0.1, press).start()",
     )
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -87,15 +87,21 @@ async def answers(port: int) -> None:
                 await anyio.sleep(0.05)
 
 
-def turn(target: Any, calls: list[ToolCall], **options: Any) -> tuple[rungwise.TurnResult, list[Any]]:
-    """Run a turn with the tools of a server; return its result and the blocks that told the model of the calls."""
+def turn(
+    target: Any, calls: list[ToolCall], **options: Any
+) -> tuple[rungwise.TurnResult, list[Any]]:
+    """Run a turn with the tools of a server; return its result and the blocks that told the model
+    of the calls.
+    """
 
     async def run() -> tuple[rungwise.TurnResult, list[Any]]:
         script = Script([ScriptedReply(tool_calls=calls), ScriptedReply(text="195 cm.")])
         async with mcp.Client(target) as session:
             toolbox = await rungwise.mcp_toolbox(session)
             with EmbeddedProvider(script) as provider:
-                async with Client(Anthropic("m", base_url=provider.base_url, api_key="k")) as client:
+                async with Client(
+                    Anthropic("m", base_url=provider.base_url, api_key="k")
+                ) as client:
                     result = await client.aturn("How wide?", tools=toolbox, **options)
                     named = [tool["name"] for tool in provider.requests[0].body["tools"]]
                     assert named == ["wingspan", "picture", "breaks", "sleeps"]
@@ -121,7 +127,9 @@ def as_blocks(content: Any) -> list[Any]:
 
 
 def test_one_that_hangs_is_ended(server: Any) -> None:
-    result, told = turn(server, [ToolCall("c1", "sleeps", "{}"), CALLS[0]], policy=TurnPolicy(tool_seconds=2.0))
+    result, told = turn(
+        server, [ToolCall("c1", "sleeps", "{}"), CALLS[0]], policy=TurnPolicy(tool_seconds=2.0)
+    )
     assert result.outcome == "finished"
     assert [bool(each.get("is_error")) for each in told] == [True, False]
 

@@ -224,7 +224,9 @@ def raising(error: BaseException, *, is_async: bool) -> Callable[[], Any]:
         (TimeoutError("my own"), "failed: TimeoutError: my own"),
     ],
 )
-def test_what_a_tool_raises_is_told(way: str, is_async: bool, error: BaseException, fault: str) -> None:
+def test_what_a_tool_raises_is_told(
+    way: str, is_async: bool, error: BaseException, fault: str
+) -> None:
     assert values(ran(way, [raising(error, is_async=is_async), lambda: 1])) == [fault, 1]
 
 
@@ -235,7 +237,9 @@ def test_what_is_told_is_bounded(way: str) -> None:
 
 
 LIMITS = (0.05, 0.5, 5.0)
-"""Limits of a tool in seconds. On a busy machine the time is up before the tool begins; then the next one is tried."""
+"""Limits of a tool in seconds. On a busy machine the time is up before the tool begins; then the
+next one is tried.
+"""
 
 
 def test_a_sync_tool_whose_time_is_up_is_left_behind(way: str) -> None:
@@ -249,7 +253,10 @@ def test_a_sync_tool_whose_time_is_up_is_left_behind(way: str) -> None:
         seconds, outcomes = next(each for each in tried if each[1][1] == 2 or each[0] == LIMITS[-1])
     finally:
         never.set()
-    assert outcomes == [f"timed out after {seconds:g} s; it cannot be stopped and may still be running", 2]
+    assert outcomes == [
+        f"timed out after {seconds:g} s; it cannot be stopped and may still be running",
+        2,
+    ]
 
 
 def test_an_async_tool_whose_time_is_up_is_cancelled_and_awaited(way: str) -> None:
@@ -310,7 +317,9 @@ def test_a_tool_that_ends_its_program_ends_no_other(way: str) -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_is_no_failure_of_a_tool_goes_on_when_the_others_have_ended(way: str, is_async: bool) -> None:
+def test_what_is_no_failure_of_a_tool_goes_on_when_the_others_have_ended(
+    way: str, is_async: bool
+) -> None:
     begun, ended = threading.Event(), threading.Event()
     left = Left(3)
 
@@ -354,10 +363,16 @@ def test_a_tool_that_hangs_keeps_no_interpreter_alive(way: str) -> None:
     script = (
         "import sys, threading; sys.path.insert(0, 'tests')\n"
         "from support.tools import ran, values\n"
-        f"print(values(ran({way!r}, [lambda: threading.Event().wait()], seconds=0.05)), flush=True)\n"
+        f"print(values(ran({way!r}, [lambda: threading.Event().wait()], seconds=0.05)), "
+        f"flush=True)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=ENOUGH, check=True
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=ENOUGH,
+        check=True,
     )
     assert "timed out after 0.05 s" in done.stdout
     assert done.stderr == ""

@@ -1,4 +1,6 @@
-"""Whatever tools bring, and whenever: they run in their order, no more than may, and each has its outcome."""
+"""Whatever tools bring, and whenever: they run in their order, no more than may, and each has its
+outcome.
+"""
 
 from collections.abc import Callable
 
@@ -9,7 +11,16 @@ from hypothesis import strategies as st
 
 from rungwise import Tool, ToolCall, ToolEnded, ToolStarted
 from rungwise.adapters.tools.calling import ToolReturn
-from rungwise.adapters.tools.scheduling import CANCELLED, GRACE, LEFT, NOT_BEGUN, Job, Schedule, ToolsEnded, schedule_of
+from rungwise.adapters.tools.scheduling import (
+    CANCELLED,
+    GRACE,
+    LEFT,
+    NOT_BEGUN,
+    Job,
+    Schedule,
+    ToolsEnded,
+    schedule_of,
+)
 from rungwise.core import RunTools, ToolOutcome, ToolRun
 
 SECONDS = 10.0
@@ -28,7 +39,12 @@ class Played:
 
     def __attrs_post_init__(self) -> None:
         runs = tuple(
-            ToolRun(ToolCall(f"c{place}", f"t{place}", "{}"), Tool(print, parameters={}, alone=alone), {}, SECONDS)
+            ToolRun(
+                ToolCall(f"c{place}", f"t{place}", "{}"),
+                Tool(print, parameters={}, alone=alone),
+                {},
+                SECONDS,
+            )
             for place, alone in enumerate(self.alone)
         )
         jobs = schedule_of(RunTools(runs, self.at_once)).jobs
@@ -57,7 +73,9 @@ class Played:
 
 
 @given(st.lists(st.booleans(), max_size=6), st.integers(1, 4), st.data())
-def test_every_round_ends_with_an_outcome_for_each_call(alone: list[bool], at_once: int, data: st.DataObject) -> None:
+def test_every_round_ends_with_an_outcome_for_each_call(
+    alone: list[bool], at_once: int, data: st.DataObject
+) -> None:
     played = Played(alone, at_once)
     reasons: list[BaseException] = []
     while not played.schedule.is_over:
@@ -70,10 +88,14 @@ def test_every_round_ends_with_an_outcome_for_each_call(alone: list[bool], at_on
             case "bring":
                 played.schedule.take(data.draw(st.sampled_from(running)), ToolReturn("value"))
             case "raise":
-                played.schedule.take(data.draw(st.sampled_from(running)), ToolReturn(error=ValueError("no")))
+                played.schedule.take(
+                    data.draw(st.sampled_from(running)), ToolReturn(error=ValueError("no"))
+                )
             case "leave":
                 reasons.append(KeyboardInterrupt())
-                played.schedule.take(data.draw(st.sampled_from(running)), ToolReturn(error=reasons[-1]))
+                played.schedule.take(
+                    data.draw(st.sampled_from(running)), ToolReturn(error=reasons[-1])
+                )
             case "wait":
                 before = len(running), [job.fault for job in running]
                 played.now += played.schedule.seconds_left()
@@ -94,11 +116,14 @@ def test_every_round_ends_with_an_outcome_for_each_call(alone: list[bool], at_on
         assert all(job.is_begun for job in played.schedule.jobs)
     assert len(outcomes) == len(alone)
     begun = [job for job in played.schedule.jobs if job.is_begun]
-    assert [each.call for each in played.told if isinstance(each, ToolStarted)] == [job.run.call for job in begun]
-    ended_with = {each.call.id: each.outcome for each in played.told if isinstance(each, ToolEnded)}
-    assert [ended_with.get(job.run.call.id, ToolOutcome(fault=NOT_BEGUN)) for job in played.schedule.jobs] == [
-        *outcomes
+    assert [each.call for each in played.told if isinstance(each, ToolStarted)] == [
+        job.run.call for job in begun
     ]
+    ended_with = {each.call.id: each.outcome for each in played.told if isinstance(each, ToolEnded)}
+    assert [
+        ended_with.get(job.run.call.id, ToolOutcome(fault=NOT_BEGUN))
+        for job in played.schedule.jobs
+    ] == [*outcomes]
     assert len(ended_with) == len(begun)
 
 

@@ -1,4 +1,6 @@
-"""How the body of a response ends: with errors in words, closed streams, and bounds on what is shown."""
+"""How the body of a response ends: with errors in words, closed streams, and bounds on what is
+shown.
+"""
 
 from __future__ import annotations
 
@@ -109,11 +111,24 @@ def test_what_a_tool_brought(outcome: ToolOutcome, shown: object) -> None:
     events = [rungwise.ToolStarted(CALL), rungwise.ToolEnded(CALL, outcome), DONE]
     told = SseReader().feed(b"".join(sse(events))).tools["call_1"]
     failed = outcome.fault is not None
-    assert told == {"id": "call_1", "name": "look", "input": {"at": "it"}, "output": shown, "failed": failed}
-    [part] = [part for part in VercelReader().feed(b"".join(vercel(events))).parts if part["type"] == "tool"]
+    assert told == {
+        "id": "call_1",
+        "name": "look",
+        "input": {"at": "it"},
+        "output": shown,
+        "failed": failed,
+    }
+    [part] = [
+        part
+        for part in VercelReader().feed(b"".join(vercel(events))).parts
+        if part["type"] == "tool"
+    ]
     assert (part["input"], part["ended"]) == ({"at": "it"}, shown)
     agent = AgUiReader().feed(b"".join(ag_ui(events, [], thread_id="t", run_id="r")))
-    assert agent.messages[0]["toolCalls"][0]["function"] == {"name": "look", "arguments": '{"at":"it"}'}
+    assert agent.messages[0]["toolCalls"][0]["function"] == {
+        "name": "look",
+        "arguments": '{"at":"it"}',
+    }
     assert agent.messages[1]["content"] == (shown if isinstance(shown, str) else '{"a":[1]}')
 
 
@@ -190,7 +205,9 @@ def test_an_asynchronous_stream_is_not_iterated_in_a_thread() -> None:
 
 def test_messages_must_be_those_of_the_protocol() -> None:
     with pytest.raises(rungwise.ConfigurationError, match="messages must be"):
-        ag_ui([DONE], [{"role": "user", "content": "no id: sk-1234567890"}], thread_id="t", run_id="r")
+        ag_ui(
+            [DONE], [{"role": "user", "content": "no id: sk-1234567890"}], thread_id="t", run_id="r"
+        )
 
 
 def test_the_missing_extra_is_named() -> None:
@@ -199,13 +216,20 @@ def test_the_missing_extra_is_named() -> None:
         "try: rungwise.ui.ag_ui([], [], thread_id='t', run_id='r')\n"
         "except rungwise.ConfigurationError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "rungwise.ui.ag_ui needs the extra: pip install 'rungwise[ag-ui]'\n"
 
 
 @pytest.mark.parametrize("name", ["sse", "vercel", "held", "ag_ui"])
-def test_a_source_that_fails_behind_its_result_has_one_end(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    whole, broken = bodies(rungwise.Text("Yes."), DONE)[name], bodies(rungwise.Text("Yes."), DONE, KeyError("a secret"))
+def test_a_source_that_fails_behind_its_result_has_one_end(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole, broken = (
+        bodies(rungwise.Text("Yes."), DONE)[name],
+        bodies(rungwise.Text("Yes."), DONE, KeyError("a secret")),
+    )
     said = b"".join(broken[name])
     assert [line.partition(b":")[0] for line in said.split(b"\n")] == [
         line.partition(b":")[0] for line in b"".join(whole).split(b"\n")
@@ -218,5 +242,7 @@ def test_a_source_that_fails_behind_its_result_has_one_end(name: str, caplog: py
 @pytest.mark.parametrize("events", [None, "text", b"bytes", 3, lambda: iter(())])
 def test_what_is_no_stream_is_refused_at_once(events: Any) -> None:
     for write in (sse, vercel, lambda events: ag_ui(events, ASKED, thread_id="t", run_id="r")):
-        with pytest.raises(rungwise.ConfigurationError, match=r"events must be a stream, as client\.astream"):
+        with pytest.raises(
+            rungwise.ConfigurationError, match=r"events must be a stream, as client\.astream"
+        ):
             write(events)

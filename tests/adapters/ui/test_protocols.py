@@ -1,4 +1,6 @@
-"""What a reader gathers is what the result holds, in every protocol, after any cut, discard and resume."""
+"""What a reader gathers is what the result holds, in every protocol, after any cut, discard and
+resume.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from support.ui_readers import AgUiReader, SseReader, VercelReader, last_text
 from support.ui_server import RECORDED
 
 STREAMS = st.one_of(calls(), turns())
-SLOW = settings(suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much))
+SLOW = settings(
+    suppress_health_check=(
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+    )
+)
 
 
 def text_of(stream: Ended) -> str:
@@ -29,7 +37,9 @@ def is_kept(stream: Ended) -> bool:
 
 @SLOW
 @given(STREAMS, st.floats(0, 1))
-def test_a_reader_of_plain_events_who_is_cut_off_resumes_by_its_last_id(stream: Ended, cut: float) -> None:
+def test_a_reader_of_plain_events_who_is_cut_off_resumes_by_its_last_id(
+    stream: Ended, cut: float
+) -> None:
     body = b"".join(sse(stream))
     reader = SseReader().feed(body[: int(len(body) * cut)])
     if reader.end is None:
@@ -48,9 +58,16 @@ def test_a_reader_of_vercels_stream_is_sent_the_message_again(stream: Ended, cut
     VercelReader().feed(body[: int(len(body) * cut)])
     reader = VercelReader().feed(b"".join(vercel(stream, message_id="m", resets=True)))
     assert (reader.text, reader.id, reader.is_done) == (text_of(stream), "m", True)
-    assert (reader.finish is None, reader.error is None) == (not stream.result.is_success, stream.result.is_success)
-    reasoning = "".join(event.text for event in stream.events if isinstance(event, rungwise.Reasoning))
-    assert "".join(part["text"] for part in reader.parts if part["type"] == "reasoning") == reasoning
+    assert (reader.finish is None, reader.error is None) == (
+        not stream.result.is_success,
+        stream.result.is_success,
+    )
+    reasoning = "".join(
+        event.text for event in stream.events if isinstance(event, rungwise.Reasoning)
+    )
+    assert (
+        "".join(part["text"] for part in reader.parts if part["type"] == "reasoning") == reasoning
+    )
     ended = [event for event in stream.events if isinstance(event, rungwise.ToolEnded)]
     assert len([part for part in reader.parts if "ended" in part]) == len(ended)
 
@@ -85,7 +102,9 @@ def test_a_reader_of_ag_ui_is_sent_all_messages_where_text_is_taken_back(stream:
     assert reader.messages[0] == asked[0]
     assert reader.end is not None
     assert (reader.end["type"] == "RUN_FINISHED") == stream.result.is_success
-    assert (reader.end.get("result") or {"outcome": reader.end["code"]})["outcome"] == stream.result.outcome
+    assert (reader.end.get("result") or {"outcome": reader.end["code"]})[
+        "outcome"
+    ] == stream.result.outcome
     snapshots = [event for event in reader.seen if event["type"] == "MESSAGES_SNAPSHOT"]
     assert len(snapshots) == sum(isinstance(event, rungwise.Discard) for event in stream.events)
 

@@ -15,7 +15,9 @@ from rungwise.adapters.ui import resuming
 from rungwise.ui import Frames, ResumableStreams, sse, vercel
 from support.ui_readers import SseReader, VercelReader
 
-DONE = rungwise.testing.run(rungwise.Policy(), [rungwise.core.Reply("One two", stop_reason="stop")]).result
+DONE = rungwise.testing.run(
+    rungwise.Policy(), [rungwise.core.Reply("One two", stop_reason="stop")]
+).result
 
 
 class Source:
@@ -131,11 +133,16 @@ def test_what_is_kept_is_bounded(run: Any, monkeypatch: pytest.MonkeyPatch) -> N
             await settled()
             assert streams.read(id) is None
             assert streams.read(id, 3) is None
-            assert SseReader(last_id=48).feed(await gathered(streams.read(id, 48))).end[0] == "result"
-            with pytest.raises(rungwise.RungwiseError, match="too slow"):  # which breaks the connection off
+            assert (
+                SseReader(last_id=48).feed(await gathered(streams.read(id, 48))).end[0] == "result"
+            )
+            # which breaks the connection off
+            with pytest.raises(rungwise.RungwiseError, match="too slow"):
                 await gathered(slow)
             assert [streams.read(id, after) for after in (-2, 10**30)] == [None, None]
-            assert [streams.read(id, after) for after in ("", "-1", "nonsense", "9" * 5_000, "²")] == [None] * 5
+            assert [
+                streams.read(id, after) for after in ("", "-1", "nonsense", "9" * 5_000, "²")
+            ] == [None] * 5
             assert await gathered(streams.read(id, "48")) == await gathered(streams.read(id, 48))
             now = 300.0
             assert streams.read(id, 48) is not None
@@ -163,7 +170,8 @@ def test_it_must_be_entered() -> None:
     async def scene() -> None:
         async with ResumableStreams() as streams:
             with pytest.raises(
-                rungwise.ConfigurationError, match=r"frames must be those of rungwise.ui.sse\(...\), not"
+                rungwise.ConfigurationError,
+                match=r"frames must be those of rungwise.ui.sse\(...\), not",
             ):
                 streams.start([DONE])  # type: ignore[arg-type]
         with pytest.raises(rungwise.ConfigurationError, match="async with"):

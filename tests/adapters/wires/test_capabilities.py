@@ -16,8 +16,18 @@ GROQ = "https://api.groq.com/openai/v1"
 @pytest.mark.parametrize(
     "model",
     [
-        *("claude-haiku-4-5", "claude-sonnet-4-5-20250929", "claude-opus-4-5", "claude-opus-4-1-20250805"),
-        *("claude-sonnet-4-20250514", "claude-opus-4-0", "claude-3-7-sonnet-latest", "claude-3-5-sonnet-v2@20241022"),
+        *(
+            "claude-haiku-4-5",
+            "claude-sonnet-4-5-20250929",
+            "claude-opus-4-5",
+            "claude-opus-4-1-20250805",
+        ),
+        *(
+            "claude-sonnet-4-20250514",
+            "claude-opus-4-0",
+            "claude-3-7-sonnet-latest",
+            "claude-3-5-sonnet-v2@20241022",
+        ),
         *("claude-3-opus-20240229", "claude-2.1", "anthropic/claude-sonnet-4.5"),
         *("anthropic/claude-3.5-haiku", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
     ],
@@ -30,8 +40,20 @@ def test_older_claude_models_prefill(model: str) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        *("claude-opus-4-6", "claude-opus-4-7", "claude-opus-4-8-20260101", "claude-sonnet-4-6", "claude-sonnet-4.6"),
-        *("claude-opus-5", "claude-opus-5-5", "claude-sonnet-5", "claude-haiku-5-5", "claude-fable-5-1"),
+        *(
+            "claude-opus-4-6",
+            "claude-opus-4-7",
+            "claude-opus-4-8-20260101",
+            "claude-sonnet-4-6",
+            "claude-sonnet-4.6",
+        ),
+        *(
+            "claude-opus-5",
+            "claude-opus-5-5",
+            "claude-sonnet-5",
+            "claude-haiku-5-5",
+            "claude-fable-5-1",
+        ),
         *("claude-mythos-preview", "anthropic/claude-3.7-sonnet:thinking"),
     ],
 )
@@ -92,7 +114,9 @@ def test_only_mistral_echoes() -> None:
         ("m", False),
     ],
 )
-@pytest.mark.parametrize("url", ["https://api.openai.com/v1", OPENROUTER, GOOGLE, "https://mine.openai.azure.com"])
+@pytest.mark.parametrize(
+    "url", ["https://api.openai.com/v1", OPENROUTER, GOOGLE, "https://mine.openai.azure.com"]
+)
 def test_models_that_think_in_silence_have_more_time_for_their_first_token(
     url: str, model: str, thinks_in_silence: bool
 ) -> None:
@@ -104,7 +128,8 @@ def test_models_that_think_in_silence_have_more_time_for_their_first_token(
 
 
 KNOWN = {
-    # model: (tools, images, documents, json_schema, reasoning, window, largest output), None where nobody knows
+    # model: (tools, images, documents, json_schema, reasoning, window, largest output), None where
+    # nobody knows
     "claude-3-haiku-20240307": (True, True, None, None, False, 200_000, 4_096),
     "claude-3-5-sonnet-20241022": (True, True, True, None, False, 200_000, 8_192),
     "claude-3-7-sonnet-latest": (True, True, True, None, True, 200_000, 64_000),
@@ -171,18 +196,32 @@ def test_what_is_known_of_a_model_wherever_it_is(model: str, known: tuple[object
     [
         ("https://api.openai.com/v1", "gpt-4o", {"documents": True, "images": True}),
         ("https://api.openai.com/v1", "o3-mini", {"documents": None, "images": False}),
-        ("https://api.deepseek.com", "deepseek-v4-pro", {"images": False, "json_schema": False, "window": 1_000_000}),
-        ("https://api.mistral.ai/v1", "mistral-large-latest", {"images": True, "tools": True, "json_schema": True}),
+        (
+            "https://api.deepseek.com",
+            "deepseek-v4-pro",
+            {"images": False, "json_schema": False, "window": 1_000_000},
+        ),
+        (
+            "https://api.mistral.ai/v1",
+            "mistral-large-latest",
+            {"images": True, "tools": True, "json_schema": True},
+        ),
         ("https://api.mistral.ai/v1", "codestral-latest", {"images": False, "tools": True}),
         (DASHSCOPE, "qwen3-vl-plus", {"images": True, "tools": True}),
-        (GROQ, "llama-3.3-70b-versatile", {"images": False, "tools": True, "largest_output": 32_768}),
+        (
+            GROQ,
+            "llama-3.3-70b-versatile",
+            {"images": False, "tools": True, "largest_output": 32_768},
+        ),
         (GROQ, "meta-llama/llama-4-scout-17b-16e-instruct", {"images": True, "tools": True}),
         ("https://api.x.ai/v1", "grok-5", {"tools": True, "images": None}),
         ("http://localhost:8000/v1", "llama-4-scout", {"tools": None, "images": None}),
         ("http://[broken", "llama-4-scout", {"tools": None}),
     ],
 )
-def test_what_is_known_of_a_model_at_its_place(url: str, model: str, known: dict[str, object]) -> None:
+def test_what_is_known_of_a_model_at_its_place(
+    url: str, model: str, known: dict[str, object]
+) -> None:
     found = capabilities_of("openai", url, model)
     assert {name: getattr(found, name) for name in known} == known
 
@@ -207,9 +246,16 @@ def test_who_continues_a_turn_in_which_protocol(api: str, model: str, prefill: b
 
 
 def test_every_protocol_waits_for_models_that_think_in_silence() -> None:
-    for api, model in (("responses", "gpt-5.2"), ("gemini", "gemini-3-pro-preview"), ("anthropic", "claude-opus-5")):
+    for api, model in (
+        ("responses", "gpt-5.2"),
+        ("gemini", "gemini-3-pro-preview"),
+        ("anthropic", "claude-opus-5"),
+    ):
         assert capabilities_of(api, "https://api.example.com", model).first_token == 300
-    assert capabilities_of("anthropic", "https://api.example.com", "claude-opus-4-6").first_token is None
+    assert (
+        capabilities_of("anthropic", "https://api.example.com", "claude-opus-4-6").first_token
+        is None
+    )
 
 
 def test_what_the_caller_knows_better_counts() -> None:
@@ -219,12 +265,19 @@ def test_what_the_caller_knows_better_counts() -> None:
     assert backend.capabilities.reasoning is False, "what is not given is asked of the table"
     assert backend.prefills
     denied = Capabilities(prefill=False)
-    assert not OpenAIChat("claude-opus-4-5", base_url=ANTHROPIC, api_key="sk-1", capabilities=denied).prefills
-    assert OpenAIChat("m", base_url=ANTHROPIC, capabilities=denied, prefill="trailing").prefills, "it says how as well"
+    assert not OpenAIChat(
+        "claude-opus-4-5", base_url=ANTHROPIC, api_key="sk-1", capabilities=denied
+    ).prefills
+    assert OpenAIChat("m", base_url=ANTHROPIC, capabilities=denied, prefill="trailing").prefills, (
+        "it says how as well"
+    )
 
 
 def test_how_a_turn_is_continued_says_whether() -> None:
-    assert OpenAIChat("m", base_url="https://api.mistral.ai/v1", api_key="sk-1").capabilities.prefill is True
+    assert (
+        OpenAIChat("m", base_url="https://api.mistral.ai/v1", api_key="sk-1").capabilities.prefill
+        is True
+    )
     assert OpenAIChat("m", prefill="trailing", api_key="sk-1").capabilities.prefill is True
     denied = OpenAIChat("m", prefill="no", api_key="sk-1", capabilities=Capabilities(prefill=True))
     assert (denied.prefills, denied.capabilities.prefill) == (False, False)

@@ -13,7 +13,10 @@ from rungwise.adapters.wires.registry import APIS, WIRES, Wire, declared
 from rungwise.fsm.call.conversation.parts import Message, OpaquePart, TextPart
 
 ROOM: Final = Path(registry.__file__).parent
-SHARED: Final = [ROOM / name for name in ("form.py", "losses.py", "pairing.py", "plain/messages.py", "portability.py")]
+SHARED: Final = [
+    ROOM / name
+    for name in ("form.py", "losses.py", "pairing.py", "plain/messages.py", "portability.py")
+]
 CACHES: Final = (messages._readers, declared, losses._read)
 
 
@@ -25,7 +28,10 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
         client="toy.Client({!r})",
         client_path="/talk",
         members={"toy_said": "type words"},
-        parts={"toy_said": lambda part: TextPart(str(part["words"])), "toy_mute": lambda part: None},
+        parts={
+            "toy_said": lambda part: TextPart(str(part["words"])),
+            "toy_mute": lambda part: None,
+        },
         untyped_parts={"toyNote": lambda inner: (TextPart("note:"), TextPart(inner["words"]))},
         messages={"toy_turn": lambda message: (Message.saying("user", message["toy_turn"]),)},
         marks="toyMark",
@@ -41,7 +47,12 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
 
 def test_messages_are_read_as_a_wire_declares(toy: Wire) -> None:
     mute: Mapping[str, Any] = {"type": "toy_mute"}
-    parts = [{"type": "toy_said", "words": "a"}, {"toyNote": {"words": "b"}}, {"toyNote": "bare"}, mute]
+    parts = [
+        {"type": "toy_said", "words": "a"},
+        {"toyNote": {"words": "b"}},
+        {"toyNote": "bare"},
+        mute,
+    ]
     (message,) = messages.read_messages([{"role": "user", "content": parts}])
     texts, opaque = message.parts[:3], message.parts[3:]
     assert texts == (TextPart("a"), TextPart("note:"), TextPart("b"))
@@ -68,5 +79,7 @@ def test_the_shared_code_names_no_protocol_and_nothing_that_only_one_has() -> No
     assert len(telling) > 25
     for path in SHARED:
         source = path.read_text(encoding="utf-8")
-        assert [name for name in telling if re.search(rf"[\"']{name}[\"']", source)] == [], path.name
+        assert [name for name in telling if re.search(rf"[\"']{name}[\"']", source)] == [], (
+            path.name
+        )
         assert not re.search(r"anthropic|bedrock|gemini|ollama", source, re.IGNORECASE), path.name

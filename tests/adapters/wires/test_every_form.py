@@ -1,4 +1,6 @@
-"""Any conversation, in any protocol's form, becomes a request that any other client could have sent."""
+"""Any conversation, in any protocol's form, becomes a request that any other client could have
+sent.
+"""
 
 import json
 from collections.abc import Sequence
@@ -27,12 +29,22 @@ APIS = protocols.PROTOCOLS
 PAIRS = [(one, other) for one in APIS for other in APIS]
 VALID = conversations(forms=("call", "message", "block"))
 TOOLS = [
-    {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
+    {
+        "type": "function",
+        "function": {"name": name, "parameters": {"type": "object", "properties": {}}},
+    }
     for name in ("look_up", "note", "read-file")
 ]
 
 CAPS = [
-    *("max_tokens", "max_completion_tokens", "max_output_tokens", "maxTokens", "maxOutputTokens", "num_predict"),
+    *(
+        "max_tokens",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "maxTokens",
+        "maxOutputTokens",
+        "num_predict",
+    ),
     *("generationConfig", "inferenceConfig", "options"),
 ]
 """What some server calls the output cap, or what it stands in."""
@@ -45,10 +57,15 @@ def backend(api: str) -> Any:
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 def test_what_a_provider_alone_can_read_stays_in_its_protocol(one: str, other: str) -> None:
-    """Also where the other one has the same model at the same host, as OpenRouter and others have."""
+    """Also where the other one has the same model at the same host, as OpenRouter and others
+    have.
+    """
     thought = ReasoningPart("Herons like reeds.", "c2lnbmVk", backend(one).provider)
     own = OpaquePart(backend(one).provider, {"type": "secret", "data": "ZW5jcnlwdGVk"})
-    messages = [Message.saying("user", "Where?"), Message("assistant", (thought, own, TextPart("There.")))]
+    messages = [
+        Message.saying("user", "Where?"),
+        Message("assistant", (thought, own, TextPart("There."))),
+    ]
     for is_portable in (True, False):
         sent = json.dumps(body_of(other, [*messages, messages[0]], is_portable=is_portable))
         assert one == other or not ("c2lnbmVk" in sent or "ZW5jcnlwdGVk" in sent)
@@ -61,15 +78,32 @@ PRIVATE: dict[str, list[dict[str, Any]]] = {
             "content": [
                 {"type": "thinking", "thinking": "Reeds?", "signature": "c2lnbmVk"},
                 {"type": "redacted_thinking", "data": "ZW5jcnlwdGVk"},
-                {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "c2lnbmVk"}},
-                {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"encrypted_content": "c2lnbmVk"}]},
-                {"type": "text", "text": "There.", "citations": [{"encrypted_index": "ZW5jcnlwdGVk"}]},
+                {
+                    "type": "server_tool_use",
+                    "id": "s",
+                    "name": "web_search",
+                    "input": {"query": "c2lnbmVk"},
+                },
+                {
+                    "type": "web_search_tool_result",
+                    "tool_use_id": "s",
+                    "content": [{"encrypted_content": "c2lnbmVk"}],
+                },
+                {
+                    "type": "text",
+                    "text": "There.",
+                    "citations": [{"encrypted_index": "ZW5jcnlwdGVk"}],
+                },
             ],
         }
     ],
     "responses": [
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ZW5jcnlwdGVk"},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "There."}]},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "There."}],
+        },
     ],
     "gemini": [{"role": "model", "parts": [{"text": "There.", "thoughtSignature": "c2lnbmVk"}]}],
     "ollama": [{"role": "assistant", "content": "There.", "thinking": "c2lnbmVk"}],
@@ -77,24 +111,40 @@ PRIVATE: dict[str, list[dict[str, Any]]] = {
         {
             "role": "assistant",
             "content": [
-                {"reasoningContent": {"reasoningText": {"text": "Reeds?", "signature": "c2lnbmVk"}}},
+                {
+                    "reasoningContent": {
+                        "reasoningText": {"text": "Reeds?", "signature": "c2lnbmVk"}
+                    }
+                },
                 {"text": "There."},
             ],
         }
     ],
-    "openai": [{"role": "assistant", "content": "There.", "reasoning_details": [{"data": "ZW5jcnlwdGVk"}]}],
+    "openai": [
+        {"role": "assistant", "content": "There.", "reasoning_details": [{"data": "ZW5jcnlwdGVk"}]}
+    ],
 }
 """An answer as each protocol writes it, with what its provider alone can read."""
 
 
 @pytest.mark.parametrize("block", range(5))
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_what_a_provider_alone_can_read_stays_there_in_its_own_form_too(one: str, other: str, block: int) -> None:
+def test_what_a_provider_alone_can_read_stays_there_in_its_own_form_too(
+    one: str, other: str, block: int
+) -> None:
     asked: list[dict[str, Any]] = [{"role": "user", "content": "Where?"}]
     answer = PRIVATE[one]
     if one == "anthropic":  # each block by itself, so that none is found by its neighbours
         [whole] = answer
-        answer = [{**whole, "content": [*whole["content"][block : block + 1], {"type": "text", "text": "There."}]}]
+        answer = [
+            {
+                **whole,
+                "content": [
+                    *whole["content"][block : block + 1],
+                    {"type": "text", "text": "There."},
+                ],
+            }
+        ]
     sent = json.dumps(body_of(other, [*asked, *answer, *asked], is_portable=False))
     assert "There." in sent
     assert one == other or not any(secret in sent for secret in ("c2lnbmVk", "ZW5jcnlwdGVk"))
@@ -102,7 +152,9 @@ def test_what_a_provider_alone_can_read_stays_there_in_its_own_form_too(one: str
 
 @pytest.mark.parametrize("name", CAPS)
 @pytest.mark.parametrize("api", APIS)
-def test_a_cap_that_a_budget_rests_on_goes_out_whatever_a_server_has_rejected(api: str, name: str) -> None:
+def test_a_cap_that_a_budget_rests_on_goes_out_whatever_a_server_has_rejected(
+    api: str, name: str
+) -> None:
     request = Request("Where?", max_tokens=1000)
     send = sending(request, max_tokens=1000, dropped=frozenset({name}), must_cut=True)
     assert b"1000" in backend(api).encode(send, stream=False).body
@@ -112,7 +164,9 @@ def form(api: str) -> Form:
     return backend(api).shapes  # type: ignore[no-any-return]
 
 
-def body_of(api: str, messages: Sequence[Any], *, is_portable: bool, **asked: Any) -> dict[str, Any]:
+def body_of(
+    api: str, messages: Sequence[Any], *, is_portable: bool, **asked: Any
+) -> dict[str, Any]:
     """Return the body of a request, as JSON."""
     request = Request(messages, **asked)
     send = sending(request, max_tokens=1000, portable=is_portable)
@@ -121,13 +175,15 @@ def body_of(api: str, messages: Sequence[Any], *, is_portable: bool, **asked: An
 
 
 def told(messages: Sequence[Any]) -> list[Any]:
-    """Return what is portable of a conversation: who says what, calls what, and what came of it; ids by their place.
+    """Return what is portable of a conversation: who says what, calls what, and what came of it;
+    ids by their place.
 
     Turns of one side that stand in a row are one, for some protocols join them.
     """
     places: dict[str, int] = {}
     found: list[Any] = []
-    for message in portable(messages, Rules(), ""):  # which gives ids to the calls of protocols without
+    # which gives ids to the calls of protocols without
+    for message in portable(messages, Rules(), ""):
         if message.role == "system":
             continue
         for call in message.tool_calls:
@@ -135,7 +191,10 @@ def told(messages: Sequence[Any]) -> list[Any]:
         texts = [part.text for part in message.parts if isinstance(part, TextPart)]
         said: list[Any] = ["".join("".join(texts).split())]  # some protocols have one text alone
         said += [("picture", part.data) for part in message.parts if isinstance(part, MediaPart)]
-        said += [("call", places[call.id], call.name, json.loads(call.arguments)) for call in message.tool_calls]
+        said += [
+            ("call", places[call.id], call.name, json.loads(call.arguments))
+            for call in message.tool_calls
+        ]
         said += [("result", places.get(each.id), each.text) for each in message.tool_results]
         if found and found[-1][0] == message.role:
             found[-1][1][0] += said.pop(0)
@@ -163,14 +222,18 @@ def test_the_check_by_the_official_client_knows_what_is_wrong(api: str) -> None:
 @pytest.mark.parametrize("api", APIS)
 @settings(max_examples=examples(60))
 @given(VALID, st.booleans())
-def test_a_request_is_one_that_the_official_client_could_send(api: str, messages: Any, is_portable: bool) -> None:
+def test_a_request_is_one_that_the_official_client_could_send(
+    api: str, messages: Any, is_portable: bool
+) -> None:
     official.check(api, body_of(api, messages, is_portable=is_portable, tools=TOOLS))
 
 
 @pytest.mark.parametrize(("one", "other"), sampled(PAIRS, one_in=3))
 @settings(max_examples=examples(40))
 @given(VALID)
-def test_a_conversation_survives_the_way_to_another_protocol_and_back(one: str, other: str, messages: Any) -> None:
+def test_a_conversation_survives_the_way_to_another_protocol_and_back(
+    one: str, other: str, messages: Any
+) -> None:
     here = as_written(one, messages)
     body = body_of(other, here, is_portable=True, tools=TOOLS)
     official.check(other, body)
@@ -186,12 +249,22 @@ RESULT = {"toolUseId": "tooluse_1", "content": [{"text": "4 herons"}]}
 IN_FORM: dict[str, list[Any]] = {
     "openai": [{"role": "user", "content": [{"type": "text", "text": "Which bird?"}]}],
     "responses": [{"role": "user", "content": [{"type": "input_text", "text": "Which bird?"}]}],
-    "anthropic": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "Which bird?"}]}],
+    "anthropic": [
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t", "content": "Which bird?"}],
+        }
+    ],
     "gemini": [{"role": "user", "parts": [{"text": "Which bird?"}]}],
-    "ollama": [{"role": "user", "content": "Which bird?", "images": ["iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"]}],
+    "ollama": [
+        {"role": "user", "content": "Which bird?", "images": ["iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"]}
+    ],
     "bedrock": [
         {"role": "user", "content": [{"text": "Which bird?"}, {"cachePoint": {"type": "default"}}]},
-        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "tooluse_1", "name": "look_up", "input": {}}}]},
+        {
+            "role": "assistant",
+            "content": [{"toolUse": {"toolUseId": "tooluse_1", "name": "look_up", "input": {}}}],
+        },
         {"role": "user", "content": [{"toolResult": RESULT}]},
     ],
 }
@@ -200,7 +273,9 @@ IN_FORM: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("is_portable", [False, True])
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_what_is_written_by_hand_in_one_form_can_be_sent_in_another(one: str, other: str, is_portable: bool) -> None:
+def test_what_is_written_by_hand_in_one_form_can_be_sent_in_another(
+    one: str, other: str, is_portable: bool
+) -> None:
     body = body_of(other, IN_FORM[one], is_portable=is_portable, tools=TOOLS)
     official.check(other, body)
     assert "Which bird?" in json.dumps(body)
@@ -218,9 +293,14 @@ SERVERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("own", SERVERS)
 @pytest.mark.parametrize("api", APIS)
 def test_where_every_tool_is_left_out_no_choice_of_one_is_sent(api: str, own: str) -> None:
-    asked = {"tools": [SERVERS[own]], "parameters": {"tool_choice": "auto", "parallel_tool_calls": False}}
+    asked = {
+        "tools": [SERVERS[own]],
+        "parameters": {"tool_choice": "auto", "parallel_tool_calls": False},
+    }
     if form(api).lost_tools(asked["tools"]):
-        body = body_of(api, [{"role": "user", "content": "Which bird?"}], is_portable=False, **asked)
+        body = body_of(
+            api, [{"role": "user", "content": "Which bird?"}], is_portable=False, **asked
+        )
         assert not {"tools", "tool_choice", "toolConfig", "parallel_tool_calls"} & body.keys()
         official.check(api, body)
 
@@ -231,24 +311,35 @@ def test_a_format_that_is_left_out_is_told_in_whatever_form_it_came(api: str) ->
     assert "response_format" not in body_of(
         api, [{"role": "user", "content": "Hi"}], is_portable=False, parameters=given
     )
-    assert any(each.startswith("response_format") for each in backend(api).lost(Request("Hi", parameters=given)))
+    assert any(
+        each.startswith("response_format")
+        for each in backend(api).lost(Request("Hi", parameters=given))
+    )
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 @pytest.mark.parametrize("is_portable", [True, False])
-def test_what_was_written_in_another_form_is_not_sent_as_it_is(one: str, other: str, is_portable: bool) -> None:
+def test_what_was_written_in_another_form_is_not_sent_as_it_is(
+    one: str, other: str, is_portable: bool
+) -> None:
     """Also where nothing else is wrong with it, and the first backend of a chain is asked."""
     called = Message("assistant", (ToolCall("call_00001", "look_up", "{}"),))
     found = Message("tool", (ToolResult("call_00001", "look_up", "Reeds."),))
     messages = as_written(one, [Message.saying("user", "Where?"), called, found])
     body = body_of(other, messages, is_portable=is_portable, tools=TOOLS)
     official.check(other, body)
-    assert told(as_written(other, messages)) == told([Message.saying("user", "Where?"), called, found])
+    assert told(as_written(other, messages)) == told(
+        [Message.saying("user", "Where?"), called, found]
+    )
 
 
 @pytest.mark.parametrize("api", APIS)
 def test_what_was_written_in_a_form_is_its_own(api: str) -> None:
-    messages = [Message.saying("user", "Where?"), Message.saying("assistant", "There."), Message.saying("user", "So?")]
+    messages = [
+        Message.saying("user", "Where?"),
+        Message.saying("assistant", "There."),
+        Message.saying("user", "So?"),
+    ]
     own = as_written(api, messages)
     assert all(map(form(api).is_own, own))
     assert as_written(api, own) == own
@@ -257,8 +348,12 @@ def test_what_was_written_in_a_form_is_its_own(api: str) -> None:
 @pytest.mark.parametrize("is_hinted", [True, False])
 @pytest.mark.parametrize("whose", ["caller", "reply", "neutral"])
 @pytest.mark.parametrize("api", APIS)
-def test_a_call_that_nobody_has_answered_gets_a_result_at_the_end_too(api: str, whose: str, is_hinted: bool) -> None:
-    call = ToolCall("c1", "look_up", "{}", provider=backend(api).provider if whose == "reply" else "")
+def test_a_call_that_nobody_has_answered_gets_a_result_at_the_end_too(
+    api: str, whose: str, is_hinted: bool
+) -> None:
+    call = ToolCall(
+        "c1", "look_up", "{}", provider=backend(api).provider if whose == "reply" else ""
+    )
     tail = protocols.OPEN[api] if whose == "caller" else [Message("assistant", (call,))]
     hint = [Message.saying("user", "Go on.")] if is_hinted else []
     asked = [*IN_FORM[api][:1], *tail, *hint]

@@ -1,4 +1,6 @@
-"""Hostile streams of all six wires: halves of surrogate pairs wherever a text may stand, and pieces without end."""
+"""Hostile streams of all six wires: halves of surrogate pairs wherever a text may stand, and pieces
+without end.
+"""
 
 import gc
 import json
@@ -45,7 +47,9 @@ def event_of(api: str, value: Any, name: str = "") -> bytes:
         return text if api == "ollama" else b"data: " + text + b"\n"
     made, payload = frame(name, {}), json.dumps(value).encode()
     headers = made[12 : 12 + int.from_bytes(made[4:8], "big")]
-    lengths = (16 + len(headers) + len(payload)).to_bytes(4, "big") + len(headers).to_bytes(4, "big")
+    lengths = (16 + len(headers) + len(payload)).to_bytes(4, "big") + len(headers).to_bytes(
+        4, "big"
+    )
     message = lengths + crc32(lengths).to_bytes(4, "big") + headers + payload
     return message + crc32(message).to_bytes(4, "big")
 
@@ -80,8 +84,13 @@ def poisoned(value: Any, rolls: Random) -> Any:
     if isinstance(value, str):
         return value + rolls.choice(HALVES) if rolls.random() < 0.5 else value
     if isinstance(value, dict):
-        kept = {name: item for name, item in value.items() if name in ("type", "object", "role", "done")}
-        return {**{name: poisoned(item, rolls) for name, item in value.items() if name not in kept}, **kept}
+        kept = {
+            name: item for name, item in value.items() if name in ("type", "object", "role", "done")
+        }
+        return {
+            **{name: poisoned(item, rolls) for name, item in value.items() if name not in kept},
+            **kept,
+        }
     return [poisoned(item, rolls) for item in value] if isinstance(value, list) else value
 
 
@@ -95,7 +104,9 @@ SCRIPTS = (
 
 
 def check_usable(api: str, came: Reply | Failure) -> None:
-    """Take what came into a call, write it down, and send it back: nothing in it is half a surrogate pair."""
+    """Take what came into a call, write it down, and send it back: nothing in it is half a
+    surrogate pair.
+    """
     asked = backend(api)
     call = Call(Request("Where?"), chain=[asked], contents=True)
     call.begin()
@@ -104,11 +115,17 @@ def check_usable(api: str, came: Reply | Failure) -> None:
     result = call.cancel()
     repr((came, result)).encode()
     if isinstance(came, Failure):
-        "".join(filter(None, (came.code, came.message, came.parameter, came.found))).encode("utf-8", "strict")
+        "".join(filter(None, (came.code, came.message, came.parameter, came.found))).encode(
+            "utf-8", "strict"
+        )
         return
     json.dumps(result.plain_message, ensure_ascii=False).encode()
-    "".join(filter(None, (came.text, came.reasoning, came.stop_raw, came.model, came.refusal))).encode()
-    again = Request([Message.saying("user", "Where?"), result.message, Message.saying("user", "And?")])
+    "".join(
+        filter(None, (came.text, came.reasoning, came.stop_raw, came.model, came.refusal))
+    ).encode()
+    again = Request(
+        [Message.saying("user", "Where?"), result.message, Message.saying("user", "And?")]
+    )
     json.loads(protocols.encoded(asked, *again.messages).body)
 
 
@@ -119,12 +136,16 @@ def test_halves_in_a_reply_are_read_recorded_and_sent_back(api: str, seed: int) 
     rolls = Random(seed)
     script, streams = rolls.choice(SCRIPTS), rolls.random() < 0.7
     request = protocols.encoded(backend(api), {"role": "user", "content": "Where?"}, stream=streams)
-    body = render(script, json.loads(request.body), path=request.url.removeprefix("http://localhost")).body
+    body = render(
+        script, json.loads(request.body), path=request.url.removeprefix("http://localhost")
+    ).body
     if streams and script.status == 200:
         values = [(name, poisoned(value, rolls)) for name, value in events_in(api, body)]
         came = read(api, b"".join(event_of(api, value, name) for name, value in values))
     else:
-        came = backend(api).decode(script.status, {}, json.dumps(poisoned(json.loads(body), rolls)).encode())
+        came = backend(api).decode(
+            script.status, {}, json.dumps(poisoned(json.loads(body), rolls)).encode()
+        )
     check_usable(api, came)
 
 
@@ -135,20 +156,32 @@ MESSAGES = (
         "content": [
             {"type": "text", "text": "Where?"},
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
-            {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="}},
+            {
+                "type": "file",
+                "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="},
+            },
         ],
     },
     {
         "role": "assistant",
         "content": "I look.",
         "reasoning_content": "Hm.",
-        "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"a": "b"}'}}],
+        "tool_calls": [
+            {
+                "id": "c1",
+                "type": "function",
+                "function": {"name": "look", "arguments": '{"a": "b"}'},
+            }
+        ],
     },
     {"role": "tool", "tool_call_id": "c1", "content": "In the reeds."},
     {"role": "user", "content": [{"text": "And when?"}]},
 )
 SCHEMA = {"type": "object", "properties": {"bird": {"type": "string", "description": "which"}}}
-TOOL = {"type": "function", "function": {"name": "look", "description": "look", "parameters": SCHEMA}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "description": "look", "parameters": SCHEMA},
+}
 
 
 @ALL
@@ -160,7 +193,12 @@ def test_halves_in_a_request_are_sent_whole_or_refused(api: str, seed: int) -> N
     messages = [poisoned(dict(each), rolls) for each in MESSAGES]
     neutral = [
         Message(
-            "user", (TextPart(half), MediaPart("image", data="aGk=", media_type=half), MediaPart("file", url=half))
+            "user",
+            (
+                TextPart(half),
+                MediaPart("image", data="aGk=", media_type=half),
+                MediaPart("file", url=half),
+            ),
         ),
         Message(
             "assistant",
@@ -195,17 +233,32 @@ def piece(api: str, kind: str, number: int, text: str) -> bytes:
         delta = {
             "text": {"content": text},
             "thought": {"reasoning_content": text},
-            "signature": {"reasoning_details": [{"type": "reasoning.text", "index": 0, "signature": text}]},
+            "signature": {
+                "reasoning_details": [{"type": "reasoning.text", "index": 0, "signature": text}]
+            },
         }.get(kind, {"tool_calls": [call]})
         return event_of(api, {"choices": [{"index": 0, "delta": delta}]})
     if api == "responses":
         names = {"text": "output_text", "thought": "reasoning_summary_text", "signature": "refusal"}
-        place = {"output_index": index if kind != "thought" else 1, "content_index": 0, "summary_index": 0}
+        place = {
+            "output_index": index if kind != "thought" else 1,
+            "content_index": 0,
+            "summary_index": 0,
+        }
         return event_of(
-            api, {"type": f"response.{names.get(kind, 'function_call_arguments')}.delta", **place, "delta": text}
+            api,
+            {
+                "type": f"response.{names.get(kind, 'function_call_arguments')}.delta",
+                **place,
+                "delta": text,
+            },
         )
     if api == "anthropic":
-        begun = {"type": "content_block_start", "index": index, "content_block": {"type": "tool_use", "name": "f"}}
+        begun = {
+            "type": "content_block_start",
+            "index": index,
+            "content_block": {"type": "tool_use", "name": "f"},
+        }
         deltas = {
             "text": {"type": "text_delta", "text": text},
             "thought": {"type": "thinking_delta", "thinking": text},
@@ -213,19 +266,36 @@ def piece(api: str, kind: str, number: int, text: str) -> bytes:
         }
         delta = deltas.get(kind, {"type": "input_json_delta", "partial_json": text})
         begins = event_of(api, begun) if kind == "blocks" else b""
-        return begins + event_of(api, {"type": "content_block_delta", "index": index, "delta": delta})
+        return begins + event_of(
+            api, {"type": "content_block_delta", "index": index, "delta": delta}
+        )
     if api == "gemini":
         parts = {"text": {"text": text}, "thought": {"text": text, "thought": True}}
         part = parts.get(kind) or {
             "signature": {"text": "", "thoughtSignature": text},
             "blocks": {"functionCall": {"name": "f", "args": {"a": text}}},
-        }.get(kind, {"functionCall": {"name": "f", "partialArgs": [{"jsonPath": "$.a", "stringValue": text}]}})
+        }.get(
+            kind,
+            {
+                "functionCall": {
+                    "name": "f",
+                    "partialArgs": [{"jsonPath": "$.a", "stringValue": text}],
+                }
+            },
+        )
         return event_of(api, {"candidates": [{"content": {"role": "model", "parts": [part]}}]})
     if api == "ollama":
         call = {"function": {"name": "f", "arguments": {"a": text}}}
-        message = {"text": {"content": text}, "thought": {"thinking": text}}.get(kind, {"tool_calls": [call]})
-        return event_of(api, {"model": "m", "message": {"role": "assistant", **message}, "done": False})
-    begun = {"contentBlockIndex": index, "start": {"toolUse": {"toolUseId": f"c{index}", "name": "f"}}}
+        message = {"text": {"content": text}, "thought": {"thinking": text}}.get(
+            kind, {"tool_calls": [call]}
+        )
+        return event_of(
+            api, {"model": "m", "message": {"role": "assistant", **message}, "done": False}
+        )
+    begun = {
+        "contentBlockIndex": index,
+        "start": {"toolUse": {"toolUseId": f"c{index}", "name": "f"}},
+    }
     deltas = {
         "text": {"text": text},
         "thought": {"reasoningContent": {"text": text}},
@@ -263,7 +333,9 @@ STREAMS: dict[str, tuple[str, ...]] = {
 
 
 def seconds_for(api: str, kinds: tuple[str, ...], size: int) -> float:
-    """Return the least processor time of three readings of a stream, without the collector of garbage."""
+    """Return the least processor time of three readings of a stream, without the collector of
+    garbage.
+    """
     text = "a" * 300
     data = b"".join([piece(api, kind, number, text) for number in range(size) for kind in kinds])
     least = float("inf")
@@ -282,6 +354,8 @@ def seconds_for(api: str, kinds: tuple[str, ...], size: int) -> float:
 @ALL
 @pytest.mark.parametrize("kind", STREAMS)
 def test_sixteen_times_the_pieces_take_no_fifty_times_as_long(api: str, kind: str) -> None:
-    """What is copied with each piece takes more than a hundred times as long; nothing but a clock sees copies."""
+    """What is copied with each piece takes more than a hundred times as long; nothing but a clock
+    sees copies.
+    """
     small, large = (seconds_for(api, STREAMS[kind], size) for size in (500, 8_000))
     assert large < 50 * small

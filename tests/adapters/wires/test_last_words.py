@@ -1,4 +1,6 @@
-"""What the last events of a stream say of those before them: no count goes back, and no cut is taken back."""
+"""What the last events of a stream say of those before them: no count goes back, and no cut is
+taken back.
+"""
 
 import json
 from collections.abc import Mapping
@@ -23,10 +25,19 @@ def events(*values: Mapping[str, Any]) -> bytes:
 
 def anthropic(counts: tuple[Any, ...], stops: tuple[str, ...]) -> bytes:
     first, *others = counts or ({},)
-    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": TEXT}}
+    block = {
+        "type": "content_block_start",
+        "index": 0,
+        "content_block": {"type": "text", "text": TEXT},
+    }
     ends = [{"type": "message_delta", "delta": {}, "usage": usage} for usage in others]
     ends += [{"type": "message_delta", "delta": {"stop_reason": stop}} for stop in stops]
-    return events({"type": "message_start", "message": {"usage": first}}, block, *ends, {"type": "message_stop"})
+    return events(
+        {"type": "message_start", "message": {"usage": first}},
+        block,
+        *ends,
+        {"type": "message_stop"},
+    )
 
 
 def openai(counts: tuple[Any, ...], stops: tuple[str, ...]) -> bytes:
@@ -63,9 +74,17 @@ def read(api: str, counts: tuple[Any, ...] = (), stops: tuple[str, ...] = ("stop
 
 
 NAMES: Final = {
-    "anthropic": {"in": "input_tokens", "out": "output_tokens", "cached": "cache_read_input_tokens"},
+    "anthropic": {
+        "in": "input_tokens",
+        "out": "output_tokens",
+        "cached": "cache_read_input_tokens",
+    },
     "openai": {"in": "prompt_tokens", "out": "completion_tokens"},
-    "gemini": {"in": "promptTokenCount", "out": "candidatesTokenCount", "thought": "thoughtsTokenCount"},
+    "gemini": {
+        "in": "promptTokenCount",
+        "out": "candidatesTokenCount",
+        "thought": "thoughtsTokenCount",
+    },
 }
 
 
@@ -74,12 +93,24 @@ NAMES: Final = {
     [
         # Thus servers of other models have it, in the protocol of Anthropic.
         ("anthropic", ({"in": 1000, "out": 1}, {"in": 0, "out": 50}), Usage(1000, 50)),
-        ("anthropic", ({"in": 600, "cached": 400}, {"out": 5, "cached": 0}), Usage(1000, 5, cache_read_tokens=400)),
+        (
+            "anthropic",
+            ({"in": 600, "cached": 400}, {"out": 5, "cached": 0}),
+            Usage(1000, 5, cache_read_tokens=400),
+        ),
         ("anthropic", ({"in": 1000, "out": 1}, {"out": 0}), Usage(1000, ESTIMATE, estimated=True)),
         ("anthropic", ({"in": 1000, "out": 1}, {}), Usage(1000, ESTIMATE, estimated=True)),
         ("openai", ({"in": 1000, "out": 50}, {"in": 0, "out": 0}), Usage(1000, 50, estimated=True)),
-        ("openai", ({"in": 1000, "out": 1}, {"in": -1, "out": 10**15}), Usage(1000, ESTIMATE, estimated=True)),
-        ("gemini", ({"in": 1000}, {"in": 1000, "thought": 500}), Usage(1000, 500, reasoning_tokens=500)),
+        (
+            "openai",
+            ({"in": 1000, "out": 1}, {"in": -1, "out": 10**15}),
+            Usage(1000, ESTIMATE, estimated=True),
+        ),
+        (
+            "gemini",
+            ({"in": 1000}, {"in": 1000, "thought": 500}),
+            Usage(1000, 500, reasoning_tokens=500),
+        ),
         (
             *("gemini", ({"in": 1000, "out": 2, "thought": 500}, {"in": 1000, "out": 10})),
             Usage(1000, 510, reasoning_tokens=500),
@@ -88,7 +119,11 @@ NAMES: Final = {
             *("gemini", ({"in": 1000, "out": 2, "thought": 500}, {"in": 1000})),
             Usage(1000, 502, reasoning_tokens=500, estimated=True),
         ),
-        ("gemini", ({"in": 1000, "out": 2}, {"in": 0, "out": 0}), Usage(1000, ESTIMATE, estimated=True)),
+        (
+            "gemini",
+            ({"in": 1000, "out": 2}, {"in": 0, "out": 0}),
+            Usage(1000, ESTIMATE, estimated=True),
+        ),
     ],
 )
 def test_what_was_counted_once_is_used(api: str, counts: tuple[Any, ...], usage: Usage) -> None:
@@ -121,13 +156,18 @@ def test_a_clean_end_takes_no_cut_back(api: str, stops: tuple[str, ...], reason:
 
 def test_a_clean_end_takes_no_failure_back() -> None:
     reply = read("gemini", stops=("MALFORMED_FUNCTION_CALL", "STOP"))
-    assert (reply.failure.reason, reply.stop_raw) == ("failed_generation", "MALFORMED_FUNCTION_CALL")
+    assert (reply.failure.reason, reply.stop_raw) == (
+        "failed_generation",
+        "MALFORMED_FUNCTION_CALL",
+    )
 
 
 def test_reports_of_ever_other_names_are_not_gathered_for_ever() -> None:
     decoder = backend("openai", "http://localhost:1/v1").decoder({})
     for number in range(2_000):
-        decoder.feed(events({"choices": [], "usage": {f"count{number}": 1, "completion_tokens": 7}}))
+        decoder.feed(
+            events({"choices": [], "usage": {f"count{number}": 1, "completion_tokens": 7}})
+        )
     assert len(decoder._usage) <= 200
     assert decoder.close().usage.output_tokens == 7
 

@@ -1,4 +1,6 @@
-"""What servers taught this process: what may be remembered, how much of it, and what takes it back."""
+"""What servers taught this process: what may be remembered, how much of it, and what takes it
+back.
+"""
 
 import threading
 
@@ -39,7 +41,9 @@ def test_lessons_add_up_and_are_taken_back_one_by_one() -> None:
     learned = Learned()
     learned.learn(HERE, without("temperature"))
     learned.learn(HERE, evolve(without("top_p"), restore_reasoning=True, largest_output=8_192))
-    both = Lessons(dropped=frozenset({"temperature", "top_p"}), restore_reasoning=True, largest_output=8_192)
+    both = Lessons(
+        dropped=frozenset({"temperature", "top_p"}), restore_reasoning=True, largest_output=8_192
+    )
     assert learned.of(HERE) == both
     learned.unlearn(HERE, Lessons(dropped=frozenset({"top_p"}), restore_reasoning=True))
     assert learned.of(HERE) == Lessons(dropped=frozenset({"temperature"}), largest_output=8_192)
@@ -84,13 +88,22 @@ def test_a_cap_that_no_model_has_is_not_believed() -> None:
 def test_no_server_fills_the_memory() -> None:
     learned = Learned()
     for number in range(3 * MOST_PLACES):
-        learned.learn([("host", str(number))], without("seed", *[f"name{each}" for each in range(10)]))
-    known = [number for number in range(3 * MOST_PLACES) if learned.of([("host", str(number))]) != NO_LESSONS]
+        learned.learn(
+            [("host", str(number))], without("seed", *[f"name{each}" for each in range(10)])
+        )
+    known = [
+        number
+        for number in range(3 * MOST_PLACES)
+        if learned.of([("host", str(number))]) != NO_LESSONS
+    ]
     assert known == list(range(2 * MOST_PLACES, 3 * MOST_PLACES))
 
 
 def test_learning_from_several_threads_loses_nothing() -> None:
-    learned, names = Learned(), ["temperature", "top_p", "top_k", "min_p", "seed", "user", "store", "metadata"]
+    learned, names = (
+        Learned(),
+        ["temperature", "top_p", "top_k", "min_p", "seed", "user", "store", "metadata"],
+    )
     threads = [threading.Thread(target=learned.learn, args=(HERE, without(name))) for name in names]
     for thread in threads:
         thread.start()
@@ -121,7 +134,11 @@ def test_who_refuses_to_stream_is_learned_for_its_key_only() -> None:
     [
         (Failure("prefill_unsupported"), evolve(SEND, prefill=True), Lessons(no_prefill=True)),
         (Failure("prefill_unsupported"), SEND, NO_LESSONS),
-        (Failure("output_cap", available_tokens=900, largest_output=900), SEND, Lessons(largest_output=900)),
+        (
+            Failure("output_cap", available_tokens=900, largest_output=900),
+            SEND,
+            Lessons(largest_output=900),
+        ),
         (Failure("output_cap", available_tokens=900), SEND, NO_LESSONS),
         (Failure("parameter_unsupported", parameter="temperature"), SEND, NO_LESSONS),
     ],
@@ -149,9 +166,15 @@ def test_a_backend_may_neither_teach_nor_heed() -> None:
 
 
 def test_what_lessons_say() -> None:
-    lessons = Lessons(dropped=frozenset({"top_p", "seed"}), no_prefill=True, restore_reasoning=True, largest_output=900)
+    lessons = Lessons(
+        dropped=frozenset({"top_p", "seed"}),
+        no_prefill=True,
+        restore_reasoning=True,
+        largest_output=900,
+    )
     assert str(lessons) == (
-        "learned: without seed, top_p, no prefill, with the reasoning of earlier turns, at most 900 output tokens"
+        "learned: without seed, top_p, no prefill, with the reasoning of earlier turns, at most "
+        "900 output tokens"
     )
     assert str(NO_LESSONS) == ""
     assert Lessons.from_mapping(lessons.to_mapping(), "lessons[0]") == lessons

@@ -1,4 +1,6 @@
-"""A long conversation is written in time that grows as it does, in any protocol; and so that it can always be sent."""
+"""A long conversation is written in time that grows as it does, in any protocol; and so that it can
+always be sent.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +25,11 @@ def encode(api: str, messages: Any, *, is_portable: bool) -> bytes:
 
 
 def call(number: int) -> dict[str, Any]:
-    return {"id": f"call_{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    return {
+        "id": f"call_{number}",
+        "type": "function",
+        "function": {"name": "look", "arguments": "{}"},
+    }
 
 
 def result(number: int) -> dict[str, Any]:
@@ -37,7 +43,9 @@ def neutral_result(number: int) -> Message:
 QUESTION = {"role": "user", "content": "Where?"}
 LONG: dict[str, Callable[[int], list[Any]]] = {
     "calls one after another": lambda n: [
-        each for k in range(n) for each in ({"role": "assistant", "content": None, "tool_calls": [call(k)]}, result(k))
+        each
+        for k in range(n)
+        for each in ({"role": "assistant", "content": None, "tool_calls": [call(k)]}, result(k))
     ],
     "calls at once": lambda n: [
         {"role": "assistant", "content": None, "tool_calls": [call(k) for k in range(n)]},
@@ -49,8 +57,14 @@ LONG: dict[str, Callable[[int], list[Any]]] = {
     ],
     "results without calls": lambda n: [each for k in range(n) for each in (result(k), QUESTION)],
     "items": lambda n: [
-        *[{"type": "function_call", "call_id": f"c{k}", "name": "look", "arguments": "{}"} for k in range(n)],
-        *[{"type": "function_call_output", "call_id": f"c{k}", "output": "Three."} for k in range(n)],
+        *[
+            {"type": "function_call", "call_id": f"c{k}", "name": "look", "arguments": "{}"}
+            for k in range(n)
+        ],
+        *[
+            {"type": "function_call_output", "call_id": f"c{k}", "output": "Three."}
+            for k in range(n)
+        ],
     ],
     "questions": lambda n: [QUESTION] * n,
     "questions in parts": lambda n: [Message.saying("user", "Where?")] * n,
@@ -63,14 +77,16 @@ def test_the_work_is_linear(kind: str, api: str) -> None:
     """Sixteen times as much takes sixteen times as long, and not 256 times."""
     little, much = ([QUESTION, *LONG[kind](n)] for n in (250, 4_000))
     for is_portable in (True, False):
-        sizes = [partial(encode, api, messages, is_portable=is_portable) for messages in (little, much)]
+        sizes = [
+            partial(encode, api, messages, is_portable=is_portable) for messages in (little, much)
+        ]
         assert grows_within(*sizes, times=100, floor=1.0)
 
 
 def test_what_a_provider_says_in_numbers_too_large_for_json_goes_back_all_the_same() -> None:
     """`NaN` beside such a number hands the body to another reader, which knows no limit."""
     body = b"""{"responseId": "r", "modelVersion": "m", "candidates": [{"index": 0, "finishReason": "STOP", "x": NaN,
-        "content": {"parts": [{"functionCall": {"name": "look", "args": {"k": 1000000000000000000000000}}}]}}]}"""
+        "content": {"parts": [{"functionCall": {"name": "look", "args": {"k": 1000000000000000000000000}}}]}}]}"""  # noqa: E501
     reply = protocols.backend("gemini", "http://localhost:1/v1").decode(200, {}, body)
     assert [each.arguments for each in reply.tool_calls] == ['{"k":1000000000000000000000000}']
     messages = [QUESTION, Message("assistant", reply.parts), QUESTION]

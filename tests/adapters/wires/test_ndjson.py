@@ -1,4 +1,6 @@
-"""How lines of JSON are read: cut anywhere, in work that grows no faster than their bytes, and each as it stands."""
+"""How lines of JSON are read: cut anywhere, in work that grows no faster than their bytes, and each
+as it stands.
+"""
 
 import json
 from collections.abc import Callable
@@ -16,10 +18,14 @@ from support.work import grows_within
 pytestmark = pytest.mark.sampled(4)
 
 OLLAMA: Any = Ollama("m")
-END = b'{"model":"m","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n'
+END = (
+    b'{"model":"m","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n'
+)
 
 
-def line(text: str = "", moment: str = "2026-08-21T18:48:22.5Z", *, spaces: bool = False, **members: Any) -> bytes:
+def line(
+    text: str = "", moment: str = "2026-08-21T18:48:22.5Z", *, spaces: bool = False, **members: Any
+) -> bytes:
     value = {
         "model": "m",
         "created_at": moment,
@@ -27,7 +33,12 @@ def line(text: str = "", moment: str = "2026-08-21T18:48:22.5Z", *, spaces: bool
         "done": False,
     }
     separators = (", ", ": ") if spaces else (",", ":")
-    return json.dumps(value, separators=separators, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+    return (
+        json.dumps(value, separators=separators, ensure_ascii=False).encode(
+            "utf-8", "surrogatepass"
+        )
+        + b"\n"
+    )
 
 
 def read(*pieces: bytes) -> tuple[Any, str]:
@@ -44,24 +55,42 @@ def text_of(*pieces: bytes) -> str:
     return said
 
 
-TEXTS = st.text(max_size=8) | st.sampled_from(["m", "~", '"', "\\", "\\u00e9", "a~", "content", '","message":{"', "🐦"])
+TEXTS = st.text(max_size=8) | st.sampled_from(
+    ["m", "~", '"', "\\", "\\u00e9", "a~", "content", '","message":{"', "🐦"]
+)
 MOMENTS = st.from_regex(r"2026-08-21T18:48:\d{2}\.\d{1,9}Z", fullmatch=True) | TEXTS
 LINES = st.lists(
-    st.tuples(TEXTS, MOMENTS, st.booleans(), st.sampled_from([b"\n", b"\r\n", b"\n\n", b" \n"])), max_size=20
+    st.tuples(TEXTS, MOMENTS, st.booleans(), st.sampled_from([b"\n", b"\r\n", b"\n\n", b" \n"])),
+    max_size=20,
 )
 
 
 @given(LINES, st.integers(1, 40))
-@example([("a", "x", False, b"\n"), ("b", '\\","message":{"role":"assistant","content":"', False, b"\n")], 7)
+@example(
+    [
+        ("a", "x", False, b"\n"),
+        ("b", '\\","message":{"role":"assistant","content":"', False, b"\n"),
+    ],
+    7,
+)
 @example([("a", "é", False, b"\n"), ("b", "x", False, b"\n"), ("é", "e", False, b"\n")], 1000)
-def test_lines_say_the_same_wherever_they_are_cut(lines: list[tuple[str, str, bool, bytes]], size: int) -> None:
-    body = b"".join([line(text, moment, spaces=spaces)[:-1] + end for text, moment, spaces, end in lines]) + END
+def test_lines_say_the_same_wherever_they_are_cut(
+    lines: list[tuple[str, str, bool, bytes]], size: int
+) -> None:
+    body = (
+        b"".join(
+            [line(text, moment, spaces=spaces)[:-1] + end for text, moment, spaces, end in lines]
+        )
+        + END
+    )
     expected = "".join([text for text, *_ in lines])
     assert text_of(*[body[start : start + size] for start in range(0, len(body), size)]) == expected
     assert text_of(body) == expected
 
 
-def test_lines_that_differ_in_text_and_moment_alone_are_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_differ_in_text_and_moment_alone_are_not_parsed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     parsed: list[Any] = []
     piece_in = OllamaDecoder.piece_in
 
@@ -71,15 +100,21 @@ def test_lines_that_differ_in_text_and_moment_alone_are_not_parsed_again(monkeyp
 
     monkeypatch.setattr(OllamaDecoder, "piece_in", count)
     lines = [line(f" word{number}", f"2026-08-21T18:48:22.{number}Z") for number in range(1_000)]
-    thoughts = [line("", f"2026-08-21T18:49:22.{number}Z", thinking=f"hm{number}") for number in range(1_000)]
+    thoughts = [
+        line("", f"2026-08-21T18:49:22.{number}Z", thinking=f"hm{number}")
+        for number in range(1_000)
+    ]
     assert text_of(*thoughts, *lines, END) == "".join([f" word{number}" for number in range(1_000)])
     assert len(parsed) < 20
 
 
 def test_what_surrounds_the_text_is_not_taken_for_it() -> None:
-    # The model is called as its first word; a line that only looks like the learned one is read for itself.
+    # The model is called as its first word; a line that only looks like the learned one is read for
+    # itself.
     whole = line("m") + line("m") + line("n") + line("o")
-    other = line("p").replace(b'"done":false', b'"done":false,"logprobs":[{"token":"p","logprob":-1.5}]')
+    other = line("p").replace(
+        b'"done":false', b'"done":false,"logprobs":[{"token":"p","logprob":-1.5}]'
+    )
     assert text_of(whole, other, line("q"), END) == "mmnopq"
 
 
@@ -108,7 +143,8 @@ def test_what_comes_before_the_first_line_is_no_part_of_it(before: bytes) -> Non
 
 
 @pytest.mark.parametrize(
-    "stray", [b"null\n", b"[1, 2]\n", b"<html>\n", b"\xff\xfe\n", b'"In the"\n', b'{"status":"x"}\n']
+    "stray",
+    [b"null\n", b"[1, 2]\n", b"<html>\n", b"\xff\xfe\n", b'"In the"\n', b'{"status":"x"}\n'],
 )
 def test_what_is_no_line_of_a_reply_says_nothing(stray: bytes) -> None:
     assert text_of(line("In the"), stray, line(" reeds."), END) == "In the reeds."
@@ -122,7 +158,8 @@ def test_a_hole_ends_a_stream() -> None:
 
 def test_halves_of_characters_are_joined_across_lines() -> None:
     halves = [
-        rb'{"model":"m","message":{"content":"%s"},"done":false}' % half + b"\n" for half in (rb"\ud83d", rb"\udc26")
+        rb'{"model":"m","message":{"content":"%s"},"done":false}' % half + b"\n"
+        for half in (rb"\ud83d", rb"\udc26")
     ]
     assert text_of(line("a"), *halves, END) == "a🐦"
 
@@ -136,9 +173,14 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
     "strays before the stream": lambda n: [b"x\n"] * n,
     "strays": lambda n: [line("a"), *[b"x\n"] * n],
     "broken objects": lambda n: [b"{x\n"] * n,
-    "tool calls": lambda n: [line(tool_calls=[{"function": {"name": "f", "arguments": {"k": k}}}]) for k in range(n)],
+    "tool calls": lambda n: [
+        line(tool_calls=[{"function": {"name": "f", "arguments": {"k": k}}}]) for k in range(n)
+    ],
     "halves": lambda n: [rb'{"message":{"content":"\ud83d"},"done":false}' + b"\n"] * n,
-    "quotes without end": lambda n: [line("a"), b'{"model":"m","created_at":"' + b'\\"' * n + b"\n"],
+    "quotes without end": lambda n: [
+        line("a"),
+        b'{"model":"m","created_at":"' + b'\\"' * n + b"\n",
+    ],
 }
 
 

@@ -1,4 +1,6 @@
-"""Whatever JSON a caller writes in a message or a tool, it becomes a request, or an error that says what is wrong."""
+"""Whatever JSON a caller writes in a message or a tool, it becomes a request, or an error that says
+what is wrong.
+"""
 
 import contextlib
 import json
@@ -18,25 +20,103 @@ from support.sampling import examples
 pytestmark = pytest.mark.sampled(4)
 
 KINDS = (
-    *("text", "input_text", "output_text", "image_url", "input_image", "image", "document", "file", "input_audio"),
+    *(
+        "text",
+        "input_text",
+        "output_text",
+        "image_url",
+        "input_image",
+        "image",
+        "document",
+        "file",
+        "input_audio",
+    ),
     *("tool_use", "tool_result", "thinking", "reasoning", "refusal", "message", "function_call"),
-    *("function_call_output", "item_reference", "web_search_call", "function", "custom", "server_tool_use"),
+    *(
+        "function_call_output",
+        "item_reference",
+        "web_search_call",
+        "function",
+        "custom",
+        "server_tool_use",
+    ),
 )
 NAMES = (
-    *("type", "text", "content", "parts", "name", "id", "call_id", "tool_call_id", "tool_calls", "function"),
-    *("arguments", "input", "output", "source", "image_url", "url", "data", "media_type", "format", "cache_control"),
-    *("functionCall", "functionResponse", "inlineData", "mimeType", "toolUse", "toolResult", "toolUseId", "images"),
-    *("thought", "thoughtSignature", "signature", "summary", "encrypted_content", "is_error", "status", "parameters"),
-    *("input_schema", "toolSpec", "functionDeclarations", "custom", "cachePoint", "strict", "title", "response"),
-    *("reasoning_content", "reasoning_details", "refusal", "audio", "annotations", "function_call", "query"),
+    *(
+        "type",
+        "text",
+        "content",
+        "parts",
+        "name",
+        "id",
+        "call_id",
+        "tool_call_id",
+        "tool_calls",
+        "function",
+    ),
+    *(
+        "arguments",
+        "input",
+        "output",
+        "source",
+        "image_url",
+        "url",
+        "data",
+        "media_type",
+        "format",
+        "cache_control",
+    ),
+    *(
+        "functionCall",
+        "functionResponse",
+        "inlineData",
+        "mimeType",
+        "toolUse",
+        "toolResult",
+        "toolUseId",
+        "images",
+    ),
+    *(
+        "thought",
+        "thoughtSignature",
+        "signature",
+        "summary",
+        "encrypted_content",
+        "is_error",
+        "status",
+        "parameters",
+    ),
+    *(
+        "input_schema",
+        "toolSpec",
+        "functionDeclarations",
+        "custom",
+        "cachePoint",
+        "strict",
+        "title",
+        "response",
+    ),
+    *(
+        "reasoning_content",
+        "reasoning_details",
+        "refusal",
+        "audio",
+        "annotations",
+        "function_call",
+        "query",
+    ),
 )
-LEAVES = st.sampled_from([None, True, 0, 1.5, 10**30, "", "Reeds.", "{}", '{"a": 1', "data:,x", "http://x", *KINDS])
+LEAVES = st.sampled_from(
+    [None, True, 0, 1.5, 10**30, "", "Reeds.", "{}", '{"a": 1', "data:,x", "http://x", *KINDS]
+)
 VALUES = st.recursive(
     LEAVES,
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
-        | st.fixed_dictionaries({"type": st.sampled_from(KINDS)}, optional=dict.fromkeys(NAMES[1:], inner))
+        | st.fixed_dictionaries(
+            {"type": st.sampled_from(KINDS)}, optional=dict.fromkeys(NAMES[1:], inner)
+        )
     ),
     max_leaves=12,
 )

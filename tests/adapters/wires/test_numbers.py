@@ -15,7 +15,8 @@ from support import protocols
 
 BIG = 123456789012345678901234567890
 ARGUMENTS = (
-    f'{{"id":{BIG},"least":-9223372036854775809,"most":18446744073709551616,"near":9007199254740993,"part":0.5}}'
+    f'{{"id":{BIG},"least":-9223372036854775809,"most":18446744073709551616,'
+    f'"near":9007199254740993,"part":0.5}}'
 )
 CALL = ToolCall("call_00001", "look_up", ARGUMENTS)
 APIS = protocols.PROTOCOLS
@@ -24,13 +25,16 @@ OBJECTS = ("anthropic", "bedrock", "gemini", "ollama")
 
 OPENAI = (
     '{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":'
-    '[{"id":"c1","type":"function","function":{"name":"look_up","arguments":ARGS}}]},"finish_reason":"tool_calls"}]}'
+    '[{"id":"c1","type":"function","function":{"name":"look_up","arguments":ARGS}}]},'
+    '"finish_reason":"tool_calls"}]}'
 )
 """A whole reply of a server of chat completions that sends objects too."""
 ANTHROPIC = (
-    'data: {"type":"message_start","message":{"usage":{}}}\n\ndata: {"type":"content_block_start","index":0,'
+    'data: {"type":"message_start","message":{"usage":{}}}\n\ndata: '
+    '{"type":"content_block_start","index":0,'
     '"content_block":{"type":"tool_use","id":"c1","name":"look_up","input":ARGS}}\n\n'
-    'data: {"type":"message_delta","delta":{"stop_reason":"tool_use"}}\n\ndata: {"type":"message_stop"}\n\n'
+    'data: {"type":"message_delta","delta":{"stop_reason":"tool_use"}}\n\ndata: '
+    '{"type":"message_stop"}\n\n'
 )
 """A stream with an object in it, where Anthropic itself sends pieces of a text."""
 MARK = '{"mark": 1}'
@@ -44,7 +48,9 @@ def backend(api: str) -> Any:
 def read(api: str, args: str, *, streamed: bool = False) -> Any:
     """Return the call that a reply has brought, with these arguments."""
     asked = protocols.encoded(backend(api), stream=streamed)
-    said = render(CALLING, json.loads(asked.body), path=asked.url.removeprefix("http://localhost:1/v1")).body
+    said = render(
+        CALLING, json.loads(asked.body), path=asked.url.removeprefix("http://localhost:1/v1")
+    ).body
     said = re.sub(rb'\{"mark": ?1\}', b"ARGS", said)
     if api == "openai" or (api, streamed) == ("anthropic", True):
         said = (OPENAI if api == "openai" else ANTHROPIC).encode()
@@ -66,7 +72,8 @@ def sent(api: str, *messages: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("api", "streamed"), [*((api, False) for api in ("openai", *OBJECTS)), ("gemini", True), ("ollama", True)]
+    ("api", "streamed"),
+    [*((api, False) for api in ("openai", *OBJECTS)), ("gemini", True), ("ollama", True)],
 )
 def test_whole_numbers_of_any_length_are_read_as_they_stand(api: str, streamed: bool) -> None:
     call = read(api, ARGUMENTS, streamed=streamed)
@@ -76,7 +83,9 @@ def test_whole_numbers_of_any_length_are_read_as_they_stand(api: str, streamed: 
 
 @pytest.mark.parametrize("api", OBJECTS)
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "9" * 5_000])
-def test_a_number_that_nobody_can_hold_makes_a_call_that_is_not_handed_out(api: str, number: str) -> None:
+def test_a_number_that_nobody_can_hold_makes_a_call_that_is_not_handed_out(
+    api: str, number: str
+) -> None:
     call = read(api, f'{{"id":{number}}}')
     assert "null" not in call.arguments, "which would be another argument"
     assert not is_cut_json(call.arguments)
@@ -100,7 +109,10 @@ def test_those_that_callers_wrote_as_objects_too(api: str, theirs: str) -> None:
         "role": "assistant",
         "content": [{"type": "tool_use", "id": "call_00001", "name": "look_up", "input": given}],
     }
-    content = {"role": "model", "parts": [{"functionCall": {"id": "call_00001", "name": "look_up", "args": given}}]}
+    content = {
+        "role": "model",
+        "parts": [{"functionCall": {"id": "call_00001", "name": "look_up", "args": given}}],
+    }
     body = sent(api, {"role": "user", "content": "Which?"}, block if theirs == "block" else content)
     assert str(BIG).encode() in body
     assert b"18446744073709551616" in body
@@ -111,7 +123,9 @@ def test_those_that_callers_wrote_as_objects_too(api: str, theirs: str) -> None:
 def test_arguments_that_no_json_has_go_out_as_the_text_that_they_are(api: str, number: str) -> None:
     arguments = f'{{"id": {number}}}'
     body = sent(
-        api, Message.saying("user", "Which?"), Message("assistant", (ToolCall("call_00001", "look_up", arguments),))
+        api,
+        Message.saying("user", "Which?"),
+        Message("assistant", (ToolCall("call_00001", "look_up", arguments),)),
     )
     assert json.dumps({"input": arguments}, separators=(",", ":")).encode() in body
     json.loads(body, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))

@@ -28,7 +28,8 @@ def body_of(*messages: Any, to: OpenAIChat | None = None, **fields: Any) -> Any:
     return protocols.body_of(to or backend(), *(messages or (USER,)), **fields)
 
 
-# ---- what a backend is -----------------------------------------------------------------------------------------------
+# ---- what a backend is
+# -----------------------------------------------------------------------------------------------
 
 
 def test_the_defaults() -> None:
@@ -54,8 +55,27 @@ def test_identities_see_through_the_spelling_of_a_url() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *(None, "", "  ", "\n", "sk-...", "sk-xxxxxxxx", "YOUR_API_KEY", "your-key-here", "sk-your-key", "changeme"),
-        *("<your key>", "${OPENAI_API_KEY}", "$OPENAI_API_KEY", "{{ key }}", "EMPTY", "none", "OPENAI_API_KEY"),
+        *(
+            None,
+            "",
+            "  ",
+            "\n",
+            "sk-...",
+            "sk-xxxxxxxx",
+            "YOUR_API_KEY",
+            "your-key-here",
+            "sk-your-key",
+            "changeme",
+        ),
+        *(
+            "<your key>",
+            "${OPENAI_API_KEY}",
+            "$OPENAI_API_KEY",
+            "{{ key }}",
+            "EMPTY",
+            "none",
+            "OPENAI_API_KEY",
+        ),
         *("xxx", "****", "insert key", "todo", "placeholder", "api-key"),
     ],
 )
@@ -68,7 +88,9 @@ def test_a_missing_or_placeholder_key_is_a_problem_except_locally(key: str | Non
     assert backend(api_key=key, api_key_required=True).problem
 
 
-@pytest.mark.parametrize("key", [KEY, "gsk_abc123", "0123456789abcdef", "test", "nonexistent-but-well-formed"])
+@pytest.mark.parametrize(
+    "key", [KEY, "gsk_abc123", "0123456789abcdef", "test", "nonexistent-but-well-formed"]
+)
 def test_a_real_key_is_none(key: str) -> None:
     assert OpenAIChat("m", api_key=key).problem is None
 
@@ -92,7 +114,9 @@ def test_which_hosts_need_no_key(url: str, is_local: bool) -> None:
 
 
 def test_a_key_in_a_header_is_a_key() -> None:
-    chat = OpenAIChat("m", base_url="https://x.openai.azure.com/openai/v1", headers={"API-Key": KEY})
+    chat = OpenAIChat(
+        "m", base_url="https://x.openai.azure.com/openai/v1", headers={"API-Key": KEY}
+    )
     assert chat.problem is None
     headers = encoded(chat).headers
     assert headers["api-key"] == KEY
@@ -102,7 +126,15 @@ def test_a_key_in_a_header_is_a_key() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        *("ftp://x/v1", "api.openai.com/v1", "http://", "http://[::1", "http://x:port/v1", "https://x /v1", "//x"),
+        *(
+            "ftp://x/v1",
+            "api.openai.com/v1",
+            "http://",
+            "http://[::1",
+            "http://x:port/v1",
+            "https://x /v1",
+            "//x",
+        ),
         "http://x:0",
     ],
 )
@@ -150,7 +182,9 @@ def test_a_base_url_that_is_not_http_is_a_problem(url: str) -> None:
         ({"stall": True}, "stall must be"),
     ],
 )
-def test_a_wrong_field_is_named_and_a_secret_never_shown(fields: dict[str, Any], field: str) -> None:
+def test_a_wrong_field_is_named_and_a_secret_never_shown(
+    fields: dict[str, Any], field: str
+) -> None:
     with pytest.raises(ConfigurationError, match=field) as raised:
         OpenAIChat(**{"model": "m", **fields})
     assert KEY not in str(raised.value)
@@ -158,10 +192,21 @@ def test_a_wrong_field_is_named_and_a_secret_never_shown(fields: dict[str, Any],
 
 def test_nothing_shows_a_key() -> None:
     chat = OpenAIChat(
-        "m", api_key=KEY, headers={"x-key": KEY}, parameters={"user": KEY}, base_url="https://h/v1?api-version=1"
+        "m",
+        api_key=KEY,
+        headers={"x-key": KEY},
+        parameters={"user": KEY},
+        base_url="https://h/v1?api-version=1",
     )
     request = encoded(chat, {"role": "user", "content": KEY}, stream=True)
-    for thing in (chat, chat.name, chat.problem, request, chat.decoder({"x": KEY}), chat.identities):
+    for thing in (
+        chat,
+        chat.name,
+        chat.problem,
+        request,
+        chat.decoder({"x": KEY}),
+        chat.identities,
+    ):
         assert KEY not in repr(thing)
         assert KEY not in str(thing)
 
@@ -177,22 +222,30 @@ def test_a_backend_is_a_value() -> None:
 def test_prefill_is_denied_by_default() -> None:
     assert not backend().prefills
     assert OpenAIChat("mistral-large", base_url="https://api.mistral.ai/v1", api_key=KEY).echoes
-    assert not OpenAIChat("mistral-large", base_url="https://api.mistral.ai/v1", api_key=KEY, echoes=False).echoes
-    assert OpenAIChat("llama", base_url="http://localhost:8080/v1", prefill="trailing", echoes=True).echoes
+    assert not OpenAIChat(
+        "mistral-large", base_url="https://api.mistral.ai/v1", api_key=KEY, echoes=False
+    ).echoes
+    assert OpenAIChat(
+        "llama", base_url="http://localhost:8080/v1", prefill="trailing", echoes=True
+    ).echoes
     with pytest.raises(ConfigurationError, match="echoes must be of type bool"):
         OpenAIChat("llama", echoes="yes")  # type: ignore[arg-type]
     chat = backend(prefill="trailing", model="only-here")
     assert chat.prefills
 
 
-# ---- encoding --------------------------------------------------------------------------------------------------------
+# ---- encoding
+# --------------------------------------------------------------------------------------------------
 
 
 def test_what_is_on_the_wire() -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
     messages = [
         {"role": "system", "content": "be brief"},
-        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]},
+        {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}],
+        },
         {
             "role": "assistant",
             "content": None,
@@ -200,7 +253,11 @@ def test_what_is_on_the_wire() -> None:
         },
         {"role": "tool", "tool_call_id": "c", "content": "é\u2028"},
     ]
-    chat = backend(api_key=KEY, headers={"X-Team": "a", "x-both": "backend"}, parameters={"temperature": 0, "top_p": 1})
+    chat = backend(
+        api_key=KEY,
+        headers={"X-Team": "a", "x-both": "backend"},
+        parameters={"temperature": 0, "top_p": 1},
+    )
     asked = {"parameters": {"temperature": 1}, "headers": {"X-Both": "caller"}, "max_tokens": 7}
     request = encoded(chat, *messages, tools=tools, **asked)
     assert request.method == "POST"
@@ -224,7 +281,9 @@ def test_what_is_on_the_wire() -> None:
 
 def test_a_stream_asks_for_its_usage() -> None:
     assert body_of(stream=True)["stream_options"] == {"include_usage": True}
-    options = body_of(stream=True, parameters={"stream_options": {"include_obfuscation": False}})["stream_options"]
+    options = body_of(stream=True, parameters={"stream_options": {"include_obfuscation": False}})[
+        "stream_options"
+    ]
     assert options == {"include_usage": True, "include_obfuscation": False}
     assert "stream_options" not in body_of(parameters={"stream_options": {}})
     assert "stream_options" not in body_of(stream=True, dropped=frozenset({"stream_options"}))
@@ -232,10 +291,15 @@ def test_a_stream_asks_for_its_usage() -> None:
 
 def test_a_query_stays_behind_the_path() -> None:
     chat = OpenAIChat(
-        "m", api_key=KEY, base_url="https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21"
+        "m",
+        api_key=KEY,
+        base_url="https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
     )
     url = encoded(chat).url
-    assert url == "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21"
+    assert (
+        url
+        == "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21"
+    )
 
 
 @pytest.mark.parametrize(
@@ -245,9 +309,21 @@ def test_a_query_stays_behind_the_path() -> None:
         ({"max_tokens": 5}, {"cap_field": "max_completion_tokens"}, {"max_completion_tokens": 5}),
         ({"parameters": {"max_tokens": 3}}, {}, {"max_tokens": 3}),
         ({"parameters": {"max_completion_tokens": 3}}, {}, {"max_tokens": 3}),
-        ({"parameters": {"max_completion_tokens": 3, "max_tokens": 4}, "max_tokens": 5}, {}, {"max_tokens": 5}),
-        ({"parameters": {"max_tokens": 3}}, {"parameters": {"max_completion_tokens": 9}}, {"max_completion_tokens": 3}),
-        ({"max_tokens": 5}, {"parameters": {"max_completion_tokens": 9}}, {"max_completion_tokens": 5}),
+        (
+            {"parameters": {"max_completion_tokens": 3, "max_tokens": 4}, "max_tokens": 5},
+            {},
+            {"max_tokens": 5},
+        ),
+        (
+            {"parameters": {"max_tokens": 3}},
+            {"parameters": {"max_completion_tokens": 9}},
+            {"max_completion_tokens": 3},
+        ),
+        (
+            {"max_tokens": 5},
+            {"parameters": {"max_completion_tokens": 9}},
+            {"max_completion_tokens": 5},
+        ),
         ({}, {"parameters": {"max_completion_tokens": 9}}, {"max_completion_tokens": 9}),
         ({"parameters": {"max_tokens": None}}, {}, {}),
         ({"max_tokens": 5, "dropped": frozenset({"max_tokens"})}, {}, {"max_completion_tokens": 5}),
@@ -264,13 +340,18 @@ def test_a_query_stays_behind_the_path() -> None:
         ({"max_tokens": 5, "dropped": frozenset({"max_tokens", "max_completion_tokens"})}, {}, {}),
     ],
 )
-def test_one_cap_at_most_reaches_the_wire(fields: dict[str, Any], own: dict[str, Any], caps: dict[str, int]) -> None:
+def test_one_cap_at_most_reaches_the_wire(
+    fields: dict[str, Any], own: dict[str, Any], caps: dict[str, int]
+) -> None:
     body = body_of(to=backend(**own), **fields)
     assert {name: body[name] for name in body if name.startswith("max_")} == caps
 
 
 def test_a_rejected_parameter_is_left_out() -> None:
-    body = body_of(parameters={"temperature": 1, "seed": 2}, dropped=frozenset({"temperature", "messages", "absent"}))
+    body = body_of(
+        parameters={"temperature": 1, "seed": 2},
+        dropped=frozenset({"temperature", "messages", "absent"}),
+    )
     assert body == {"model": "m", "messages": [USER], "stream": False, "seed": 2}
 
 
@@ -281,7 +362,11 @@ def test_a_rejected_parameter_is_left_out() -> None:
         ("no", {}, {}),
         ("prefix", {"prefix": True}, {}),
         ("partial", {"partial": True}, {}),
-        ("continue_final_message", {}, {"continue_final_message": True, "add_generation_prompt": False}),
+        (
+            "continue_final_message",
+            {},
+            {"continue_final_message": True, "add_generation_prompt": False},
+        ),
     ],
 )
 def test_each_way_to_prefill(mode: str, marks: dict[str, Any], flags: dict[str, Any]) -> None:
@@ -296,7 +381,9 @@ def test_each_way_to_prefill(mode: str, marks: dict[str, Any], flags: dict[str, 
 
 def test_prefill_strips_the_last_part_and_touches_no_other_role() -> None:
     parts = [{"type": "text", "text": "a "}, {"type": "text", "text": "b "}]
-    body = body_of(USER, {"role": "assistant", "content": parts}, to=backend(prefill="prefix"), prefill=True)
+    body = body_of(
+        USER, {"role": "assistant", "content": parts}, to=backend(prefill="prefix"), prefill=True
+    )
     assert [part["text"] for part in body["messages"][-1]["content"]] == ["a ", "b"]
     assert body_of(USER, to=backend(prefill="prefix"), prefill=True)["messages"] == [USER]
 
@@ -312,10 +399,18 @@ def test_prefill_strips_the_last_part_and_touches_no_other_role() -> None:
         ("m", {"reasoning_effort": "none"}, {"reasoning_effort": "none"}),
         ("gpt-5.2", {"reasoning_effort": "low"}, {"reasoning_effort": "none"}),
         ("o4-mini", {"reasoning_effort": "low"}, {"reasoning_effort": "low"}),
-        ("m", {"reasoning": {"effort": "high", "exclude": True}}, {"reasoning": {"effort": "low", "exclude": True}}),
+        (
+            "m",
+            {"reasoning": {"effort": "high", "exclude": True}},
+            {"reasoning": {"effort": "low", "exclude": True}},
+        ),
         ("m", {"reasoning": {"max_tokens": 9000}}, {"reasoning": {"effort": "low"}}),
         ("m", {"enable_thinking": True}, {"enable_thinking": False}),
-        ("m", {"thinking": {"type": "enabled", "budget_tokens": 9}}, {"thinking": {"type": "disabled"}}),
+        (
+            "m",
+            {"thinking": {"type": "enabled", "budget_tokens": 9}},
+            {"thinking": {"type": "disabled"}},
+        ),
         (
             "m",
             {"chat_template_kwargs": {"enable_thinking": True, "x": 1}},
@@ -327,7 +422,9 @@ def test_less_reasoning_by_the_parameters_that_are_there(
     model: str, before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     body = body_of(to=backend(model), parameters=before, lower_reasoning=True)
-    assert {name: body[name] for name in body if name not in ("model", "messages", "stream")} == after
+    assert {
+        name: body[name] for name in body if name not in ("model", "messages", "stream")
+    } == after
 
 
 @pytest.mark.parametrize(
@@ -336,15 +433,23 @@ def test_less_reasoning_by_the_parameters_that_are_there(
         ("https://openrouter.ai/api/v1", "deepseek/deepseek-r1", {"reasoning": {"effort": "low"}}),
         ("https://api.openai.com/v1", "gpt-5.2", {"reasoning_effort": "low"}),
         ("https://api.openai.com/v1", "gpt-4o", {}),
-        ("https://dashscope.aliyuncs.com/compatible-mode/v1", "qwen-plus", {"enable_thinking": False}),
+        (
+            "https://dashscope.aliyuncs.com/compatible-mode/v1",
+            "qwen-plus",
+            {"enable_thinking": False},
+        ),
         ("https://api.z.ai/api/paas/v4", "glm-4.6", {"thinking": {"type": "disabled"}}),
         ("https://api.example.com/v1", "gpt-5.2", {}),
     ],
 )
-def test_less_reasoning_where_the_model_is_known_to_take_it(url: str, model: str, added: dict[str, Any]) -> None:
+def test_less_reasoning_where_the_model_is_known_to_take_it(
+    url: str, model: str, added: dict[str, Any]
+) -> None:
     chat = OpenAIChat(model, base_url=url, api_key=KEY)
     body = body_of(to=chat, lower_reasoning=True)
-    assert {name: body[name] for name in body if name not in ("model", "messages", "stream")} == added
+    assert {
+        name: body[name] for name in body if name not in ("model", "messages", "stream")
+    } == added
 
 
 def test_a_portable_transcript_leaves_foreign_reasoning_behind() -> None:
@@ -409,12 +514,17 @@ def test_a_header_of_the_caller_that_cannot_be_sent_is_named() -> None:
             body_of(headers={"x": value})
 
 
-# ---- whole replies ---------------------------------------------------------------------------------------------------
+# ---- whole replies
+# --------------------------------------------------------------------------------------------------
 
 
 def completion(message: Any = None, finish: Any = "stop", **fields: Any) -> bytes:
     return json.dumps(
-        {"model": "m-1", "choices": [{"index": 0, "message": message, "finish_reason": finish}], **fields}
+        {
+            "model": "m-1",
+            "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+            **fields,
+        }
     ).encode()
 
 
@@ -429,9 +539,15 @@ def reply_of(message: Any = None, finish: Any = "stop", **fields: Any) -> Reply:
 
 
 def test_a_plain_completion() -> None:
-    usage = {"prompt_tokens": 10, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4}}
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": 4},
+    }
     reply = reply_of({"role": "assistant", "content": "hello"}, usage=usage, created=1)
-    assert reply == Reply("hello", usage=Usage(10, 3, 4), model="m-1", stop_reason="stop", stop_raw="stop")
+    assert reply == Reply(
+        "hello", usage=Usage(10, 3, 4), model="m-1", stop_reason="stop", stop_raw="stop"
+    )
     assert reply.raw["created"] == 1
 
 
@@ -440,7 +556,12 @@ def test_a_plain_completion() -> None:
     [
         ({"content": None}, "", "", None),
         ({"content": 3}, "", "", None),
-        ({"content": [{"type": "text", "text": "a"}, "b", {"type": "output_text", "text": "c"}]}, "abc", "", None),
+        (
+            {"content": [{"type": "text", "text": "a"}, "b", {"type": "output_text", "text": "c"}]},
+            "abc",
+            "",
+            None,
+        ),
         (
             {
                 "content": [
@@ -455,7 +576,10 @@ def test_a_plain_completion() -> None:
         ({"content": "a", "reasoning_content": "1", "reasoning": "1"}, "a", "1", None),
         ({"content": "a", "reasoning_content": None, "reasoning": "2"}, "a", "2", None),
         ({"content": "a", "reasoning_text": "3"}, "a", "3", None),
-        ({"content": "a", "reasoning_details": [{"text": "4"}, {"summary": "5"}, {"data": "x"}]}, *("a", "45", None)),
+        (
+            {"content": "a", "reasoning_details": [{"text": "4"}, {"summary": "5"}, {"data": "x"}]},
+            *("a", "45", None),
+        ),
         ({"content": "<think>x</think>a"}, "<think>x</think>a", "", None),
     ],
 )
@@ -480,7 +604,9 @@ def test_tool_calls_in_every_shape() -> None:
         ToolCall(reply.tool_calls[2].id, "h", ""),
         ToolCall("d", "sh", '{"input":"ls \\"x\\""}'),
     )
-    legacy = reply_of({"content": None, "function_call": {"name": "f", "arguments": "{}"}}, "function_call")
+    legacy = reply_of(
+        {"content": None, "function_call": {"name": "f", "arguments": "{}"}}, "function_call"
+    )
     assert [(call.name, call.arguments) for call in legacy.tool_calls] == [("f", "{}")]
     assert legacy.stop_reason == "tool_calls"
 
@@ -498,18 +624,30 @@ UNCOUNTED = Usage(output_tokens=2, estimated=True)
     [
         (spent(9, 2), Usage(9, 2)),
         (spent(9, 2, prompt_cache_hit_tokens=5), Usage(9, 2, 5)),
-        ({"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 4, "completion_tokens": 2}, Usage(9, 2, 5)),
+        (
+            {"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 4, "completion_tokens": 2},
+            Usage(9, 2, 5),
+        ),
         (spent(9, 2, cached_tokens=5), Usage(9, 2, 5)),
         (spent(9, 2, prompt_tokens_details={"cache_write_tokens": 3}), Usage(9, 2, 0, 3)),
-        ({"input_tokens": 9, "output_tokens": 2, "output_tokens_details": REASONED}, Usage(9, 2, 0, 0, 1)),
+        (
+            {"input_tokens": 9, "output_tokens": 2, "output_tokens_details": REASONED},
+            Usage(9, 2, 0, 0, 1),
+        ),
         (spent(9, 7, **THOUGHT, total_tokens=16), Usage(9, 7, 0, 0, 5)),
         (spent(9, 7, **THOUGHT, total_tokens=21), Usage(9, 12, 0, 0, 5)),
-        (spent(9, 2, cache_read_input_tokens=100, cache_creation_input_tokens=10), Usage(119, 2, 100, 10)),
+        (
+            spent(9, 2, cache_read_input_tokens=100, cache_creation_input_tokens=10),
+            Usage(119, 2, 100, 10),
+        ),
         (spent(9.0, "2", cached_tokens=-5, reasoning_tokens=True), Usage(9, 2, estimated=True)),
         (spent(1e300, 2, prompt_tokens_details=[1]), Usage(0, 2)),
         *((usage, UNCOUNTED) for usage in ({}, spent(0, 0), None, "lots")),
         # The total tells whether cached tokens are among the prompt.
-        (spent(100, 10, total_tokens=110, cached_tokens=80, cache_write_tokens=80), Usage(100, 10, 80, 20)),
+        (
+            spent(100, 10, total_tokens=110, cached_tokens=80, cache_write_tokens=80),
+            Usage(100, 10, 80, 20),
+        ),
         (spent(100, 10, total_tokens=110, cached_tokens=200), Usage(100, 10, 100, 0)),
         (spent(100, 10, cached_tokens=80, cache_write_tokens=80), Usage(260, 10, 80, 80)),
         (spent(100, 10, total_tokens=190, cached_tokens=80), Usage(180, 10, 80, 0)),
@@ -528,12 +666,19 @@ def test_no_finish_reason_is_never_invented(raw: str | None) -> None:
     assert reply_of({"content": "x"}, 3).stop_raw == "3"
 
 
-@pytest.mark.parametrize("raw", [word for word, reason in STOP_REASONS.items() if reason == "error"])
+@pytest.mark.parametrize(
+    "raw", [word for word, reason in STOP_REASONS.items() if reason == "error"]
+)
 def test_an_error_as_the_finish_reason(raw: str) -> None:
     failure = read(completion({"content": "", "reasoning": "r"}, raw))
     assert (failure.reason, failure.code) == ("server_error", raw)
     reply = reply_of({"content": "so far"}, raw)
-    assert (reply.interrupted, reply.text, reply.stop_reason, reply.failure) == (True, "so far", "error", failure)
+    assert (reply.interrupted, reply.text, reply.stop_reason, reply.failure) == (
+        True,
+        "so far",
+        "error",
+        failure,
+    )
 
 
 @pytest.mark.parametrize(
@@ -542,7 +687,14 @@ def test_an_error_as_the_finish_reason(raw: str) -> None:
         ({"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, "rate_limit"),
         ({"error": {"message": "no", "code": 429}}, "rate_limit"),
         ({"object": "error", "message": "x", "code": "insufficient_quota"}, "billing"),
-        ({"choices": [{"error": {"code": 502, "message": "upstream"}, "message": {"content": ""}}]}, "server_error"),
+        (
+            {
+                "choices": [
+                    {"error": {"code": 502, "message": "upstream"}, "message": {"content": ""}}
+                ]
+            },
+            "server_error",
+        ),
     ],
 )
 def test_an_error_inside_a_200_keeps_its_own_class(body: dict[str, Any], reason: str) -> None:
@@ -565,7 +717,10 @@ def test_other_statuses_are_classified() -> None:
 
 
 def test_json_that_strict_parsers_refuse_is_read() -> None:
-    body = b'\xef\xbb\xbf{"logprob": NaN, "choices": [{"message": {"content": "\\ud83d \xff \\ud83d\\ude00"}}]}'
+    body = (
+        b'\xef\xbb\xbf{"logprob": NaN, "choices": [{"message": {"content": "\\ud83d \xff '
+        b'\\ud83d\\ude00"}}]}'
+    )
     reply = read(body)
     assert reply.text == "\N{REPLACEMENT CHARACTER} \N{REPLACEMENT CHARACTER} \N{GRINNING FACE}"
 
@@ -575,7 +730,8 @@ def test_the_choice_with_index_0_counts() -> None:
     assert reply_of(choices=choices).text == "a"
 
 
-# ---- streams ---------------------------------------------------------------------------------------------------------
+# ---- streams
+# --------------------------------------------------------------------------------------------------
 
 
 def event(**chunk: Any) -> bytes:
@@ -583,7 +739,9 @@ def event(**chunk: Any) -> bytes:
 
 
 def delta(finish: str | None = None, /, **fields: Any) -> bytes:
-    return event(model="m-1", choices=[{"index": 0, "delta": fields, "finish_reason": finish}], usage=None)
+    return event(
+        model="m-1", choices=[{"index": 0, "delta": fields, "finish_reason": finish}], usage=None
+    )
 
 
 def tool(**call: Any) -> bytes:
@@ -622,7 +780,9 @@ def text_of(deltas: list[tuple[str, str]]) -> str:
 def test_a_plain_stream() -> None:
     decoder = backend().decoder({})
     assert decoder.feed(delta(role="assistant", content="")) == []
-    assert decoder.feed(delta(reasoning_content="hm") + delta(content="hel") + delta(content="lo")) == [
+    assert decoder.feed(
+        delta(reasoning_content="hm") + delta(content="hel") + delta(content="lo")
+    ) == [
         Reasoning("hm"),
         Text("hello"),
     ]
@@ -658,7 +818,11 @@ A_AND_B = [("a", "f", "{}"), ("b", "g", "{}")]
 IN_PIECES: list[tuple[list[dict[str, Any]], list[tuple[str | None, str, str]]]] = [
     (
         [
-            *(call("g", "", index=1, id="b"), call(None, '{"x', index=0), call(None, "{}", index=1)),
+            *(
+                call("g", "", index=1, id="b"),
+                call(None, '{"x', index=0),
+                call(None, "{}", index=1),
+            ),
             *(call("f", '": 1}', index=0, id="a"), call("f", None, index=0, id="a")),
         ],
         [("a", "f", '{"x": 1}'), ("b", "g", "{}")],
@@ -666,7 +830,13 @@ IN_PIECES: list[tuple[list[dict[str, Any]], list[tuple[str | None, str, str]]]] 
     ([call("f", "{}", id="a"), call("g", "{}", id="b")], A_AND_B),
     ([call("f", "{}", index=0, id="a"), call("g", "{}", index=0, id="b")], A_AND_B),
     (
-        [call("f", "{", id="a"), call(None, "}"), call("g", None, id="b"), call(None, "", id="a"), call(None, "{}")],
+        [
+            call("f", "{", id="a"),
+            call(None, "}"),
+            call("g", None, id="b"),
+            call(None, "", id="a"),
+            call(None, "{}"),
+        ],
         A_AND_B,
     ),
     (  # without any id they part where one is whole
@@ -674,7 +844,10 @@ IN_PIECES: list[tuple[list[dict[str, Any]], list[tuple[str | None, str, str]]]] 
         [(None, "f", '{"x":1}'), (None, "f", '{"x":2}')],
     ),
     (  # a new id on each piece makes no new call
-        [call("f", "", index=0, id="a"), *(call(None, each, index=0, id=f"c{n}") for n, each in enumerate('{"x":1}'))],
+        [
+            call("f", "", index=0, id="a"),
+            *(call(None, each, index=0, id=f"c{n}") for n, each in enumerate('{"x":1}')),
+        ],
         [("a", "f", '{"x":1}')],
     ),
     ([call("f", '{"x', index=0, id="a")], [("a", "f", '{"x')]),
@@ -691,7 +864,10 @@ IN_PIECES: list[tuple[list[dict[str, Any]], list[tuple[str | None, str, str]]]] 
 ]
 """The pieces of calls, and the id, the name and the arguments of each call that they come to."""
 NAMED: list[tuple[list[tuple[str, str]], list[tuple[str, str]]]] = [
-    ([("f", ""), ("", '{"x"'), ("", ":1}"), ("g", ""), ("", "{}"), ("g", "")], [("f", '{"x":1}'), ("g", "{}")]),
+    (
+        [("f", ""), ("", '{"x"'), ("", ":1}"), ("g", ""), ("", "{}"), ("g", "")],
+        [("f", '{"x":1}'), ("g", "{}")],
+    ),
     ([("f", ""), ("", '{"a"'), ("", ":1}")] * 2, [("f", '{"a":1}')] * 2),
     (
         [("f", ""), ("", '{"a"'), ("", ":1}"), ("f", ""), ("f", "\n"), ("", "{}")],
@@ -719,14 +895,19 @@ IN_PIECES += [
 
 @pytest.mark.parametrize(("pieces", "calls"), IN_PIECES)
 @pytest.mark.parametrize("end", [b"", delta("tool_calls") + DONE])
-def test_calls_are_put_together_from_their_pieces(pieces: list[Any], calls: list[Any], end: bytes) -> None:
+def test_calls_are_put_together_from_their_pieces(
+    pieces: list[Any], calls: list[Any], end: bytes
+) -> None:
     short = [
-        {**each, "function": {n: said for n, said in each["function"].items() if said is not None}} for each in pieces
+        {**each, "function": {n: said for n, said in each["function"].items() if said is not None}}
+        for each in pieces
     ]
     for said in (pieces, short):
         reply = streamed(delta(content="on it"), *(tool(**each) for each in said), end)
         assert (reply.text, reply.interrupted) == ("on it", not end)
-        assert [(one.name, one.arguments) for one in reply.tool_calls] == [each[1:] for each in calls]
+        assert [(one.name, one.arguments) for one in reply.tool_calls] == [
+            each[1:] for each in calls
+        ]
         ids = [one.id for one in reply.tool_calls]
         assert all(ids)
         assert len({*ids}) == len(ids)
@@ -755,7 +936,9 @@ def test_a_whole_message_replaces_its_deltas_without_saying_them_again() -> None
         ("second draft", "second draft", "first draft"),
         ("No.", "No.", "first draft"),
     ):
-        outcome, deltas = run(start, message("stop", role="assistant", content=said, reasoning="r"), DONE)
+        outcome, deltas = run(
+            start, message("stop", role="assistant", content=said, reasoning="r"), DONE
+        )
         assert (outcome.text, outcome.reasoning, outcome.stop_reason) == (text, "r", "stop")
         assert text_of(deltas) == shown
     call = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
@@ -763,14 +946,24 @@ def test_a_whole_message_replaces_its_deltas_without_saying_them_again() -> None
     assert (reply.text, reply.tool_calls) == ("first draft", (ToolCall("a", "f", "{}"),))
 
 
-@pytest.mark.parametrize("nothing", [{"content": None}, {"content": ""}, {"content": " \n"}, {"content": []}, {}])
+@pytest.mark.parametrize(
+    "nothing", [{"content": None}, {"content": ""}, {"content": " \n"}, {"content": []}, {}]
+)
 def test_a_message_without_text_leaves_the_text_as_it_is(nothing: dict[str, Any]) -> None:
     call = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
-    for deltas in ([delta(content="Let me "), delta(content="look.")], [message(None, content="Let me look.")]):
+    for deltas in (
+        [delta(content="Let me "), delta(content="look.")],
+        [message(None, content="Let me look.")],
+    ):
         reply = streamed(*deltas, message("stop", role="assistant", **nothing), DONE)
         assert (reply.text.strip(), reply.stop_reason) == ("Let me look.", "stop")
-        reply = streamed(*deltas, message("tool_calls", role="assistant", tool_calls=[call], **nothing), DONE)
-        assert (reply.text.strip(), reply.tool_calls) == ("Let me look.", (ToolCall("a", "f", "{}"),))
+        reply = streamed(
+            *deltas, message("tool_calls", role="assistant", tool_calls=[call], **nothing), DONE
+        )
+        assert (reply.text.strip(), reply.tool_calls) == (
+            "Let me look.",
+            (ToolCall("a", "f", "{}"),),
+        )
 
 
 @pytest.mark.parametrize(
@@ -789,15 +982,19 @@ def test_messages_may_bring_the_pieces_of_a_text(pieces: list[str], name: str, d
     start = [delta(**{name: piece}) for piece in pieces[:deltas]]
     rest = [message(None, **{name: piece}) for piece in pieces[deltas:-1]]
     outcome, said = run(*start, *rest, message("stop", **{name: pieces[-1]}), DONE)
-    assert {"content": outcome.text, "reasoning": outcome.reasoning, "refusal": outcome.refusal}[name] == (
-        "The whole answer."
-    )
+    assert {"content": outcome.text, "reasoning": outcome.reasoning, "refusal": outcome.refusal}[
+        name
+    ] == ("The whole answer.")
     assert "".join(text for _, text in said) == ("" if name == "refusal" else "The whole answer.")
 
 
 @pytest.mark.parametrize(
     "pieces",
-    [(delta("stop", content="x"),), (delta(content="x"), delta("stop"), USAGE), (delta("stop", content="x")[:-2],)],
+    [
+        (delta("stop", content="x"),),
+        (delta(content="x"), delta("stop"), USAGE),
+        (delta("stop", content="x")[:-2],),
+    ],
 )
 def test_a_finish_reason_completes_a_stream(pieces: tuple[bytes, ...]) -> None:
     reply = streamed(*pieces, failure=Failure("connection"))
@@ -822,7 +1019,11 @@ def test_done_completes_a_stream_only_where_the_server_sends_no_finish_reason(en
 def test_a_stream_with_neither_is_interrupted(failure: Failure | None) -> None:
     reply = streamed(delta(content="é" * 5), delta(reasoning="abc")[:-5], failure=failure)
     assert reply == Reply(
-        "é" * 5, usage=Usage(output_tokens=3, estimated=True), model="m-1", interrupted=True, failure=failure
+        "é" * 5,
+        usage=Usage(output_tokens=3, estimated=True),
+        model="m-1",
+        interrupted=True,
+        failure=failure,
     )
     for nothing in ((), (b"",), (b": ping\n\n",), (delta(role="assistant", content=""),)):
         reply = streamed(*nothing, failure=failure)
@@ -832,18 +1033,27 @@ def test_a_stream_with_neither_is_interrupted(failure: Failure | None) -> None:
 def test_usage_is_estimated_where_a_stream_brings_none() -> None:
     arguments = {"name": "f", "arguments": "{}"}
     reply = streamed(
-        delta(reasoning="abc"), delta(content="é"), tool(index=0, id="a", function=arguments), delta("tool_calls"), DONE
+        delta(reasoning="abc"),
+        delta(content="é"),
+        tool(index=0, id="a", function=arguments),
+        delta("tool_calls"),
+        DONE,
     )
     assert reply.usage == Usage(output_tokens=2, reasoning_tokens=1, estimated=True)
 
 
 def test_usage_anywhere_in_the_stream() -> None:
     groq = event(
-        x_groq={"usage": {"prompt_tokens": 5, "completion_tokens": 2}}, choices=[{"delta": {}, "finish_reason": "stop"}]
+        x_groq={"usage": {"prompt_tokens": 5, "completion_tokens": 2}},
+        choices=[{"delta": {}, "finish_reason": "stop"}],
     )
     assert streamed(delta(content="x"), groq, DONE).usage == Usage(5, 2)
     growing = [
-        event(choices=[{"delta": {"content": "x"}}], usage={"prompt_tokens": 5, "completion_tokens": n}) for n in (1, 2)
+        event(
+            choices=[{"delta": {"content": "x"}}],
+            usage={"prompt_tokens": 5, "completion_tokens": n},
+        )
+        for n in (1, 2)
     ]
     assert streamed(*growing).usage == Usage(5, 2)
 
@@ -854,7 +1064,9 @@ def test_usage_anywhere_in_the_stream() -> None:
         event(**OVERLOADED),
         b"event: error\n" + event(**OVERLOADED),
         b"event: error\n" + event(type="overloaded_error", message="x"),
-        b"event: error\r\ndata: " + json.dumps(OVERLOADED, indent=1).replace("\n", "\r\ndata: ").encode() + b"\r\n\r\n",
+        b"event: error\r\ndata: "
+        + json.dumps(OVERLOADED, indent=1).replace("\n", "\r\ndata: ").encode()
+        + b"\r\n\r\n",
         event(**OVERLOADED, choices=[{"delta": {"content": ""}, "finish_reason": "error"}]),
         event(choices=[{"delta": {}, "finish_reason": None, **OVERLOADED}]),
         b"error: " + event(**OVERLOADED)[6:],
@@ -864,7 +1076,11 @@ def test_usage_anywhere_in_the_stream() -> None:
 def test_an_error_inside_a_stream(error: bytes) -> None:
     failure, _ = run(delta(role="assistant", content=""), error, delta(content="never"))
     assert failure.reason == "overloaded"
-    for start in (delta(content="x"), delta(reasoning="x"), tool(index=0, id="a", function={"name": "f"})):
+    for start in (
+        delta(content="x"),
+        delta(reasoning="x"),
+        tool(index=0, id="a", function={"name": "f"}),
+    ):
         reply, deltas = run(start, error, delta(content="never"), failure=Failure("connection"))
         assert (reply.interrupted, reply.failure) == (True, failure)
         assert "never" not in reply.text + text_of(deltas)
@@ -928,18 +1144,29 @@ def test_a_stream_without_data_events_never_grows_quadratically() -> None:
     assert isinstance(decoder.close(), Failure)
 
 
-# ---- any bytes, cut anywhere -----------------------------------------------------------------------------------------
+# ---- any bytes, cut anywhere
+# -----------------------------------------------------------------------------------------
 
 words = st.text(max_size=6)
 deltas_of_all_kinds = st.one_of(
     words.map(lambda text: delta(content=text)),
     words.map(lambda text: delta(reasoning_content=text, content=None)),
-    words.map(lambda text: delta(content=[{"type": "text", "text": text}, {"type": "thinking", "thinking": text}])),
+    words.map(
+        lambda text: delta(
+            content=[{"type": "text", "text": text}, {"type": "thinking", "thinking": text}]
+        )
+    ),
     words.map(lambda text: delta(refusal=text)),
     words.map(lambda text: message(None, content=text)),
     st.builds(
-        lambda index, name, id, arguments: tool(index=index, id=id, function={"name": name, "arguments": arguments}),
-        *(st.sampled_from([None, 0, 1]), st.sampled_from(["", "f", "g"]), st.sampled_from([None, "a", "b"])),
+        lambda index, name, id, arguments: tool(
+            index=index, id=id, function={"name": name, "arguments": arguments}
+        ),
+        *(
+            st.sampled_from([None, 0, 1]),
+            st.sampled_from(["", "f", "g"]),
+            st.sampled_from([None, "a", "b"]),
+        ),
         st.sampled_from(['{"x"', ":1}", "{}", None, {"y": 2}]),
     ),
     st.sampled_from(
@@ -947,10 +1174,22 @@ deltas_of_all_kinds = st.one_of(
             *(USAGE, DONE, event(**OVERLOADED), b": ping\n\n"),
             *map(delta, ("stop", "length", "error", "null")),
             *(
-                *(b"event: error\n", b"event: x\n", b"data: {\ndata: }\n\n", b"data: {\n\n", b"\n", b"<html>\n"),
+                *(
+                    b"event: error\n",
+                    b"event: x\n",
+                    b"data: {\ndata: }\n\n",
+                    b"data: {\n\n",
+                    b"\n",
+                    b"<html>\n",
+                ),
                 *(b"{", b"\r"),
             ),
-            *(b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n', b"data: \xff\n\n", b"\xef\xbb\xbf", b"data:"),
+            *(
+                b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n',
+                b"data: \xff\n\n",
+                b"\xef\xbb\xbf",
+                b"data:",
+            ),
         ]
     ),
 )
@@ -961,16 +1200,26 @@ bodies = st.lists(deltas_of_all_kinds, max_size=12).map(b"".join) | st.builds(
 )
 
 
-@given(bodies, st.lists(st.integers(0, 4000), max_size=12), st.sampled_from([None, Failure("connection")]))
-def test_any_cut_of_the_same_bytes_is_the_same_reply(body: bytes, places: list[int], failure: Failure | None) -> None:
+@given(
+    bodies,
+    st.lists(st.integers(0, 4000), max_size=12),
+    st.sampled_from([None, Failure("connection")]),
+)
+def test_any_cut_of_the_same_bytes_is_the_same_reply(
+    body: bytes, places: list[int], failure: Failure | None
+) -> None:
     whole = run(body, failure=failure)
     assert run(*cut(body, places), failure=failure) == whole
     assert run(*(body[n : n + 1] for n in range(len(body))), failure=failure) == whole
 
 
-# Texts that also stand elsewhere in a chunk, or that JSON escapes: a chunk must never be taken for one that it is not.
+# Texts that also stand elsewhere in a chunk, or that JSON escapes: a chunk must never be taken for
+# one that it is not.
 TRICKY = (
-    st.sampled_from(["content", "id", "a", "a~", "", '"', "\\", '","content":"a', "\n", "é", "\u2028", "😀"]) | words
+    st.sampled_from(
+        ["content", "id", "a", "a~", "", '"', "\\", '","content":"a', "\n", "é", "\u2028", "😀"]
+    )
+    | words
 )
 
 
@@ -983,19 +1232,48 @@ TRICKY = (
 def test_nothing_said_is_lost_or_changed(
     pieces: list[tuple[str, str]], other: str, places: list[int], is_ascii: bool
 ) -> None:
-    chunks = [{"id": other, "choices": [{"delta": {name: text, "role": None}}], "x": other} for name, text in pieces]
-    events = [b"data: %s\n\n" % json.dumps(chunk, ensure_ascii=is_ascii).encode() for chunk in chunks]
+    chunks = [
+        {"id": other, "choices": [{"delta": {name: text, "role": None}}], "x": other}
+        for name, text in pieces
+    ]
+    events = [
+        b"data: %s\n\n" % json.dumps(chunk, ensure_ascii=is_ascii).encode() for chunk in chunks
+    ]
     outcome, deltas = run(*cut(b"".join((*events, delta("stop"), DONE)), places))
-    assert outcome.text == text_of(deltas) == "".join(text for name, text in pieces if name == "content")
+    assert (
+        outcome.text
+        == text_of(deltas)
+        == "".join(text for name, text in pieces if name == "content")
+    )
     assert outcome.reasoning == "".join(text for name, text in pieces if name == "reasoning")
 
 
 NAMES = [
     *(
-        *("choices", "delta", "message", "content", "tool_calls", "function", "name", "arguments", "usage"),
+        *(
+            "choices",
+            "delta",
+            "message",
+            "content",
+            "tool_calls",
+            "function",
+            "name",
+            "arguments",
+            "usage",
+        ),
         *("error", "index"),
     ),
-    *("model", "finish_reason", "x_groq", "reasoning_details", "type", "text", "prompt_tokens", "custom", "base_resp"),
+    *(
+        "model",
+        "finish_reason",
+        "x_groq",
+        "reasoning_details",
+        "type",
+        "text",
+        "prompt_tokens",
+        "custom",
+        "base_resp",
+    ),
     *("object", "function_call"),
 ]
 JUNK = st.binary(max_size=60) | st.sampled_from(
@@ -1003,7 +1281,9 @@ JUNK = st.binary(max_size=60) | st.sampled_from(
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -1021,7 +1301,10 @@ def test_arbitrary_json_never_raises(values: list[Any]) -> None:
     for value in values:
         read(json.dumps({"choices": [{"message": value, "delta": value}], "usage": value}))
         read(json.dumps(value))
-        run(event(choices=[{"delta": value}], usage=value), event(choices=[{"message": value, "finish_reason": value}]))
+        run(
+            event(choices=[{"delta": value}], usage=value),
+            event(choices=[{"message": value, "finish_reason": value}]),
+        )
 
 
 def test_one_answer_may_be_asked_for_by_its_number() -> None:

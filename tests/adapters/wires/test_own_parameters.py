@@ -1,4 +1,6 @@
-"""What every protocol does with parameters, each of which may be said in its own words or in the common ones."""
+"""What every protocol does with parameters, each of which may be said in its own words or in the
+common ones.
+"""
 
 from typing import Any
 
@@ -13,18 +15,33 @@ SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}}
 WANTED = {"type": "json_schema", "json_schema": {"name": "bird", "schema": SCHEMA}}
 
 ELSEWHERE: dict[str, list[tuple[dict[str, Any], str]]] = {
-    "openai": [*(({name: "x"}, name) for name in ("model", "messages", "stream")), ({"n": 2}, "'n' above 1")],
-    "responses": [
-        ({name: 1}, name) for name in ("max_output_tokens", "input", "messages", "model", "stream", "background")
+    "openai": [
+        *(({name: "x"}, name) for name in ("model", "messages", "stream")),
+        ({"n": 2}, "'n' above 1"),
     ],
-    "anthropic": [({name: "x"}, f"cannot set '{name}'") for name in ("model", "messages", "system", "stream")],
+    "responses": [
+        ({name: 1}, name)
+        for name in ("max_output_tokens", "input", "messages", "model", "stream", "background")
+    ],
+    "anthropic": [
+        ({name: "x"}, f"cannot set '{name}'") for name in ("model", "messages", "system", "stream")
+    ],
     "bedrock": [
-        *(({name: "x"}, "cannot set") for name in ("model", "modelId", "messages", "system", "stream", "maxTokens")),
-        *(({"toolConfig": "x"}, "cannot set"), ({"inferenceConfig": {"maxTokens": 5}}, "cannot set")),
+        *(
+            ({name: "x"}, "cannot set")
+            for name in ("model", "modelId", "messages", "system", "stream", "maxTokens")
+        ),
+        *(
+            ({"toolConfig": "x"}, "cannot set"),
+            ({"inferenceConfig": {"maxTokens": 5}}, "cannot set"),
+        ),
     ],
     "gemini": [
         ({"maxOutputTokens": 5}, "cannot set 'maxOutputTokens': max_tokens is its name"),
-        ({"generationConfig": {"max_output_tokens": 5}}, r"\['generationConfig'\] cannot set 'max_output_tokens'"),
+        (
+            {"generationConfig": {"max_output_tokens": 5}},
+            r"\['generationConfig'\] cannot set 'max_output_tokens'",
+        ),
         *(({name: 2}, f"cannot set '{name}' above 1") for name in ("candidateCount", "n")),
         ({"generation_config": {"candidate_count": 3}}, "cannot set 'candidate_count' above 1"),
         ({"contents": []}, "cannot set 'contents': give the messages to the call"),
@@ -32,14 +49,22 @@ ELSEWHERE: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "ollama": [
         *(({"num_predict": 5}, "max_tokens"), ({"options": {"num_predict": 5}}, "max_tokens")),
-        *(({"options": 5}, "must be a mapping, not int"), ({"model": "n"}, "give it to the backend")),
-        *(({"messages": []}, "give them to the call"), ({"stream": True}, "choose the method that streams")),
+        *(
+            ({"options": 5}, "must be a mapping, not int"),
+            ({"model": "n"}, "give it to the backend"),
+        ),
+        *(
+            ({"messages": []}, "give them to the call"),
+            ({"stream": True}, "choose the method that streams"),
+        ),
     ],
 }
 """What has a place of its own beside the parameters, and what says so."""
 
 
-@pytest.mark.parametrize(("api", "given", "says"), [(api, *row) for api, rows in ELSEWHERE.items() for row in rows])
+@pytest.mark.parametrize(
+    ("api", "given", "says"), [(api, *row) for api, rows in ELSEWHERE.items() for row in rows]
+)
 def test_what_has_its_own_place_is_refused(api: str, given: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says) as caught:
         protocols.backend(api, URL, parameters=given)
@@ -67,13 +92,20 @@ JSON: dict[str, list[tuple[dict[str, Any], bool | None]]] = {
     "ollama": [({"format": "json"}, True), ({"format": SCHEMA}, True), ({"format": ""}, False)],
 }
 """How each says that it wants JSON, in its own words."""
-COMMON = [({"response_format": WANTED}, True), ({"response_format": {"type": "text"}}, False), ({}, None)]
+COMMON = [
+    ({"response_format": WANTED}, True),
+    ({"response_format": {"type": "text"}}, False),
+    ({}, None),
+]
 
 
 @pytest.mark.parametrize(
-    ("api", "given", "expected"), [(api, *row) for api in protocols.PROTOCOLS for row in [*COMMON, *JSON.get(api, [])]]
+    ("api", "given", "expected"),
+    [(api, *row) for api in protocols.PROTOCOLS for row in [*COMMON, *JSON.get(api, [])]],
 )
-def test_json_is_asked_for_in_either_words(api: str, given: dict[str, Any], expected: bool | None) -> None:
+def test_json_is_asked_for_in_either_words(
+    api: str, given: dict[str, Any], expected: bool | None
+) -> None:
     backend = protocols.backend(api, URL, parameters=given)
     assert backend.shapes.asks_for_json(given) is expected
     assert backend.expects_json is bool(expected)
@@ -84,27 +116,48 @@ CHOICES: dict[str, list[Any]] = {
     "auto": ["auto", {"type": "auto"}],
     "required": ["required", {"type": "any"}, {"any": {}}],
     "none": ["none", {"type": "none"}],
-    "note": [NAMED, {"type": "function", "name": "note"}, {"type": "tool", "name": "note"}, {"tool": {"name": "note"}}],
+    "note": [
+        NAMED,
+        {"type": "function", "name": "note"},
+        {"type": "tool", "name": "note"},
+        {"tool": {"name": "note"}},
+    ],
 }
 """Choices of a tool in the forms of all protocols."""
 CHOSEN: dict[str, dict[str, Any]] = {
     "openai": {"note": NAMED},
     "responses": {"note": CHOICES["note"][1]},
-    "anthropic": {**{name: {"type": name} for name in ("auto", "none")}, "required": {"type": "any"}},
+    "anthropic": {
+        **{name: {"type": name} for name in ("auto", "none")},
+        "required": {"type": "any"},
+    },
     "gemini": {"auto": {"mode": "AUTO"}, "required": {"mode": "ANY"}, "none": {"mode": "NONE"}},
-    "bedrock": {"auto": {"auto": {}}, "required": {"any": {}}, "none": None, "note": {"tool": {"name": "note"}}},
+    "bedrock": {
+        "auto": {"auto": {}},
+        "required": {"any": {}},
+        "none": None,
+        "note": {"tool": {"name": "note"}},
+    },
 }
 CHOSEN["anthropic"]["note"] = CHOICES["note"][2]
 CHOSEN["gemini"]["note"] = {"mode": "ANY", "allowedFunctionNames": ["note"]}
 
 
 @pytest.mark.parametrize(
-    ("api", "meaning", "choice"), [(api, name, each) for api in CHOSEN for name in CHOICES for each in CHOICES[name]]
+    ("api", "meaning", "choice"),
+    [(api, name, each) for api in CHOSEN for name in CHOICES for each in CHOICES[name]],
 )
-def test_a_choice_of_a_tool_is_sent_in_the_protocols_own_form(api: str, meaning: str, choice: Any) -> None:
-    tool = {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {}}}}
+def test_a_choice_of_a_tool_is_sent_in_the_protocols_own_form(
+    api: str, meaning: str, choice: Any
+) -> None:
+    tool = {
+        "type": "function",
+        "function": {"name": "note", "parameters": {"type": "object", "properties": {}}},
+    }
     body = body_of(protocols.backend(api, URL), tools=[tool], parameters={"tool_choice": choice})
-    place = body.get({"gemini": "toolConfig", "bedrock": "toolConfig"}.get(api, "tool_choice")) or {}
+    place = (
+        body.get({"gemini": "toolConfig", "bedrock": "toolConfig"}.get(api, "tool_choice")) or {}
+    )
     said = {"gemini": "functionCallingConfig", "bedrock": "toolChoice"}
     assert (place.get(said[api]) if api in said else place) == CHOSEN[api].get(meaning, meaning)
     official.check(api, {**body, "max_tokens": 9} if api == "anthropic" else body)

@@ -1,4 +1,6 @@
-"""One reader finds the ids of tool calls and results, in every form, for pairing and for counting alike."""
+"""One reader finds the ids of tool calls and results, in every form, for pairing and for counting
+alike.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +16,11 @@ from support import protocols
 
 Body = Mapping[str, Any]
 
-CALL: Body = {"role": "assistant", "content": None, "function_call": {"name": "look_up", "arguments": "{}"}}
+CALL: Body = {
+    "role": "assistant",
+    "content": None,
+    "function_call": {"name": "look_up", "arguments": "{}"},
+}
 RESULT: Body = {"role": "function", "name": "look_up", "content": "reeds"}
 
 
@@ -28,7 +34,9 @@ RESULT: Body = {"role": "function", "name": "look_up", "content": "reeds"}
         ([CALL, {**RESULT, "name": "other"}], 1),
     ],
 )
-def test_calls_of_the_older_form_are_paired_by_their_names(messages: list[Body], lacking: int) -> None:
+def test_calls_of_the_older_form_are_paired_by_their_names(
+    messages: list[Body], lacking: int
+) -> None:
     assert CHAT.unanswered(messages) == lacking
     assert len(answered(messages, CHAT)) == len(messages) + lacking
     if not lacking:
@@ -46,10 +54,20 @@ def test_a_call_in_any_form_is_found(api: str) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        {"role": "user", "content": "?", "tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": "{}"}}]},
+        {
+            "role": "user",
+            "content": "?",
+            "tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": "{}"}}],
+        },
         {"role": "assistant", "content": [{"functionCall": {"id": "c1", "name": "f", "args": {}}}]},
-        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "f", "type": "server_tool_use"}}]},
-        {"role": "assistant", "content": [{"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}]},
+        {
+            "role": "assistant",
+            "content": [{"toolUse": {"toolUseId": "c1", "name": "f", "type": "server_tool_use"}}],
+        },
+        {
+            "role": "assistant",
+            "content": [{"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}],
+        },
     ],
 )
 def test_what_is_read_as_no_call_needs_no_result(message: Body) -> None:
@@ -65,7 +83,9 @@ def test_what_is_read_as_no_call_needs_no_result(message: Body) -> None:
             "tool_call_id": st.sampled_from(["c1", "", None, 5]),
             "id": st.just("c2"),
             "name": st.just("f"),
-            "tool_calls": st.sampled_from([None, [], [{"id": "c1", "function": {"name": "f", "arguments": "{}"}}]]),
+            "tool_calls": st.sampled_from(
+                [None, [], [{"id": "c1", "function": {"name": "f", "arguments": "{}"}}]]
+            ),
             "function_call": st.just({"name": "f", "arguments": "{}"}),
             "parts": st.just([{"functionResponse": {"id": "c3", "name": "f", "response": {}}}]),
         },

@@ -1,4 +1,6 @@
-"""A conversation that goes to another protocol is valid there, and loses nothing that anyone could miss."""
+"""A conversation that goes to another protocol is valid there, and loses nothing that anyone could
+miss.
+"""
 
 import re
 from collections import Counter
@@ -20,17 +22,33 @@ from rungwise.fsm.text.contents import is_blank
 from rungwise.testing import conversations
 
 STRICT = Rules(
-    call_id=re.compile(r"[a-zA-Z0-9]{9}"), id_length=9, alternates=True, begins_with_user=True, keeps_reasoning=False
+    call_id=re.compile(r"[a-zA-Z0-9]{9}"),
+    id_length=9,
+    alternates=True,
+    begins_with_user=True,
+    keeps_reasoning=False,
 )
 LOOSE = Rules()
 RULES = pytest.mark.parametrize("rules", [STRICT, LOOSE], ids=["strict", "loose"])
 
 _IDS = st.sampled_from(("call_1", "call_1", "call 2", "", "abcdefgh1", "x" * 300, "ü"))
 _TEXTS = st.sampled_from(("", " ", "Where?", "In the reeds.\n", "\ud83d"))
-_CALLS = st.builds(ToolCall, _IDS, st.sampled_from(("look", "note")), st.sampled_from(("{}", '{"a": 1}', '{"a"', "")))
-_RESULTS = st.builds(ToolResult, _IDS, st.sampled_from(("", "look")), st.sampled_from(("Three.", "", "Four.")))
+_CALLS = st.builds(
+    ToolCall,
+    _IDS,
+    st.sampled_from(("look", "note")),
+    st.sampled_from(("{}", '{"a": 1}', '{"a"', "")),
+)
+_RESULTS = st.builds(
+    ToolResult, _IDS, st.sampled_from(("", "look")), st.sampled_from(("Three.", "", "Four."))
+)
 _OWN: st.SearchStrategy[Part] = st.one_of(
-    st.builds(ReasoningPart, _TEXTS, st.sampled_from((None, "sig")), st.sampled_from(("", "here/m", "there/m"))),
+    st.builds(
+        ReasoningPart,
+        _TEXTS,
+        st.sampled_from((None, "sig")),
+        st.sampled_from(("", "here/m", "there/m")),
+    ),
     st.builds(OpaquePart, st.sampled_from(("here/m", "there/m")), st.just({"type": "x"})),
 )
 _SHOWN = st.one_of(st.builds(TextPart, _TEXTS), st.just(MediaPart("image", "AAAA", "image/png")))
@@ -60,7 +78,9 @@ def check_valid(messages: Sequence[Message], rules: Rules) -> None:
     for index, message in enumerate(messages):
         assert message.parts, "an empty turn"
         for before, part in pairwise((None, *message.parts)):
-            is_own = isinstance(before, OpaquePart) or (isinstance(before, ReasoningPart) and before.provider)
+            is_own = isinstance(before, OpaquePart) or (
+                isinstance(before, ReasoningPart) and before.provider
+            )
             assert is_own or not (isinstance(part, TextPart) and is_blank(part.text))
         calls = [call.id for call in message.tool_calls]
         ids += calls
@@ -78,18 +98,30 @@ def check_valid(messages: Sequence[Message], rules: Rules) -> None:
 
 @RULES
 @given(ANYTHING)
-def test_any_conversation_becomes_a_valid_one_and_loses_nothing(rules: Rules, messages: list[Message]) -> None:
+def test_any_conversation_becomes_a_valid_one_and_loses_nothing(
+    rules: Rules, messages: list[Message]
+) -> None:
     made = portable(messages, rules, "here/m")
     check_valid(made, rules)
 
     assert [each for each in texts(made) if not each.startswith("The tool")] == texts(messages)
     calls = [(call.name, call.arguments) for message in made for call in message.tool_calls]
-    assert calls == [(call.name, call.arguments) for message in messages for call in message.tool_calls]
+    assert calls == [
+        (call.name, call.arguments) for message in messages for call in message.tool_calls
+    ]
     told = Counter(result.text for result in results(made) if result.text != NO_RESULT)
-    told += Counter(text.partition(": ")[2].replace(NO_TEXT, "") for text in texts(made) if text.startswith("The tool"))
+    told += Counter(
+        text.partition(": ")[2].replace(NO_TEXT, "")
+        for text in texts(made)
+        if text.startswith("The tool")
+    )
     assert told == Counter(result.text for result in results(messages))
-    pictures = [part for message in messages for part in message.parts if isinstance(part, MediaPart)]
-    assert [part for message in made for part in message.parts if isinstance(part, MediaPart)] == pictures
+    pictures = [
+        part for message in messages for part in message.parts if isinstance(part, MediaPart)
+    ]
+    assert [
+        part for message in made for part in message.parts if isinstance(part, MediaPart)
+    ] == pictures
 
 
 @RULES
@@ -136,9 +168,20 @@ def test_results_go_to_the_call_that_was_meant() -> None:
         LOOSE,
         "here/m",
     )
-    told = [[(each.name, each.text) for each in message.tool_results] for message in made if message.role == "tool"]
-    assert told == [[("look", "seen"), ("note", "noted")], [("look", "seen again")], [("look", NO_RESULT)]]
-    assert [message.text for message in made if message.role == "user"] == ["And?", "The tool returned: lost"]
+    told = [
+        [(each.name, each.text) for each in message.tool_results]
+        for message in made
+        if message.role == "tool"
+    ]
+    assert told == [
+        [("look", "seen"), ("note", "noted")],
+        [("look", "seen again")],
+        [("look", NO_RESULT)],
+    ]
+    assert [message.text for message in made if message.role == "user"] == [
+        "And?",
+        "The tool returned: lost",
+    ]
     assert made[-1].tool_results[0].is_fault
 
 

@@ -1,4 +1,6 @@
-"""What is taken from a line by its likeness to an earlier one is what parsing it would have said."""
+"""What is taken from a line by its likeness to an earlier one is what parsing it would have
+said.
+"""
 
 import json
 from typing import Any
@@ -37,7 +39,9 @@ def body(name: str, **script: Any) -> bytes:
 
 
 def read(name: str, data: bytes, size: int) -> Said:
-    """Return what a body amounts to that comes in pieces of a size, its deltas, and the letters that no delta shows."""
+    """Return what a body amounts to that comes in pieces of a size, its deltas, and the letters
+    that no delta shows.
+    """
     decoder, deltas = backend(name).decoder({}), []
     for start in range(0, len(data), size):
         deltas += decoder.feed(data[start : start + size])
@@ -51,7 +55,9 @@ def parsed(name: str, data: bytes, size: int) -> Said:
 
 
 TEXTS = st.text(max_size=60) | st.lists(
-    st.sampled_from(['"', "\\", "\n", "\t", "é", "\u2028", "😀", "\x7f", "word ", '{"a": "b"}', '"}'])
+    st.sampled_from(
+        ['"', "\\", "\n", "\t", "é", "\u2028", "😀", "\x7f", "word ", '{"a": "b"}', '"}']
+    )
 ).map("".join)
 
 
@@ -64,7 +70,8 @@ def test_a_text_says_the_same(name: str, text: str, reasoning: str, chunk: int, 
     assert read(name, data, size) == parsed(name, data, size)
 
 
-@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "Bedrock"])  # whose frames have checksums
+# whose frames have checksums
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "Bedrock"])
 def test_a_control_character_that_a_server_does_not_escape_costs_no_text(name: str) -> None:
     data = body(name, text="they " * 20 + "nest " + "here " * 20, chunk_size=5)
     _, deltas, _ = read(name, data.replace(b"nest ", b"nest\x01", 1), 10_000)
@@ -76,7 +83,11 @@ def test_a_control_character_that_a_server_does_not_escape_costs_no_text(name: s
 @given(st.lists(TEXTS, min_size=1, max_size=3), st.integers(1, 9), st.integers(1, 900))
 def test_tool_calls_say_the_same(name: str, values: list[str], chunk: int, size: int) -> None:
     calls = [
-        {"id": f"c{number}", "name": "look_up", "arguments": json.dumps({"q": value}, ensure_ascii=bool(number % 2))}
+        {
+            "id": f"c{number}",
+            "name": "look_up",
+            "arguments": json.dumps({"q": value}, ensure_ascii=bool(number % 2)),
+        }
         for number, value in enumerate(values)
     ]
     data = body(name, text="So", tool_calls=calls, chunk_size=chunk)
@@ -85,21 +96,43 @@ def test_tool_calls_say_the_same(name: str, values: list[str], chunk: int, size:
 
 INDICES = st.sampled_from([0, 1, "0", None, True])
 CALL = st.fixed_dictionaries(
-    {"function": st.fixed_dictionaries({}, optional={"name": st.sampled_from(["", "f", "g"]), "arguments": TEXTS})},
-    optional={"index": INDICES, "id": st.sampled_from(["", "a", "b"]), "extra_content": st.just({"x": 1})},
+    {
+        "function": st.fixed_dictionaries(
+            {}, optional={"name": st.sampled_from(["", "f", "g"]), "arguments": TEXTS}
+        )
+    },
+    optional={
+        "index": INDICES,
+        "id": st.sampled_from(["", "a", "b"]),
+        "extra_content": st.just({"x": 1}),
+    },
 )
 DELTA = st.fixed_dictionaries(
-    {}, optional={"tool_calls": st.lists(CALL, max_size=2), "content": st.sampled_from(["", "text", None])}
+    {},
+    optional={
+        "tool_calls": st.lists(CALL, max_size=2),
+        "content": st.sampled_from(["", "text", None]),
+    },
 )
 CHOICE = st.fixed_dictionaries(
     {"delta": DELTA},
-    optional={"index": st.sampled_from([0, 1]), "logprobs": st.sampled_from([None, {}, {"content": []}])},
+    optional={
+        "index": st.sampled_from([0, 1]),
+        "logprobs": st.sampled_from([None, {}, {"content": []}]),
+    },
 )
 CHUNK = st.fixed_dictionaries(
     {"choices": st.lists(CHOICE, min_size=1, max_size=1)},
-    optional={"model": st.sampled_from(["m", None]), "usage": st.sampled_from([None, {"completion_tokens": 3}])},
+    optional={
+        "model": st.sampled_from(["m", None]),
+        "usage": st.sampled_from([None, {"completion_tokens": 3}]),
+    },
 )
-WHOLE = {"choices": [{"message": {"content": "all", "tool_calls": [{"id": "w", "function": {"name": "f"}}]}}]}
+WHOLE = {
+    "choices": [
+        {"message": {"content": "all", "tool_calls": [{"id": "w", "function": {"name": "f"}}]}}
+    ]
+}
 
 
 def goes_on(arguments: str, **members: Any) -> dict[str, Any]:
@@ -109,11 +142,19 @@ def goes_on(arguments: str, **members: Any) -> dict[str, Any]:
 
 @settings(max_examples=100)
 @given(st.lists(CHUNK | st.just(WHOLE) | TEXTS.map(goes_on), max_size=24), st.integers(1, 2_000))
-@example([{"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]}}]}] * 2, 99)
+@example(
+    [{"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]}}]}]
+    * 2,
+    99,
+)
 @example([goes_on("{"), goes_on("}"), goes_on("{}"), WHOLE, goes_on("{}")], 2_000)
 def test_chunks_of_chat_with_calls_say_the_same(chunks: list[Any], size: int) -> None:
-    data = b"".join(b"data: %s\n\n" % json.dumps(chunk, ensure_ascii=False).encode() for chunk in chunks)
-    with patch.object(type(backend("OpenAIChat").decoder({})), "piece_in", lambda self, value: None):
+    data = b"".join(
+        b"data: %s\n\n" % json.dumps(chunk, ensure_ascii=False).encode() for chunk in chunks
+    )
+    with patch.object(
+        type(backend("OpenAIChat").decoder({})), "piece_in", lambda self, value: None
+    ):
         expected = read("OpenAIChat", data, size)
     assert read("OpenAIChat", data, size) == expected
 
@@ -123,7 +164,11 @@ def test_chunks_of_chat_with_calls_say_the_same(chunks: list[Any], size: int) ->
 def test_an_event_asks_little_of_each_layer(name: str, is_call: bool) -> None:
     def count(number: int) -> int:
         said = json.dumps({"rows": ["word"] * number})
-        given = {"tool_calls": [{"id": "c", "name": "f", "arguments": said}]} if is_call else {"text": said}
+        given = (
+            {"tool_calls": [{"id": "c", "name": "f", "arguments": said}]}
+            if is_call
+            else {"text": said}
+        )
         data = body(name, chunk_size=8, **given)
         return calls_made(lambda: read(name, data, 400))
 

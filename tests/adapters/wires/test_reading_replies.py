@@ -1,4 +1,6 @@
-"""How replies are read: in work and memory that grow no faster than their bytes, and as their providers meant them."""
+"""How replies are read: in work and memory that grow no faster than their bytes, and as their
+providers meant them.
+"""
 
 import json
 import tracemalloc
@@ -68,14 +70,24 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
         for piece in ('{"x": "', *['{"a": "b"}' * 10] * n, '"}')
     ],
     "pieces that end as objects do": lambda n: [
-        tools({"function": {"name": "f", "arguments": piece}}) for piece in ('{"x": {', *['"k": {}, '] * n, '"z": 1}}')
+        tools({"function": {"name": "f", "arguments": piece}})
+        for piece in ('{"x": {', *['"k": {}, '] * n, '"z": 1}}')
     ],
     "a line byte by byte": lambda n: [bytes([byte]) for byte in chunk(content="x" * n)],
-    "an event of many lines": lambda n: [b'data: {"choices": [\n', *[b"data: 1,\n"] * n, b"data: 1]}\n\n"],
-    "messages": lambda n: [json_event(choices=[{"message": {"content": f"word{k} "}}]) for k in range(n)],
+    "an event of many lines": lambda n: [
+        b'data: {"choices": [\n',
+        *[b"data: 1,\n"] * n,
+        b"data: 1]}\n\n",
+    ],
+    "messages": lambda n: [
+        json_event(choices=[{"message": {"content": f"word{k} "}}]) for k in range(n)
+    ],
     "messages after deltas": lambda n: [
         chunk(content="x" * 100 * n),
-        *(json_event(choices=[{"message": {"content": " "}, "finish_reason": "stop"}]) for _ in range(n)),
+        *(
+            json_event(choices=[{"message": {"content": " "}, "finish_reason": "stop"}])
+            for _ in range(n)
+        ),
     ],
     "halves": lambda n: [rb'data: {"choices":[{"delta":{"content":"\ud83d"}}]}' + b"\n\n"] * n,
     "many choices": lambda n: [b'data: {"choices": [%s1]}\n\n' % (b'{"index":1},' * n)],
@@ -85,13 +97,18 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
 
 @pytest.mark.parametrize("kind", sampled(reversed(GROWING), one_in=3))
 def test_the_work_is_linear(kind: str) -> None:
-    """Forty times as much takes forty times as long, and not 1600 times; timed, for bytes that C code looks at too."""
+    """Forty times as much takes forty times as long, and not 1600 times; timed, for bytes that C
+    code looks at too.
+    """
     little, much = (GROWING[kind](n) for n in (500, 20_000))
     assert grows_within(lambda: read(*little, END), lambda: read(*much, END), times=400, floor=0.5)
 
 
 def test_deep_nesting_and_endless_integers_are_read() -> None:
-    body = b'{"created": %s, "x": %s1%s, "choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}'
+    body = (
+        b'{"created": %s, "x": %s1%s, "choices": [{"message": {"content": "a"}, '
+        b'"finish_reason": "stop"}]}'
+    )
     for digits, depth in ((b"1" * 5_000, 0), (b"-" + b"9" * 500_000, 10), (b"1", 500)):
         reply = CHAT.decode(200, {}, body % (digits, b"[" * depth, b"]" * depth))
         assert reply.text == "a"
@@ -99,11 +116,17 @@ def test_deep_nesting_and_endless_integers_are_read() -> None:
     assert deep.reason == "malformed"
 
 
-PIECES = st.lists(st.sampled_from(["{", "}", "[", "]", '"', "\\", "a", ":", ",", " ", "1", '{"a": "b"}', "\n", "é"]))
+PIECES = st.lists(
+    st.sampled_from(
+        ["{", "}", "[", "]", '"', "\\", "a", ":", ",", " ", "1", '{"a": "b"}', "\n", "é"]
+    )
+)
 
 
 @given(PIECES, PIECES)
-def test_a_whole_object_is_known_by_its_brackets_wherever_it_was_cut(some: list[str], more: list[str]) -> None:
+def test_a_whole_object_is_known_by_its_brackets_wherever_it_was_cut(
+    some: list[str], more: list[str]
+) -> None:
     scanner, at_once = ObjectScanner(), ObjectScanner()
     for piece in some + more:
         scanner.feed(piece)
@@ -136,14 +159,22 @@ def test_a_long_object_is_known_as_a_short_one_is_and_soon(kind: str) -> None:
     assert seconds(lambda: at_once.feed(text)) < 0.5
     for letter in text:
         by_letters.feed(letter)
-    assert at_once.is_whole is by_letters.is_whole is (kind not in ("begun", "ended too soon", "more behind it"))
+    assert (
+        at_once.is_whole
+        is by_letters.is_whole
+        is (kind not in ("begun", "ended too soon", "more behind it"))
+    )
 
 
-OBJECTS = st.dictionaries(st.text(max_size=5), st.recursive(st.text(max_size=5), st.lists, max_leaves=5), max_size=4)
+OBJECTS = st.dictionaries(
+    st.text(max_size=5), st.recursive(st.text(max_size=5), st.lists, max_leaves=5), max_size=4
+)
 
 
 @given(OBJECTS, st.data())
-def test_an_object_is_whole_at_its_end_and_no_sooner(value: dict[str, Any], data: st.DataObject) -> None:
+def test_an_object_is_whole_at_its_end_and_no_sooner(
+    value: dict[str, Any], data: st.DataObject
+) -> None:
     text = json.dumps(value)
     place = data.draw(st.integers(0, len(text) - 1))
     scanner = ObjectScanner()
@@ -175,9 +206,15 @@ HEAVY = [
 
 @pytest.mark.full
 @pytest.mark.parametrize("unit", HEAVY, ids=lambda unit: unit[:8].decode())
-@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.full), 6, pytest.param(8, marks=pytest.mark.full)])
-@pytest.mark.parametrize("status", [200, pytest.param(500, marks=pytest.mark.full), "stream", "event"])
-def test_no_body_takes_more_than_32_times_the_largest_reply(unit: bytes, size: int, status: Any) -> None:
+@pytest.mark.parametrize(
+    "size", [pytest.param(1, marks=pytest.mark.full), 6, pytest.param(8, marks=pytest.mark.full)]
+)
+@pytest.mark.parametrize(
+    "status", [200, pytest.param(500, marks=pytest.mark.full), "stream", "event"]
+)
+def test_no_body_takes_more_than_32_times_the_largest_reply(
+    unit: bytes, size: int, status: Any
+) -> None:
     body = b'{"choices": [' + unit * (size * MEGABYTE // len(unit) - 10) + b"1]}"
     tracemalloc.start()
     try:
@@ -185,7 +222,9 @@ def test_no_body_takes_more_than_32_times_the_largest_reply(unit: bytes, size: i
             outcome = CHAT.decode(status, {}, body)
         else:
             start = b"data: " if status == "event" else b""
-            outcome, _ = read(start, *(body[n : n + 65536] for n in range(0, len(body), 65536)), b"\n\n")
+            outcome, _ = read(
+                start, *(body[n : n + 65536] for n in range(0, len(body), 65536)), b"\n\n"
+            )
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -194,7 +233,11 @@ def test_no_body_takes_more_than_32_times_the_largest_reply(unit: bytes, size: i
 
 
 @settings(max_examples=20)
-@given(st.lists(st.sampled_from(['"', "\\", ",", "{", "[", "a", '","', "\\\\", '\\"']), max_size=30).map("".join))
+@given(
+    st.lists(
+        st.sampled_from(['"', "\\", ",", "{", "[", "a", '","', "\\\\", '\\"']), max_size=30
+    ).map("".join)
+)
 def test_marks_within_texts_weigh_nothing(text: str) -> None:
     assert not is_heavy(json.dumps([text * (MEGABYTE // (len(text) + 1)), text]).encode())
 
@@ -212,10 +255,15 @@ def test_a_large_body_is_not_kept_as_objects() -> None:
 
 
 def test_what_goes_into_a_journal_is_short() -> None:
-    body = {"model": "m" * 5_000, "choices": [{"message": {"content": "x"}, "finish_reason": "f" * 5_000}]}
+    body = {
+        "model": "m" * 5_000,
+        "choices": [{"message": {"content": "x"}, "finish_reason": "f" * 5_000}],
+    }
     read_whole = CHAT.decode(200, {}, json.dumps(body).encode())
     assert isinstance(read_whole, Reply)
-    in_pieces, _ = read(chunk(content="x"), json_event(model="m" * 5_000, choices=[{"finish_reason": "f" * 5_000}]))
+    in_pieces, _ = read(
+        chunk(content="x"), json_event(model="m" * 5_000, choices=[{"finish_reason": "f" * 5_000}])
+    )
     assert isinstance(in_pieces, Reply)
     for reply in (read_whole, in_pieces):
         assert (len(reply.model or ""), len(reply.stop_raw or "")) == (80, 80)
@@ -238,8 +286,15 @@ def test_held_halves_change_nothing_but_the_time(pieces: list[str]) -> None:
     assert total == said or total == said + "\N{REPLACEMENT CHARACTER}"
 
 
-@given(st.lists(st.tuples(st.sampled_from(["content", "reasoning", "arguments"]), HALVES), max_size=10), st.booleans())
-def test_halves_that_come_apart_are_joined_everywhere(pieces: list[tuple[str, str]], at_once: bool) -> None:
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["content", "reasoning", "arguments"]), HALVES), max_size=10
+    ),
+    st.booleans(),
+)
+def test_halves_that_come_apart_are_joined_everywhere(
+    pieces: list[tuple[str, str]], at_once: bool
+) -> None:
     events = [
         tools({"index": 0, "id": "a", "function": {"name": "f", "arguments": text}})
         if name == "arguments"
@@ -269,22 +324,37 @@ def test_halves_in_two_parts_of_a_whole_message_are_joined() -> None:
     ("call", "expected"),
     [
         ({"custom": {}, "function": {"name": "f", "arguments": "{}"}}, ("f", "{}")),
-        ({"custom": {"name": "", "input": ""}, "function": {"name": "f", "arguments": '{"x":1}'}}, ("f", '{"x":1}')),
+        (
+            {
+                "custom": {"name": "", "input": ""},
+                "function": {"name": "f", "arguments": '{"x":1}'},
+            },
+            ("f", '{"x":1}'),
+        ),
         ({"custom": {"name": None}, "function": {"name": "f", "arguments": ""}}, ("f", "")),
         ({"function": {}, "custom": {"name": "f", "input": "x"}}, ("f", '{"input":"x"}')),
-        ({"function": {"name": "", "arguments": "{}"}, "custom": {"name": "f", "input": "x"}}, ("f", '{"input":"x"}')),
+        (
+            {"function": {"name": "", "arguments": "{}"}, "custom": {"name": "f", "input": "x"}},
+            ("f", '{"input":"x"}'),
+        ),
     ],
 )
 def test_an_empty_kind_of_call_beside_a_real_one_counts_for_nothing(
     call: dict[str, Any], expected: tuple[str, str]
 ) -> None:
-    for reply in (whole({"tool_calls": [{"id": "a", **call}]}), streamed(tools({"index": 0, "id": "a", **call}))):
+    for reply in (
+        whole({"tool_calls": [{"id": "a", **call}]}),
+        streamed(tools({"index": 0, "id": "a", **call})),
+    ):
         assert [(one.id, one.name, one.arguments) for one in reply.tool_calls] == [("a", *expected)]
 
 
 @pytest.mark.parametrize("ids", [["", ""], [None, None], [" ", "a"], ["a", "a"], ["a", ""]])
 def test_every_call_has_an_id_of_its_own(ids: list[Any]) -> None:
-    calls = [{"index": n, "id": one, "function": {"name": "f", "arguments": "{}"}} for n, one in enumerate(ids)]
+    calls = [
+        {"index": n, "id": one, "function": {"name": "f", "arguments": "{}"}}
+        for n, one in enumerate(ids)
+    ]
     replies = [whole({"tool_calls": calls}, id=name) for name in ("r1", "r2")]
     replies += [streamed(*map(tools, calls)), streamed(tools(*calls))]
     for reply in replies:
@@ -293,10 +363,14 @@ def test_every_call_has_an_id_of_its_own(ids: list[Any]) -> None:
         assert all(found)
         assert ("a" in found) is ("a" in ids)
     if "a" not in ids:
-        assert {call.id for call in replies[0].tool_calls}.isdisjoint(call.id for call in replies[1].tool_calls)
+        assert {call.id for call in replies[0].tool_calls}.isdisjoint(
+            call.id for call in replies[1].tool_calls
+        )
 
 
-def test_the_id_of_a_reply_is_looked_at_once_however_many_calls_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_id_of_a_reply_is_looked_at_once_however_many_calls_have_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     hashed: list[int] = []
 
     def counting(data: bytes) -> Any:
@@ -311,7 +385,9 @@ def test_the_id_of_a_reply_is_looked_at_once_however_many_calls_have_none(monkey
     assert 200_000 < sum(hashed) < 400_000
 
 
-@pytest.mark.parametrize("other", [{"created": 2}, {"usage": {"prompt_tokens": 7}}, {"model": "n"}, {"content": "b"}])
+@pytest.mark.parametrize(
+    "other", [{"created": 2}, {"usage": {"prompt_tokens": 7}}, {"model": "n"}, {"content": "b"}]
+)
 def test_the_same_call_of_two_replies_without_ids_has_two_ids(other: dict[str, Any]) -> None:
     call = {"index": 0, "function": {"name": "f", "arguments": "{}"}}
     found = []
@@ -351,7 +427,8 @@ def test_a_refusal_beside_what_a_proxy_knows(where: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "aside", [minimax(0, ""), {"x_groq": {"id": "r"}}, {"x_groq": {"error": None}}, {"base_resp": 5}]
+    "aside",
+    [minimax(0, ""), {"x_groq": {"id": "r"}}, {"x_groq": {"error": None}}, {"base_resp": 5}],
 )
 def test_an_envelope_without_an_error_is_none(aside: dict[str, Any]) -> None:
     choices = (
@@ -363,10 +440,15 @@ def test_an_envelope_without_an_error_is_none(aside: dict[str, Any]) -> None:
 
 
 def test_what_azures_filters_found_is_no_part_of_a_reply() -> None:
-    found = {"hate": {"filtered": False, "severity": "safe"}, "error": {"code": "content_filter_error", "message": "x"}}
+    found = {
+        "hate": {"filtered": False, "severity": "safe"},
+        "error": {"code": "content_filter_error", "message": "x"},
+    }
     said = {"index": 0, "delta": {"content": "In the reeds."}, "content_filter_results": found}
     end = {"index": 0, "delta": {}, "finish_reason": "stop", "content_filter_results": found}
-    first = json_event(choices=[], prompt_filter_results=[{"prompt_index": 0, "content_filter_results": found}])
+    first = json_event(
+        choices=[], prompt_filter_results=[{"prompt_index": 0, "content_filter_results": found}]
+    )
     reply, _ = read(first, json_event(choices=[said]), json_event(choices=[end]))
     assert (reply.text, reply.stop_reason, reply.failure) == ("In the reeds.", "stop", None)
 
@@ -384,10 +466,14 @@ PARTS = [
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(PARTS), st.sampled_from([b"\n", b"\r", b"\r\n"])), max_size=8),
+    st.lists(
+        st.tuples(st.sampled_from(PARTS), st.sampled_from([b"\n", b"\r", b"\r\n"])), max_size=8
+    ),
     st.lists(st.integers(0, 600), max_size=6),
 )
-def test_lines_may_end_in_any_way_and_be_cut_anywhere(parts: list[tuple[bytes, bytes]], places: list[int]) -> None:
+def test_lines_may_end_in_any_way_and_be_cut_anywhere(
+    parts: list[tuple[bytes, bytes]], places: list[int]
+) -> None:
     body = b"".join(part.replace(b"\n", end) for part, end in parts) + END
     bounds = [0, *sorted({place % (len(body) + 1) for place in places}), len(body)]
     reply, said = read(*(body[start:end] for start, end in pairwise(bounds)))
@@ -396,7 +482,8 @@ def test_lines_may_end_in_any_way_and_be_cut_anywhere(parts: list[tuple[bytes, b
 
 
 @pytest.mark.parametrize(
-    "start", [b": keepalive\n\n", b"\n\n", b"\xef\xbb\xbf: x\n", b"event: y\n", b"id: 1\n", b"retry: 1\n"]
+    "start",
+    [b": keepalive\n\n", b"\n\n", b"\xef\xbb\xbf: x\n", b"event: y\n", b"id: 1\n", b"retry: 1\n"],
 )
 def test_a_stream_that_nobody_asked_for_may_begin_in_any_way(start: bytes) -> None:
     reply = CHAT.decode(200, {}, start + chunk(content="a") + END)
@@ -410,9 +497,34 @@ def test_a_stream_that_nobody_asked_for_may_begin_in_any_way(start: bytes) -> No
 # what is no reply
 
 NOTHINGS = [
-    *(b"", b" ", b"<html><body>Bad gateway</body></html>", b"null", b"[]", b"[null]", b"42", b'"x"', b"x", b"{}", b"{"),
-    *(b'{"a": 1}', b"\xff\xfe", b"[" * 100_000, b"data: x\n\n", b"data: {}\n\n", b'{"candidates": []}'),
-    *(b'{"output": 5}', b'{"id": "resp_1"}', b'{"choices": []}', b'{"choices": null}', b'{"choices": [null]}'),
+    *(
+        b"",
+        b" ",
+        b"<html><body>Bad gateway</body></html>",
+        b"null",
+        b"[]",
+        b"[null]",
+        b"42",
+        b'"x"',
+        b"x",
+        b"{}",
+        b"{",
+    ),
+    *(
+        b'{"a": 1}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b"data: x\n\n",
+        b"data: {}\n\n",
+        b'{"candidates": []}',
+    ),
+    *(
+        b'{"output": 5}',
+        b'{"id": "resp_1"}',
+        b'{"choices": []}',
+        b'{"choices": null}',
+        b'{"choices": [null]}',
+    ),
     *(b'{"choices": [{}]}', b'{"choices": {"0": 1}}', b'{"choices": [{"message": null}]}'),
     b'{"choices": [{"message": {"content": "he',
 ]

@@ -1,4 +1,6 @@
-"""Log probabilities and annotations of a stream stand in `Reply.raw` where a whole body has them."""
+"""Log probabilities and annotations of a stream stand in `Reply.raw` where a whole body has
+them.
+"""
 
 import json
 from typing import Any
@@ -8,7 +10,10 @@ import pytest
 from rungwise.core import Reply
 from support import protocols
 
-LOGS = [{"token": "In", "logprob": -0.5, "bytes": [73, 110], "top_logprobs": []}, {"token": " it", "logprob": -1.0}]
+LOGS = [
+    {"token": "In", "logprob": -0.5, "bytes": [73, 110], "top_logprobs": []},
+    {"token": " it", "logprob": -1.0},
+]
 CITED = [
     {"type": "url_citation", "url_citation": {"url": "https://a.test"}},
     {"type": "url_citation", "url_citation": {"url": "https://b.test"}},
@@ -31,7 +36,12 @@ def event(value: Any) -> bytes:
 
 def test_chat_completions() -> None:
     def chunk(delta: Any, logs: Any, finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": {"content": logs} if logs else None, "finish_reason": finish}
+        choice = {
+            "index": 0,
+            "delta": delta,
+            "logprobs": {"content": logs} if logs else None,
+            "finish_reason": finish,
+        }
         return event({"id": "c", "model": "m", "choices": [choice]})
 
     reply = read(
@@ -44,19 +54,40 @@ def test_chat_completions() -> None:
             b"data: [DONE]\n\n",
         ],
     )
-    assert reply.raw == {"choices": [{"logprobs": {"content": LOGS}, "message": {"annotations": CITED}}]}
+    assert reply.raw == {
+        "choices": [{"logprobs": {"content": LOGS}, "message": {"annotations": CITED}}]
+    }
 
 
 def test_nothing_aside_is_nothing_raw() -> None:
-    chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "In it"}, "finish_reason": "stop"}]}
+    chunk = {
+        "id": "c",
+        "model": "m",
+        "choices": [{"index": 0, "delta": {"content": "In it"}, "finish_reason": "stop"}],
+    }
     assert read("openai", [event(chunk), b"data: [DONE]\n\n"]).raw is None
 
 
 def test_ollama() -> None:
     lines = [
-        {"model": "m", "message": {"role": "assistant", "content": "In"}, "logprobs": LOGS[:1], "done": False},
-        {"model": "m", "message": {"role": "assistant", "content": " it"}, "logprobs": LOGS[1:], "done": False},
-        {"model": "m", "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"},
+        {
+            "model": "m",
+            "message": {"role": "assistant", "content": "In"},
+            "logprobs": LOGS[:1],
+            "done": False,
+        },
+        {
+            "model": "m",
+            "message": {"role": "assistant", "content": " it"},
+            "logprobs": LOGS[1:],
+            "done": False,
+        },
+        {
+            "model": "m",
+            "message": {"role": "assistant", "content": ""},
+            "done": True,
+            "done_reason": "stop",
+        },
     ]
     reply = read("ollama", [json.dumps(line).encode() + b"\n" for line in lines])
     assert reply.raw == {"logprobs": LOGS}
@@ -64,7 +95,13 @@ def test_ollama() -> None:
 
 def test_responses() -> None:
     text = {"type": "output_text", "text": "In it", "annotations": CITED, "logprobs": LOGS}
-    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [text]}
+    item = {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [text],
+    }
     response = {"id": "r", "model": "m", "status": "completed", "output": [item]}
     reply = read("responses", [event({"type": "response.completed", "response": response})])
     assert reply.raw == response
@@ -82,5 +119,10 @@ def test_what_stands_aside_is_bounded() -> None:
 
 @pytest.mark.parametrize("odd", [1, "x", [1], {"content": 1}, {"content": None, "refusal": []}, {}])
 def test_odd_log_probabilities_do_no_harm(odd: Any) -> None:
-    first, last = ({"index": 0, "delta": {"content": each}, "logprobs": odd} for each in ("In", " it"))
-    read("openai", [event({"choices": [first]}), event({"choices": [{**last, "finish_reason": "stop"}]})])
+    first, last = (
+        {"index": 0, "delta": {"content": each}, "logprobs": odd} for each in ("In", " it")
+    )
+    read(
+        "openai",
+        [event({"choices": [first]}), event({"choices": [{**last, "finish_reason": "stop"}]})],
+    )

@@ -1,4 +1,6 @@
-"""The environment's key goes to its provider's own hosts, matched as a whole, and to none that looks like them."""
+"""The environment's key goes to its provider's own hosts, matched as a whole, and to none that
+looks like them.
+"""
 
 import re
 from fnmatch import fnmatchcase
@@ -13,21 +15,57 @@ from rungwise.adapters.wires.registry import WIRES
 
 KEY = "key-of-the-environment-9d2f"
 HOSTS = [host for wire in WIRES.values() for place in wire.keys for host in place.hosts.split()]
-VARIABLES = sorted({name for wire in WIRES.values() for place in wire.keys for name in place.variables})
+VARIABLES = sorted(
+    {name for wire in WIRES.values() for place in wire.keys for name in place.variables}
+)
 
 NOT_THEIRS = [
     # Anybody can have these names of a bucket, a load balancer, an instance or a function.
     *("bedrock-runtime-evil.s3.amazonaws.com", "bedrock-runtime-evil.us-east-1.elb.amazonaws.com"),
     *("bedrock-runtime.s3.amazonaws.com", "bedrock-runtime.s3-us-west-2.amazonaws.com"),
-    *("bedrock-runtime.us-east-1.s3.amazonaws.com", "bedrock-runtime-1.us-east-1.elb.amazonaws.com"),
-    *("bedrock-runtime.us-east-1.vpce-svc-0a1b.us-east-1.vpce.amazonaws.com", "bedrock-runtime.us-east-1.on.aws"),
-    *("bedrock-runtime.execute-api.us-east-1.amazonaws.com", "bedrock-runtime-evil.us-east-1.amazonaws.com"),
-    *("evil.bedrock-runtime.us-east-1.vpce.amazonaws.com", "bedrock-runtime.us-east-1.amazonaws.com.evil.org"),
-    *("dashscope-evil.aliyuncs.com", "dashscope.oss-cn-hangzhou.aliyuncs.com", "evil.openai.azure.com.cdn.example"),
-    *("a.b.openai.azure.com", "evil-openai.azure.com", "openai.azure.com", "evil.blob.core.windows.net"),
+    *(
+        "bedrock-runtime.us-east-1.s3.amazonaws.com",
+        "bedrock-runtime-1.us-east-1.elb.amazonaws.com",
+    ),
+    *(
+        "bedrock-runtime.us-east-1.vpce-svc-0a1b.us-east-1.vpce.amazonaws.com",
+        "bedrock-runtime.us-east-1.on.aws",
+    ),
+    *(
+        "bedrock-runtime.execute-api.us-east-1.amazonaws.com",
+        "bedrock-runtime-evil.us-east-1.amazonaws.com",
+    ),
+    *(
+        "evil.bedrock-runtime.us-east-1.vpce.amazonaws.com",
+        "bedrock-runtime.us-east-1.amazonaws.com.evil.org",
+    ),
+    *(
+        "dashscope-evil.aliyuncs.com",
+        "dashscope.oss-cn-hangzhou.aliyuncs.com",
+        "evil.openai.azure.com.cdn.example",
+    ),
+    *(
+        "a.b.openai.azure.com",
+        "evil-openai.azure.com",
+        "openai.azure.com",
+        "evil.blob.core.windows.net",
+    ),
     # These belong to somebody else altogether, or serve pages that anybody writes.
-    *("api.minimax.com", "api.minimaxi.io", "community.openai.com", "status.anthropic.com", "x.ai", "docs.x.ai"),
-    *("api-openai.com", "api.openai.com.evil.org", "evilapi.openai.com", "api.openai.co", "apiXopenai.com"),
+    *(
+        "api.minimax.com",
+        "api.minimaxi.io",
+        "community.openai.com",
+        "status.anthropic.com",
+        "x.ai",
+        "docs.x.ai",
+    ),
+    *(
+        "api-openai.com",
+        "api.openai.com.evil.org",
+        "evilapi.openai.com",
+        "api.openai.co",
+        "apiXopenai.com",
+    ),
 ]
 
 
@@ -52,7 +90,12 @@ SIGNS = st.sampled_from("abcdefghijklmnopqrstuvwxyz0123456789-._:/\\@?#% \n\u043
 CLOUDS = st.sampled_from(
     [
         *("s3.amazonaws.com", "eu-west-1.elb.amazonaws.com", "execute-api.eu-west-1.amazonaws.com"),
-        *("oss-cn-beijing.aliyuncs.com", "cloudapp.azure.com", "web.core.windows.net", "storage.googleapis.com"),
+        *(
+            "oss-cn-beijing.aliyuncs.com",
+            "cloudapp.azure.com",
+            "web.core.windows.net",
+            "storage.googleapis.com",
+        ),
     ]
 )
 
@@ -61,7 +104,10 @@ CLOUDS = st.sampled_from(
 def hosts(draw: st.DrawFn) -> str:
     """Draw a host of the table."""
     pieces = re.split(r"(\*|REGION)", draw(st.sampled_from(HOSTS)))
-    filled = {"*": LABEL, "REGION": st.sampled_from(["eu-north-1", "us-gov-west-1", "ap-southeast-4"])}
+    filled = {
+        "*": LABEL,
+        "REGION": st.sampled_from(["eu-north-1", "us-gov-west-1", "ap-southeast-4"]),
+    }
     return "".join(draw(filled[piece]) if piece in filled else piece for piece in pieces)
 
 
@@ -69,7 +115,11 @@ def hosts(draw: st.DrawFn) -> str:
 def look_alikes(draw: st.DrawFn) -> str:
     """Draw a host of the table, and change it as somebody would who wants to be taken for it."""
     host, one, two, sign = draw(hosts()), draw(LABEL), draw(LABEL), draw(SIGNS)
-    labels, at, cut = host.split("."), draw(st.integers(0, host.count("."))), draw(st.integers(0, len(host) - 1))
+    labels, at, cut = (
+        host.split("."),
+        draw(st.integers(0, host.count("."))),
+        draw(st.integers(0, len(host) - 1)),
+    )
     cloud = draw(CLOUDS)
     return draw(
         st.sampled_from(
@@ -81,11 +131,31 @@ def look_alikes(draw: st.DrawFn) -> str:
                     f"{one}.{host}",
                     f"{one}.{two}.{host}",
                 ),
-                *(f"{one}-{host}", f"{one}{host}", f"{host}.", f".{host}", f"{one}@{host}", f"{host}@{one}.{two}"),
-                *(f"{one}.{two}\\.{host}", f"{host}:8443", f"{host}\n", f"{labels[0]}.{cloud}", f"{host}.{cloud}"),
+                *(
+                    f"{one}-{host}",
+                    f"{one}{host}",
+                    f"{host}.",
+                    f".{host}",
+                    f"{one}@{host}",
+                    f"{host}@{one}.{two}",
+                ),
+                *(
+                    f"{one}.{two}\\.{host}",
+                    f"{host}:8443",
+                    f"{host}\n",
+                    f"{labels[0]}.{cloud}",
+                    f"{host}.{cloud}",
+                ),
                 *(".".join([*labels[:at], *new, *labels[at:]]) for new in ([one], [one, two])),
-                *(".".join([*labels[:at], *new, *labels[at + 1 :]]) for new in ([], [f"{labels[at]}-{one}"], [one])),
-                *(host[:cut] + sign + host[cut + 1 :], host[:cut] + host[cut + 1 :], host.replace(".", "-", 1)),
+                *(
+                    ".".join([*labels[:at], *new, *labels[at + 1 :]])
+                    for new in ([], [f"{labels[at]}-{one}"], [one])
+                ),
+                *(
+                    host[:cut] + sign + host[cut + 1 :],
+                    host[:cut] + host[cut + 1 :],
+                    host.replace(".", "-", 1),
+                ),
             ]
         )
     )
@@ -99,7 +169,11 @@ def is_theirs(host: str) -> bool:
     regions = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
 
     def fits(pattern: str, label: str) -> bool:
-        return bool(regions.fullmatch(label)) if pattern == "REGION" else fnmatchcase(label, pattern.replace("*", "?*"))
+        return (
+            bool(regions.fullmatch(label))
+            if pattern == "REGION"
+            else fnmatchcase(label, pattern.replace("*", "?*"))
+        )
 
     patterns = (host.split(".") for host in HOSTS)
     return any(len(each) == len(labels) and all(map(fits, each, labels)) for each in patterns)

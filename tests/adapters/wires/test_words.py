@@ -1,13 +1,15 @@
-"""What the words of each protocol mean: every end of a reply and every error, wherever it comes, and in the journal.
+"""What the words of each protocol mean: every end of a reply and every error, wherever it comes,
+and in the journal.
 
 Each wire states its own in `words.py`, in its folder:
 
-    ENDS: a row for each end: its word, what else the reply has, what the word means, the event of the reply, and where
-        the word is an error, its reason.
+    ENDS: a row for each end: its word, what else the reply has, what the word means, the event of
+        the reply, and where the word is an error, its reason.
     ended: returns what such a reply is read as, whole and streamed.
     ERRORS: the rows of each reason.
-    failed: returns what such an error is read as wherever it may come, each with what else is known of the failure.
-    REFUSALS: what each refusal says by itself, and the reply, in bytes, whole and streamed.
+    failed: returns what such an error is read as wherever it may come, each with what else is known
+    of the failure. REFUSALS: what each refusal says by itself, and the reply, in bytes, whole and
+    streamed.
 """
 
 import json
@@ -32,9 +34,13 @@ def words(path: Path) -> Any:
 WIRES = {path.parent.name: words(path) for path in sorted(Path(__file__).parent.glob("*/words.py"))}
 EVENTS = {
     **dict.fromkeys(("auth", "billing", "model_not_found", "format"), "failed_permanently"),
-    **dict.fromkeys(("rate_limit", "overloaded", "server_error", "timeout", "unknown"), "failed_transiently"),
+    **dict.fromkeys(
+        ("rate_limit", "overloaded", "server_error", "timeout", "unknown"), "failed_transiently"
+    ),
     **dict.fromkeys(("context_overflow", "payload_too_large"), "overflowed"),
-    **dict.fromkeys(("parameter_unsupported", "prefill_unsupported", "output_cap"), "rejected_fixably"),
+    **dict.fromkeys(
+        ("parameter_unsupported", "prefill_unsupported", "output_cap"), "rejected_fixably"
+    ),
     **dict.fromkeys(("reasoning_missing", "reasoning_signature"), "rejected_fixably"),
     "failed_generation": "failed_transiently",
     "content_policy": "refused",
@@ -45,8 +51,12 @@ def test_every_wire_states_its_words() -> None:
     assert WIRES.keys() == {"anthropic", "bedrock", "chat", "gemini", "ollama", "responses"}
 
 
-@pytest.mark.parametrize(("wire", "row"), [(name, row) for name, wire in WIRES.items() for row in wire.ENDS])
-def test_each_end_is_an_event_and_its_word_stands_in_the_journal(wire: str, row: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(
+    ("wire", "row"), [(name, row) for name, wire in WIRES.items() for row in wire.ENDS]
+)
+def test_each_end_is_an_event_and_its_word_stands_in_the_journal(
+    wire: str, row: tuple[Any, ...]
+) -> None:
     word, aside, meaning, event, *reason = row
     for came in WIRES[wire].ended(word, aside):
         assert getattr(came, "stop_reason", "error") == meaning
@@ -60,9 +70,16 @@ def test_each_end_is_an_event_and_its_word_stands_in_the_journal(wire: str, row:
 
 @pytest.mark.parametrize(
     ("wire", "reason", "row"),
-    [(name, reason, row) for name, wire in WIRES.items() for reason, rows in wire.ERRORS.items() for row in rows],
+    [
+        (name, reason, row)
+        for name, wire in WIRES.items()
+        for reason, rows in wire.ERRORS.items()
+        for row in rows
+    ],
 )
-def test_each_error_has_its_reason_wherever_it_comes(wire: str, reason: str, row: tuple[Any, ...]) -> None:
+def test_each_error_has_its_reason_wherever_it_comes(
+    wire: str, reason: str, row: tuple[Any, ...]
+) -> None:
     for came, known in WIRES[wire].failed(*row):
         failure = getattr(came, "failure", came)
         assert (failure.reason, event_of_failure(failure)) == (reason, EVENTS[reason])
@@ -72,10 +89,15 @@ def test_each_error_has_its_reason_wherever_it_comes(wire: str, reason: str, row
         if came is failure:
             assert step.event == EVENTS[reason]
         elif came.text:
-            assert (step.event, came.interrupted) == ("refused" if reason == "content_policy" else "interrupted", True)
+            assert (step.event, came.interrupted) == (
+                "refused" if reason == "content_policy" else "interrupted",
+                True,
+            )
 
 
-@pytest.mark.parametrize(("wire", "row"), [(name, row) for name, wire in WIRES.items() for row in wire.REFUSALS])
+@pytest.mark.parametrize(
+    ("wire", "row"), [(name, row) for name, wire in WIRES.items() for row in wire.REFUSALS]
+)
 def test_a_refusal_says_why(wire: str, row: tuple[str | None, bytes, bytes]) -> None:
     said, whole, streamed = row
     backend = WIRES[wire].BACKEND

@@ -13,7 +13,12 @@ import rungwise
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply, testing
 
 LOOK = rungwise.ToolCall("1", "look", '{"city": "Malmö"}')
-REPLIES = [ScriptedReply(status=503), ScriptedReply("Here."), ScriptedReply(tool_calls=[LOOK]), ScriptedReply("There.")]
+REPLIES = [
+    ScriptedReply(status=503),
+    ScriptedReply("Here."),
+    ScriptedReply(tool_calls=[LOOK]),
+    ScriptedReply("There."),
+]
 
 
 def look(city: str) -> str:

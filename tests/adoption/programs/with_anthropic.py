@@ -6,8 +6,12 @@ from chain import client
 import rungwise
 
 transport = rungwise.Transport(client)
-sdk = anthropic.Anthropic(http_client=anthropic.DefaultHttpxClient(transport=transport), max_retries=0)
-async_sdk = anthropic.AsyncAnthropic(http_client=anthropic.DefaultAsyncHttpxClient(transport=transport), max_retries=0)
+sdk = anthropic.Anthropic(
+    http_client=anthropic.DefaultHttpxClient(transport=transport), max_retries=0
+)
+async_sdk = anthropic.AsyncAnthropic(
+    http_client=anthropic.DefaultAsyncHttpxClient(transport=transport), max_retries=0
+)
 
 ASKED = {
     "model": "claude-sonnet-5",

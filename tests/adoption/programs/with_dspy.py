@@ -1,4 +1,6 @@
-"""DSPy has an HTTP client of its own: it asks `rungwise proxy`, with its own retries and its cache off."""
+"""DSPy has an HTTP client of its own: it asks `rungwise proxy`, with its own retries and its cache
+off.
+"""
 
 import dspy
 from chain import MODEL, PROXY

@@ -1,7 +1,7 @@
 """instructor, over the openai SDK with the transport.
 
-Rungwise checks the answer against the schema already. `hold=True` keeps a streamed answer until it is final: one that
-was cut is asked for anew, since half of an object cannot be continued.
+Rungwise checks the answer against the schema already. `hold=True` keeps a streamed answer until it
+is final: one that was cut is asked for anew, since half of an object cannot be continued.
 """
 
 import instructor
@@ -18,7 +18,9 @@ class Advice(BaseModel):
 
 transport = rungwise.Transport(client, hold=True)
 sdk = openai.OpenAI(http_client=openai.DefaultHttpxClient(transport=transport), max_retries=0)
-async_sdk = openai.AsyncOpenAI(http_client=openai.DefaultAsyncHttpxClient(transport=transport), max_retries=0)
+async_sdk = openai.AsyncOpenAI(
+    http_client=openai.DefaultAsyncHttpxClient(transport=transport), max_retries=0
+)
 structured = instructor.from_openai(sdk, mode=instructor.Mode.JSON_SCHEMA)
 async_structured = instructor.from_openai(async_sdk, mode=instructor.Mode.JSON_SCHEMA)
 

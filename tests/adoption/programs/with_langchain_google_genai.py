@@ -1,4 +1,6 @@
-"""langchain-google-genai: its `client_args` go to both of its HTTP clients, and its own retries are off."""
+"""langchain-google-genai: its `client_args` go to both of its HTTP clients, and its own retries are
+off.
+"""
 
 from chain import client
 from langchain_google_genai import ChatGoogleGenerativeAI

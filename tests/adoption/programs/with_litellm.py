@@ -1,4 +1,6 @@
-"""LiteLLM: the transport goes into the sessions of its OpenAI routes, before the first call; its own retries off."""
+"""LiteLLM: the transport goes into the sessions of its OpenAI routes, before the first call; its
+own retries off.
+"""
 
 import httpx
 import litellm

@@ -1,4 +1,6 @@
-"""LiteLLM on Anthropic: a client of its own with the transport goes into each call, and has no retries."""
+"""LiteLLM on Anthropic: a client of its own with the transport goes into each call, and has no
+retries.
+"""
 
 import httpx
 import litellm

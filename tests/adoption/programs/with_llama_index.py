@@ -1,6 +1,7 @@
 """LlamaIndex: one HTTP client for `complete`, one for `acomplete`, and its own retries off.
 
-`OpenAILike` takes any name of a model; `OpenAI` of `llama_index.llms.openai` takes the same clients.
+`OpenAILike` takes any name of a model; `OpenAI` of `llama_index.llms.openai` takes the same
+clients.
 """
 
 import openai
@@ -32,7 +33,12 @@ async def awhole() -> str:
 
 
 async def astream() -> str:
-    return "".join([each.delta or "" async for each in await llm.astream_complete("What should a caller expect?")])
+    return "".join(
+        [
+            each.delta or ""
+            async for each in await llm.astream_complete("What should a caller expect?")
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ import rungwise
 
 transport = rungwise.Transport(client)
 sdk = openai.OpenAI(http_client=openai.DefaultHttpxClient(transport=transport), max_retries=0)
-async_sdk = openai.AsyncOpenAI(http_client=openai.DefaultAsyncHttpxClient(transport=transport), max_retries=0)
+async_sdk = openai.AsyncOpenAI(
+    http_client=openai.DefaultAsyncHttpxClient(transport=transport), max_retries=0
+)
 
 
 def whole() -> str:
@@ -19,7 +21,9 @@ def whole() -> str:
 
 def stream() -> str:
     chunks = sdk.chat.completions.create(
-        model="gpt-5", messages=[{"role": "user", "content": "What should a caller expect?"}], stream=True
+        model="gpt-5",
+        messages=[{"role": "user", "content": "What should a caller expect?"}],
+        stream=True,
     )
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
 
@@ -30,8 +34,12 @@ async def awhole() -> str:
 
 
 async def astream() -> str:
-    events = await async_sdk.responses.create(model="gpt-5", input="What should a caller expect?", stream=True)
-    return "".join([event.delta async for event in events if event.type == "response.output_text.delta"])
+    events = await async_sdk.responses.create(
+        model="gpt-5", input="What should a caller expect?", stream=True
+    )
+    return "".join(
+        [event.delta async for event in events if event.type == "response.output_text.delta"]
+    )
 
 
 if __name__ == "__main__":

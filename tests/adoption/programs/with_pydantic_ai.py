@@ -1,4 +1,6 @@
-"""pydantic-ai: the transport goes into the HTTP client of its provider, whose own retries are off."""
+"""pydantic-ai: the transport goes into the HTTP client of its provider, whose own retries are
+off.
+"""
 
 import openai
 from chain import client

@@ -1,4 +1,6 @@
-"""pydantic-ai on Anthropic: the transport goes into the HTTP client of its provider, whose own retries are off."""
+"""pydantic-ai on Anthropic: the transport goes into the HTTP client of its provider, whose own
+retries are off.
+"""
 
 import anthropic
 from chain import client

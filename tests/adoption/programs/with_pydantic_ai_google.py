@@ -1,4 +1,6 @@
-"""pydantic-ai on Gemini: the transport goes into the HTTP client of its provider, which has no retries of its own."""
+"""pydantic-ai on Gemini: the transport goes into the HTTP client of its provider, which has no
+retries of its own.
+"""
 
 import httpx2
 from chain import client

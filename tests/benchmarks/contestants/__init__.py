@@ -1,7 +1,8 @@
-"""Who is measured. Each module makes its client once, as its own documentation has it for production, and gives a call.
+"""Who is measured. Each module makes its client once, as its own documentation has it for
+production, and gives a call.
 
-`call(url, **options)` returns a function that makes one call, `acall` one that returns an awaitable, and `stream` one
-that reads a stream to its end; each returns the text that it got.
+`call(url, **options)` returns a function that makes one call, `acall` one that returns an
+awaitable, and `stream` one that reads a stream to its end; each returns the text that it got.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +11,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Contestant:
-    """One of those that are measured: its module here, the environment that it runs in, and its settings."""
+    """One of those that are measured: its module here, the environment that it runs in, and its
+    settings.
+    """
 
     who: str
     module: str

@@ -15,7 +15,9 @@ def call(url: str) -> Callable[[], str]:
     client = httpx.Client(timeout=60)
 
     def one() -> str:
-        answer: str = client.post(f"{url}/chat/completions", json=BODY).json()["choices"][0]["message"]["content"]
+        answer: str = client.post(f"{url}/chat/completions", json=BODY).json()["choices"][0][
+            "message"
+        ]["content"]
         return answer
 
     return one
@@ -35,9 +37,13 @@ def acall(url: str, connections: int = 100) -> Callable[[], Awaitable[str]]:
 
 
 def stream(url: str, path: str = "chat/completions", requests: int = 1) -> Callable[[], str]:
-    """Read the raw bytes of a stream, or of one that is cut and of the one that goes on from there."""
+    """Read the raw bytes of a stream, or of one that is cut and of the one that goes on from
+    there.
+    """
     client = httpx.Client(timeout=60)
-    bodies = [{**BODY, "messages": messages, "stream": True} for messages in (MESSAGES, CUT)[:requests]]
+    bodies = [
+        {**BODY, "messages": messages, "stream": True} for messages in (MESSAGES, CUT)[:requests]
+    ]
 
     def one() -> str:
         count = 0

@@ -14,7 +14,9 @@ def _model(url: str) -> Any:
         ChatOpenAI(model=name, base_url=url, api_key="sk-1f38", timeout=60, stream_usage=True)
         for name in ("bench", "backup")
     )
-    return first.with_retry(stop_after_attempt=3).with_fallbacks([second.with_retry(stop_after_attempt=3)])
+    return first.with_retry(stop_after_attempt=3).with_fallbacks(
+        [second.with_retry(stop_after_attempt=3)]
+    )
 
 
 def call(url: str) -> Callable[[], str]:

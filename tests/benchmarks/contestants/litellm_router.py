@@ -10,7 +10,10 @@ MESSAGES = [{"role": "user", "content": "What is a state machine?"}]
 
 def _router(url: str) -> Router:
     models = [
-        {"model_name": name, "litellm_params": {"model": f"openai/{name}", "api_base": url, "api_key": "sk-1f38"}}
+        {
+            "model_name": name,
+            "litellm_params": {"model": f"openai/{name}", "api_base": url, "api_key": "sk-1f38"},
+        }
         for name in ("bench", "backup")
     ]
     return Router(model_list=models, fallbacks=[{"bench": ["backup"]}], num_retries=2, timeout=60)
@@ -27,7 +30,9 @@ def acall(url: str, connections: int | None = None) -> Callable[[], Awaitable[st
     router = _router(url)
 
     async def one() -> str:
-        return (await router.acompletion(model="bench", messages=MESSAGES)).choices[0].message.content
+        return (
+            (await router.acompletion(model="bench", messages=MESSAGES)).choices[0].message.content
+        )
 
     return one
 
@@ -38,7 +43,9 @@ def stream(url: str) -> Callable[[], str]:
     options = {"include_usage": True}
 
     def one() -> str:
-        chunks = router.completion(model="bench", messages=MESSAGES, stream=True, stream_options=options)
+        chunks = router.completion(
+            model="bench", messages=MESSAGES, stream=True, stream_options=options
+        )
         return "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
 
     return one

@@ -17,7 +17,9 @@ MESSAGES = [{"role": "user", "content": "What is a state machine?"}]
 def call(url: str, **options: Any) -> Callable[[], str]:
     """Create a completion."""
     client = OpenAI(base_url=url, api_key="sk-1f38", timeout=60, **options)
-    return lambda: client.chat.completions.create(model="bench", messages=MESSAGES).choices[0].message.content
+    return lambda: (
+        client.chat.completions.create(model="bench", messages=MESSAGES).choices[0].message.content
+    )
 
 
 def acall(url: str, connections: int = 1000) -> Callable[[], Awaitable[str]]:
@@ -27,7 +29,11 @@ def acall(url: str, connections: int = 1000) -> Callable[[], Awaitable[str]]:
     client = AsyncOpenAI(base_url=url, api_key="sk-1f38", timeout=60, http_client=http)
 
     async def one() -> str:
-        return (await client.chat.completions.create(model="bench", messages=MESSAGES)).choices[0].message.content
+        return (
+            (await client.chat.completions.create(model="bench", messages=MESSAGES))
+            .choices[0]
+            .message.content
+        )
 
     return one
 
@@ -38,7 +44,9 @@ def stream(url: str, **options: Any) -> Callable[[], str]:
     usage = {"include_usage": True}
 
     def one() -> str:
-        chunks = client.chat.completions.create(model="bench", messages=MESSAGES, stream=True, stream_options=usage)
+        chunks = client.chat.completions.create(
+            model="bench", messages=MESSAGES, stream=True, stream_options=usage
+        )
         return "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
 
     return one

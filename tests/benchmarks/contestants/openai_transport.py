@@ -1,4 +1,6 @@
-"""openai's own client over the transport: the requests that it writes become calls of a client, its default policy."""
+"""openai's own client over the transport: the requests that it writes become calls of a client, its
+default policy.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,4 +25,7 @@ def stream(url: str) -> Callable[[], str]:
 
 def _options(url: str) -> dict[str, Any]:
     client = Client(OpenAIChat("bench", base_url=url, api_key="sk-1f38"))
-    return {"http_client": DefaultHttpxClient(transport=Transport(client), timeout=60), "max_retries": 0}
+    return {
+        "http_client": DefaultHttpxClient(transport=Transport(client), timeout=60),
+        "max_retries": 0,
+    }

@@ -12,7 +12,9 @@ OF_BACKENDS = {"Bedrock": {"region": "eu-north-1"}}
 
 def _client(url: str, backend: str = "OpenAIChat", **options: Any) -> rungwise.Client:
     chosen = getattr(rungwise, backend)
-    return rungwise.Client(chosen("bench", base_url=url, api_key="sk-1f38", **OF_BACKENDS.get(backend, {})), **options)
+    return rungwise.Client(
+        chosen("bench", base_url=url, api_key="sk-1f38", **OF_BACKENDS.get(backend, {})), **options
+    )
 
 
 def call(url: str, **options: Any) -> Callable[[], str]:
@@ -23,7 +25,9 @@ def call(url: str, **options: Any) -> Callable[[], str]:
 
 def acall(url: str, connections: int | None = None, **options: Any) -> Callable[[], Awaitable[str]]:
     """Run a call asynchronously, on as many connections, or on as many as there are by default."""
-    client = _client(url, **options, **({} if connections is None else {"max_connections": connections}))
+    client = _client(
+        url, **options, **({} if connections is None else {"max_connections": connections})
+    )
 
     async def one() -> str:
         return (await client.acall(PROMPT)).text

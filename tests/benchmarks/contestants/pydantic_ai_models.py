@@ -1,4 +1,6 @@
-"""pydantic-ai's direct requests to a FallbackModel of two, each with openai's client and its two retries."""
+"""pydantic-ai's direct requests to a FallbackModel of two, each with openai's client and its two
+retries.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +17,9 @@ PROMPT = "What is a state machine?"
 
 def _models(url: str) -> FallbackModel:
     provider = OpenAIProvider(base_url=url, api_key="sk-1f38")
-    return FallbackModel(OpenAIChatModel("bench", provider=provider), OpenAIChatModel("backup", provider=provider))
+    return FallbackModel(
+        OpenAIChatModel("bench", provider=provider), OpenAIChatModel("backup", provider=provider)
+    )
 
 
 def call(url: str) -> Callable[[], str]:

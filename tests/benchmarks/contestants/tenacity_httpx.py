@@ -1,4 +1,6 @@
-"""httpx under tenacity, as many write it themselves: three attempts, exponential waits, then another model."""
+"""httpx under tenacity, as many write it themselves: three attempts, exponential waits, then
+another model.
+"""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -32,7 +34,9 @@ def call(url: str) -> Callable[[], str]:
 
     @again
     def ask(model: str) -> str:
-        response = client.post(f"{url}/chat/completions", json={"model": model, "messages": MESSAGES})
+        response = client.post(
+            f"{url}/chat/completions", json={"model": model, "messages": MESSAGES}
+        )
         answer: str = response.raise_for_status().json()["choices"][0]["message"]["content"]
         return answer
 
@@ -52,7 +56,9 @@ def acall(url: str, connections: int = 100) -> Callable[[], Awaitable[str]]:
 
     @again
     async def ask(model: str) -> str:
-        response = await client.post(f"{url}/chat/completions", json={"model": model, "messages": MESSAGES})
+        response = await client.post(
+            f"{url}/chat/completions", json={"model": model, "messages": MESSAGES}
+        )
         answer: str = response.raise_for_status().json()["choices"][0]["message"]["content"]
         return answer
 
@@ -71,7 +77,12 @@ def stream(url: str) -> Callable[[], str]:
 
     @again
     def ask(model: str) -> str:
-        body = {"model": model, "messages": MESSAGES, "stream": True, "stream_options": {"include_usage": True}}
+        body = {
+            "model": model,
+            "messages": MESSAGES,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
         text = []
         with client.stream("POST", f"{url}/chat/completions", json=body) as response:
             for line in response.raise_for_status().iter_lines():

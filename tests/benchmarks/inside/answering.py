@@ -1,6 +1,8 @@
-"""Structured answers that go wrong: the provider that gives them, and how each library is asked for one.
+"""Structured answers that go wrong: the provider that gives them, and how each library is asked for
+one.
 
-Every library is asked for the same bird with its own defaults, by a JSON schema, of a server of chat completions.
+Every library is asked for the same bird with its own defaults, by a JSON schema, of a server of
+chat completions.
 """
 
 import json
@@ -15,7 +17,9 @@ _TEXT = json.dumps(RIGHT)
 
 
 def _wrong(**changes: Any) -> str:
-    return json.dumps({name: value for name, value in {**RIGHT, **changes}.items() if value is not None})
+    return json.dumps(
+        {name: value for name, value in {**RIGHT, **changes}.items() if value is not None}
+    )
 
 
 FAULTS: dict[str, list[dict[str, Any]]] = {
@@ -29,12 +33,16 @@ FAULTS: dict[str, list[dict[str, Any]]] = {
         {"text": _TEXT},
     ],
     "prose in place of JSON": [{"text": "A bittern is a bird of the reeds."}, {"text": _TEXT}],
-    "right, in a fence with words around it": [{"text": f"Here it is:\n```json\n{_TEXT}\n```\nAnything else?"}],
+    "right, in a fence with words around it": [
+        {"text": f"Here it is:\n```json\n{_TEXT}\n```\nAnything else?"}
+    ],
     "cut at the output cap": [{"text": _TEXT[:20], "finish": "length"}, {"text": _TEXT}],
     "an empty reply": [{"text": ""}, {"text": _TEXT}],
     "503, then wrong": [{"status": 503}, {"text": _wrong(wingspan_cm=-5)}, {"text": _TEXT}],
     "the same wrong answer for ever": [{"text": _wrong(wingspan_cm=-5)}],
-    "another wrong answer each time": [{"text": _wrong(wingspan_cm=-each)} for each in range(1, 60)],
+    "another wrong answer each time": [
+        {"text": _wrong(wingspan_cm=-each)} for each in range(1, 60)
+    ],
 }
 
 
@@ -62,7 +70,9 @@ def end() -> dict[str, int]:
         return {}
     requests, replies = _Stage.provider.requests, FAULTS[_Stage.fault]
     size = sum(len(json.dumps(each.body["messages"])) for each in requests)
-    size += sum(len(replies[min(place, len(replies) - 1)].get("text", "")) for place in range(len(requests)))
+    size += sum(
+        len(replies[min(place, len(replies) - 1)].get("text", "")) for place in range(len(requests))
+    )
     _Stage.provider.__exit__(None, None, None)
     _Stage.provider = None
     return {"requests": len(requests), "tokens": size // BYTES_PER_TOKEN}
@@ -99,7 +109,10 @@ def _rungwise(url: str, bird: Any) -> Any:
 
     waits = rungwise.Waits(retry_base=0.01)
     backend = rungwise.OpenAIChat(
-        "bench", base_url=url, api_key="sk-1f38", capabilities=rungwise.Capabilities(json_schema=True)
+        "bench",
+        base_url=url,
+        api_key="sk-1f38",
+        capabilities=rungwise.Capabilities(json_schema=True),
     )
     with rungwise.Client(backend, policy=rungwise.Policy(waits=waits)) as client:
         return client.call(QUESTION, returns=bird).value
@@ -109,7 +122,9 @@ def _instructor(url: str, bird: Any) -> Any:
     import instructor
     from openai import OpenAI
 
-    client = instructor.from_openai(OpenAI(base_url=url, api_key="sk-1f38"), mode=instructor.Mode.JSON_SCHEMA)
+    client = instructor.from_openai(
+        OpenAI(base_url=url, api_key="sk-1f38"), mode=instructor.Mode.JSON_SCHEMA
+    )
     messages = [{"role": "user", "content": QUESTION}]
     return client.chat.completions.create(model="bench", messages=messages, response_model=bird)
 
@@ -129,7 +144,9 @@ def _openai(url: str, bird: Any) -> Any:
     messages = [{"role": "user", "content": QUESTION}]
     client = OpenAI(base_url=url, api_key="sk-1f38")
     return (
-        client.chat.completions.parse(model="bench", messages=messages, response_format=bird).choices[0].message.parsed
+        client.chat.completions.parse(model="bench", messages=messages, response_format=bird)
+        .choices[0]
+        .message.parsed
     )
 
 

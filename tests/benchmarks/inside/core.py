@@ -13,7 +13,12 @@ REQUEST = Request([{"role": "user", "content": "What is a state machine?"}])
 USAGE = rungwise.Usage(10, 5)
 ANSWER = Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=USAGE)
 EMPTY = Reply("", stop_reason="stop", stop_raw="stop", usage=USAGE)
-CUT = Reply("A part of a longer answer, which is cut. ", stop_reason="length", stop_raw="length", usage=USAGE)
+CUT = Reply(
+    "A part of a longer answer, which is cut. ",
+    stop_reason="length",
+    stop_raw="length",
+    usage=USAGE,
+)
 BUSY = Failure("server_error", status=503)
 
 CHAIN = tuple(PlainLink(f"backend {number}") for number in range(5))
@@ -25,7 +30,9 @@ LONG = rungwise.Policy(
 OF_FIVE = rungwise.Policy(budget=rungwise.Budget(attempts=20, seconds=100_000))
 
 
-def _play(policy: rungwise.Policy, chain: Sequence[Link], reply: object, attempts: int) -> Callable[[], None]:
+def _play(
+    policy: rungwise.Policy, chain: Sequence[Link], reply: object, attempts: int
+) -> Callable[[], None]:
     def play() -> None:
         call = Call(REQUEST, policy, chain)
         send, now = call.begin(0.0), 0.0

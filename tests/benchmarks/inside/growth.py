@@ -20,7 +20,9 @@ def known() -> list[dict[str, Any]]:
 
 
 def seconds(name: str, size: int, least: float = 0.03) -> float:
-    """Return the seconds of the processor that the work of a size takes at best, repeated for a while."""
+    """Return the seconds of the processor that the work of a size takes at best, repeated for a
+    while.
+    """
     work = _works.get((name, size))
     if work is None:
         work = _works[name, size] = GROWTHS[name].prepare(size)
@@ -55,7 +57,9 @@ _clients: dict[int, Any] = {}
 
 
 def at_once(url: str, size: int) -> float:
-    """Return the seconds of the processor that so many calls take which are begun at the same time."""
+    """Return the seconds of the processor that so many calls take which are begun at the same
+    time.
+    """
     from benchmarks.contestants import own
 
     async def all_of_them() -> float:

@@ -1,4 +1,6 @@
-"""Whole chat completions over bare sockets: what the caller of a proxy waits for, without what an HTTP client costs."""
+"""Whole chat completions over bare sockets: what the caller of a proxy waits for, without what an
+HTTP client costs.
+"""
 
 import asyncio
 import os
@@ -23,8 +25,8 @@ def knock(url: str, connections: int, seconds: float) -> dict[str, Any]:
     """Call for some seconds on as many connections, one call after another on each.
 
     Returns:
-        How many calls were answered as they should be, how many were not, how many connections it took, the calls a
-        second, and the median of their seconds.
+        How many calls were answered as they should be, how many were not, how many connections it
+        took, the calls a second, and the median of their seconds.
     """
     return asyncio.run(_knock(url, connections, seconds))
 
@@ -32,7 +34,8 @@ def knock(url: str, connections: int, seconds: float) -> dict[str, Any]:
 async def _knock(url: str, connections: int, seconds: float) -> dict[str, Any]:
     place = urlsplit(url)
     head = (
-        f"POST {place.path}/chat/completions HTTP/1.1\r\nhost: {place.netloc}\r\nauthorization: Bearer sk-1f38\r\n"
+        f"POST {place.path}/chat/completions HTTP/1.1\r\nhost: {place.netloc}\r\nauthorization: "
+        f"Bearer sk-1f38\r\n"
         f"content-type: application/json\r\ncontent-length: {len(BODY)}\r\n\r\n"
     ).encode()
     times: list[float] = []

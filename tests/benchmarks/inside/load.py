@@ -24,13 +24,15 @@ def prepare(module: str, url: str, options: dict[str, Any]) -> None:
 
 
 def load(at_once: int, seconds: float, limit: float) -> dict[str, float]:
-    """Return the calls a second that are finished, and what each costs the processor, with that many at once.
+    """Return the calls a second that are finished, and what each costs the processor, with that
+    many at once.
 
     Arguments:
         at_once: how many tasks make one call after another.
-        seconds: for which finished calls are counted, from when there are as many of them as tasks; at
-            least until there are as many again.
-        limit: the seconds after which that is no more waited for; what was finished by then is the answer.
+        seconds: for which finished calls are counted, from when there are as many of them as tasks;
+            at least until there are as many again.
+        limit: the seconds after which that is no more waited for; what was finished by then is the
+            answer.
     """
     counts = Counts(at_once)
     thread = threading.Thread(target=_runner.run, args=(_calling(at_once, counts),), daemon=True)
@@ -40,7 +42,9 @@ def load(at_once: int, seconds: float, limit: float) -> dict[str, float]:
     if has_begun:
         before = start, _, finished = counts.mark()
         enough = finished + at_once  # calls end in waves: at least one whole one is counted
-        while (passed := time.perf_counter() - start) < seconds or (counts.finished < enough and passed < limit):
+        while (passed := time.perf_counter() - start) < seconds or (
+            counts.finished < enough and passed < limit
+        ):
             time.sleep(0.02)
     elapsed, cpu, calls = (late - early for late, early in zip(counts.mark(), before, strict=True))
     counts.ending = True

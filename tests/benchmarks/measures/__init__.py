@@ -1,1 +1,3 @@
-"""What is measured, a file each: `measure(bench)` returns its sections, and the goals stand beside the figures."""
+"""What is measured, a file each: `measure(bench)` returns its sections, and the goals stand beside
+the figures.
+"""

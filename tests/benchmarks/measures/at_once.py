@@ -1,4 +1,6 @@
-"""Many calls at once, async, each answered after 50 ms: how many are finished in a second, and what one costs."""
+"""Many calls at once, async, each answered after 50 ms: how many are finished in a second, and what
+one costs.
+"""
 
 import statistics
 import sys
@@ -6,7 +8,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from benchmarks.bench import Bench
-from benchmarks.contestants import BARE, LITELLM, OPENAI, PEERS, STREAMED, TENACITY, WHOLE, Contestant
+from benchmarks.contestants import (
+    BARE,
+    LITELLM,
+    OPENAI,
+    PEERS,
+    STREAMED,
+    TENACITY,
+    WHOLE,
+    Contestant,
+)
 from benchmarks.figures import Figure, Goal, Section, Verdict
 from benchmarks.workers import Worker, WorkerError
 
@@ -32,7 +43,9 @@ def measure(bench: Bench) -> Iterator[Section]:
             yield replace(section, verdicts=list(_verdicts(section, smallest)))
 
 
-def _compared(bench: Bench, at_once: int, seconds: float, contestants: Iterable[Contestant]) -> Section:
+def _compared(
+    bench: Bench, at_once: int, seconds: float, contestants: Iterable[Contestant]
+) -> Section:
     present = [each for each in contestants if bench.has(each)]
     found: dict[str, list[dict[str, float]]] = {}
     with bench.team(present) as workers:
@@ -60,7 +73,12 @@ def _compared(bench: Bench, at_once: int, seconds: float, contestants: Iterable[
 def _prepare(worker: Worker, contestant: Contestant, bench: Bench, at_once: int) -> None:
     connections = {"connections": at_once} if contestant in AS_MANY_CONNECTIONS else {}
     url = bench.url(milliseconds=ANSWERED_AFTER)
-    worker.ask("inside.load:prepare", module=contestant.module, url=url, options={**contestant.options, **connections})
+    worker.ask(
+        "inside.load:prepare",
+        module=contestant.module,
+        url=url,
+        options={**contestant.options, **connections},
+    )
 
 
 def _figure(who: str, rounds: list[dict[str, float]], bare: list[dict[str, float]]) -> Figure:
@@ -73,14 +91,19 @@ def _figure(who: str, rounds: list[dict[str, float]], bare: list[dict[str, float
         who,
         median=statistics.median(each["a_second"] for each in rounds),
         best=best,
-        ratio=best / max(each["a_second"] for each in bare) if any(each["a_second"] for each in bare) else None,
+        ratio=best / max(each["a_second"] for each in bare)
+        if any(each["a_second"] for each in bare)
+        else None,
         cpu=min(each["cpu"] for each in rounds),
         note="; ".join(notes),
     )
 
 
 def _verdicts(section: Section, smallest: Section) -> Iterable[Verdict]:
-    own = max((each for each in section.figures if each.who in {one.who for one in OWN}), key=lambda each: each.best)
+    own = max(
+        (each for each in section.figures if each.who in {one.who for one in OWN}),
+        key=lambda each: each.best,
+    )
     if section.name == "at_once.256":
         assert own.ratio is not None
         yield FASTER.of(own.ratio)

@@ -15,7 +15,9 @@ CHUNKS = 200
 
 
 def measure(bench: Bench) -> Iterator[Section]:
-    """Compare a call that is answered at once, and what streaming underneath costs a longer answer."""
+    """Compare a call that is answered at once, and what streaming underneath costs a longer
+    answer.
+    """
     contestants = (BARE, WHOLE, STREAMED, *PEERS)
     with bench.team(contestants) as workers:
         for way, title in TITLES.items():
@@ -25,4 +27,6 @@ def measure(bench: Bench) -> Iterator[Section]:
             yield Section(f"calls.{way}", title, "s", figures, [GOALS[way].of(own)])
         longer = [(each, "call", {}) for each in (BARE, WHOLE, STREAMED)]
         figures = race(bench, workers, longer, bench.url(chunks=CHUNKS))
-        yield Section(f"calls.chunks.{CHUNKS}", f"One call, an answer of {CHUNKS} chunks", "s", figures, [])
+        yield Section(
+            f"calls.chunks.{CHUNKS}", f"One call, an answer of {CHUNKS} chunks", "s", figures, []
+        )

@@ -23,11 +23,16 @@ def measure(bench: Bench) -> Iterator[Section]:
     """Time the plays in turns, and count bytes."""
     with bench.team([WHOLE]) as workers:
         [worker] = workers.values()
-        rounds = [{name: worker.ask("inside.core:play", name=name) for name in PLAYS} for _ in range(bench.rounds * 16)]
+        rounds = [
+            {name: worker.ask("inside.core:play", name=name) for name in PLAYS}
+            for _ in range(bench.rounds * 16)
+        ]
         held = worker.ask("inside.core:bytes_held")
     figures = [replace(each, who=PLAYS[each.who], ratio=None) for each in compared(rounds)]
     # Continuations have no goal: each of them sends the text so far, and looks for its seam.
     happy, _, *failing, _ = (each.best * 1e6 for each in figures)
     verdicts = [HAPPY.of(happy, bench.pace), LONG.of(max(failing), bench.pace)]
     yield Section("core.calls", "The core, CPU time", "s", figures, verdicts)
-    yield Section("core.memory", "Memory", "bytes", [Figure("a call that waits", held, held)], [HELD.of(held)])
+    yield Section(
+        "core.memory", "Memory", "bytes", [Figure("a call that waits", held, held)], [HELD.of(held)]
+    )

@@ -34,23 +34,36 @@ def measure(bench: Bench) -> Iterator[Section]:
         [worker] = workers.values()
         known = {each["name"]: each for each in worker.ask("inside.growth:known")}
         for name in QUICK if bench.quick else CHOSEN:
-            growth, rounds = _growth(worker, known[name], min(bench.rounds, 2 if bench.quick else 4))
+            growth, rounds = _growth(
+                worker, known[name], min(bench.rounds, 2 if bench.quick else 4)
+            )
             verdicts = list(_verdicts(worker, rounds)) if name == PARTS else []
-            yield Section(f"growth.{name}", f"Growth: {name}", "s", growths=[growth], verdicts=verdicts)
+            yield Section(
+                f"growth.{name}", f"Growth: {name}", "s", growths=[growth], verdicts=verdicts
+            )
         name = "calls at once, over HTTP"
-        yield Section(f"growth.{name}", f"Growth: {name}", "s", growths=[_calls_at_once(worker, bench, name)])
+        yield Section(
+            f"growth.{name}", f"Growth: {name}", "s", growths=[_calls_at_once(worker, bench, name)]
+        )
 
 
 def _verdicts(worker: Worker, rounds: list[dict[int, float]]) -> Iterator[Verdict]:
     sizes = sorted(rounds[0])
     first, last = sizes[0], sizes[-1]
-    held = {size: worker.ask("inside.growth:peak", name=PARTS, size=size) / size for size in (first, last)}
+    held = {
+        size: worker.ask("inside.growth:peak", name=PARTS, size=size) / size
+        for size in (first, last)
+    }
     # Within a round, for a machine that is slow for a while is slow for all sizes.
-    yield PER_PART.of(max(min(each[size] / size * first / each[first] for each in rounds) for size in sizes))
+    yield PER_PART.of(
+        max(min(each[size] / size * first / each[first] for each in rounds) for size in sizes)
+    )
     yield HELD_PER_PART.of(held[last] / held[first])
 
 
-def _growth(worker: Worker, known: dict[str, Any], rounds: int) -> tuple[Growth, list[dict[int, float]]]:
+def _growth(
+    worker: Worker, known: dict[str, Any], rounds: int
+) -> tuple[Growth, list[dict[int, float]]]:
     best: dict[int, float] = {}
     found_in: list[dict[int, float]] = []
     for _ in range(rounds):

@@ -1,4 +1,6 @@
-"""What an import takes of the processor over a bare interpreter, in a new process each, all of it compiled before."""
+"""What an import takes of the processor over a bare interpreter, in a new process each, all of it
+compiled before.
+"""
 
 import resource
 import subprocess
@@ -11,12 +13,18 @@ from benchmarks.figures import Figure, Goal, Section, compared
 
 BARE = "a bare interpreter"
 CORE = "from rungwise import Policy; from rungwise.core import Call"
-A_CALL = "from rungwise import Policy; from rungwise.core import Call; and a first call begun, which loads what runs it"
+A_CALL = (
+    "from rungwise import Policy; from rungwise.core import Call; and a first call "
+    "begun, which loads what runs it"
+)
 IMPORTS = {
     BARE: ("rungwise", "pass"),
     CORE: ("rungwise", CORE),
     A_CALL: ("rungwise", f"{CORE}, Request; Call(Request('Hello.'), Policy()).begin()"),
-    "from rungwise import Client, OpenAIChat": ("rungwise", "from rungwise import Client, OpenAIChat"),
+    "from rungwise import Client, OpenAIChat": (
+        "rungwise",
+        "from rungwise import Client, OpenAIChat",
+    ),
     "import httpx": ("httpx", "import httpx"),
     "from openai import OpenAI": ("openai", "from openai import OpenAI"),
     "from litellm import Router": ("litellm", "from litellm import Router"),
@@ -25,10 +33,15 @@ IMPORTS = {
         "import pydantic_ai.direct; from pydantic_ai.models.fallback import FallbackModel; "
         "from pydantic_ai.models.openai import OpenAIChatModel",
     ),
-    "from langchain_openai import ChatOpenAI": ("langchain", "from langchain_openai import ChatOpenAI"),
+    "from langchain_openai import ChatOpenAI": (
+        "langchain",
+        "from langchain_openai import ChatOpenAI",
+    ),
 }
 QUICK = 5
-"""Interpreters that are started in a round for what takes little: the difference of two small times is measured."""
+"""Interpreters that are started in a round for what takes little: the difference of two small times
+is measured.
+"""
 GOAL = Goal(f"{CORE}, over a bare interpreter", "≤", 150, "ms")
 
 
@@ -39,13 +52,18 @@ def measure(bench: Bench) -> Iterator[Section]:
         _seconds(bench, environment, code)
     rounds = [
         {
-            name: min(_seconds(bench, environment, code) for _ in range(QUICK if environment == "rungwise" else 1))
+            name: min(
+                _seconds(bench, environment, code)
+                for _ in range(QUICK if environment == "rungwise" else 1)
+            )
             for name, (environment, code) in wanted.items()
         }
         for _ in range(2 if bench.quick else max(1, bench.rounds // 6))
     ]
     bare, *others = compared(rounds)
-    figures = [Figure(each.who, each.median - bare.median, each.best - bare.best) for each in others]
+    figures = [
+        Figure(each.who, each.median - bare.median, each.best - bare.best) for each in others
+    ]
     [own] = [each.best for each in figures if each.who == CORE]
     yield Section(
         "imports",
@@ -59,7 +77,11 @@ def measure(bench: Bench) -> Iterator[Section]:
 def _seconds(bench: Bench, environment: str, code: str) -> float:
     start = _used()
     done = subprocess.run(
-        [str(bench.pythons[environment]), "-c", code], env=variables(), cwd=ROOT, capture_output=True, text=True
+        [str(bench.pythons[environment]), "-c", code],
+        env=variables(),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         sys.exit(f"{code} does not run: {done.stderr}")

@@ -19,12 +19,20 @@ KINDS = {"plain": "", "think": ", half of it inline reasoning", "seam": ", after
 APART = {"apart": ", one after another, CPU time"}
 SIZES = (200, 2000)
 OVER_RAW_BYTES = 1.35
-PEERS = ((OPENAI, "stream"), (LITELLM, "stream"), (PYDANTIC_AI, "astream"), (LANGCHAIN, "stream"), (TENACITY, "stream"))
+PEERS = (
+    (OPENAI, "stream"),
+    (LITELLM, "stream"),
+    (PYDANTIC_AI, "astream"),
+    (LANGCHAIN, "stream"),
+    (TENACITY, "stream"),
+)
 
 
 def measure(bench: Bench) -> Iterator[Section]:
     """Compare the streams of each size."""
-    wanted = [("OpenAIChat", kind) for kind in KINDS] + [(each, "plain") for each in PATHS if each != "OpenAIChat"]
+    wanted = [("OpenAIChat", kind) for kind in KINDS] + [
+        (each, "plain") for each in PATHS if each != "OpenAIChat"
+    ]
     contestants = (BARE, STREAMED, *(peer for peer, _ in PEERS))
     with bench.team(contestants) as workers:
         for chunks in SIZES[:1] if bench.quick else SIZES:

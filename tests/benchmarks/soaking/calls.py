@@ -1,4 +1,6 @@
-"""The calls: every way to make one, to leave it, and to end it from outside. Each returns what came of it."""
+"""The calls: every way to make one, to leave it, and to end it from outside. Each returns what came
+of it.
+"""
 
 import asyncio
 import threading
@@ -21,7 +23,9 @@ POLICY = rungwise.Policy(
     limits=rungwise.Limits(retries=2, reasks=1, continuations=2),
     budget=rungwise.Budget(attempts=8, seconds=3.0),
     waits=rungwise.Waits(
-        **dict.fromkeys(("retry_base", "retry_cap", "overload_cap", "reask_base", "reask_cap"), 0.002)
+        **dict.fromkeys(
+            ("retry_base", "retry_cap", "overload_cap", "reask_base", "reask_cap"), 0.002
+        )
     ),
     timeouts=rungwise.Timeouts(connect=0.5, first_token=0.25, stall=0.1, total=0.5),
 )
@@ -62,7 +66,9 @@ class Stage:
     def renew(self) -> None:
         """Begin another session, which the calls of a round share."""
         day = rungwise.SharedBudget(rungwise.Budget(attempts=10**9, seconds=None))
-        self.session = rungwise.SharedBudget(rungwise.Budget(attempts=100_000, seconds=None, output_tokens=10**9), day)
+        self.session = rungwise.SharedBudget(
+            rungwise.Budget(attempts=100_000, seconds=None, output_tokens=10**9), day
+        )
 
     def close(self) -> None:
         """Close the connections that are idle; the clients can be used on."""
@@ -86,12 +92,18 @@ class Stage:
         url = f"http://127.0.{origin // 250}.{1 + origin % 250}:{self.ports[well]}/v1"
         protocol = PROTOCOLS[number % len(PROTOCOLS)]
         options = {"region": "eu-north-1"} if protocol == "Bedrock" else {}
-        return getattr(rungwise, protocol)(model, base_url=url, api_key="sk-soak-0123456789", **options)
+        return getattr(rungwise, protocol)(
+            model, base_url=url, api_key="sk-soak-0123456789", **options
+        )
 
     def client(self, number: int, **options: Any) -> rungwise.Client:
         """Make a client of two backends."""
         chain = [self.backend(number), self.backend(number * 7 + 1)]
-        options = {"compactor": rungwise.OldestFirst(keep=1), "observer": self.note, "policy": POLICY} | options
+        options = {
+            "compactor": rungwise.OldestFirst(keep=1),
+            "observer": self.note,
+            "policy": POLICY,
+        } | options
         return rungwise.Client(chain, **options)
 
     def lasting(self, number: int) -> rungwise.Client:
@@ -155,7 +167,9 @@ def late_call(stage: Stage, number: int) -> str:
 
 def hurried_call(stage: Stage, number: int) -> str:
     clocks = rungwise.Timeouts(connect=0.1, first_token=0.02, stall=0.01, total=0.05)
-    policy = rungwise.Policy(limits=POLICY.limits, budget=POLICY.budget, waits=POLICY.waits, timeouts=clocks)
+    policy = rungwise.Policy(
+        limits=POLICY.limits, budget=POLICY.budget, waits=POLICY.waits, timeouts=clocks
+    )
     return stage.lasting(number).call(QUESTION, policy=policy).outcome
 
 
@@ -168,7 +182,9 @@ def streamed_turn(stage: Stage, number: int) -> str:
 
 
 def left_turn(stage: Stage, number: int) -> str:
-    for _ in islice(stage.lasting(number).stream_turn(QUESTION, tools=[alook], policy=TURN_POLICY), number % 6):
+    for _ in islice(
+        stage.lasting(number).stream_turn(QUESTION, tools=[alook], policy=TURN_POLICY), number % 6
+    ):
         pass
     return "left"
 
@@ -276,19 +292,27 @@ async def timed_out_call(stage: Stage, number: int) -> str:
 
 
 async def alate_call(stage: Stage, number: int) -> str:
-    return (await stage.lasting(number).acall(QUESTION, deadline=time.time() + number % 7 / 1_000)).outcome
+    return (
+        await stage.lasting(number).acall(QUESTION, deadline=time.time() + number % 7 / 1_000)
+    ).outcome
 
 
 async def aturn(stage: Stage, number: int) -> str:
-    return (await stage.lasting(number).aturn(QUESTION, tools=[look, alook], policy=TURN_POLICY)).outcome
+    return (
+        await stage.lasting(number).aturn(QUESTION, tools=[look, alook], policy=TURN_POLICY)
+    ).outcome
 
 
 async def astreamed_turn(stage: Stage, number: int) -> str:
-    return await adrain(stage.lasting(number).astream_turn(QUESTION, tools=[alook], policy=TURN_POLICY))
+    return await adrain(
+        stage.lasting(number).astream_turn(QUESTION, tools=[alook], policy=TURN_POLICY)
+    )
 
 
 async def ashared_call(stage: Stage, number: int) -> str:
-    return (await stage.lasting(number).acall(QUESTION, within=stage.session, max_tokens=200)).outcome
+    return (
+        await stage.lasting(number).acall(QUESTION, within=stage.session, max_tokens=200)
+    ).outcome
 
 
 async def adropped_client(stage: Stage, number: int) -> str:

@@ -1,4 +1,6 @@
-"""What a process holds: memory, objects, descriptors, threads, tasks, and the size of every cache of the library."""
+"""What a process holds: memory, objects, descriptors, threads, tasks, and the size of every cache
+of the library.
+"""
 
 import asyncio
 import ctypes
@@ -34,17 +36,22 @@ def memory() -> int:
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 class _Mallinfo(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks")] + [
-        (name, ctypes.c_size_t) for name in ("fsmblks", "uordblks", "fordblks", "keepcost")
-    ]
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks")
+    ] + [(name, ctypes.c_size_t) for name in ("fsmblks", "uordblks", "fordblks", "keepcost")]
 
 
 def in_use() -> int:
-    """Return the bytes that glibc has given out and not taken back, beside Python's own blocks; elsewhere 0."""
+    """Return the bytes that glibc has given out and not taken back, beside Python's own blocks;
+    elsewhere 0.
+    """
     try:
         told = ctypes.CDLL(None).mallinfo2
     except (AttributeError, OSError, TypeError):
@@ -68,7 +75,9 @@ def caches() -> dict[str, int]:
 
 
 def largest() -> dict[str, int | None]:
-    """Return how many entries each of them may have; None where that is said nowhere, and must not grow."""
+    """Return how many entries each of them may have; None where that is said nowhere, and must not
+    grow.
+    """
     return {name: most for name, (_, most) in sorted(_caches())}
 
 
@@ -129,4 +138,6 @@ def counted() -> dict[str, Any]:
 def types() -> Counter[str]:
     """Count the objects that the collector knows by their types."""
     gc.collect()
-    return Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects())
+    return Counter(
+        f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects()
+    )

@@ -62,11 +62,16 @@ class Rounds:
         return sum(self.outcomes.values())
 
     def make(self, size: int) -> None:
-        """Make so many calls, half of them in threads and half in a new event loop, and wait for all of them."""
+        """Make so many calls, half of them in threads and half in a new event loop, and wait for
+        all of them.
+        """
         self.stage.renew()
         first, in_threads = self.done, size // 2
         sync = self.draw.choices(list(SYNC), list(SYNC.values()), k=in_threads)
-        tasks = enumerate(self.draw.choices(list(ASYNC), list(ASYNC.values()), k=size - in_threads), first + in_threads)
+        tasks = enumerate(
+            self.draw.choices(list(ASYNC), list(ASYNC.values()), k=size - in_threads),
+            first + in_threads,
+        )
         self.number += 1
 
         async def work() -> None:
@@ -93,7 +98,9 @@ class Rounds:
             outcome = _outcome_of(error)
         self._note(kind.__name__, outcome, time.monotonic() - began)
 
-    async def _in_a_task(self, kind: Callable[[Stage, int], Coroutine[Any, Any, str]], number: int) -> None:
+    async def _in_a_task(
+        self, kind: Callable[[Stage, int], Coroutine[Any, Any, str]], number: int
+    ) -> None:
         began = time.monotonic()
         try:
             outcome = await kind(self.stage, number)

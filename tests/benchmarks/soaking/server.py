@@ -1,6 +1,7 @@
 """A loopback server in its own process that plays mixed faults, drawn by chance for each request.
 
-It listens on every address of the machine, so that all of 127.0.0.0/8 leads to it, each address an origin of its own.
+It listens on every address of the machine, so that all of 127.0.0.0/8 leads to it, each address an
+origin of its own.
 """
 
 import asyncio
@@ -17,12 +18,18 @@ from rungwise.adapters.gateway.languages import language_of
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import Rendered, render
 
-ANSWER = ScriptedReply(text="The sky is blue because air scatters blue light the most. ", chunk_size=12)
+ANSWER = ScriptedReply(
+    text="The sky is blue because air scatters blue light the most. ", chunk_size=12
+)
 LONG = ScriptedReply(text="Rayleigh scattering grows with the fourth power. " * 8, chunk_size=24)
 CUT = ScriptedReply(text="The sky is blue because air scatters", chunk_size=12, finish="length")
 HUGE = ScriptedReply(text="blue " * 60_000, chunk_size=60_000)
-TOOLS = ScriptedReply(tool_calls=[{"id": "call_1", "name": "look", "arguments": '{"lake": "Vomb"}'}])
-HALF_TOOLS = ScriptedReply(tool_calls=[{"id": "call_1", "name": "look", "arguments": '{"lake": "Vo'}], finish="length")
+TOOLS = ScriptedReply(
+    tool_calls=[{"id": "call_1", "name": "look", "arguments": '{"lake": "Vomb"}'}]
+)
+HALF_TOOLS = ScriptedReply(
+    tool_calls=[{"id": "call_1", "name": "look", "arguments": '{"lake": "Vo'}], finish="length"
+)
 TOO_LONG = {
     "message": "maximum context length is 8192 tokens, however you requested 9000 tokens",
     "code": "context_length_exceeded",
@@ -37,7 +44,10 @@ KINDS: dict[str, tuple[int, ScriptedReply | None]] = {
     "answer": (52, ANSWER),
     "reasoned": (3, ScriptedReply(text="Air scatters it.", reasoning="What scatters most?")),
     "only_reasoned": (2, ScriptedReply(reasoning="What scatters most?")),
-    "thinks_inline": (2, ScriptedReply(text="<think>What scatters?</think>Air scatters it.", chunk_size=3)),
+    "thinks_inline": (
+        2,
+        ScriptedReply(text="<think>What scatters?</think>Air scatters it.", chunk_size=3),
+    ),
     "long": (3, LONG),
     "empty": (4, ScriptedReply(text="")),
     "length": (3, CUT),
@@ -60,7 +70,9 @@ KINDS: dict[str, tuple[int, ScriptedReply | None]] = {
     "drip": (1, ANSWER),
     "closed_behind": (3, ANSWER),
 }
-"""What may happen to a request: how likely it is, of some hundred, and the reply that it begins with."""
+"""What may happen to a request: how likely it is, of some hundred, and the reply that it begins
+with.
+"""
 
 GARBAGE = random.Random(1).randbytes(700)
 MODEL = re.compile(r"soak-\d+")
@@ -74,7 +86,12 @@ SILENCE = 5.0
 def rendered(kind: str, path: str, streams: bool) -> Rendered:
     """Return the response of a kind to a request; the model of the path is always the same here."""
     reply = KINDS[kind][1]
-    body = {"model": "soak", "messages": [], "stream": streams, "stream_options": {"include_usage": True}}
+    body = {
+        "model": "soak",
+        "messages": [],
+        "stream": streams,
+        "stream_options": {"include_usage": True},
+    }
     return render(reply, body, path=path)
 
 
@@ -96,7 +113,9 @@ def asked(path: str, stream_in_body: bool) -> tuple[str, bool]:
     language = language_of(path)
     if language is None:
         return "/chat/completions", stream_in_body
-    return path, language.read_request(path.partition("?")[0], {"stream": stream_in_body, "model": "soak"}, 1).streams
+    return path, language.read_request(
+        path.partition("?")[0], {"stream": stream_in_body, "model": "soak"}, 1
+    ).streams
 
 
 class Soaked(asyncio.Protocol):
@@ -124,7 +143,8 @@ class Soaked(asyncio.Protocol):
         if len(body) < length:
             return
         self.buffer.clear()
-        path = MODEL.sub("soak", head.split(b" ", 2)[1].decode())  # what is rendered once serves every model
+        # what is rendered once serves every model
+        path = MODEL.sub("soak", head.split(b" ", 2)[1].decode())
         self.answer(*asked(path, b'"stream":true' in body.replace(b" ", b"")), body)
 
     def answer(self, path: str, streams: bool, body: bytes) -> None:
@@ -138,7 +158,9 @@ class Soaked(asyncio.Protocol):
             share = self.draw.random()
             whole = b"".join(pieces)
             pieces = (whole[: 1 + int(share * (len(whole) - 1))],)
-            after = {"cut": self.transport.close, "reset_midway": self.reset}.get(kind, self.be_silent)
+            after = {"cut": self.transport.close, "reset_midway": self.reset}.get(
+                kind, self.be_silent
+            )
         elif kind == "closed_behind":
             after = self.transport.close
         elif kind == "drip":
@@ -150,7 +172,9 @@ class Soaked(asyncio.Protocol):
             after()
 
     def drawn(self, body: bytes) -> str:
-        """Draw a kind; a request with tools that has no result yet is most often answered by a call."""
+        """Draw a kind; a request with tools that has no result yet is most often answered by a
+        call.
+        """
         if b"look" in body and b"heron" not in body and self.draw.random() < 0.6:
             return "tools"
         return self.draw.choices(NAMES, WEIGHTS)[0]
@@ -193,7 +217,8 @@ async def main(seed: int) -> None:
     """Serve until standard input is closed; one port plays faults, the other answers well."""
     draw, loop = random.Random(seed), asyncio.get_running_loop()
     servers = [
-        await loop.create_server(partial(Soaked, draw, well), "0.0.0.0", 0, backlog=1024) for well in (False, True)
+        await loop.create_server(partial(Soaked, draw, well), "0.0.0.0", 0, backlog=1024)
+        for well in (False, True)
     ]
     print(*[server.sockets[0].getsockname()[1] for server in servers], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)

@@ -1,4 +1,6 @@
-"""Judge a run by its samples: what has grown from the first third to the last, and what must not have come about."""
+"""Judge a run by its samples: what has grown from the first third to the last, and what must not
+have come about.
+"""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,25 +17,40 @@ WARM_UP: Final = 0.2
 TOLERANCES: Final = {"memory": 0.2, "in use": 0.02, "objects": 0.02, "blocks": 0.02}
 """By how much of the median of the first third that of the last may be larger.
 
-What is in use must be flat. The memory that is resident is that of the highest peaks so far, which chance brings: the
-allocator keeps what many calls at once took, and large replies among them, scattered as it is given back.
+What is in use must be flat. The memory that is resident is that of the highest peaks so far, which
+chance brings: the allocator keeps what many calls at once took, and large replies among them,
+scattered as it is given back.
 """
 
 LEAST: Final = 20_000
 """Calls from which on memory is judged: before that, the allocator is still finding its size."""
 
-SAME: Final = ("descriptors", "threads", "tasks", "generators", "async generators", "coroutines", "frames")
-"""What must be the same in every sample, once the clients that last have closed their idle connections."""
+SAME: Final = (
+    "descriptors",
+    "threads",
+    "tasks",
+    "generators",
+    "async generators",
+    "coroutines",
+    "frames",
+)
+"""What must be the same in every sample, once the clients that last have closed their idle
+connections.
+"""
 
 MOST_GARBAGE: Final = 12.0
-"""Objects a call that only the collector may free, all in all. What is left in a cycle on purpose is of it, with what
-hangs on that; asyncio's and httpx's own cycles are the rest."""
+"""Objects a call that only the collector may free, all in all. What is left in a cycle on purpose
+is of it, with what hangs on that; asyncio's and httpx's own cycles are the rest."""
 
 LONGEST: Final = 30.0
-"""Seconds in which each call must have ended: its budget is 3 s, a turn makes several, and the machine may be busy."""
+"""Seconds in which each call must have ended: its budget is 3 s, a turn makes several, and the
+machine may be busy.
+"""
 
 
-def thirds(samples: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
+def thirds(
+    samples: Sequence[Mapping[str, Any]],
+) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
     """Return the first and the last third of what follows the warm-up."""
     settled = [sample for sample in samples if sample["calls"] > WARM_UP * samples[-1]["calls"]]
     size = max(1, len(settled) // 3)
@@ -41,11 +58,19 @@ def thirds(samples: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, 
 
 
 def growth(samples: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return by which share the median of each measure has grown from the first third to the last."""
+    """Return by which share the median of each measure has grown from the first third to the
+    last.
+    """
     first, last = thirds(samples)
     found = {}
-    for name in TOLERANCES if samples[-1]["calls"] >= LEAST else [name for name in TOLERANCES if name != "memory"]:
-        before, after = (statistics.median(sample[name] for sample in third) for third in (first, last))
+    for name in (
+        TOLERANCES
+        if samples[-1]["calls"] >= LEAST
+        else [name for name in TOLERANCES if name != "memory"]
+    ):
+        before, after = (
+            statistics.median(sample[name] for sample in third) for third in (first, last)
+        )
         found[name] = after / before - 1 if before else 0.0
     return found
 
@@ -81,9 +106,13 @@ def faults(
     found += _caches(first[0]["caches"], last[-1]["caches"], largest)
     if sum(outcomes.values()) != calls:
         found.append(f"{sum(outcomes.values())} outcomes of {calls} calls")
-    found += [f"{count} x {outcome}" for outcome, count in outcomes.items() if outcome not in OUTCOMES]
+    found += [
+        f"{count} x {outcome}" for outcome, count in outcomes.items() if outcome not in OUTCOMES
+    ]
     found += [f"{count} x {fault}" for fault, count in seen.items()]
-    garbage = (last[-1]["collected"] - first[0]["collected"]) / max(1, last[-1]["calls"] - first[0]["calls"])
+    garbage = (last[-1]["collected"] - first[0]["collected"]) / max(
+        1, last[-1]["calls"] - first[0]["calls"]
+    )
     if garbage > MOST_GARBAGE:
         found.append(f"{garbage:.1f} objects a call were left to the collector")
     if longest > LONGEST:
@@ -91,7 +120,9 @@ def faults(
     return found
 
 
-def _caches(before: Mapping[str, int], after: Mapping[str, int], largest: Mapping[str, int | None]) -> Iterable[str]:
+def _caches(
+    before: Mapping[str, int], after: Mapping[str, int], largest: Mapping[str, int | None]
+) -> Iterable[str]:
     for name, size in after.items():
         most = largest.get(name)
         if size > (before.get(name, size) if most is None else most):

@@ -1,4 +1,6 @@
-"""Note what must not come about: warnings, exceptions that nobody retrieved, finalizers that failed."""
+"""Note what must not come about: warnings, exceptions that nobody retrieved, finalizers that
+failed.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,14 @@ from typing import Any
 from attrs import define, field
 
 SLOW = "Executing "
-"""How asyncio's debug mode begins when it tells that a callback took long, as it does on a busy machine."""
+"""How asyncio's debug mode begins when it tells that a callback took long, as it does on a busy
+machine.
+"""
 
 OTHERS = ("Async generator 'httpx.", "Async generator 'httpcore.")
-"""How trio tells of generators that httpx leaves within one another, where one is ended in the middle of a body."""
+"""How trio tells of generators that httpx leaves within one another, where one is ended in the
+middle of a body.
+"""
 
 LONGEST = 400
 

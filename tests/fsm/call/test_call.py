@@ -38,7 +38,9 @@ def failed(reason="server_error", **fields):
 
 def drive(*replies, messages="hi", policy=None, chain=None, request=None, **options):
     """Run a call over replies, the last one for ever; return it with everything it sent."""
-    call = Call(request or Request(messages), policy or rungwise.Policy(), chain or [PlainLink()], **options)
+    call = Call(
+        request or Request(messages), policy or rungwise.Policy(), chain or [PlainLink()], **options
+    )
     sends, left = [], list(replies)
     send = call.begin()
     while send is not None:
@@ -55,7 +57,10 @@ def begun():
 
 def shown(send):
     """Return the messages of a send, turns in the neutral form."""
-    return [NEUTRAL.plain_of(said)[0] if isinstance(said, rungwise.Message) else said for said in send.messages]
+    return [
+        NEUTRAL.plain_of(said)[0] if isinstance(said, rungwise.Message) else said
+        for said in send.messages
+    ]
 
 
 def rungs(sends):
@@ -74,7 +79,10 @@ def test_the_compactor_is_asked_for_through_the_send():
     send = call.receive(failed("context_overflow"))
     assert (send.rung, send.needs_compaction) == ("compact", True)
     send = call.compacted([{"role": "user", "content": "short"}])
-    assert (send.messages, send.needs_compaction) == (({"role": "user", "content": "short"},), False)
+    assert (send.messages, send.needs_compaction) == (
+        ({"role": "user", "content": "short"},),
+        False,
+    )
     assert call.receive(ANSWER) is None
     with pytest.raises(IllegalEvent):
         call.compacted([{"role": "user", "content": "late"}])
@@ -145,7 +153,11 @@ def test_a_driver_out_of_step_gets_an_error_and_nothing_changes():
 def test_the_logger_gets_a_line_a_step_without_contents(caplog):
     with caplog.at_level(logging.DEBUG, logger="rungwise"):
         call, _ = drive(EMPTY, ANSWER, messages="a private prompt")
-    assert len([record for record in caplog.records if record.name == "rungwise"]) == len(call.journal.steps) == 4
+    assert (
+        len([record for record in caplog.records if record.name == "rungwise"])
+        == len(call.journal.steps)
+        == 4
+    )
     assert "private" not in caplog.text
     assert "answer" not in caplog.text.replace("answered", "")
 
@@ -181,7 +193,10 @@ REPLIES = st.sampled_from(
 )
 
 
-@given(st.lists(st.lists(REPLIES, min_size=1, max_size=6), min_size=2, max_size=5), st.randoms(use_true_random=False))
+@given(
+    st.lists(st.lists(REPLIES, min_size=1, max_size=6), min_size=2, max_size=5),
+    st.randoms(use_true_random=False),
+)
 def test_interleaved_calls_on_the_shared_machine_do_not_touch_each_other(scripts, random):
     alone = [[str(step) for step in drive(*script)[0].journal.steps] for script in scripts]
     calls = [Call(Request("hi")) for _ in scripts]
@@ -209,9 +224,13 @@ def test_an_interrupt_in_the_observer_on_the_last_step_leaves_the_call_ended():
 
 @pytest.mark.parametrize("outcome", ["done", "failed"])
 def test_results_and_errors_can_be_copied_and_pickled_without_keys(outcome):
-    backend = rungwise.OpenAIChat("m", api_key="sk-a-real-key-1234567890", base_url="http://localhost:1/v1")
+    backend = rungwise.OpenAIChat(
+        "m", api_key="sk-a-real-key-1234567890", base_url="http://localhost:1/v1"
+    )
     error = failed("connection", exception=OSError("gone"))
-    call, _ = drive(ANSWER if outcome == "done" else error, chain=[backend], policy=rungwise.Policy(base_cap=99))
+    call, _ = drive(
+        ANSWER if outcome == "done" else error, chain=[backend], policy=rungwise.Policy(base_cap=99)
+    )
     result = call.result
     for copied in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
         assert copied.text == result.text
@@ -228,13 +247,18 @@ def test_results_and_errors_can_be_copied_and_pickled_without_keys(outcome):
 
 @pytest.mark.parametrize("sent", [False, True])
 def test_a_call_with_a_budget_of_money_that_was_cancelled_early_replays(sent):
-    chain, policy = ([PlainLink(prices=rungwise.Prices(1.0, 2.0))], rungwise.Policy(budget=rungwise.Budget(money=1.0)))
+    chain, policy = (
+        [PlainLink(prices=rungwise.Prices(1.0, 2.0))],
+        rungwise.Policy(budget=rungwise.Budget(money=1.0)),
+    )
     call = Call(Request("a prompt"), policy, chain)
     call.begin()
     if sent:
         call.sending(1.0)
     call.cancel(2.0)
-    assert rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == "cancelled"
+    assert (
+        rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == "cancelled"
+    )
 
 
 class TestSilence:
@@ -255,7 +279,8 @@ class TestSilence:
     def test_an_attempt_without_a_reply_costs_its_cap(self, reason):
         policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=250))
         call, sends = drive(failed(reason), policy=policy, request=Request("hi", max_tokens=100))
-        assert [send.max_tokens for send in sends] == [100, 100, 26]  # 8 more may be counted for each
+        # 8 more may be counted for each
+        assert [send.max_tokens for send in sends] == [100, 100, 26]
         assert call.result.usage.output_tokens == 226
         assert call.spending.charged_tokens == sum(map(most_counted, (100, 100, 26)))
 
@@ -274,7 +299,9 @@ class TestSilence:
     @pytest.mark.parametrize("stop", ["stop", "content_filter"])
     def test_an_empty_reply_that_ended_by_itself_is_no_silence(self, stop):
         policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=1000))
-        call, _ = drive(Reply(stop_reason=stop), ANSWER, policy=policy, chain=[PlainLink("a"), PlainLink("b")])
+        call, _ = drive(
+            Reply(stop_reason=stop), ANSWER, policy=policy, chain=[PlainLink("a"), PlainLink("b")]
+        )
         assert (call.result.outcome, call.result.usage.output_tokens) == ("done", 4)
 
     def test_without_a_cap_of_the_callers_one_silence_keeps_no_more_than_half_of_the_budget(self):
@@ -284,7 +311,10 @@ class TestSilence:
 
     @pytest.mark.parametrize(
         "failure",
-        [failed("server_error", status=502), failed("unreachable", exception=type("ConnectError", (OSError,), {})())],
+        [
+            failed("server_error", status=502),
+            failed("unreachable", exception=type("ConnectError", (OSError,), {})()),
+        ],
     )
     def test_a_refused_connection_and_an_error_status_cost_nothing(self, failure):
         policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=250))
@@ -303,21 +333,33 @@ class TestSilence:
         (lambda: Request("x", parameters=5), "parameters"),
         (lambda: Request("x", headers={"Content-Length": "3"}), "Content-Length"),
         (lambda: Call("hi"), "request must be a Request, not str"),
-        (lambda: Call(Request("x"), turn={"prior_answer": "a"}), "turn must be a TurnContext, not dict"),
+        (
+            lambda: Call(Request("x"), turn={"prior_answer": "a"}),
+            "turn must be a TurnContext, not dict",
+        ),
         (lambda: Call(Request("x"), turn={}), "turn must be a TurnContext, not dict"),
         (lambda: Call(Request("x"), "policy"), "policy must be a Policy"),
         (lambda: Call(Request("x"), {}), "policy must be a Policy, not dict"),
-        (lambda: Call(Request("x"), chain=PlainLink()), "the chain must be a list of backends, not PlainLink"),
+        (
+            lambda: Call(Request("x"), chain=PlainLink()),
+            "the chain must be a list of backends, not PlainLink",
+        ),
         (lambda: Call(Request("x"), chain=["gpt"]), "the chain must hold backends, not str"),
         (lambda: Call(Request("x"), chain=[]), "the chain is empty"),
         (lambda: Call(Request("x")).begin("soon"), "now must be seconds"),
         (lambda: begun().receive("An answer."), "reply must be a Reply or a Failure, not str"),
-        (lambda: begun().receive({"text": "An answer."}), "reply must be a Reply or a Failure, not dict"),
+        (
+            lambda: begun().receive({"text": "An answer."}),
+            "reply must be a Reply or a Failure, not dict",
+        ),
         (lambda: begun().receive(None), "reply must be a Reply or a Failure, not NoneType"),
         (lambda: begun().receive(ANSWER, "soon"), "now must be seconds"),
         (lambda: rungwise.Budget(seconds=10**400), "finite"),
         (lambda: Row("refused", "await", 5, "plead"), "Row.guard must be a name"),
-        (lambda: rungwise.CALL.with_rows(("answered", "await", None, "done")), "with_rows takes rows"),
+        (
+            lambda: rungwise.CALL.with_rows(("answered", "await", None, "done")),
+            "with_rows takes rows",
+        ),
     ],
 )
 def test_names_a_value_of_the_wrong_type(build, says):

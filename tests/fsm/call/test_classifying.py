@@ -61,7 +61,10 @@ def call(arguments="{}", name="read"):
         ("called_tools", {"tool_calls": call("[1]"), "stop_reason": "tool_calls"}),
         ("called_tools", {"tool_calls": call("{}", name=""), "stop_reason": "tool_calls"}),
         ("called_tools", {"tool_calls": call("{}", name=" \n"), "stop_reason": "tool_calls"}),
-        ("called_tools", {"tool_calls": call("{}", name="\u200b\u3164"), "stop_reason": "tool_calls"}),
+        (
+            "called_tools",
+            {"tool_calls": call("{}", name="\u200b\u3164"), "stop_reason": "tool_calls"},
+        ),
         ("came_empty", {"text": "\u200b\ufeff\x00", "stop_reason": "stop"}),
         ("came_empty", {"text": "\u2800", "reasoning": "\u200b", "stop_reason": "stop"}),
         ("came_empty", {"text": "<think>\u200b</think>\ufeff", "stop_reason": "stop"}),
@@ -87,7 +90,9 @@ def test_tokens_at_the_cap_betray_a_cut_that_the_finish_hides(stop, tokens, cut)
 
 
 def test_a_clean_stop_at_the_cap_is_an_answer():
-    assert classified(100, text="hi", stop_reason="stop", usage=rungwise.Usage(0, 100)) == "answered"
+    assert (
+        classified(100, text="hi", stop_reason="stop", usage=rungwise.Usage(0, 100)) == "answered"
+    )
 
 
 def test_an_estimated_count_proves_no_cut():
@@ -104,7 +109,10 @@ def test_describes_every_event_of_a_call_in_terms_of_http() -> None:
 @pytest.mark.parametrize(
     ("status", "body"),
     [
-        *((status, {"error": {"message": "no"}}) for status in (429, 408, 401, 402, 403, 400, 422, 413)),
+        *(
+            (status, {"error": {"message": "no"}})
+            for status in (429, 408, 401, 402, 403, 400, 422, 413)
+        ),
         (404, {"error": {"code": "model_not_found", "message": "no such model"}}),
     ],
 )

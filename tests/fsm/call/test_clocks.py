@@ -1,4 +1,6 @@
-"""The clocks of a call: when silence may end an attempt, when it has brought text, how long its own waits are."""
+"""The clocks of a call: when silence may end an attempt, when it has brought text, how long its own
+waits are.
+"""
 
 import math
 
@@ -19,7 +21,9 @@ UNLIMITED = Budget(seconds=None)
 CHAIN = (PlainLink("one"), PlainLink("two"))
 
 
-def sent(policy: Policy | None = None, chain: tuple[PlainLink, ...] = CHAIN, **asked: object) -> Call:
+def sent(
+    policy: Policy | None = None, chain: tuple[PlainLink, ...] = CHAIN, **asked: object
+) -> Call:
     call = Call(Request("Where does it nest?", **asked), policy or Policy(budget=UNLIMITED), chain)  # type: ignore[arg-type]
     call.begin(0.0)
     assert call.sending(0.0) is not None
@@ -31,7 +35,11 @@ def sent(policy: Policy | None = None, chain: tuple[PlainLink, ...] = CHAIN, **a
 
 def test_the_same_is_asked_again_first_as_often_as_the_policy_says() -> None:
     call = sent(Policy(budget=UNLIMITED, switch_after={"silence": 3}))
-    backends = [send.backend for send in (call.receive(SILENCE), call.receive(SILENCE), call.receive(SILENCE)) if send]
+    backends = [
+        send.backend
+        for send in (call.receive(SILENCE), call.receive(SILENCE), call.receive(SILENCE))
+        if send
+    ]
     assert backends == [0, 0, 1]
 
 
@@ -88,7 +96,9 @@ def test_on_the_last_backend_it_may_not_where_nothing_is_left_to_ask_again() -> 
 
 def test_it_may_not_where_the_tokens_do_not_last_for_another_attempt() -> None:
     for tokens, moment in ((1000, None), (2100, math.inf)):
-        call = sent(Policy(budget=Budget(seconds=None, output_tokens=tokens)), CHAIN[:1], max_tokens=1000)
+        call = sent(
+            Policy(budget=Budget(seconds=None, output_tokens=tokens)), CHAIN[:1], max_tokens=1000
+        )
         assert call.clocks().before_text == moment
 
 
@@ -144,9 +154,19 @@ def test_the_last_backend_needs_time_for_the_thinking_of_another_attempt() -> No
 
 def test_asking_for_the_clocks_changes_nothing() -> None:
     call = sent(Policy(budget=Budget(attempts=4, seconds=50, output_tokens=3000)), max_tokens=100)
-    before = (list(call.position.spent), call.position.state, call.position.facts, len(call.journal.steps))
+    before = (
+        list(call.position.spent),
+        call.position.state,
+        call.position.facts,
+        len(call.journal.steps),
+    )
     call.clocks(), call.clocks()
-    assert (list(call.position.spent), call.position.state, call.position.facts, len(call.journal.steps)) == before
+    assert (
+        list(call.position.spent),
+        call.position.state,
+        call.position.facts,
+        len(call.journal.steps),
+    ) == before
 
 
 # what else leaves a backend
@@ -155,7 +175,9 @@ def test_asking_for_the_clocks_changes_nothing() -> None:
 def test_empty_replies_leave_the_backend_after_as_many_as_the_policy_says() -> None:
     for most, rungs in ((1, ["fallback"]), (2, ["reask", "fallback"])):
         call = sent(Policy(budget=UNLIMITED, switch_after={"empty": most}))
-        assert [send.rung for _ in rungs if (send := call.receive(Reply(stop_reason="stop")))] == rungs
+        assert [
+            send.rung for _ in rungs if (send := call.receive(Reply(stop_reason="stop")))
+        ] == rungs
 
 
 def test_a_refusal_ends_where_the_policy_says_so() -> None:
@@ -172,7 +194,9 @@ def test_a_refusal_ends_where_the_policy_says_so() -> None:
 THOUGHT = "Herons like reeds."
 
 
-def watch(*replies: Reply, prefills: bool = False) -> rungwise.fsm.call.conversation.reading.TextWatch:
+def watch(
+    *replies: Reply, prefills: bool = False
+) -> rungwise.fsm.call.conversation.reading.TextWatch:
     """Return the watch of the attempt behind some replies."""
     call = Call(Request("Where?"), chain=[PlainLink(prefills=prefills)])
     call.begin()
@@ -197,7 +221,9 @@ def watch(*replies: Reply, prefills: bool = False) -> rungwise.fsm.call.conversa
         ([Reasoning(THOUGHT), "In the reeds"], True),
     ],
 )
-def test_visible_text_is_what_a_consumer_would_be_shown(pieces: list[str | Reasoning], has_text: bool) -> None:
+def test_visible_text_is_what_a_consumer_would_be_shown(
+    pieces: list[str | Reasoning], has_text: bool
+) -> None:
     watching = watch()
     told = [watching.has_text(Text(piece) if isinstance(piece, str) else piece) for piece in pieces]
     assert told[-1] is has_text
@@ -240,7 +266,17 @@ COUNT = st.integers(1, 10**30)
 
 
 @pytest.mark.parametrize(
-    ("n", "expected"), [(1, 2.0), (2, 4.0), (3, 8.0), (5, 32.0), (6, 60.0), (7, 60.0), (10_000, 60.0), (10**100, 60.0)]
+    ("n", "expected"),
+    [
+        (1, 2.0),
+        (2, 4.0),
+        (3, 8.0),
+        (5, 32.0),
+        (6, 60.0),
+        (7, 60.0),
+        (10_000, 60.0),
+        (10**100, 60.0),
+    ],
 )
 def test_doubles_up_to_the_cap(n: int, expected: float) -> None:
     assert backoff(n, 2, 60, 0.5, 0.0) == expected
@@ -261,7 +297,9 @@ def test_a_base_of_nothing_stays_nothing() -> None:
 
 
 @given(COUNT, SECONDS, SECONDS, SHARE, st.floats(0, 1, exclude_max=True))
-def test_stays_between_no_jitter_and_the_longest(n: int, base: float, cap: float, jitter: float, draw: float) -> None:
+def test_stays_between_no_jitter_and_the_longest(
+    n: int, base: float, cap: float, jitter: float, draw: float
+) -> None:
     wait = backoff(n, base, cap, jitter, draw)
     assert backoff(n, base, cap, jitter, 0.0) <= wait <= backoff(n, base, cap, jitter, 1.0)
     assert 0 <= wait <= cap + jitter * cap

@@ -11,7 +11,10 @@ from support import protocols
 TOOLS = [
     {
         "type": "function",
-        "function": {"name": "look", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}},
+        "function": {
+            "name": "look",
+            "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}},
+        },
     }
 ]
 HALF = "\ud83d"
@@ -34,9 +37,17 @@ def corrected(reply: Reply, api: str = "openai", **options: Any) -> Any:
 @pytest.mark.parametrize("api", protocols.PROTOCOLS)
 @pytest.mark.parametrize(
     ("id", "name", "is_call"),
-    [("c1", "look", True), (HALF, "look", False), ("x" * 65, "look", False), ("", "look", False), ("c1", HALF, False)],
+    [
+        ("c1", "look", True),
+        (HALF, "look", False),
+        ("x" * 65, "look", False),
+        ("", "look", False),
+        ("c1", HALF, False),
+    ],
 )
-def test_a_call_with_an_odd_id_or_name_goes_back_in_words(api: str, id: str, name: str, is_call: bool) -> None:
+def test_a_call_with_an_odd_id_or_name_goes_back_in_words(
+    api: str, id: str, name: str, is_call: bool
+) -> None:
     send = corrected(Reply(tool_calls=[ToolCall(id, name, WRONG)], stop_reason="tool_calls"), api)
     assert bool(send.messages[-1].tool_results) is is_call
     assert send.messages[-1].role == ("tool" if is_call else "user")
@@ -45,12 +56,16 @@ def test_a_call_with_an_odd_id_or_name_goes_back_in_words(api: str, id: str, nam
 def test_more_than_eight_calls_go_back_in_words() -> None:
     calls = [ToolCall(f"c{number}", "look", '{"a": "x"}') for number in range(9)]
     assert corrected(Reply(tool_calls=calls, stop_reason="tool_calls")).messages[-1].role == "user"
-    assert corrected(Reply(tool_calls=calls[:8], stop_reason="tool_calls")).messages[-1].role == "tool"
+    assert (
+        corrected(Reply(tool_calls=calls[:8], stop_reason="tool_calls")).messages[-1].role == "tool"
+    )
 
 
 @pytest.mark.parametrize("api", protocols.PROTOCOLS)
 def test_an_answer_with_half_a_character_goes_back(api: str) -> None:
     assert (
-        corrected(Reply(f"Herons {HALF}", stop_reason="stop"), api, returns={"type": "object"}).messages[-1].role
+        corrected(Reply(f"Herons {HALF}", stop_reason="stop"), api, returns={"type": "object"})
+        .messages[-1]
+        .role
         == "user"
     )

@@ -1,4 +1,6 @@
-"""A deadline of a call, whatever comes back: nothing is sent behind it, and no wait begins that it would cut."""
+"""A deadline of a call, whatever comes back: nothing is sent behind it, and no wait begins that it
+would cut.
+"""
 
 import math
 from typing import Any
@@ -41,20 +43,27 @@ def allowed(draw: Any) -> tuple[Call, float]:
     chain = [PlainLink(name) for name in ("first", "second", "third")[: draw(st.integers(1, 3))]]
     within = None if shared is None else SharedBudget(Budget(seconds=shared))
     jitter = draw(st.floats(0, 1))
-    call = Call(Request("Where?"), policy, chain, within=within, deadline=deadline, jitter=lambda: jitter)
-    return call, min(deadline, *(BEGINS + each for each in (own, shared) if each is not None), math.inf)
+    call = Call(
+        Request("Where?"), policy, chain, within=within, deadline=deadline, jitter=lambda: jitter
+    )
+    return call, min(
+        deadline, *(BEGINS + each for each in (own, shared) if each is not None), math.inf
+    )
 
 
 @settings(max_examples=examples(120))
 @given(st.data())
-def test_nothing_is_sent_behind_it_and_every_wait_that_begins_can_be_kept(data: st.DataObject) -> None:
+def test_nothing_is_sent_behind_it_and_every_wait_that_begins_can_be_kept(
+    data: st.DataObject,
+) -> None:
     call, ends = allowed(data.draw)
     now = BEGINS
     send = call.begin(now)
     while send is not None:
         assert send.deadline == ends
         assert now + send.wait < ends, "a wait that ends too late is not begun"
-        now += send.wait + data.draw(TOOK) / 10  # a place among the connections has to be waited for
+        # a place among the connections has to be waited for
+        now += send.wait + data.draw(TOOK) / 10
         send = call.sending(now)
         if send is None:
             break
@@ -71,7 +80,9 @@ def test_nothing_is_sent_behind_it_and_every_wait_that_begins_can_be_kept(data: 
 
 @pytest.mark.parametrize("deadline", [math.nan, False, "soon", [1.0]])
 def test_what_is_no_moment_is_refused(deadline: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="deadline must be a moment on the driver's clock"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="deadline must be a moment on the driver's clock"
+    ):
         Call(Request("Where?"), deadline=deadline)
 
 
@@ -79,11 +90,15 @@ def test_what_is_no_moment_is_refused(deadline: Any) -> None:
 
 
 def told(call: Call) -> str:
-    return f"{call.result.outcome} ({call.result.cause})\n" + "\n".join(map(str, call.journal.steps))
+    return f"{call.result.outcome} ({call.result.cause})\n" + "\n".join(
+        map(str, call.journal.steps)
+    )
 
 
 def bound(policy: Policy, backends: int) -> float:
-    found = worst_cases(policy, policy.limits.bounded(policy.table.limits, backends), [None] * backends, None, None)
+    found = worst_cases(
+        policy, policy.limits.bounded(policy.table.limits, backends), [None] * backends, None, None
+    )
     return next(each.value for each in found if each.name == "seconds")
 
 
@@ -99,9 +114,14 @@ def test_whatever_the_others_do_the_call_is_done(examples: int) -> None:
         text, parts = call.result.text, [part.strip() for part in stage.said]
         assert text.endswith(ANSWER)
         assert text.count(ANSWER) == 1
-        assert [text.count(part) for part in parts] == [1] * len(parts), "something is lost, or said twice"
+        assert [text.count(part) for part in parts] == [1] * len(parts), (
+            "something is lost, or said twice"
+        )
         assert sorted(parts, key=text.index) == parts
         assert stage.now - BEGAN <= bound(scene.policy, len(scene.troubles)) + 1e-6, told(call)
-        assert rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).journal.steps == call.journal.steps
+        assert (
+            rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).journal.steps
+            == call.journal.steps
+        )
 
     check()

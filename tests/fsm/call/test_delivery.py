@@ -12,10 +12,22 @@ from rungwise.fsm.text.stitching import LONGEST_SOUGHT, SeedFilter, stitch, with
 from rungwise.fsm.text.thinking import split_thinking
 from support.texts import cut
 
-TEXTS = st.lists(st.sampled_from(["a", "b", "ab ", " ", "\n", "step one", "two"]), max_size=9).map("".join)
+TEXTS = st.lists(st.sampled_from(["a", "b", "ab ", " ", "\n", "step one", "two"]), max_size=9).map(
+    "".join
+)
 TAGGED = st.lists(
     st.sampled_from(
-        ["<think>", "</think>", "</think>", "\n", "a thought", "an answer that is long. ", "`", '"', "\n\n"]
+        [
+            "<think>",
+            "</think>",
+            "</think>",
+            "\n",
+            "a thought",
+            "an answer that is long. ",
+            "`",
+            '"',
+            "\n\n",
+        ]
     ),
     max_size=9,
 ).map("".join)
@@ -39,7 +51,9 @@ def test_drops_a_seed_with_the_whitespace_before_it(visible: str, seed: str, res
 
 @given(TEXTS, TEXTS, st.sampled_from(["", " ", "\n\n"]), st.lists(st.integers(0, 99)))
 @example("ab", "c", " ", [])
-def test_a_seed_in_chunks_is_dropped_as_in_one(seed: str, rest: str, before: str, places: list[int]) -> None:
+def test_a_seed_in_chunks_is_dropped_as_in_one(
+    seed: str, rest: str, before: str, places: list[int]
+) -> None:
     for visible in (f"{before}{seed}{rest}", f"{before}{seed[:-1]}", rest):
         seeds = SeedFilter(seed)
         out = "".join([*map(seeds.feed, cut(visible, places)), seeds.close()])

@@ -1,4 +1,6 @@
-"""A backend that calls every reply whole: one that fills its cap and ends amid a sentence is continued once."""
+"""A backend that calls every reply whole: one that fills its cap and ends amid a sentence is
+continued once.
+"""
 
 from typing import Any
 
@@ -20,15 +22,23 @@ class Hiding(PlainLink):
 
 
 def at_cap(text: str, output: int = 100, **more: Any) -> Reply:
-    usage = rungwise.Usage(10, output, **{name: more.pop(name) for name in ("estimated",) if name in more})
+    usage = rungwise.Usage(
+        10, output, **{name: more.pop(name) for name in ("estimated",) if name in more}
+    )
     return Reply(text, **{"stop_reason": "stop", "usage": usage, **more})
 
 
 def played(
-    *replies: Reply | Failure, link: Any = None, cap: int | None = 100, policy: Any = None, **options: Any
+    *replies: Reply | Failure,
+    link: Any = None,
+    cap: int | None = 100,
+    policy: Any = None,
+    **options: Any,
 ) -> tuple[list[Send], rungwise.Result]:
     """Play a call and return what was sent, and its end; its journal replays to the same."""
-    call = Call(Request([ASKED], max_tokens=cap, **options), policy, [link or Hiding()], contents=True)
+    call = Call(
+        Request([ASKED], max_tokens=cap, **options), policy, [link or Hiding()], contents=True
+    )
     script, sends, send = list(replies), [], call.begin(0.0)
     while send is not None:
         sends.append(send)
@@ -49,21 +59,36 @@ def is_asked_once(*replies: Any, **options: Any) -> bool:
 
 @pytest.mark.parametrize("prefills", [True, False])
 def test_the_rest_is_asked_for(prefills: bool) -> None:
-    sends, result = played(at_cap(FIRST), at_cap(WHOLE[len(FIRST) :], 7), link=Hiding(prefills=prefills))
+    sends, result = played(
+        at_cap(FIRST), at_cap(WHOLE[len(FIRST) :], 7), link=Hiding(prefills=prefills)
+    )
     assert (result.outcome, result.text) == ("done", WHOLE)
     assert [send.max_tokens for send in sends] == [100, 200]
-    assert [step.event for step in result.journal.steps] == ["sent", "truncated", "sent", "answered"]
+    assert [step.event for step in result.journal.steps] == [
+        "sent",
+        "truncated",
+        "sent",
+        "answered",
+    ]
     said = [message.role for message in sends[1].messages[1:]]
     assert said == (["assistant"] if prefills else ["assistant", "user"])
     assert sends[1].prefill is prefills
 
 
 @pytest.mark.parametrize("prefills", [True, False])
-@pytest.mark.parametrize("nothing", [{}, {"text": " \n"}, {"reasoning": "It is complete."}, {"text": FIRST}])
+@pytest.mark.parametrize(
+    "nothing", [{}, {"text": " \n"}, {"reasoning": "It is complete."}, {"text": FIRST}]
+)
 def test_if_nothing_is_added_the_text_was_whole(nothing: Any, prefills: bool) -> None:
-    sends, result = played(at_cap(FIRST), Reply(stop_reason="stop", **nothing), link=Hiding(prefills=prefills))
+    sends, result = played(
+        at_cap(FIRST), Reply(stop_reason="stop", **nothing), link=Hiding(prefills=prefills)
+    )
     assert len(sends) == 2
-    assert (result.outcome, result.text.rstrip(), result.final_text.rstrip()) == ("done", FIRST, FIRST)
+    assert (result.outcome, result.text.rstrip(), result.final_text.rstrip()) == (
+        "done",
+        FIRST,
+        FIRST,
+    )
     assert result.cause is None
 
 
@@ -80,8 +105,14 @@ def test_a_continuation_that_breaks_off_is_cut_as_ever() -> None:
 
 
 def test_text_of_a_stream_that_broke_off_comes_first() -> None:
-    sends, result = played(Reply(FIRST, interrupted=True), at_cap("ke, in the tall dead tre", 200), at_cap("es.", 3))
-    assert (len(sends), result.outcome, result.text) == (3, "done", f"{FIRST}ke, in the tall dead trees.")
+    sends, result = played(
+        Reply(FIRST, interrupted=True), at_cap("ke, in the tall dead tre", 200), at_cap("es.", 3)
+    )
+    assert (len(sends), result.outcome, result.text) == (
+        3,
+        "done",
+        f"{FIRST}ke, in the tall dead trees.",
+    )
 
 
 def test_without_the_flag_nothing_changes() -> None:
@@ -118,17 +149,22 @@ def test_json_is_never_continued() -> None:
 
 
 def test_where_no_continuation_is_allowed_the_text_is_partial() -> None:
-    sends, result = played(at_cap(FIRST), policy=rungwise.Policy(limits=rungwise.Limits(continuations=0)))
+    sends, result = played(
+        at_cap(FIRST), policy=rungwise.Policy(limits=rungwise.Limits(continuations=0))
+    )
     assert (len(sends), result.outcome, result.text) == (1, "partial", FIRST)
 
 
-@pytest.mark.parametrize("text", ["the nor", "the north ", "the north,", "Orte:", "湖の北", "नदी के"])
+@pytest.mark.parametrize(
+    "text", ["the nor", "the north ", "the north,", "Orte:", "湖の北", "नदी के"]
+)
 def test_a_text_ends_within_a_sentence(text: str) -> None:
     assert ends_within_sentence(text)
 
 
 @pytest.mark.parametrize(
-    "text", ["It is.", "Is it?\n", '"So."', "(so)", "湖の北。", "`x`", "**so**", "| a |", "```\n", ""]
+    "text",
+    ["It is.", "Is it?\n", '"So."', "(so)", "湖の北。", "`x`", "**so**", "| a |", "```\n", ""],
 )
 def test_a_text_ends_behind_one(text: str) -> None:
     assert not ends_within_sentence(text)

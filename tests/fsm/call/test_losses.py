@@ -1,4 +1,6 @@
-"""What of a request a backend is never told stands in the journal, once, where that backend is first asked."""
+"""What of a request a backend is never told stands in the journal, once, where that backend is
+first asked.
+"""
 
 import json
 import pickle
@@ -15,7 +17,9 @@ from rungwise.fsm.turn.explained import explain_call
 
 BUSY = Failure("server_error", status=500)
 PERMANENT = Failure("auth", status=401)
-SEEDLESS = PlainLink("seedless", losses=("seed: it draws as it likes", "the tool web_search: it has no form here"))
+SEEDLESS = PlainLink(
+    "seedless", losses=("seed: it draws as it likes", "the tool web_search: it has no form here")
+)
 SEARCH = {"googleSearch": {}}
 LOST = "left out: seed: it draws as it likes; the tool web_search: it has no form here"
 
@@ -36,7 +40,12 @@ def notes(journal: Journal) -> list[tuple[str, str | None]]:
 def test_what_is_left_out_is_noted_where_a_backend_is_first_asked_and_nowhere_else() -> None:
     chain = [PlainLink("first"), SEEDLESS]
     call = ended(chain, PERMANENT, BUSY, BUSY, Reply("In reeds.", stop_reason="stop"))
-    assert notes(call.journal) == [("first", None), ("seedless", LOST), ("seedless", None), ("seedless", None)]
+    assert notes(call.journal) == [
+        ("first", None),
+        ("seedless", LOST),
+        ("seedless", None),
+        ("seedless", None),
+    ]
     alone = ended([PlainLink("first")], Reply("In reeds.", stop_reason="stop"))
     assert notes(alone.journal) == [("first", None)]
 
@@ -53,7 +62,9 @@ def test_the_note_survives_json_and_a_replay_and_a_pickle() -> None:
 
 def test_a_replay_refuses_a_journal_that_tells_of_other_losses() -> None:
     call = ended([SEEDLESS], Reply("In reeds.", stop_reason="stop"))
-    changed = call.journal.to_json().replace('"note": "left out: seed:', '"note": "left out: top_p:')
+    changed = call.journal.to_json().replace(
+        '"note": "left out: seed:', '"note": "left out: top_p:'
+    )
     with pytest.raises(rungwise.JournalMismatch, match="step 1: note is 'left out: top_p"):
         rungwise.replay(Journal.from_json(changed))
 
@@ -77,7 +88,9 @@ def test_those_who_read_the_journal_are_told() -> None:
 def test_drops_parameters_of_another_protocol_and_reports_them() -> None:
     primary = OpenAIChat("m", base_url="http://localhost:1", name="primary")
     asked = {"parameters": {"temperature": 0, "top_k": 5}}
-    call = ended([primary, PlainLink("second")], PERMANENT, Reply("In reeds.", stop_reason="stop"), **asked)
+    call = ended(
+        [primary, PlainLink("second")], PERMANENT, Reply("In reeds.", stop_reason="stop"), **asked
+    )
     assert notes(call.journal) == [
         ("primary", None),
         ("second", "left out: top_k: it is a parameter of another protocol"),
@@ -91,11 +104,18 @@ def test_a_backend_over_http_names_parameters_and_tools_that_its_protocol_cannot
     class Mute(OpenAIChat):
         @classmethod
         def lost_parameters(cls, parameters: Any) -> dict[str, str]:
-            return {name: f"no word for {value}" for name, value in parameters.items() if name == "seed"}
+            return {
+                name: f"no word for {value}" for name, value in parameters.items() if name == "seed"
+            }
 
     backend = Mute("m", base_url="http://localhost:1")
-    request = Request("Where?", tools=[SEARCH], parameters={"seed": 7, "temperature": 0.5, "top_k": 3})
-    assert backend.lost(request) == ("seed: no word for 7", "the tool googleSearch: it has no form here")
+    request = Request(
+        "Where?", tools=[SEARCH], parameters={"seed": 7, "temperature": 0.5, "top_k": 3}
+    )
+    assert backend.lost(request) == (
+        "seed: no word for 7",
+        "the tool googleSearch: it has no form here",
+    )
     assert backend.lost(Request("Where?", parameters={"seed": None})) == ()
     assert OpenAIChat("m").lost(Request("Where?", parameters={"seed": 7})) == ()
 
@@ -106,7 +126,10 @@ def test_losses_are_texts() -> None:
 
 
 def test_describes_a_loss_in_one_short_line() -> None:
-    call = ended([PlainLink("rude", losses=("seed:\n" + "x" * 10_000,))], Reply("In reeds.", stop_reason="stop"))
+    call = ended(
+        [PlainLink("rude", losses=("seed:\n" + "x" * 10_000,))],
+        Reply("In reeds.", stop_reason="stop"),
+    )
     [(_, note)] = notes(call.journal)
     assert "\n" not in note
     assert len(note) <= 400

@@ -1,4 +1,6 @@
-"""How many tokens a text surely holds: never more than words and bytes prove, and the same for every chunking."""
+"""How many tokens a text surely holds: never more than words and bytes prove, and the same for
+every chunking.
+"""
 
 import pytest
 from hypothesis import given
@@ -43,7 +45,9 @@ def test_the_count_is_that_of_words_and_of_the_bytes_of_long_ones(text: str) -> 
 @given(TEXTS, st.integers(0, 40))
 def test_a_text_of_any_length_is_counted_in_slices(text: str, size: int) -> None:
     long = "a" * (AT_ONCE - size) + text
-    assert least_tokens(long) == sum(-(-len(word.encode()) // BYTES_A_TOKEN) for word in long.split())
+    assert least_tokens(long) == sum(
+        -(-len(word.encode()) // BYTES_A_TOKEN) for word in long.split()
+    )
 
 
 def test_what_was_reported_stands() -> None:
@@ -54,14 +58,23 @@ def test_what_was_reported_stands() -> None:
 
 
 def test_a_small_cap_leaves_little_to_count_beside() -> None:
-    for cap, beside in ((1, 0), (7, 0), (8, 1), (63, 7), (64, COUNTED_BESIDE), (900, COUNTED_BESIDE)):
+    for cap, beside in (
+        (1, 0),
+        (7, 0),
+        (8, 1),
+        (63, 7),
+        (64, COUNTED_BESIDE),
+        (900, COUNTED_BESIDE),
+    ):
         assert not is_beyond(cap + beside, cap)
         assert is_beyond(cap + beside + 1, cap)
     assert not is_beyond(10**9, None)
 
 
 @given(st.integers(1, 200), st.data())
-def test_the_reserve_is_as_much_as_can_be_counted_beside_the_caps_of_a_budget(whole: int, data: st.DataObject) -> None:
+def test_the_reserve_is_as_much_as_can_be_counted_beside_the_caps_of_a_budget(
+    whole: int, data: st.DataObject
+) -> None:
     left = whole - reserve_of(whole)
     assert left >= 1
     assert most_counted(left) <= whole < most_counted(left + 1)
@@ -74,7 +87,9 @@ def test_words_that_pass_the_cap_by_little_are_counted_as_what_they_are() -> Non
     assert least_tokens(text) == 105
     assert measured(Usage(), Reply(text), 100) == (Usage(output_tokens=105, estimated=True), False)
     transcript = Transcript((), Hints())
-    transcript.gather(Observation(evidence=Evidence("truncated", Usage(9, 105)), part=text, new=text, cap=100))
+    transcript.gather(
+        Observation(evidence=Evidence("truncated", Usage(9, 105)), part=text, new=text, cap=100)
+    )
     assert transcript.answer.tokens.of_text() == 105
 
 
@@ -85,7 +100,11 @@ def test_what_is_counted_beside_a_cap_is_within_the_budget(budget: Budget) -> No
 
     def beside(send: Send) -> Reply:
         sent.append(send.max_tokens)
-        return Reply("Some text that was cut.", stop_reason="length", usage=Usage(1, most_counted(send.max_tokens)))
+        return Reply(
+            "Some text that was cut.",
+            stop_reason="length",
+            usage=Usage(1, most_counted(send.max_tokens)),
+        )
 
     call = Call(Request("hi", max_tokens=100), Policy(budget=budget), [link])
     send = call.begin()
@@ -108,6 +127,8 @@ def test_what_nobody_reported_is_no_more_than_the_cap_until_the_words_prove_it()
 
 
 def test_reasoning_and_tool_arguments_count_as_well() -> None:
-    reply = Reply("one two", reasoning="three", tool_calls=(ToolCall("1", "look", '{"a": "four"}'),))
+    reply = Reply(
+        "one two", reasoning="three", tool_calls=(ToolCall("1", "look", '{"a": "four"}'),)
+    )
     assert least_tokens(reply.text, reply.reasoning, reply.tool_calls[0].arguments) == 5
     assert measured(Usage(), reply, None)[0].output_tokens >= 5

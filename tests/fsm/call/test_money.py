@@ -23,7 +23,8 @@ def test_what_a_person_writes_is_read_back_as_it_was(money: float) -> None:
 def test_fifty_calls_come_to_what_they_cost_and_not_to_a_float_beside_it() -> None:
     prices, shared = Prices(1.0, 10.0), SharedBudget(Budget(attempts=1000, money=0.03))
     usage = Usage(10, 59)
-    assert reduce(add, [(10 * 1.0 + 59 * 10.0) / 1e6] * 50) != 0.03  # as floats add up, where nothing compensates
+    # as floats add up, where nothing compensates
+    assert reduce(add, [(10 * 1.0 + 59 * 10.0) / 1e6] * 50) != 0.03
     for _ in range(50):
         share = shared.share()
         assert share.send(51, 10, prices) is None
@@ -65,10 +66,13 @@ def test_text_of_one_token_a_digit_is_paid_within_the_budget_when_it_is_sent_bac
     call = Call(Request("hi", max_tokens=8_000, input_tokens=10), policy, [link])
     send, billed = call.begin(), 0
     while send is not None:
-        added = sum(4 + len(each.text) for each in send.messages[1:])  # a byte a token, and four for each message
+        # a byte a token, and four for each message
+        added = sum(4 + len(each.text) for each in send.messages[1:])
         usage = Usage(10 + added, send.max_tokens)
         billed += price_of(usage, link.prices)
-        send = call.receive(Reply(digits(billed, send.max_tokens), stop_reason="length", usage=usage))
+        send = call.receive(
+            Reply(digits(billed, send.max_tokens), stop_reason="length", usage=usage)
+        )
     assert (call.result.outcome, call.result.attempts) == ("over_budget", 2)
     assert call.result.cost == as_money(billed) <= 0.20
 
@@ -82,7 +86,10 @@ def test_what_is_sent_back_counts_as_the_larger_of_estimate_and_report(reported:
 
 
 def test_a_reply_that_breaks_off_unreported_keeps_all_that_was_reserved_for_it() -> None:
-    policy, shared = Policy(limits=Limits(retries=9)), SharedBudget(Budget(attempts=99, output_tokens=400))
+    policy, shared = (
+        Policy(limits=Limits(retries=9)),
+        SharedBudget(Budget(attempts=99, output_tokens=400)),
+    )
     call = Call(Request("hi", max_tokens=250), policy, [PlainLink()], within=shared)
     broken = Reply(digits(1, 540), interrupted=True)
     call.begin()
@@ -115,7 +122,9 @@ def test_a_stream_that_is_left_half_way_keeps_all_that_was_reserved_for_it() -> 
 
 
 def test_reported_usage_of_a_reply_that_breaks_off_is_what_it_costs() -> None:
-    call = Call(Request("hi", max_tokens=100), Policy(budget=Budget(output_tokens=300)), [PlainLink()])
+    call = Call(
+        Request("hi", max_tokens=100), Policy(budget=Budget(output_tokens=300)), [PlainLink()]
+    )
     call.begin()
     call.receive(Reply("The heron stands in the reeds", interrupted=True, usage=Usage(9, 12)))
     assert call.spending.charged_tokens == 12

@@ -31,9 +31,14 @@ PLACES: Mapping[str, tuple[set[str], set[str]]] = {
     "fsm.turn.observe": ({*observe._EVENTS}, {"done", "partial"}),
     "adapters.cli.describe": ({*describe.ENDS}, {"done", "cancelled"}),
     "adapters.cli.shown": ({*shown.EXIT_CODES}, set()),
-    "adapters.demo.view": ({*view.STYLES} - {*TURN.outcomes} | {"failed", "over_budget", "cancelled"}, set()),
+    "adapters.demo.view": (
+        {*view.STYLES} - {*TURN.outcomes} | {"failed", "over_budget", "cancelled"},
+        set(),
+    ),
 }
-"""For each module that lists outcomes: those that it lists, and those that it leaves out with good reason."""
+"""For each module that lists outcomes: those that it lists, and those that it leaves out with good
+reason.
+"""
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -56,14 +61,21 @@ def test_every_place_that_lists_outcomes_is_looked_at() -> None:
     found = {
         name.removeprefix("rungwise.")
         for name, path in MODULES.items()
-        if any(len(telling.intersection(map(str, each))) >= 3 for each in lists_in(path.read_text(encoding="utf-8")))
+        if any(
+            len(telling.intersection(map(str, each))) >= 3
+            for each in lists_in(path.read_text(encoding="utf-8"))
+        )
     }
     turns = {"fsm.turn.table", "fsm.turn.result"}
     assert found - turns == {*PLACES} - {"fsm.call.rules"}  # whose list has two that tell
 
 
 def test_turns_know_every_outcome_of_their_own() -> None:
-    assert {*turn_result.ERRORS} | turn_result.SUCCESSES == {*TURN.outcomes} == {*shown.TURN_EXIT_CODES}
+    assert (
+        {*turn_result.ERRORS} | turn_result.SUCCESSES
+        == {*TURN.outcomes}
+        == {*shown.TURN_EXIT_CODES}
+    )
     assert {*TURN.outcomes, *CALL.outcomes} == {*view.STYLES}
 
 
@@ -75,7 +87,9 @@ def ended_as(outcome: str) -> Result:
 
 
 @pytest.mark.parametrize("outcome", CALL.outcomes)
-def test_each_outcome_returns_or_raises_a_public_error_and_is_an_event_of_a_turn(outcome: str) -> None:
+def test_each_outcome_returns_or_raises_a_public_error_and_is_an_event_of_a_turn(
+    outcome: str,
+) -> None:
     ended = ended_as(outcome)
     assert observe.event_of(ended) in TURN.events
     if ended.is_success:
@@ -87,5 +101,8 @@ def test_each_outcome_returns_or_raises_a_public_error_and_is_an_event_of_a_turn
 
 
 def test_an_outcome_without_an_error_is_named() -> None:
-    with pytest.raises(BrokenMachine, match=r"ended as 'banned', for which rungwise\.fsm\.call\.run\.result\.ERRORS"):
+    with pytest.raises(
+        BrokenMachine,
+        match=r"ended as 'banned', for which rungwise\.fsm\.call\.run\.result\.ERRORS",
+    ):
         ended_as("banned").raise_for_outcome()

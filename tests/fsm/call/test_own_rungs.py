@@ -1,4 +1,6 @@
-"""A rung or a fact of one's own: one declaration, which is sent, limited, certified and replayed like the others."""
+"""A rung or a fact of one's own: one declaration, which is sent, limited, certified and replayed
+like the others.
+"""
 
 from itertools import count
 from typing import Any
@@ -7,7 +9,19 @@ import attrs
 import pytest
 
 import rungwise
-from rungwise import CALL, ConfigurationError, Discard, Fact, Hints, Journal, Limits, Policy, Rung, Text, replay
+from rungwise import (
+    CALL,
+    ConfigurationError,
+    Discard,
+    Fact,
+    Hints,
+    Journal,
+    Limits,
+    Policy,
+    Rung,
+    Text,
+    replay,
+)
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, TableError
 from rungwise.testing import assert_call_honest, run
 from support.tables import PLEAD, walk_little
@@ -44,16 +58,22 @@ def test_it_can_change_the_request_by_a_function_of_its_own() -> None:
     def change(transcript: Any, cue: Any) -> None:
         transcript.dropped |= {"temperature"}
 
-    call = Call(Request("hi"), Policy(table=CALL.with_rung(Rung("cool", change=change), refused=None)))
+    call = Call(
+        Request("hi"), Policy(table=CALL.with_rung(Rung("cool", change=change), refused=None))
+    )
     call.begin()
     send = call.receive(FILTERED)
     assert send.dropped == {"temperature"}
 
 
 def test_with_a_condition_it_keeps_its_place_and_the_asked_wait() -> None:
-    table = CALL.with_rung(PLEAD.when("may_plead_in_time", holds="wait_fits"), failed_transiently="may_resend")
+    table = CALL.with_rung(
+        PLEAD.when("may_plead_in_time", holds="wait_fits"), failed_transiently="may_resend"
+    )
     call = run(Policy(table=table), [Failure("rate_limit", asked_wait=7.0), ANSWER])
-    assert [(step.target, step.wait) for step in call.journal.steps if step.wait] == [("plead", 7.0)]
+    assert [(step.target, step.wait) for step in call.journal.steps if step.wait] == [
+        ("plead", 7.0)
+    ]
     call = run(Policy(table=table), [Failure("rate_limit", asked_wait=700.0)])
     assert targets(call) == ["failed"]
 
@@ -120,7 +140,10 @@ def played(policy: Policy, *replies: Any, **options: Any) -> tuple[Call, list[An
 def test_an_answer_that_an_own_fact_rejects_is_discarded_and_asked_again() -> None:
     call, sent, events = played(pleading(), CATS, SKY, is_streaming=True, contents=True)
     assert (call.result.text, call.result.parts, call.result.attempts) == (SKY.text, (SKY.text,), 2)
-    assert [getattr(message, "text", None) for message in sent[1].messages] == [None, "Answer about the sky."]
+    assert [getattr(message, "text", None) for message in sent[1].messages] == [
+        None,
+        "Answer about the sky.",
+    ]
     told = [event for event in events if isinstance(event, (Text, Discard))]
     assert told == [Text(CATS.text), Discard(CATS.text), Text(SKY.text)]
     facts = [step.facts for step in call.journal.steps if step.event == "answered"]
@@ -129,7 +152,11 @@ def test_an_answer_that_an_own_fact_rejects_is_discarded_and_asked_again() -> No
 
 def test_when_its_rung_is_used_up_the_answer_stands() -> None:
     call, _, _ = played(pleading(), CATS, CATS)
-    assert (call.result.outcome, call.result.text, call.result.parts) == ("done", CATS.text, (CATS.text,))
+    assert (call.result.outcome, call.result.text, call.result.parts) == (
+        "done",
+        CATS.text,
+        (CATS.text,),
+    )
 
 
 def test_a_fact_is_found_once_for_each_reply_and_a_replay_believes_the_journal() -> None:
@@ -151,12 +178,17 @@ def test_where_no_reply_came_none_of_ones_own_facts_is_asked() -> None:
     ("of", "says"),
     [
         (lambda reply: 1, "the fact 'is_off_topic' must be True or False, and is of type int"),
-        (lambda reply: None, "the fact 'is_off_topic' must be True or False, and is of type NoneType"),
+        (
+            lambda reply: None,
+            "the fact 'is_off_topic' must be True or False, and is of type NoneType",
+        ),
         (lambda reply: reply.secret, "the fact 'is_off_topic' raised AttributeError"),
         (lambda: True, "the fact 'is_off_topic' raised TypeError: its function takes a Reply"),
     ],
 )
-def test_a_fact_that_lies_is_an_error_that_names_it_and_leaves_the_call_as_it_was(of: Any, says: str) -> None:
+def test_a_fact_that_lies_is_an_error_that_names_it_and_leaves_the_call_as_it_was(
+    of: Any, says: str
+) -> None:
     call = Call(Request("Why is the sky blue?"), pleading(of))
     call.begin()
     with pytest.raises(ConfigurationError, match=says) as caught:
@@ -192,7 +224,9 @@ def test_the_whole_answer_is_discarded_where_its_rest_led_to_the_rung() -> None:
     policy = pleading(lambda reply: "cats" in reply.text)
     call, _, events = played(policy, CUT, OTHER, SKY, is_streaming=True)
     assert (call.result.text, call.result.parts) == (SKY.text, (SKY.text,))
-    assert [event for event in events if isinstance(event, Discard)] == [Discard(CUT.text + OTHER.text)]
+    assert [event for event in events if isinstance(event, Discard)] == [
+        Discard(CUT.text + OTHER.text)
+    ]
 
 
 @pytest.mark.parametrize("prefills", [False, True])
@@ -209,10 +243,16 @@ def test_an_older_hint_still_stands_before_the_text_that_came_after_a_discard() 
     long = Reply(CATS.text * 5, stop_reason="stop", stop_raw="stop")
     hinted = Rung("urge", limit=1, hint="Answer about the sky.")
     silent = Rung("reconsider", limit=1, holds=Fact("is_off_topic", of=off_topic))
-    policy = Policy(table=CALL.with_rung(silent, answered=None).with_rung(hinted, tools_truncated="may_enlarge"))
-    half = Reply(tool_calls=(rungwise.ToolCall("1", "look", "{"),), stop_reason="length", stop_raw="length")
+    policy = Policy(
+        table=CALL.with_rung(silent, answered=None).with_rung(hinted, tools_truncated="may_enlarge")
+    )
+    half = Reply(
+        tool_calls=(rungwise.ToolCall("1", "look", "{"),), stop_reason="length", stop_raw="length"
+    )
     cut = Reply(
-        "Cats have tails that are long, and whiskers that are longer yet", stop_reason="length", stop_raw="length"
+        "Cats have tails that are long, and whiskers that are longer yet",
+        stop_reason="length",
+        stop_raw="length",
     )
     _, sent, _ = played(policy, cut, half, long, CUT, REST)
     said = [getattr(message, "text", None) for message in sent[4].messages]
@@ -224,7 +264,9 @@ def test_a_change_that_raises_is_an_error_that_names_its_rung() -> None:
         raise ValueError(transcript.gathered)
 
     plead = Rung("plead", holds=Fact("is_off_topic", of=off_topic), change=change)
-    with pytest.raises(ConfigurationError, match="the rung 'plead' raised ValueError when it changed the request"):
+    with pytest.raises(
+        ConfigurationError, match="the rung 'plead' raised ValueError when it changed the request"
+    ):
         played(Policy(table=CALL.with_rung(plead, answered=None)), CATS)
 
 
@@ -233,8 +275,13 @@ def test_what_was_taken_out_is_asked_no_more_and_may_be_declared_anew() -> None:
     call, _, _ = played(Policy(table=without), CATS)
     assert call.result.text == CATS.text
     nudge = Rung("nudge", holds=Fact("is_off_topic", of=off_topic), hint="Please.")
-    call, _, _ = played(Policy(table=CALL.without("nudge").with_rung(nudge, answered=None)), CATS, SKY)
-    assert [step.target for step in call.journal.steps if step.event == "answered"] == ["nudge", "done"]
+    call, _, _ = played(
+        Policy(table=CALL.without("nudge").with_rung(nudge, answered=None)), CATS, SKY
+    )
+    assert [step.target for step in call.journal.steps if step.event == "answered"] == [
+        "nudge",
+        "done",
+    ]
 
 
 def test_a_declared_rung_is_no_slip_of_another_and_a_fact_may_be_named_twice() -> None:

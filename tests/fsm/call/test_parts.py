@@ -11,12 +11,23 @@ from rungwise.core import Call, OpaquePart, ReasoningPart, Reply, Request, Send
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 
 CALL = ToolCall("1", "look", "{}", {"signature": ["s"]}, "one")
-PARTS = (ReasoningPart("hm", {"s": 1}, "one"), TextPart("a"), OpaquePart("one", [{"x": 1}]), TextPart("b"), CALL)
+PARTS = (
+    ReasoningPart("hm", {"s": 1}, "one"),
+    TextPart("a"),
+    OpaquePart("one", [{"x": 1}]),
+    TextPart("b"),
+    CALL,
+)
 
 
 def test_a_reply_of_parts_has_their_text_reasoning_and_tool_calls() -> None:
     reply = Reply(parts=PARTS)
-    assert (reply.text, reply.reasoning, reply.tool_calls, reply.parts) == ("ab", "hm", (CALL,), PARTS)
+    assert (reply.text, reply.reasoning, reply.tool_calls, reply.parts) == (
+        "ab",
+        "hm",
+        (CALL,),
+        PARTS,
+    )
     assert attrs.evolve(reply, stop_reason="stop").parts == PARTS
     assert pickle.loads(pickle.dumps(reply)) == reply
 
@@ -30,7 +41,9 @@ def test_a_reply_of_text_has_parts() -> None:
     assert Reply().parts == ()
 
 
-@pytest.mark.parametrize("fields", [{"text": "c"}, {"reasoning": "c"}, {"tool_calls": [CALL, CALL]}, {"parts": ["a"]}])
+@pytest.mark.parametrize(
+    "fields", [{"text": "c"}, {"reasoning": "c"}, {"tool_calls": [CALL, CALL]}, {"parts": ["a"]}]
+)
 def test_a_reply_that_says_two_things_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         Reply(**{"parts": PARTS, **fields})
@@ -56,7 +69,9 @@ def test_a_turn_that_is_none_is_refused(role: Any, parts: Any) -> None:
 
 
 def test_all_of_a_turn_counts_as_input() -> None:
-    short, long = (Message("assistant", (OpaquePart("one", {"data": "x" * size}),)) for size in (30, 300))
+    short, long = (
+        Message("assistant", (OpaquePart("one", {"data": "x" * size}),)) for size in (30, 300)
+    )
     assert estimate_tokens([long]) - estimate_tokens([short]) == 90
 
 
@@ -75,10 +90,19 @@ def said(**fields: Any) -> list[dict[str, Any]]:
     ("messages", "told"),
     [
         (said(content=5), "messages[0]['content'] must be a text or a list of blocks, not int"),
-        (said(content={"Where?"}), "messages[0]['content'] must be a text or a list of blocks, not set"),
-        (said(content=b"Where?"), "messages[0]['content'] must be a text or a list of blocks, not bytes"),
+        (
+            said(content={"Where?"}),
+            "messages[0]['content'] must be a text or a list of blocks, not set",
+        ),
+        (
+            said(content=b"Where?"),
+            "messages[0]['content'] must be a text or a list of blocks, not bytes",
+        ),
         (said(content=["Where?", 5]), "messages[0]['content'][1] must be a mapping, not int"),
-        (said(content=[Block()]), "messages[0]['content'][0] must be a mapping, not Block: give its model_dump()"),
+        (
+            said(content=[Block()]),
+            "messages[0]['content'][0] must be a mapping, not Block: give its model_dump()",
+        ),
         (said(parts=[None]), "messages[0]['parts'][0] must be a mapping, not NoneType"),
         (
             said(tool_calls=[Block()]),
@@ -86,10 +110,16 @@ def said(**fields: Any) -> list[dict[str, Any]]:
         ),
         (b"Where?", "messages must be a prompt or a list of messages, not bytes"),
         ({"Where?"}, "messages must be a prompt or a list of messages, not set"),
-        ([Block()], "messages[0] must be a mapping with 'role' and 'content', not Block: give its model_dump()"),
+        (
+            [Block()],
+            "messages[0] must be a mapping with 'role' and 'content', not Block: give its "
+            "model_dump()",
+        ),
     ],
 )
-def test_what_no_protocol_can_read_is_refused_in_the_callers_words(messages: Any, told: str) -> None:
+def test_what_no_protocol_can_read_is_refused_in_the_callers_words(
+    messages: Any, told: str
+) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Request(messages)
     assert str(caught.value) == told
@@ -102,7 +132,8 @@ def test_a_call_that_is_given_what_a_turn_runs_says_so(tools: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", None, "Where?", ["Where?"], ({"type": "text", "text": "Where?"},), {"text": "W"}]
+    "content",
+    ["", None, "Where?", ["Where?"], ({"type": "text", "text": "Where?"},), {"text": "W"}],
 )
 def test_content_in_every_form_is_taken(content: Any) -> None:
     assert Request([{"role": "user", "content": content}]).messages[0]["content"] == content  # type: ignore[index]
@@ -124,7 +155,9 @@ def handed_out() -> list[Any]:
     return [first, call.result, call.result.usage]
 
 
-@pytest.mark.parametrize(("place", "kind"), [(0, Send), (1, Result), (2, Usage)], ids=["send", "result", "usage"])
+@pytest.mark.parametrize(
+    ("place", "kind"), [(0, Send), (1, Result), (2, Usage)], ids=["send", "result", "usage"]
+)
 def test_what_a_call_hands_out_cannot_be_changed(place: int, kind: type) -> None:
     value = handed_out()[place]
     assert type(value) is kind

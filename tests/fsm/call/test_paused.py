@@ -21,7 +21,9 @@ def cut(text: str) -> Reply:
     return Reply(text, stop_reason="length")
 
 
-def played(*replies: Reply | Failure, chain: int = 1, **options: Any) -> tuple[list[Send], rungwise.Result]:
+def played(
+    *replies: Reply | Failure, chain: int = 1, **options: Any
+) -> tuple[list[Send], rungwise.Result]:
     """Play a call and return what was sent, and its end."""
     links = tuple(PlainLink(f"link{index}") for index in range(chain))
     policy = rungwise.Policy(limits=rungwise.Limits(continuations=4))
@@ -84,7 +86,9 @@ REPEATED = "Herons nest in tall trees, and in reeds."
     ],
 )
 def test_what_was_said_before_a_pause_is_not_said_twice_behind_it(parts: Any, left: Any) -> None:
-    _, result = played(paused(TextPart(REPEATED), SEARCH), Reply(parts=parts, stop_reason="tool_calls"))
+    _, result = played(
+        paused(TextPart(REPEATED), SEARCH), Reply(parts=parts, stop_reason="tool_calls")
+    )
     assert result.message.parts == (TextPart(REPEATED), SEARCH, *left)
     assert result.message.text == result.text
 
@@ -92,7 +96,9 @@ def test_what_was_said_before_a_pause_is_not_said_twice_behind_it(parts: Any, le
 def test_half_a_tool_call_after_a_pause_is_never_a_part_of_the_turn() -> None:
     half = ToolCall("1", "look", '{"a')
     sends, result = played(
-        paused(SEARCH), Reply(parts=(TextPart("So "), half), stop_reason="length"), Reply("There.", stop_reason="stop")
+        paused(SEARCH),
+        Reply(parts=(TextPart("So "), half), stop_reason="length"),
+        Reply("There.", stop_reason="stop"),
     )
     assert not any(message.tool_calls for send in sends for message in added(send))
     assert result.message.parts == (SEARCH, TextPart("There."))
@@ -106,19 +112,27 @@ def test_a_turn_that_stays_paused_is_partial_with_its_blocks() -> None:
 
 @pytest.mark.parametrize("is_early", [True, False])
 def test_a_nudge_stands_where_it_was_given(is_early: bool) -> None:
-    nothing, tool = Reply(stop_reason="stop"), {"role": "tool", "tool_call_id": "1", "content": "found"}
+    nothing, tool = (
+        Reply(stop_reason="stop"),
+        {"role": "tool", "tool_call_id": "1", "content": "found"},
+    )
     replies = [nothing, paused(SEARCH)] if is_early else [paused(SEARCH), nothing]
     links = (PlainLink(),)
     call = Call(Request([ASKED, tool]), rungwise.Policy(), links)
     call.begin(0.0)
     sends = [call.receive(reply, 0.1) for reply in replies]
-    nudge = [Message.saying("assistant", rungwise.Hints().placeholder), Message.saying("user", rungwise.Hints().nudge)]
+    nudge = [
+        Message.saying("assistant", rungwise.Hints().placeholder),
+        Message.saying("user", rungwise.Hints().nudge),
+    ]
     turn = [Message("assistant", (SEARCH,))]
     assert [*sends[-1].messages[2:]] == (nudge + turn if is_early else turn + nudge)
 
 
 def test_what_is_sent_back_is_counted() -> None:
     sends, _ = played(
-        paused(OpaquePart("p/m", {"data": "x" * 3_000})), Reply("There.", stop_reason="stop"), max_tokens=100
+        paused(OpaquePart("p/m", {"data": "x" * 3_000})),
+        Reply("There.", stop_reason="stop"),
+        max_tokens=100,
     )
     assert sends[1].added_tokens > 1_000

@@ -19,7 +19,10 @@ from rungwise.fsm.call.policy import SWITCH_AFTER, from_mapping
         (lambda: rungwise.Limits(retries=10**9), ["Limits.retries", "1000"]),
         (lambda: rungwise.Budget(attempts=0), ["Budget.attempts", "1 to"]),
         (lambda: rungwise.Budget(attempts=10**10), ["Budget.attempts", "1 to"]),
-        (lambda: rungwise.Policy(budget=rungwise.Budget(attempts=1001)), ["Budget.attempts", "1 to 1000", "1001"]),
+        (
+            lambda: rungwise.Policy(budget=rungwise.Budget(attempts=1001)),
+            ["Budget.attempts", "1 to 1000", "1001"],
+        ),
         (lambda: rungwise.Budget(seconds=0), ["Budget.seconds", "above 0"]),
         (lambda: rungwise.Budget(seconds=float("inf")), ["Budget.seconds", "finite"]),
         (lambda: rungwise.Budget(money=float("nan")), ["Budget.money", "finite"]),
@@ -28,7 +31,10 @@ from rungwise.fsm.call.policy import SWITCH_AFTER, from_mapping
         (lambda: rungwise.Timeouts(stall=0), ["Timeouts.stall"]),
         (lambda: rungwise.Reserve(share=1.5), ["Reserve.share", "at most 1"]),
         (lambda: rungwise.Reserve(seconds=0), ["Reserve.seconds", "above 0"]),
-        (lambda: rungwise.Policy(after_refusal="stop"), ["Policy.after_refusal", "'fall_back'", "'end'", "'stop'"]),
+        (
+            lambda: rungwise.Policy(after_refusal="stop"),
+            ["Policy.after_refusal", "'fall_back'", "'end'", "'stop'"],
+        ),
         (lambda: rungwise.Hints(nudge=" "), ["Hints.nudge", "blank"]),
         (lambda: rungwise.Hints(seed="no place"), ["Hints.seed", "{reasoning}"]),
         (lambda: rungwise.Policy(budget=3), ["Policy.budget", "Budget", "int"]),
@@ -36,8 +42,14 @@ from rungwise.fsm.call.policy import SWITCH_AFTER, from_mapping
             lambda: rungwise.Policy(switch_after={"overload": 1}),
             ["switch_after", "'overload'", "did you mean 'overloaded'"],
         ),
-        (lambda: rungwise.Policy(switch_after={"overloaded": 0}), ["switch_after.overloaded", "1 or more"]),
-        (lambda: rungwise.Policy(skip_identical_empties="yes"), ["skip_identical_empties", "true or false"]),
+        (
+            lambda: rungwise.Policy(switch_after={"overloaded": 0}),
+            ["switch_after.overloaded", "1 or more"],
+        ),
+        (
+            lambda: rungwise.Policy(skip_identical_empties="yes"),
+            ["skip_identical_empties", "true or false"],
+        ),
         (lambda: rungwise.Policy(base_cap=0), ["Policy.base_cap"]),
     ],
 )
@@ -71,7 +83,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 
 def test_toml_sets_what_it_names_and_nothing_else(tmp_path):
     path = tmp_path / "policy.toml"
-    path.write_text("base_cap = 100\n[limits]\nretries = 7\n[budget]\nseconds = 30\n[switch_after]\nrate_limit = 1\n")
+    path.write_text(
+        "base_cap = 100\n[limits]\nretries = 7\n[budget]\nseconds = "
+        "30\n[switch_after]\nrate_limit = 1\n"
+    )
     policy = rungwise.Policy.load(path)
     assert policy.limits == rungwise.Limits(retries=7)
     assert policy.budget == rungwise.Budget(seconds=30)
@@ -87,7 +102,10 @@ def test_toml_sets_what_it_names_and_nothing_else(tmp_path):
     [
         ({}, {"rate_limit_without_wait": 2}),
         ({"rate_limit": 5}, {"rate_limit": 5, "rate_limit_without_wait": 5}),
-        ({"rate_limit": 5, "rate_limit_without_wait": 1}, {"rate_limit": 5, "rate_limit_without_wait": 1}),
+        (
+            {"rate_limit": 5, "rate_limit_without_wait": 1},
+            {"rate_limit": 5, "rate_limit_without_wait": 1},
+        ),
         ({"empty": 1000, "unreachable": 3}, {"empty": 1000, "unreachable": 3}),
     ],
 )
@@ -103,9 +121,14 @@ def test_a_policy_cannot_be_changed():
 
 
 limits = st.builds(
-    rungwise.Limits, retries=st.integers(0, 1000), nudges=st.integers(0, 9), fallbacks=st.none() | st.integers(0, 9)
+    rungwise.Limits,
+    retries=st.integers(0, 1000),
+    nudges=st.integers(0, 9),
+    fallbacks=st.none() | st.integers(0, 9),
 )
-budgets = st.builds(rungwise.Budget, attempts=st.integers(1, 1000), seconds=st.none() | st.floats(0.1, 1e6))
+budgets = st.builds(
+    rungwise.Budget, attempts=st.integers(1, 1000), seconds=st.none() | st.floats(0.1, 1e6)
+)
 
 
 @given(st.builds(rungwise.Policy, limits=limits, budget=budgets))
@@ -128,10 +151,15 @@ def test_limits_are_a_mapping_that_cannot_be_changed():
 
 def test_a_preset_is_one_line_of_toml_and_other_keys_win():
     assert rungwise.Policy.from_toml('preset = "interactive"') == rungwise.Policy.interactive()
-    policy = rungwise.Policy.from_toml('preset = "interactive"\nbase_cap = 7\n[timeouts]\nstall = 3\n')
+    policy = rungwise.Policy.from_toml(
+        'preset = "interactive"\nbase_cap = 7\n[timeouts]\nstall = 3\n'
+    )
     assert (policy.timeouts.stall, policy.timeouts.first_token, policy.base_cap) == (3, 10.0, 7)
     changed = rungwise.Policy.interactive(after_refusal="fall_back")
-    assert (changed.after_refusal, changed.timeouts) == ("fall_back", rungwise.Policy.interactive().timeouts)
+    assert (changed.after_refusal, changed.timeouts) == (
+        "fall_back",
+        rungwise.Policy.interactive().timeouts,
+    )
 
 
 @pytest.mark.parametrize("named", ['"interactiv"', "3", "[]", "{}"])

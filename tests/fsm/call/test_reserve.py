@@ -33,7 +33,11 @@ def assert_replays(call: Call) -> None:
 
 
 def path(call: Call) -> list[str]:
-    return [f"{step.event} [{step.guard}] -> {step.target}" for step in call.journal.steps if step.event != "sent"]
+    return [
+        f"{step.event} [{step.guard}] -> {step.target}"
+        for step in call.journal.steps
+        if step.event != "sent"
+    ]
 
 
 # seconds
@@ -50,7 +54,9 @@ def path(call: Call) -> list[str]:
         (Reserve(seconds=7), 3, [86, 93, 100]),
     ],
 )
-def test_each_attempt_ends_in_time_for_the_backends_to_come(reserve: Reserve, backends: int, ends: list[float]) -> None:
+def test_each_attempt_ends_in_time_for_the_backends_to_come(
+    reserve: Reserve, backends: int, ends: list[float]
+) -> None:
     call = sent(Budget(seconds=100), CHAIN[:backends], reserve=reserve)
     found = []
     for _ in range(backends):
@@ -81,7 +87,10 @@ def test_does_not_begin_a_custom_wait_that_would_use_the_reserve() -> None:
     call = sent(Budget(seconds=100))
     send = call.receive(BUSY, 74.0)
     assert (send.backend, send.wait) == (1, 0.0)
-    assert path(call) == ["failed_transiently [may_retry] -> retry", "ran_out [must_yield] -> fallback"]
+    assert path(call) == [
+        "failed_transiently [may_retry] -> retry",
+        "ran_out [must_yield] -> fallback",
+    ]
     assert call.journal.last.note == "25 s of the budget are kept for each backend to come"
 
 
@@ -108,7 +117,12 @@ def test_an_attempt_is_kept_for_each_backend() -> None:
     assert [step.backend for step in call.journal.steps if step.event == "sent"] == ["one", "one"]
     call.receive(BUSY, 0.0)
     call.receive(Reply("In the reeds.", stop_reason="stop"), 0.0)
-    assert [step.backend for step in call.journal.steps if step.event == "sent"] == ["one", "one", "two", "three"]
+    assert [step.backend for step in call.journal.steps if step.event == "sent"] == [
+        "one",
+        "one",
+        "two",
+        "three",
+    ]
     assert call.result.outcome == "done"
 
 
@@ -128,9 +142,15 @@ def test_the_next_backend_goes_on_with_what_was_kept() -> None:
     cut = Reply("The bittern booms by night in", stop_reason="length", usage=Usage(10, 748))
     send = call.receive(cut, 0.0)
     assert (send.backend, send.max_tokens) == (1, 252)
-    assert path(call) == ["truncated [may_continue] -> continuation", "ran_out [must_yield] -> fallback"]
+    assert path(call) == [
+        "truncated [may_continue] -> continuation",
+        "ran_out [must_yield] -> fallback",
+    ]
     call.receive(Reply("The bittern booms by night in the reeds.", stop_reason="stop"), 0.0)
-    assert (call.result.outcome, call.result.text) == ("done", "The bittern booms by night in the reeds.")
+    assert (call.result.outcome, call.result.text) == (
+        "done",
+        "The bittern booms by night in the reeds.",
+    )
 
 
 def test_no_more_tokens_are_kept_than_one_attempt_needs() -> None:
@@ -141,7 +161,10 @@ def test_no_more_tokens_are_kept_than_one_attempt_needs() -> None:
 
 
 def test_a_cheap_backend_is_asked_with_what_would_buy_nothing_from_a_dear_one() -> None:
-    dear, cheap = PlainLink("dear", prices=Prices(10.0, 40.0)), PlainLink("cheap", prices=Prices(0.01, 0.02))
+    dear, cheap = (
+        PlainLink("dear", prices=Prices(10.0, 40.0)),
+        PlainLink("cheap", prices=Prices(0.01, 0.02)),
+    )
     call = sent(Budget(money=0.05), (dear, cheap), max_tokens=1000, input_tokens=100)
     for cap in (1000, 190):
         assert call.journal.last.cap == cap
@@ -170,7 +193,9 @@ def test_the_deadline_of_a_shared_budget_counts_likewise() -> None:
 @pytest.mark.parametrize("deadline", [None, 50.0])
 @pytest.mark.parametrize("within", [False, True])
 def test_a_journal_replays_with_what_was_kept(within: bool, deadline: float | None) -> None:
-    shared = SharedBudget(Budget(attempts=100, seconds=80.0, output_tokens=10_000)) if within else None
+    shared = (
+        SharedBudget(Budget(attempts=100, seconds=80.0, output_tokens=10_000)) if within else None
+    )
     budget = Budget(seconds=100, output_tokens=5000)
     call = sent(budget, CHAIN, max_tokens=1000, within=shared, deadline=deadline)
     now = 0.0
@@ -188,7 +213,8 @@ def test_a_journal_replays_with_what_was_kept(within: bool, deadline: float | No
 
 
 @pytest.mark.parametrize(
-    "shared", [Budget(attempts=3), Budget(attempts=50, output_tokens=3000), Budget(attempts=50, money=0.04)]
+    "shared",
+    [Budget(attempts=3), Budget(attempts=50, output_tokens=3000), Budget(attempts=50, money=0.04)],
 )
 def test_a_first_backend_does_not_use_up_what_is_shared(shared: Budget) -> None:
     dear = (PlainLink("one", prices=Prices(1.0, 10.0)), PlainLink("two", prices=Prices(1.0, 10.0)))
@@ -212,9 +238,24 @@ def test_a_first_backend_does_not_use_up_what_is_shared(shared: Budget) -> None:
 @pytest.mark.parametrize(
     ("budget", "shared", "reply", "note"),
     [
-        (Budget(), Budget(output_tokens=101), Reply(usage=Usage(10, 900)), "a reply was longer than its output cap"),
-        (Budget(output_tokens=1), Budget(output_tokens=9000), Reply(usage=Usage(10, 1)), "the output tokens of"),
-        (Budget(attempts=1), Budget(output_tokens=9000), Reply(usage=Usage(10, 30)), "all 1 attempts of the budget"),
+        (
+            Budget(),
+            Budget(output_tokens=101),
+            Reply(usage=Usage(10, 900)),
+            "a reply was longer than its output cap",
+        ),
+        (
+            Budget(output_tokens=1),
+            Budget(output_tokens=9000),
+            Reply(usage=Usage(10, 1)),
+            "the output tokens of",
+        ),
+        (
+            Budget(attempts=1),
+            Budget(output_tokens=9000),
+            Reply(usage=Usage(10, 30)),
+            "all 1 attempts of the budget",
+        ),
     ],
 )
 def test_the_limit_of_the_call_is_named_before_that_of_a_shared_budget(
@@ -255,7 +296,11 @@ def test_a_backend_that_cannot_be_paid_for_is_passed_over() -> None:
 
 def test_an_affordable_backend_is_reached_behind_several_that_are_not() -> None:
     dear = [PlainLink(name, prices=Prices(1e9, 1e9)) for name in ("one", "two", "three")]
-    call = Call(Request("Where does it nest?", max_tokens=100), Policy(budget=Budget(money=0.5)), [*dear, CHAIN[0]])
+    call = Call(
+        Request("Where does it nest?", max_tokens=100),
+        Policy(budget=Budget(money=0.5)),
+        [*dear, CHAIN[0]],
+    )
     gone = call.begin(0.0)
     assert gone is not None
     assert (gone.rung, gone.backend) == ("fallback", 3)
@@ -273,7 +318,8 @@ def test_reserves_money_for_a_prompt_with_the_continued_text() -> None:
     call = sent(Budget(money=0.1), input_tokens=100, max_tokens=1000)
     call.receive(Reply("The bittern booms by", interrupted=True, usage=Usage(100, 1000)), 0.0)
     assert call.sending(0.0) is not None
-    needed = (100 + 2000 + 1000 * 2) / 1e6  # the prompt, what this attempt may add to it, and an answer
+    # the prompt, what this attempt may add to it, and an answer
+    needed = (100 + 2000 + 1000 * 2) / 1e6
     assert call._context.reserved.money >= needed
 
 
@@ -283,11 +329,15 @@ def test_reserves_money_for_a_prompt_with_the_continued_text() -> None:
 @pytest.mark.parametrize("now", [math.nan, math.inf, -math.inf, 10**400, "1", None])
 def test_refuses_what_is_no_time_and_changes_nothing(now: Any) -> None:
     call = Call(Request("Where?"), Policy(), CHAIN, within=SharedBudget(Budget()))
-    with pytest.raises(rungwise.ConfigurationError, match="now must be seconds, a finite number, not"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="now must be seconds, a finite number, not"
+    ):
         call.begin(now)
     call.begin(0.0)
     if now is not None:  # which says that none has passed
-        with pytest.raises(rungwise.ConfigurationError, match="now must be seconds, a finite number, not"):
+        with pytest.raises(
+            rungwise.ConfigurationError, match="now must be seconds, a finite number, not"
+        ):
             call.sending(now)
     with pytest.raises(rungwise.ConfigurationError, match="deadline must be a moment"):
         Call(Request("Where?"), Policy(), CHAIN, deadline=math.nan)
@@ -306,6 +356,10 @@ def test_attempts_that_end_exactly_when_they_must_replay(began: float) -> None:
 
 def test_a_chain_of_a_thousand_unaffordable_backends_ends_at_once() -> None:
     chain = tuple(PlainLink(f"link {number}", prices=PRICES) for number in range(1000))
-    call = Call(Request("Where?", max_tokens=10, input_tokens=10**9), Policy(budget=Budget(money=0.001)), chain)
+    call = Call(
+        Request("Where?", max_tokens=10, input_tokens=10**9),
+        Policy(budget=Budget(money=0.001)),
+        chain,
+    )
     assert call.begin(0.0) is None
     assert call.result.outcome == "over_budget"

@@ -49,7 +49,9 @@ NEEDY = [
 ]
 
 
-@pytest.mark.parametrize(("row", "fact"), NEEDY, ids=[f"{row.event} to {row.target}" for row, _ in NEEDY])
+@pytest.mark.parametrize(
+    ("row", "fact"), NEEDY, ids=[f"{row.event} to {row.target}" for row, _ in NEEDY]
+)
 def test_a_row_without_what_its_target_needs_is_refused(row: Row, fact: str) -> None:
     assert f"its guard must find '{fact}'" in faults_with(row)
 
@@ -64,7 +66,9 @@ FINE = [
 @pytest.mark.full
 @pytest.mark.parametrize("row", FINE, ids=[f"{row.event} to {row.target}" for row in FINE])
 def test_a_row_with_what_its_target_needs_is_taken(row: Row) -> None:
-    failure = Failure({"refused": "content_policy", "malformed": "malformed"}.get(row.event, "server_error"))  # type: ignore[arg-type]
+    failure = Failure(
+        {"refused": "content_policy", "malformed": "malformed"}.get(row.event, "server_error")
+    )  # type: ignore[arg-type]
     call = run(Policy(table=with_row(row)), [failure, Reply("An answer.", stop_reason="stop")])
     assert [step.target for step in call.journal.steps] == ["await", row.target, "await", "done"]
 
@@ -72,7 +76,8 @@ def test_a_row_with_what_its_target_needs_is_taken(row: Row) -> None:
 KEPT = "the text of truncated is kept"
 REFUSED = [
     # A cost that the certificate could not tell:
-    # Text that is kept makes every later request longer; the certificate knows of it by three counters alone.
+    # Text that is kept makes every later request longer; the certificate knows of it by three
+    # counters alone.
     (Row("truncated", "await", "may_enlarge", "enlarge", "spend_enlargement"), KEPT),
     (Row("truncated", "await", "may_reask", "reask", "spend_reask"), KEPT),
     (Row("truncated", "await", "may_nudge", "nudge", "spend_nudge"), KEPT),
@@ -82,30 +87,56 @@ REFUSED = [
         Row("refused", "await", "may_plead_elsewhere", "fallback", "spend_plea"),
         "take one of 'fallbacks', not of 'pleas'",
     ),
-    (Row("only_reasoned", "await", "may_plead", "prefill", "spend_plea"), "must take one of 'prefills'"),
-    (Row("malformed", "await", "may_move_back", "retry", "spend_fallback"), "only a row to fallback does"),
-    (Row("malformed", "await", "may_move_back", "fallback", "spend_move"), "refills 'continuations'"),
+    (
+        Row("only_reasoned", "await", "may_plead", "prefill", "spend_plea"),
+        "must take one of 'prefills'",
+    ),
+    (
+        Row("malformed", "await", "may_move_back", "retry", "spend_fallback"),
+        "only a row to fallback does",
+    ),
+    (
+        Row("malformed", "await", "may_move_back", "fallback", "spend_move"),
+        "refills 'continuations'",
+    ),
     (Row("malformed", "await", "may_go_on_at_once", "retry", "spend_both"), "refills 'prefills'"),
     # An end that would not be honest.
-    (Row("came_empty", "await", "follows_tool_result", "partial"), "must find 'has_text', or the text may be empty"),
+    (
+        Row("came_empty", "await", "follows_tool_result", "partial"),
+        "must find 'has_text', or the text may be empty",
+    ),
     (Row("refused", "await", "has_next_backend", "partial"), "must find 'has_text'"),
     (Row("answered", "await", "has_text", "cancelled"), "only cancelled leads to cancelled"),
     (Row("truncated", "await", "repeats_itself", "cancelled"), "only cancelled leads to cancelled"),
-    (Row("truncated", "await", "repeats_itself", "over_budget"), "only ran_out leads to over_budget"),
-    (Row("truncated", "await", "repeats_itself", "refused"), "text that was gathered becomes an error"),
+    (
+        Row("truncated", "await", "repeats_itself", "over_budget"),
+        "only ran_out leads to over_budget",
+    ),
+    (
+        Row("truncated", "await", "repeats_itself", "refused"),
+        "text that was gathered becomes an error",
+    ),
     (Row("answered", "await", "overran", "refused"), "text that was gathered becomes an error"),
     (Row("sent", "retry", "has_text", "partial"), "sent always leads to await"),
     (Row("sent", "ask", "overran", "await", "count_attempt"), "sent always leads to await"),
     (Row("came_empty", "await", "has_text", "done"), "only answered and called_tools are done"),
-    (Row("came_empty", "await", "has_text", "salvaged", "keep_delivered"), "must find 'has_delivered'"),
-    (Row("came_empty", "await", "has_text", "partial", "keep_delivered"), "only a salvaged call has such"),
+    (
+        Row("came_empty", "await", "has_text", "salvaged", "keep_delivered"),
+        "must find 'has_delivered'",
+    ),
+    (
+        Row("came_empty", "await", "has_text", "partial", "keep_delivered"),
+        "only a salvaged call has such",
+    ),
 ]
 
 
 @pytest.mark.parametrize(
     ("row", "says"), REFUSED, ids=[f"{row.event} {row.effect}, {row.target}" for row, _ in REFUSED]
 )
-def test_a_row_of_unknown_cost_or_to_an_end_that_is_not_honest_is_refused(row: Row, says: str) -> None:
+def test_a_row_of_unknown_cost_or_to_an_end_that_is_not_honest_is_refused(
+    row: Row, says: str
+) -> None:
     assert says in faults_with(row)
 
 
@@ -117,7 +148,8 @@ TAKEN = [
     Row("paused", "await", "may_plead_anew", "plead", "spend_plea"),
     Row("truncated", "await", "may_continue", "nudge", "spend_continuation"),
     Row("came_empty", "await", "may_continue", "reask", "spend_both"),
-    Row("answered", "await", "may_reask", "reask", "spend_reask"),  # an answer that leads to a rung is taken back
+    # an answer that leads to a rung is taken back
+    Row("answered", "await", "may_reask", "reask", "spend_reask"),
     # An honest end.
     Row("refused", "await", "has_text", "partial"),
     Row("truncated", "await", "repeats_itself", "partial"),
@@ -125,7 +157,9 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize("row", TAKEN, ids=[f"{row.event} {row.effect}, {row.target}" for row in TAKEN])
+@pytest.mark.parametrize(
+    "row", TAKEN, ids=[f"{row.event} {row.effect}, {row.target}" for row in TAKEN]
+)
 def test_a_row_of_known_cost_and_one_to_an_honest_end_is_taken(row: Row) -> None:
     assert faults_with(row) == ""
 
@@ -136,13 +170,19 @@ RELIEVED = [
     (row_of("answered", None), None, "no row takes 'answered' in 'await'"),
     (row_of("came_empty", "has_text"), None, "has_text -> partial must stand before it"),
     (row_of("came_empty", "has_delivered"), {"target": "done"}, "are done"),
-    (row_of("came_empty", "has_delivered"), {"effect": None}, "needs an effect that says what stands as the answer"),
+    (
+        row_of("came_empty", "has_delivered"),
+        {"effect": None},
+        "needs an effect that says what stands as the answer",
+    ),
     (row_of("cancelled", None, "ask"), {"target": "done"}, "cancelled always leads to cancelled"),
 ]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("row", "changes", "says"), RELIEVED, ids=[f"{row} {changes}" for row, changes, _ in RELIEVED])
+@pytest.mark.parametrize(
+    ("row", "changes", "says"), RELIEVED, ids=[f"{row} {changes}" for row, changes, _ in RELIEVED]
+)
 def test_a_policy_refuses_a_table_on_which_a_call_would_not_be_honest(
     row: Row, changes: dict[str, str | None] | None, says: str
 ) -> None:
@@ -161,9 +201,13 @@ def test_text_that_was_gathered_must_stand_before_each_error(outcome: str) -> No
 
 def test_an_outcome_and_an_event_that_no_call_knows_are_refused() -> None:
     great = Row("answered", "await", "overran", "great")
-    faults = list(faults_of(evolve(CALL, outcomes=(*CALL.outcomes, "great"), rows=(great, *CALL.rows))))
+    faults = list(
+        faults_of(evolve(CALL, outcomes=(*CALL.outcomes, "great"), rows=(great, *CALL.rows)))
+    )
     assert "no call ends as 'great'" in faults
-    with pytest.raises(TableError, match="no call ever fires the event 'refussed'; did you mean 'refused'"):
+    with pytest.raises(
+        TableError, match="no call ever fires the event 'refussed'; did you mean 'refused'"
+    ):
         Policy(table=CALL.with_rows(Row("refussed", "await", None, "refused")))
 
 

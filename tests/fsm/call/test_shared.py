@@ -1,4 +1,6 @@
-"""A budget that many calls share: what is reserved, in which order, and which ceiling is used up."""
+"""A budget that many calls share: what is reserved, in which order, and which ceiling is used
+up.
+"""
 
 import copy
 import gc
@@ -28,7 +30,10 @@ BUSY = Failure("rate_limit", status=429, asked_wait=30.0)
 @pytest.mark.parametrize("backends", [2, 3])
 def test_a_first_attempt_that_waits_into_the_time_of_the_next_backend_yields(backends: int) -> None:
     shared = SharedBudget(Budget(seconds=100.0, output_tokens=700))
-    holder, chain = sent(shared, 600), [PlainLink(f"backend {number}") for number in range(backends)]
+    holder, chain = (
+        sent(shared, 600),
+        [PlainLink(f"backend {number}") for number in range(backends)],
+    )
     call, woken = waiting(shared, 500, chain=chain)
     now = 100.0 - 25.0 * (backends - 1)
     holder.receive(answer(10), now)
@@ -39,7 +44,10 @@ def test_a_first_attempt_that_waits_into_the_time_of_the_next_backend_yields(bac
     assert (gone.rung, gone.backend, call.position.attempts) == ("fallback", 1, 1)
     assert call.clocks().ends_by == now + 25.0
     assert call.receive(answer(10), now + 1.0) is None
-    assert [(step.event, step.guard) for step in call.journal.steps][:2] == [("ran_out", "must_yield"), ("sent", None)]
+    assert [(step.event, step.guard) for step in call.journal.steps][:2] == [
+        ("ran_out", "must_yield"),
+        ("sent", None),
+    ]
     replayed = rungwise.replay(Journal.from_json(call.journal.to_json()))
     assert replayed.journal.steps == call.journal.steps
 
@@ -87,7 +95,9 @@ def test_the_budget_that_others_hold_is_named() -> None:
     other = sent(SharedBudget(Budget(), within=session))
     inner = SharedBudget(Budget(), within=session, name="the budget of the tests")
     assert over_budget(begun(inner)) == "other calls hold what is left of the shared budget"
-    own = SharedBudget(Budget(output_tokens=150), within=SharedBudget(Budget()), name="the budget of the tests")
+    own = SharedBudget(
+        Budget(output_tokens=150), within=SharedBudget(Budget()), name="the budget of the tests"
+    )
     mine = sent(own)
     assert over_budget(begun(own)) == "other calls hold what is left of the budget of the tests"
     assert not other.is_over
@@ -109,7 +119,10 @@ def test_what_a_server_may_count_beside_a_cap_is_reserved() -> None:
 
 def test_a_call_without_a_cap_asks_for_the_base_cap() -> None:
     policy = Policy(base_cap=300)
-    assert sent(SharedBudget(Budget(output_tokens=10_000)), None, policy=policy).journal.last.cap == 300
+    assert (
+        sent(SharedBudget(Budget(output_tokens=10_000)), None, policy=policy).journal.last.cap
+        == 300
+    )
     assert sent(SharedBudget(Budget(attempts=5)), None, policy=policy).journal.last.cap is None
 
 
@@ -128,7 +141,8 @@ def test_a_cap_is_made_smaller_only_to_what_is_left_when_all_have_settled() -> N
 
 @pytest.mark.parametrize(("money", "waits"), [(0.00222, False), (0.00219, True)])
 def test_money_is_reserved_for_the_prompt_and_the_longest_answer(money: float, waits: bool) -> None:
-    shared = SharedBudget(Budget(money=money))  # 10 tokens in at 2, and 108 out at 10, for each of the two
+    # 10 tokens in at 2, and 108 out at 10, for each of the two
+    shared = SharedBudget(Budget(money=money))
     first = sent(shared, chain=PRICED)
     second = begun(shared, chain=PRICED)
     assert second.reserve(lambda: None, 0.0) is not waits
@@ -157,7 +171,10 @@ def test_the_own_budget_of_a_call_holds_beside_the_shared_one() -> None:
     ("budget", "cause"),
     [
         (Budget(attempts=1), "all 1 attempts of the shared budget are used"),
-        (Budget(output_tokens=108), "the output tokens of the shared budget cannot pay for another attempt"),
+        (
+            Budget(output_tokens=108),
+            "the output tokens of the shared budget cannot pay for another attempt",
+        ),
         (Budget(money=0.0011), "the money of the shared budget cannot pay for another attempt"),
         (Budget(seconds=1), "the next attempt would begin after the 1 s of the shared budget"),
     ],
@@ -190,7 +207,10 @@ def test_a_reply_that_passes_its_cap_closes_the_budget_for_everybody() -> None:
     first.receive(answer(200), 1.0)
     assert first.result.overran
     assert woken.is_set()
-    cause = "a reply under the shared budget was longer than its output cap of 100 tokens, so no cap can be relied on"
+    cause = (
+        "a reply under the shared budget was longer than its output cap of 100 tokens, so "
+        "no cap can be relied on"
+    )
     assert over_budget(third, 1.0) == over_budget(begun(shared)) == shared.shortfall() == cause
     second.receive(Reply("", stop_reason="stop", usage=Usage(10, 3)), 1.0)
     assert over_budget(second, 1.0) == cause
@@ -269,11 +289,17 @@ def test_nobody_passes_by_where_another_waits_and_others_are_not_held_up() -> No
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(rungwise.ConfigurationError, match="budget must be a Budget, not int"):
         SharedBudget(5)  # type: ignore[arg-type]
-    with pytest.raises(rungwise.ConfigurationError, match="within must be a SharedBudget, not Budget"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="within must be a SharedBudget, not Budget"
+    ):
         SharedBudget(Budget(), Budget())  # type: ignore[arg-type]
-    with pytest.raises(rungwise.ConfigurationError, match="within must be a SharedBudget, not Budget"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="within must be a SharedBudget, not Budget"
+    ):
         Call(Request("Where?"), within=Budget())  # type: ignore[arg-type]
-    with pytest.raises(rungwise.ConfigurationError, match="now must be seconds, a finite number, not 'soon'"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="now must be seconds, a finite number, not 'soon'"
+    ):
         SharedBudget(Budget()).begin("soon")  # type: ignore[arg-type]
     with pytest.raises(rungwise.ConfigurationError, match="a finite number, not nan"):
         SharedBudget(Budget(seconds=1)).begin(float("nan"))
@@ -287,9 +313,13 @@ def test_wrong_arguments_are_named() -> None:
 @pytest.mark.parametrize("is_inner", [False, True])
 def test_a_shared_budget_of_money_needs_prices(is_inner: bool) -> None:
     shared = SharedBudget(Budget(money=1.0))
-    with pytest.raises(rungwise.ConfigurationError, match="money needs prices on every backend; 'plain' has none"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="money needs prices on every backend; 'plain' has none"
+    ):
         Call(
-            Request("Where?"), chain=[PlainLink("plain")], within=SharedBudget(Budget(), shared) if is_inner else shared
+            Request("Where?"),
+            chain=[PlainLink("plain")],
+            within=SharedBudget(Budget(), shared) if is_inner else shared,
         )
 
 
@@ -348,9 +378,15 @@ def test_time_that_runs_out_with_a_reservation_gives_it_back() -> None:
 
 @pytest.mark.parametrize(
     ("failure", "tokens"),
-    [(Failure("connection"), 100), (Failure("server_error", status=500), 0), (Failure("connection", is_stale=True), 0)],
+    [
+        (Failure("connection"), 100),
+        (Failure("server_error", status=500), 0),
+        (Failure("connection", is_stale=True), 0),
+    ],
 )
-def test_an_attempt_that_brings_nothing_settles_as_it_is_counted(failure: Failure, tokens: int) -> None:
+def test_an_attempt_that_brings_nothing_settles_as_it_is_counted(
+    failure: Failure, tokens: int
+) -> None:
     shared = SharedBudget(Budget(output_tokens=1000))
     call = sent(shared)
     call.receive(failure, 1.0)
@@ -361,7 +397,11 @@ def test_an_attempt_that_brings_nothing_settles_as_it_is_counted(failure: Failur
 
 @pytest.mark.parametrize(
     ("partial", "tokens"),
-    [(None, 100), (Reply("", interrupted=True), 100), (Reply("Herons nest in re", interrupted=True), 5)],
+    [
+        (None, 100),
+        (Reply("", interrupted=True), 100),
+        (Reply("Herons nest in re", interrupted=True), 5),
+    ],
     ids=["nothing", "an empty stream", "text"],
 )
 def test_a_call_that_is_cancelled_in_flight_is_counted_as_one_that_broke_off(
@@ -396,7 +436,9 @@ def test_a_call_that_is_dropped_before_it_sends_leaves_nothing() -> None:
     assert begun(shared).reserve(lambda: None)
 
 
-def test_the_collector_may_end_a_call_in_the_middle_of_a_reservation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_collector_may_end_a_call_in_the_middle_of_a_reservation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shared = SharedBudget(Budget(output_tokens=1000))
     calls, plain = [sent(shared)], Ledger.shortfall
 
@@ -517,7 +559,13 @@ def recorded(shared: SharedBudget, **options: Any) -> Call:
 
 @pytest.mark.parametrize(
     "budget",
-    [Budget(output_tokens=100), Budget(money=0.0011), Budget(attempts=2), Budget(seconds=10), Budget()],
+    [
+        Budget(output_tokens=100),
+        Budget(money=0.0011),
+        Budget(attempts=2),
+        Budget(seconds=10),
+        Budget(),
+    ],
     ids=["tokens", "money", "attempts", "seconds", "nothing"],
 )
 @pytest.mark.parametrize("is_inner", [False, True])
@@ -534,7 +582,11 @@ def test_a_call_replays_to_the_same_steps(budget: Budget, is_inner: bool) -> Non
         call.result.cause,
         call.result.usage,
     )
-    assert journal.setting.within == shared.budgets == ((budget, other.budget) if is_inner else (budget,))
+    assert (
+        journal.setting.within
+        == shared.budgets
+        == ((budget, other.budget) if is_inner else (budget,))
+    )
 
 
 def test_a_call_that_ran_out_before_and_while_its_messages_were_made_shorter_replays() -> None:
@@ -557,8 +609,13 @@ def test_a_call_that_ran_out_before_and_while_its_messages_were_made_shorter_rep
     "prices", [(9e6, 9e6), (9e6, 9e6, 9e6), (9e6,) * 4, (9e6, 9e6, 1.0), (1.0, 9e6, 1.0)], ids=repr
 )
 @pytest.mark.parametrize("own", [None, 0.5])
-def test_a_call_that_passes_over_backends_replays(prices: tuple[float, ...], own: float | None) -> None:
-    chain = [PlainLink(f"backend {number}", prices=Prices(price, price)) for number, price in enumerate(prices)]
+def test_a_call_that_passes_over_backends_replays(
+    prices: tuple[float, ...], own: float | None
+) -> None:
+    chain = [
+        PlainLink(f"backend {number}", prices=Prices(price, price))
+        for number, price in enumerate(prices)
+    ]
     policy = Policy(budget=Budget(money=own))
     call = run(policy, [Failure("auth")], chain=chain, within=SharedBudget(Budget(money=0.001)))
     assert call.result.outcome == ("failed" if 1.0 in prices else "over_budget")
@@ -570,7 +627,9 @@ def test_a_call_that_passes_over_backends_replays(prices: tuple[float, ...], own
 def test_the_journal_of_a_call_by_itself_says_nothing_of_it() -> None:
     alone = recorded(SharedBudget(Budget())).journal
     document = json.loads(alone.to_json())
-    assert document.pop("within") == [{"attempts": 24, "seconds": 900.0, "output_tokens": None, "money": None}]
+    assert document.pop("within") == [
+        {"attempts": 24, "seconds": 900.0, "output_tokens": None, "money": None}
+    ]
     assert document.pop("within_deadline") == 900.0
     call = Call(Request("Where?", max_tokens=60, input_tokens=10))
     call.begin(0.0)

@@ -1,4 +1,6 @@
-"""Calls under nested shared budgets in whatever order Hypothesis likes: no ceiling is passed, and all of it adds up."""
+"""Calls under nested shared budgets in whatever order Hypothesis likes: no ceiling is passed, and
+all of it adds up.
+"""
 
 from typing import Any
 
@@ -44,17 +46,23 @@ class Asked:
 
 
 def used(tokens: int) -> Usage:
-    """Return what a provider reports that writes all of the prompt into its cache, at the highest price."""
+    """Return what a provider reports that writes all of the prompt into its cache, at the highest
+    price.
+    """
     return Usage(PROMPT, tokens, cache_creation_tokens=PROMPT)
 
 
 def chosen(data: st.DataObject, calls: list[Asked]) -> Asked:
-    """Draw one by its number: Hypothesis keeps what it has drawn, and a call that is kept is not dropped."""
+    """Draw one by its number: Hypothesis keeps what it has drawn, and a call that is kept is not
+    dropped.
+    """
     return calls[data.draw(st.integers(0, len(calls) - 1))]
 
 
 class SharedCalls(RuleBasedStateMachine):
-    """Begin, reserve, send, receive, cancel and drop calls; a provider counts what it was asked and what it wrote."""
+    """Begin, reserve, send, receive, cancel and drop calls; a provider counts what it was asked and
+    what it wrote.
+    """
 
     @initialize(outer=budgets, inner=st.lists(budgets, min_size=2, max_size=2))
     def share(self, outer: Budget, inner: list[Budget]) -> None:
@@ -72,7 +80,11 @@ class SharedCalls(RuleBasedStateMachine):
         asked.state = "over" if asked.call.is_over else "begun" if send is not None else asked.state
 
     @precondition(lambda self: len(self.calls) < 8)
-    @rule(level=st.integers(0, 2), cap=st.none() | st.integers(1, 300), own=st.none() | st.integers(1, 400))
+    @rule(
+        level=st.integers(0, 2),
+        cap=st.none() | st.integers(1, 300),
+        own=st.none() | st.integers(1, 400),
+    )
     def begin(self, level: int, cap: int | None, own: int | None) -> None:
         policy = Policy(budget=Budget(output_tokens=own), base_cap=200)
         request = Request("Where?", max_tokens=cap, input_tokens=PROMPT)
@@ -88,7 +100,9 @@ class SharedCalls(RuleBasedStateMachine):
         asked.woken = False
         asked.state = "ready" if asked.call.reserve(asked.wake, self.now) else "waiting"
 
-    @precondition(lambda self: self.of("begun", "ready") or any(each.woken for each in self.of("waiting")))
+    @precondition(
+        lambda self: self.of("begun", "ready") or any(each.woken for each in self.of("waiting"))
+    )
     @rule(data=st.data())
     def send(self, data: st.DataObject) -> None:
         able = [*self.of("begun", "ready"), *(each for each in self.of("waiting") if each.woken)]
@@ -109,14 +123,22 @@ class SharedCalls(RuleBasedStateMachine):
                 assert deadline is None or self.now < deadline
 
     @precondition(lambda self: self.of("in flight"))
-    @rule(data=st.data(), share=st.floats(0, 1), kind=st.sampled_from(["done", "empty", "cut", "busy", "lost"]))
+    @rule(
+        data=st.data(),
+        share=st.floats(0, 1),
+        kind=st.sampled_from(["done", "empty", "cut", "busy", "lost"]),
+    )
     def receive(self, data: st.DataObject, share: float, kind: str) -> None:
         asked = chosen(data, self.of("in flight"))
         cap = asked.call.journal.last.cap
         usage = used(max(1, int(share * most_counted(200 if cap is None else cap))))
         reply: Reply | Failure
         if kind in ("busy", "lost"):
-            reply = Failure("rate_limit", status=429) if kind == "busy" else Failure("connection", is_stale=True)
+            reply = (
+                Failure("rate_limit", status=429)
+                if kind == "busy"
+                else Failure("connection", is_stale=True)
+            )
             usage = Usage()
         else:
             text = "" if kind == "empty" else "Herons nest in the reeds."
@@ -150,7 +172,9 @@ class SharedCalls(RuleBasedStateMachine):
     def counted(self, level: int) -> list[Usage]:
         """List what the provider has counted of the attempts within a budget."""
         ended = [usage for levels, usages in self.gone if level in levels for usage in usages]
-        return ended + [usage for each in self.calls if level in each.levels for usage in each.counted]
+        return ended + [
+            usage for each in self.calls if level in each.levels for usage in each.counted
+        ]
 
     @invariant()
     def no_ceiling_is_passed(self) -> None:
@@ -193,14 +217,21 @@ class SharedCalls(RuleBasedStateMachine):
             assert replayed.journal.steps == asked.call.journal.steps
         for level, shared in enumerate(getattr(self, "shared", ())):
             account = shared._ledger
-            assert (account.holders, account.unsent, account.held_tokens, account.held_money) == (0, 0, 0, 0)
+            assert (account.holders, account.unsent, account.held_tokens, account.held_money) == (
+                0,
+                0,
+                0,
+                0,
+            )
             results = [each.call.result for each in self.calls if level in each.levels]
             dropped = [usage for levels, usages in self.gone if level in levels for usage in usages]
             paid = [result.usage for result in results] + dropped
             assert shared.usage.output_tokens == sum(each.output_tokens for each in paid)
             assert shared.attempts == sum(result.attempts for result in results) + len(dropped)
             if shared.cost is not None and not dropped:
-                assert units_of(shared.cost) == sum(units_of(result.cost or 0) for result in results)
+                assert units_of(shared.cost) == sum(
+                    units_of(result.cost or 0) for result in results
+                )
 
 
 SharedCalls.TestCase.settings = settings(stateful_step_count=60, max_examples=examples(60))

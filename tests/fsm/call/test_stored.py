@@ -21,14 +21,20 @@ CALLING = Message(
     (
         ReasoningPart("Reeds?", "c2lnbmVk", "one"),
         TextPart("Let me look.", cache={"type": "ephemeral"}),
-        CitationPart("There.", "https://lakes", "Lakes", ("characters", 0, 5), {"index": "x"}, "one"),
+        CitationPart(
+            "There.", "https://lakes", "Lakes", ("characters", 0, 5), {"index": "x"}, "one"
+        ),
         ToolCall("c0", "look", '{"lake": "Vomb"}', {"thoughtSignature": "c2lnbmVk"}, "one"),
         OpaquePart("one", {"type": "secret", "data": [1, {"x": None}]}, is_answer=True),
     ),
 )
-TOLD = Message("tool", (ToolResult("c0", "look", "three", is_fault=True, media=(PICTURE,), cache=True),))
+TOLD = Message(
+    "tool", (ToolResult("c0", "look", "three", is_fault=True, media=(PICTURE,), cache=True),)
+)
 MESSAGES = (Message("user", (TextPart("Where?"), PICTURE)), CALLING, TOLD)
-JUNK = st.sampled_from((None, 5, -1.5, True, "", "x", "image", [], {}, ["a", 1, 2], {"type": "text"}, [[[]]]))
+JUNK = st.sampled_from(
+    (None, 5, -1.5, True, "", "x", "image", [], {}, ["a", 1, 2], {"type": "text"}, [[[]]])
+)
 
 
 def as_json(messages: Any) -> Any:
@@ -44,7 +50,8 @@ def test_a_message_comes_back_as_it_was() -> None:
 def repr_of(message: Any) -> Any:
     """Return all of a message, what does not count where two are compared included."""
     return [
-        (type(part), {name: getattr(part, name) for name in part.__slots__ if name[0] != "_"}) for part in message.parts
+        (type(part), {name: getattr(part, name) for name in part.__slots__ if name[0] != "_"})
+        for part in message.parts
     ]
 
 
@@ -84,14 +91,22 @@ def places_in(value: Any, *way: Any) -> Any:
     """Yield the way to each value within another."""
     if way:
         yield way
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    pairs = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, each in pairs:
         yield from places_in(each, *way, key)
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_another_version_is_refused(version: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"messages\[0\] is not a stored message of version 1"):
+    with pytest.raises(
+        ConfigurationError, match=r"messages\[0\] is not a stored message of version 1"
+    ):
         Request([{"rungwise": version, "role": "user", "parts": []}])
 
 
@@ -110,4 +125,12 @@ def test_deep_ones_end() -> None:
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(ConfigurationError):
-        Request([{"rungwise": 1, "role": "user", "parts": [{"type": "opaque", "provider": "x", "block": deep}]}])
+        Request(
+            [
+                {
+                    "rungwise": 1,
+                    "role": "user",
+                    "parts": [{"type": "opaque", "provider": "x", "block": deep}],
+                }
+            ]
+        )

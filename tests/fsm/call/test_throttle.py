@@ -62,14 +62,17 @@ def test_a_retry_that_waited_for_what_a_rate_limit_asked_does_not_count() -> Non
 
 def test_what_led_elsewhere_is_given_back() -> None:
     throttle = used(WINDOW, 0.001)  # one retry for all
-    assert ended(throttle, Failure("connection", is_stale=True), ANSWER).result.attempts == 2  # resent at once
+    # resent at once
+    assert ended(throttle, Failure("connection", is_stale=True), ANSWER).result.attempts == 2
     assert ended(throttle, DOWN).result.attempts == 2
     assert ended(throttle, DOWN).result.attempts == 1
 
 
 def test_a_call_that_ends_for_this_reason_says_so() -> None:
     result = ended(used(WINDOW, 0.0), DOWN).result
-    assert result.cause == "the provider failed; the calls of this client have no retry left together"
+    assert (
+        result.cause == "the provider failed; the calls of this client have no retry left together"
+    )
     assert "throttled" in result.journal.last.facts
     assert replay(result.journal).cause == result.cause
     assert "throttled" not in ended(None, DOWN).result.journal.last.facts

@@ -1,4 +1,6 @@
-"""How much work a call is, by what can be counted: calls of functions, and bytes held. No clock is read here."""
+"""How much work a call is, by what can be counted: calls of functions, and bytes held. No clock is
+read here.
+"""
 
 import gc
 import sys
@@ -13,7 +15,10 @@ from support.growth import calls_made
 
 REQUEST = Request([{"role": "user", "content": "Where does the bittern nest?"}])
 ANSWER = Reply("In the reeds.", stop_reason="stop", stop_raw="stop", usage=Usage(10, 5))
-FAILED, EMPTY = Failure("server_error", status=503), Reply("", stop_reason="stop", usage=Usage(10, 0))
+FAILED, EMPTY = (
+    Failure("server_error", status=503),
+    Reply("", stop_reason="stop", usage=Usage(10, 0)),
+)
 ONE = (PlainLink("one"),)
 FIVE = tuple(PlainLink(f"backend {number}") for number in range(5))
 PRICED = (PlainLink("priced", prices=rungwise.Prices(1.0, 2.0)),)
@@ -59,10 +64,15 @@ def work_of_attempts(call: Call, came: Reply | Failure, *, keeps_clocks: bool) -
     return counts
 
 
-@pytest.mark.parametrize(("came", "most"), [(FAILED, 390), (EMPTY, 445)], ids=["failures", "empties"])
-def test_an_attempt_after_another_makes_few_calls_of_functions(came: Reply | Failure, most: int) -> None:
+@pytest.mark.parametrize(
+    ("came", "most"), [(FAILED, 390), (EMPTY, 445)], ids=["failures", "empties"]
+)
+def test_an_attempt_after_another_makes_few_calls_of_functions(
+    came: Reply | Failure, most: int
+) -> None:
     first, second = (Call(REQUEST, Policy(budget=TWENTY, limits=PATIENT), ONE) for _ in range(2))
-    work_of_attempts(first, came, keeps_clocks=False)  # which builds the machine, and the table's sentences at its end
+    # which builds the machine, and the table's sentences at its end
+    work_of_attempts(first, came, keeps_clocks=False)
     assert max(work_of_attempts(second, came, keeps_clocks=False)[1:]) < most
 
 
@@ -77,7 +87,10 @@ def test_the_twentieth_attempt_is_no_more_work_than_the_second(
     budget: Budget, within: Budget | None, came: Reply | Failure, keeps_clocks: bool
 ) -> None:
     shared = None if within is None else SharedBudget(within)
-    first, second = (Call(REQUEST, Policy(budget=budget, limits=PATIENT), PRICED, within=shared) for _ in range(2))
+    first, second = (
+        Call(REQUEST, Policy(budget=budget, limits=PATIENT), PRICED, within=shared)
+        for _ in range(2)
+    )
     work_of_attempts(first, came, keeps_clocks=keeps_clocks)  # which builds what calls share
     counts = work_of_attempts(second, came, keeps_clocks=keeps_clocks)
     assert max(counts[2:-1]) <= max(counts[1:3])
@@ -115,5 +128,6 @@ def test_a_call_that_waits_holds_about_three_thousand_bytes() -> None:
         bytes_held = tracemalloc.get_traced_memory()[0] / len(held)
     finally:
         tracemalloc.stop()
-    # From Python 3.12 on, an object that can be referred to weakly holds two words for that, and not one.
+    # From Python 3.12 on, an object that can be referred to weakly holds two words for that, and
+    # not one.
     assert bytes_held < (3_600 if sys.version_info < (3, 12) else 3_700)  # other threads add to it

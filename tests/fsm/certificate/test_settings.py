@@ -1,4 +1,6 @@
-"""What a policy makes of its table, as the pictures tell it: checked against the machine that runs."""
+"""What a policy makes of its table, as the pictures tell it: checked against the machine that
+runs.
+"""
 
 import re
 from random import Random
@@ -15,7 +17,11 @@ from rungwise.testing import run
 from support.sampling import sampled
 from support.tables import VECTORS
 
-OPEN: dict[str, Any] = {"after_refusal": "fall_back", "skip_identical_empties": True, "switch_after": {"empty": 2}}
+OPEN: dict[str, Any] = {
+    "after_refusal": "fall_back",
+    "skip_identical_empties": True,
+    "switch_after": {"empty": 2},
+}
 """What leaves every fact open, so that limits alone switch rows off."""
 
 
@@ -25,7 +31,9 @@ def alive(detail: str) -> int:
     return int(found[1])
 
 
-@pytest.mark.parametrize("limits", sampled([Random(1).choice(VECTORS) for _ in range(12)], one_in=6))
+@pytest.mark.parametrize(
+    "limits", sampled([Random(1).choice(VECTORS) for _ in range(12)], one_in=6)
+)
 def test_what_is_off_by_its_limit_is_what_a_walk_never_takes(limits: dict[str, int]) -> None:
     off = off_rows(Policy(limits=Limits(**limits), **OPEN))
     (taken,) = [each for each in walk(CALL, limits).properties if each.name == ALIVE]
@@ -38,7 +46,11 @@ TIGHT: dict[str, Policy] = {
     "interactive": Policy.interactive(),
     "none of some": Policy(limits=Limits(retries=0, nudges=0, continuations=0, fallbacks=0)),
     "settled": Policy(
-        nudge_window=0, handful=0, reserve=Reserve(share=0.0), after_refusal="end", switch_after={"empty": 1}
+        nudge_window=0,
+        handful=0,
+        reserve=Reserve(share=0.0),
+        after_refusal="end",
+        switch_after={"empty": 1},
     ),
 }
 
@@ -71,7 +83,9 @@ def test_a_rung_tells_its_waits_in_short(waits: Waits, detail: str) -> None:
 
 def test_a_rung_tells_its_waits_in_words() -> None:
     says = settings_of(Policy(limits=Limits(retries=7, nudges=0, reasks=1, fallbacks=2))).says
-    assert says["retry"].startswith("at most 7 times, after 2, 4, 8, 16, 32, ... s and up to 50 % more, doubling up to")
+    assert says["retry"].startswith(
+        "at most 7 times, after 2, 4, 8, 16, 32, ... s and up to 50 % more, doubling up to"
+    )
     assert "after an overload up to 60 s; after a broken reply 1→120 s" in says["retry"]
     assert says["reask"].startswith("at most once, after 1 s and up to 50 % more")
     assert says["nudge"] == "never: the limit of nudges is 0"
@@ -91,16 +105,30 @@ def test_the_budget_is_the_caption() -> None:
 @pytest.mark.parametrize(
     ("policy", "event", "guard", "why"),
     [
-        (Policy(switch_after={"empty": 1000}), "came_empty", "must_leave", "switch_after.empty is never"),
+        (
+            Policy(switch_after={"empty": 1000}),
+            "came_empty",
+            "must_leave",
+            "switch_after.empty is never",
+        ),
         (Policy(after_refusal="end"), "refused", "may_ask_another", "after_refusal is 'end'"),
         (Policy(nudge_window=0), "came_empty", "may_nudge", "nudge_window is 0"),
         (Policy(limits=Limits(retries=0)), "malformed", "may_retry", "the limit of retries is 0"),
         (TurnPolicy(summary=False), "answered", "is_summary", "no summary is asked for"),
-        (TurnPolicy(auto_continues=0), "overflowed", "may_compact", "the limit of auto_continues is 0"),
+        (
+            TurnPolicy(auto_continues=0),
+            "overflowed",
+            "may_compact",
+            "the limit of auto_continues is 0",
+        ),
     ],
 )
-def test_each_row_that_is_off_has_a_reason(policy: Policy | TurnPolicy, event: str, guard: str, why: str) -> None:
-    found = {text for row, text in off_rows(policy).items() if (row.event, row.guard) == (event, guard)}
+def test_each_row_that_is_off_has_a_reason(
+    policy: Policy | TurnPolicy, event: str, guard: str, why: str
+) -> None:
+    found = {
+        text for row, text in off_rows(policy).items() if (row.event, row.guard) == (event, guard)
+    }
     assert found == {why}
 
 

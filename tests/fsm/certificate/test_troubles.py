@@ -1,4 +1,6 @@
-"""What a call does about each trouble, played to the core: for the default policy, each line is worked out by hand."""
+"""What a call does about each trouble, played to the core: for the default policy, each line is
+worked out by hand.
+"""
 
 from typing import Any
 
@@ -8,7 +10,13 @@ import rungwise
 from rungwise.core import Call, Reply, Request
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate import courses, troubles
-from rungwise.fsm.certificate.courses import Scene, TroubleChange, course_of, scenes_of, trouble_changes
+from rungwise.fsm.certificate.courses import (
+    Scene,
+    TroubleChange,
+    course_of,
+    scenes_of,
+    trouble_changes,
+)
 from rungwise.fsm.certificate.troubles import troubles_of
 
 DEFAULT = rungwise.Policy()
@@ -17,14 +25,23 @@ RETRIED = (
     "retry x3 (2, 4, 8 s) → failed; 4 attempts, 14 to 21 s",
     "retry x3 (2, 4, 8 s), fallback, retry x3 (2, 4, 8 s) → failed; 8 attempts, 28 to 42 s",
 )
-OVERLOADED = (RETRIED[0], "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s")
+OVERLOADED = (
+    RETRIED[0],
+    "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s",
+)
 NO_SHAPE = (
     "retry x3 (1, 2, 4 s) → failed; 4 attempts, 7 to 10.5 s",
     "fallback, retry x3 (1, 2, 4 s) → failed; 5 attempts, 7 to 10.5 s",
 )
 NOT_ASKED_AGAIN = ("not asked again → failed; 1 attempt", "fallback → failed; 2 attempts")
-GONE_ON = ("continuation x3 → partial; 4 attempts", "continuation x3, fallback → partial; 5 attempts")
-ENLARGED = ("enlarge x3 → exhausted; 4 attempts", "enlarge x3, fallback, enlarge x3 → exhausted; 8 attempts")
+GONE_ON = (
+    "continuation x3 → partial; 4 attempts",
+    "continuation x3, fallback → partial; 5 attempts",
+)
+ENLARGED = (
+    "enlarge x3 → exhausted; 4 attempts",
+    "enlarge x3, fallback, enlarge x3 → exhausted; 8 attempts",
+)
 
 TWICE = (RETRIED[0], "retry (2 s), fallback, retry x3 (2, 4, 8 s) → failed; 6 attempts, 16 to 24 s")
 
@@ -42,12 +59,16 @@ BY_HAND = {
     "500": RETRIED,
     "503": OVERLOADED,
     "529": OVERLOADED,
-    "a refused connection": (RETRIED[0], "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 14 to 21 s"),
+    "a refused connection": (
+        RETRIED[0],
+        "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 14 to 21 s",
+    ),
     "an attempt that runs into its timeout": (  # 600 s and 2 to 3 s of waits leave 297 s
         "retry (2 s) → over_budget; 2 attempts, 900 s",
         "fallback → over_budget; 2 attempts, 900 s",  # of which 225 s are kept for the second
     ),
-    "silence before any text": (  # 60 s each, but the last, which nothing follows, may take its 600 s
+    # 60 s each, but the last, which nothing follows, may take its 600 s
+    "silence before any text": (
         "retry x3 (2, 4, 8 s) → failed; 4 attempts, 794 to 801 s",
         "fallback, retry x3 (2, 4, 8 s) → failed; 5 attempts, 854 to 861 s",
     ),
@@ -68,7 +89,8 @@ BY_HAND = {
         "prefill x2, reask x3 (1, 2, 4 s) → exhausted; 6 attempts, 7 to 10.5 s",
         "prefill, fallback, prefill x2, reask x3 (1, 2, 4 s) → exhausted; 8 attempts, 7 to 10.5 s",
     ),
-    "text cut at the output cap": (GONE_ON[0], GONE_ON[0]),  # no other backend is asked for the rest
+    # no other backend is asked for the rest
+    "text cut at the output cap": (GONE_ON[0], GONE_ON[0]),
     "reasoning that fills the output cap": ENLARGED,
     "a cut tool call": ENLARGED,
     "an unknown finish reason": NO_SHAPE,
@@ -117,14 +139,21 @@ def test_a_trouble_that_passes_comes_first() -> None:
 def test_a_refused_connection_costs_nothing_and_a_503_is_overloaded_whatever_its_body() -> None:
     poor = rungwise.Policy(budget=rungwise.Budget(money=0.011), limits=rungwise.Limits(retries=2))
     priced = {"prices": rungwise.Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
-    assert played(poor, "a refused connection", **priced) == "retry x2 (2, 4 s) → failed; 3 attempts, 6 to 9 s"
-    assert played(poor, "a stream that breaks off before any text", **priced).startswith("retry (1 s) → over_budget")
+    assert (
+        played(poor, "a refused connection", **priced)
+        == "retry x2 (2, 4 s) → failed; 3 attempts, 6 to 9 s"
+    )
+    assert played(poor, "a stream that breaks off before any text", **priced).startswith(
+        "retry (1 s) → over_budget"
+    )
     assert played(DEFAULT, "503", 2).endswith("6 attempts, 16 to 24 s")
 
 
 def test_troubles_with_the_same_courses_share_a_line() -> None:
     new = rungwise.Policy(waits=rungwise.Waits(longest_asked=30), switch_after={"rate_limit": 1})
-    found = [each for each in trouble_changes(DEFAULT, new) if each.scene == Scene("every attempt", 2)]
+    found = [
+        each for each in trouble_changes(DEFAULT, new) if each.scene == Scene("every attempt", 2)
+    ]
     assert [each.names[0] for each in found if each.is_change] == [
         "429",
         "429 with a Retry-After of 10 s",
@@ -147,12 +176,19 @@ def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:
     poor = rungwise.Policy(budget=rungwise.Budget(money=0.021))
     priced = {"prices": rungwise.Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
     assert played(poor, "a refusal", 2, **priced).endswith("refused; 2 attempts")
-    assert trouble_changes(poor, poor)[0].new is not None  # without prices, nothing is counted against it
+    # without prices, nothing is counted against it
+    assert trouble_changes(poor, poor)[0].new is not None
 
 
-def test_without_clocks_silence_lasts_and_the_played_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    patient = rungwise.Policy(timeouts=rungwise.Timeouts(first_token=None, total=50), waits=rungwise.Waits(jitter=0))
-    assert played(patient, "silence before any text") == ("retry x3 (2, 4, 8 s) → failed; 4 attempts, 214 s")
+def test_without_clocks_silence_lasts_and_the_played_attempts_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patient = rungwise.Policy(
+        timeouts=rungwise.Timeouts(first_token=None, total=50), waits=rungwise.Waits(jitter=0)
+    )
+    assert played(patient, "silence before any text") == (
+        "retry x3 (2, 4, 8 s) → failed; 4 attempts, 214 s"
+    )
     monkeypatch.setattr(courses, "MOST_PLAYED", 2)
     assert played(DEFAULT, "429").startswith("retry (2 s) → more than the")
 
@@ -162,9 +198,15 @@ def test_a_users_fact_is_played_as_true_without_calling_its_function() -> None:
         raise AssertionError
 
     fact = rungwise.Fact("is_off_topic", of=never, says="the answer is beside the point")
-    plead = rungwise.Rung("plead", limit=2, holds=fact, hint="To the point.", says="one may plead", does="pleading")
-    small = CALL.without("nudge", "prefill", "continuation", "enlarge", "repair", "compact")  # which is soon proved
-    old, new = rungwise.Policy(table=small), rungwise.Policy(table=small.with_rung(plead, answered=None))
+    plead = rungwise.Rung(
+        "plead", limit=2, holds=fact, hint="To the point.", says="one may plead", does="pleading"
+    )
+    # which is soon proved
+    small = CALL.without("nudge", "prefill", "continuation", "enlarge", "repair", "compact")
+    old, new = (
+        rungwise.Policy(table=small),
+        rungwise.Policy(table=small.with_rung(plead, answered=None)),
+    )
     changed = [each for each in trouble_changes(old, new) if each.is_change]
     change = changed[-1]
     assert {each.names for each in changed} == {change.names}

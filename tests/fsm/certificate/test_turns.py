@@ -1,4 +1,6 @@
-"""The certificate of a turn: its proof, its worst cases against every path and script, and what mutants do to it."""
+"""The certificate of a turn: its proof, its worst cases against every path and script, and what
+mutants do to it.
+"""
 
 import json
 from functools import cache
@@ -21,7 +23,17 @@ from rungwise import (
     Usage,
     verify,
 )
-from rungwise.core import Certificate, Effect, Failure, Guard, PlainLink, Reply, Request, Table, Turn
+from rungwise.core import (
+    Certificate,
+    Effect,
+    Failure,
+    Guard,
+    PlainLink,
+    Reply,
+    Request,
+    Table,
+    Turn,
+)
 from rungwise.fsm.call.budget.estimate import message_tokens
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.conversation.parts import ToolCall
@@ -84,21 +96,34 @@ def test_the_worst_cases_of_the_default_policy() -> None:
         ({"auto_continues": 3}, 5, 8),
         ({"auto_continues": 3, "summary": False}, 4, 8),
         ({"auto_continues": 3, "faults": 1, "compactions": 0}, 5, 8),
-        ({"auto_continues": 9, "budget": Budget(attempts=4)}, 5, 8),  # the fifth finds no attempt left
+        # the fifth finds no attempt left
+        ({"auto_continues": 9, "budget": Budget(attempts=4)}, 5, 8),
     ],
 )
 def test_calls_and_tool_runs_are_attained(changes: dict[str, Any], calls: int, runs: int) -> None:
     policy = TurnPolicy(**{"call": ONE_ATTEMPT, "calls_per_reply": 2, "tool_seconds": 3, **changes})
     found = worst(verify(policy))
-    assert (found["calls"].value, found["tool runs"].value, found["tool seconds"].value) == (calls, runs, runs * 3)
+    assert (found["calls"].value, found["tool runs"].value, found["tool seconds"].value) == (
+        calls,
+        runs,
+        runs * 3,
+    )
     assert all(found[name].is_exact for name in ("calls", "attempts", "tool runs", "tool seconds"))
 
 
-@pytest.mark.parametrize("limits", [(1, 0, 0, 0), (1, 1, 1, 1), (2, 0, 1, 3), (3, 2, 1, 2), (1, 3, 0, 4)], ids=str)
-def test_the_calls_are_those_of_the_longest_path_through_every_configuration(limits: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "limits", [(1, 0, 0, 0), (1, 1, 1, 1), (2, 0, 1, 3), (3, 2, 1, 2), (1, 3, 0, 4)], ids=str
+)
+def test_the_calls_are_those_of_the_longest_path_through_every_configuration(
+    limits: tuple[int, ...],
+) -> None:
     faults, compactions, summaries, auto_continues = limits
     policy = TurnPolicy(
-        call=ONE_ATTEMPT, faults=faults, compactions=compactions, summary=bool(summaries), auto_continues=auto_continues
+        call=ONE_ATTEMPT,
+        faults=faults,
+        compactions=compactions,
+        summary=bool(summaries),
+        auto_continues=auto_continues,
     )
     walked = walk(TURN, policy.limits)
 
@@ -128,7 +153,9 @@ def written(reply: Reply | Failure, cap: int, number: int) -> Reply | Failure:
     """Return a reply that has used up its cap, and whose tool calls are like no others."""
     if isinstance(reply, Failure):
         return reply
-    calls = tuple(ToolCall(f"c{each}", "work", f'{{"number": {each}}}') for each in range(number, number + 2))
+    calls = tuple(
+        ToolCall(f"c{each}", "work", f'{{"number": {each}}}') for each in range(number, number + 2)
+    )
     tools = {"text": "", "tool_calls": calls} if reply is CALLED else {}
     return evolve(reply, usage=Usage(output_tokens=most_counted(cap)), **tools)
 
@@ -136,7 +163,9 @@ def written(reply: Reply | Failure, cap: int, number: int) -> Reply | Failure:
 def play(
     policy: TurnPolicy, script: tuple[Any, ...], works: tuple[bool, ...], link: PlainLink
 ) -> tuple[TurnResult, int]:
-    """Play the ends of calls, and whether each round of tools works, to a turn; the last of them go on for ever."""
+    """Play the ends of calls, and whether each round of tools works, to a turn; the last of them go
+    on for ever.
+    """
     tool = Tool(lambda number: number, name="work", parameters={"type": "object"})
     # The caller has counted fewer tokens than these bytes are taken for where nobody has.
     request = Request("Do it. " * 400, max_tokens=50, input_tokens=100)
@@ -149,7 +178,9 @@ def play(
                 send = call.begin(now)
                 while send is not None and (sent := call.sending(now)) is not None:
                     reply = replies.pop(0) if len(replies) > 1 else replies[0]
-                    send = call.receive(written(reply, sent.max_tokens or 0, 2 * len(turn.journal.calls)))
+                    send = call.receive(
+                        written(reply, sent.max_tokens or 0, 2 * len(turn.journal.calls))
+                    )
                 action = turn.called(call.result, now)
             case RunTools(planned):
                 does = works[min(rounds, len(works) - 1)]
@@ -164,21 +195,42 @@ def play(
 @pytest.mark.full
 @pytest.mark.parametrize(
     "changes",
-    [{"auto_continues": 2}, {"auto_continues": 2, "faults": 1, "compactions": 1}, {"budget": Budget(attempts=3)}],
+    [
+        {"auto_continues": 2},
+        {"auto_continues": 2, "faults": 1, "compactions": 1},
+        {"budget": Budget(attempts=3)},
+    ],
 )
-def test_no_script_of_a_turn_passes_a_worst_case_and_exact_ones_are_attained(changes: dict[str, Any]) -> None:
+def test_no_script_of_a_turn_passes_a_worst_case_and_exact_ones_are_attained(
+    changes: dict[str, Any],
+) -> None:
     call = evolve(
-        ONE_ATTEMPT, limits=Limits(**{**dict.fromkeys(COUNTERS, 0), "continuations": 1}), budget=Budget(attempts=2)
+        ONE_ATTEMPT,
+        limits=Limits(**{**dict.fromkeys(COUNTERS, 0), "continuations": 1}),
+        budget=Budget(attempts=2),
     )
-    policy = TurnPolicy(**{"call": call, "auto_continues": 3, "calls_per_reply": 2, "window": 100, **changes})
+    policy = TurnPolicy(
+        **{"call": call, "auto_continues": 3, "calls_per_reply": 2, "window": 100, **changes}
+    )
     link = PlainLink(prices=Prices(1_000_000, 1_000_000))
     found = worst(verify(policy, [link], max_tokens=50, input_tokens=100))
-    spent: dict[str, float] = dict.fromkeys(("calls", "attempts", "tool runs", "output tokens", "money"), 0.0)
+    spent: dict[str, float] = dict.fromkeys(
+        ("calls", "attempts", "tool runs", "output tokens", "money"), 0.0
+    )
     for script in product(ENDS, repeat=3):
         for works in product((True, False), repeat=2):
             result, runs = play(policy, script, works, link)
-            values = result.calls, result.attempts, runs, result.usage.output_tokens, result.cost or 0.0
-            spent = {name: max(most, value) for (name, most), value in zip(spent.items(), values, strict=True)}
+            values = (
+                result.calls,
+                result.attempts,
+                runs,
+                result.usage.output_tokens,
+                result.cost or 0.0,
+            )
+            spent = {
+                name: max(most, value)
+                for (name, most), value in zip(spent.items(), values, strict=True)
+            }
     for name, most in spent.items():
         value = found[name].value
         assert most <= value, name
@@ -187,11 +239,16 @@ def test_no_script_of_a_turn_passes_a_worst_case_and_exact_ones_are_attained(cha
 
 
 def test_the_money_of_a_turn_by_hand() -> None:
-    policy = TurnPolicy(call=ONE_ATTEMPT, auto_continues=1, summary=False, calls_per_reply=2, window=400)
-    money = worst(verify(policy, PRICED, max_tokens=80, input_tokens=1000, assistant_turns=0))["money"]
+    policy = TurnPolicy(
+        call=ONE_ATTEMPT, auto_continues=1, summary=False, calls_per_reply=2, window=400
+    )
+    money = worst(verify(policy, PRICED, max_tokens=80, input_tokens=1000, assistant_turns=0))[
+        "money"
+    ]
     hint = message_tokens(Hints().continuation)
     written = most_counted(80)
-    # The second prompt: what the first call wrote and its message, the results, and a hint where it is gone on from.
+    # The second prompt: what the first call wrote and its message, the results, and a hint where it
+    # is gone on from.
     second = 1000 + written + 8 + 100 + 2 * BESIDE_RESULT + hint + 8
     assert money.value == pytest.approx(((1000 + second) * 3.0 + 2 * written * 15.0) / 1_000_000)
     assert money.ended_by == "ladder"
@@ -226,9 +283,13 @@ TIMES = [
 def test_the_time_of_a_turn_is_that_of_its_calls_and_of_its_tools(
     total: float | None, seconds: float | None, expected: tuple[float | None, str, bool]
 ) -> None:
-    call = evolve(ONE_ATTEMPT, budget=Budget(attempts=1, seconds=None), timeouts=Timeouts(total=total))
+    call = evolve(
+        ONE_ATTEMPT, budget=Budget(attempts=1, seconds=None), timeouts=Timeouts(total=total)
+    )
     budget = Budget(attempts=100, seconds=seconds)
-    policy = TurnPolicy(call=call, budget=budget, auto_continues=3, calls_per_reply=2, tool_seconds=3)
+    policy = TurnPolicy(
+        call=call, budget=budget, auto_continues=3, calls_per_reply=2, tool_seconds=3
+    )
     found = worst(verify(policy))["seconds"]
     assert (found.value, found.ended_by, found.is_exact) == expected
     assert found.attained is None or found.attained <= found.value
@@ -239,8 +300,12 @@ def test_the_time_of_a_turn_is_that_of_its_calls_and_of_its_tools(
 @pytest.mark.parametrize("calls", [0, 1, 3, 5])
 def test_attempts_are_shared_out_as_dearly_as_they_can_be(calls: int, attempts: int) -> None:
     within = [0, 7, 8, 20]
-    shares = [share for share in product(range(len(within) + 1), repeat=calls) if sum(share) <= attempts]
-    dearest = max(sum(0 if tries == 0 else within[tries - 1] for tries in share) for share in shares)
+    shares = [
+        share for share in product(range(len(within) + 1), repeat=calls) if sum(share) <= attempts
+    ]
+    dearest = max(
+        sum(0 if tries == 0 else within[tries - 1] for tries in share) for share in shares
+    )
     assert together(within, calls, attempts)[-1] == dearest
 
 
@@ -255,7 +320,9 @@ def mutant(table: Table) -> Certificate:
 def test_a_guard_of_a_turn_that_looks_at_no_counter_is_refused() -> None:
     for guard in TURN.guards:
         certificate = mutant(redeclaring(TURN, evolve(guard, counter=None)))
-        assert "terminates for all limits" in {each.name for each in certificate.properties if not each.holds}
+        assert "terminates for all limits" in {
+            each.name for each in certificate.properties if not each.holds
+        }
         assert certificate.worst == ()
 
 
@@ -271,13 +338,18 @@ DROPPED = [
     for guard in TURN.guards
     for kind in ("holds", "lacks")
     for fact in getattr(guard, kind)
-    # Without the first, the limit of the rounds ends the turn a step later; the second a row before has found.
+    # Without the first, the limit of the rounds ends the turn a step later; the second a row before
+    # has found.
     if fact != "has_patience" and (guard.name, fact) != ("may_compact", "is_summary")
 ]
 
 
-@pytest.mark.parametrize(("guard", "kind", "fact"), DROPPED, ids=[f"{guard.name} {fact}" for guard, _, fact in DROPPED])
-def test_a_guard_of_a_turn_that_forgets_a_fact_is_dishonest(guard: Guard, kind: str, fact: str) -> None:
+@pytest.mark.parametrize(
+    ("guard", "kind", "fact"), DROPPED, ids=[f"{guard.name} {fact}" for guard, _, fact in DROPPED]
+)
+def test_a_guard_of_a_turn_that_forgets_a_fact_is_dishonest(
+    guard: Guard, kind: str, fact: str
+) -> None:
     left = tuple(name for name in getattr(guard, kind) if name != fact)
     certificate = mutant(redeclaring(TURN, evolve(guard, **{kind: left})))
     broken = {each.name: each.detail for each in certificate.properties if not each.holds}
@@ -286,14 +358,18 @@ def test_a_guard_of_a_turn_that_forgets_a_fact_is_dishonest(guard: Guard, kind: 
 
 
 def test_a_refill_that_nothing_pays_for_is_refused() -> None:
-    certificate = mutant(redeclaring(TURN, Effect("spend_fault", spends="faults", refills="auto_continues")))
+    certificate = mutant(
+        redeclaring(TURN, Effect("spend_fault", spends="faults", refills="auto_continues"))
+    )
     assert "does not rank below" in certificate.to_text()
 
 
 def test_an_order_that_finishes_on_a_summary_is_dishonest() -> None:
     rows = [row for row in TURN.rows if not (row.event == "answered" and row.guard == "is_summary")]
     certificate = mutant(evolve(TURN, rows=rows))
-    assert "await --answered--> finished: must find no 'is_summary'" in " ".join(certificate.to_text().split())
+    assert "await --answered--> finished: must find no 'is_summary'" in " ".join(
+        certificate.to_text().split()
+    )
 
 
 # How it is told
@@ -322,7 +398,9 @@ def test_the_forms_hold_the_turn_and_its_calls() -> None:
 
 def test_a_turn_fails_with_its_calls() -> None:
     call = default().call
-    broken = evolve(default(), call=evolve(call, properties=(evolve(call.properties[0], holds=False),)))
+    broken = evolve(
+        default(), call=evolve(call, properties=(evolve(call.properties[0], holds=False),))
+    )
     assert not broken.ok
     assert broken.to_text().startswith("# Certificate: turn\n\nFails: its calls are not proved.\n")
 
@@ -333,6 +411,12 @@ def test_refuses_anything_but_a_policy() -> None:
 
 
 def test_equal_pairs_are_written_as_one() -> None:
-    assert compressed(["ask", *["use_tools", "go_on"] * 3, "use_tools"]) == "ask, (use_tools, go_on) x3, use_tools"
-    assert compressed(["ask", *["use_tools", "go_on"] * 2]) == "ask, use_tools, go_on, use_tools, go_on"
+    assert (
+        compressed(["ask", *["use_tools", "go_on"] * 3, "use_tools"])
+        == "ask, (use_tools, go_on) x3, use_tools"
+    )
+    assert (
+        compressed(["ask", *["use_tools", "go_on"] * 2])
+        == "ask, use_tools, go_on, use_tools, go_on"
+    )
     assert compressed(["retry", "retry", "ask", "retry", "ask"]) == "retry x2, ask, retry, ask"

@@ -18,7 +18,8 @@ from support.tables import COUNTERS, PLEAD, redeclaring, replacing, row_of, tamp
 
 
 @pytest.mark.parametrize(
-    ("chain", "configurations"), [(1, 6153), pytest.param(2, 12301, marks=pytest.mark.full), (3, 12301)]
+    ("chain", "configurations"),
+    [(1, 6153), pytest.param(2, 12301, marks=pytest.mark.full), (3, 12301)],
 )
 def test_the_default_policy_is_proved(chain: int, configurations: int) -> None:
     certificate = verify(chain=chain)
@@ -70,7 +71,10 @@ def test_text_names_the_figures() -> None:
     text = verify(chain=2, max_tokens=4096).to_text()
     assert text.startswith("# Certificate: call\n\nEverything holds.\n")
     assert "| attempts | 24; budget.attempts ends it (the ladder alone: 68) |" in text
-    assert "| [may_prefill] -> prefill | prefills |  | finds prefills < limit, takes one | only_reasoned |" in text
+    assert (
+        "| [may_prefill] -> prefill | prefills |  | finds prefills < limit, takes one | "
+        "only_reasoned |" in text
+    )
 
 
 def test_text_and_markdown_are_the_same_each_time() -> None:
@@ -106,7 +110,16 @@ def test_the_policy_bounds_the_fallbacks_too() -> None:
 
 
 def test_an_exhaustive_walk_takes_the_limits_of_the_policy() -> None:
-    names = ("resends", "reasks", "nudges", "prefills", "enlargements", "corrections", "repairs", "compactions")
+    names = (
+        "resends",
+        "reasks",
+        "nudges",
+        "prefills",
+        "enlargements",
+        "corrections",
+        "repairs",
+        "compactions",
+    )
     policy = Policy(limits=Limits(**dict.fromkeys(names, 0), retries=12, continuations=40))
     seen: list[int] = []
     certificate = verify(policy, exhaustive=True, progress=seen.append)
@@ -115,7 +128,8 @@ def test_an_exhaustive_walk_takes_the_limits_of_the_policy() -> None:
     assert certificate.configurations == 1 + 13 * 41 + 12 * 41 + 13 * 40 + 8
     assert seen == [1000]
     firings = next(each.detail for each in certificate.properties if each.name == TOTAL)
-    assert int(firings.split()[-2]) < 30 * certificate.configurations  # each anew would be 200, and hours by default
+    # each anew would be 200, and hours by default
+    assert int(firings.split()[-2]) < 30 * certificate.configurations
 
 
 def test_the_assistant_turns_of_the_request_are_stated() -> None:
@@ -186,11 +200,17 @@ def test_a_misshapen_table_is_not_walked() -> None:
 
 def test_an_effect_that_takes_nothing_fails_the_proof_and_the_walk() -> None:
     certificate = verify(unchecked(redeclaring(CALL, Effect("spend_retry"))))
-    assert {each.name for each in certificate.properties if not each.holds} == {TERMINATES, FALLS, ENDS}
+    assert {each.name for each in certificate.properties if not each.holds} == {
+        TERMINATES,
+        FALLS,
+        ENDS,
+    }
 
 
 def test_a_machine_that_was_tampered_with_fails_the_walk() -> None:
-    certificate = verify(unchecked(tampered(row_of("came_empty", "may_reask"), count=lambda count: None)))
+    certificate = verify(
+        unchecked(tampered(row_of("came_empty", "may_reask"), count=lambda count: None))
+    )
     assert {each.name for each in certificate.properties if not each.holds} == {COUNTS, FALLS, ENDS}
 
 
@@ -199,10 +219,14 @@ def test_a_generous_policy_is_certified() -> None:
     policy = Policy(
         limits=Limits(**{**dict.fromkeys(COUNTERS, 10), "fallbacks": None}),
         budget=Budget(attempts=200, seconds=None),
-        switch_after=dict.fromkeys(("empty", "broken_stream", "unreachable", "rate_limit_without_wait"), 1_000),
+        switch_after=dict.fromkeys(
+            ("empty", "broken_stream", "unreachable", "rate_limit_without_wait"), 1_000
+        ),
     )
     certificate = verify(
-        policy, [PlainLink(str(number), prices=Prices(3.0, 15.0)) for number in range(6)], max_tokens=4096
+        policy,
+        [PlainLink(str(number), prices=Prices(3.0, 15.0)) for number in range(6)],
+        max_tokens=4096,
     )
     assert [each.value for each in certificate.worst[:4]] == [200, 26_160, 146_360, 6_440_512]
     assert all(each.is_exact for each in certificate.worst[:4])
@@ -233,7 +257,11 @@ def test_it_says_what_the_last_backend_has_at_least(
     assert certificate.kept == certificate.to_json()["kept"] == kept
     text = certificate.to_markdown()
     assert (re.search("at least .* for the last backend", text) is not None) == (kept is not None)
-    assert kept is None or "seconds" not in kept or f" and {kept['seconds']:g} s for the last backend" in text
+    assert (
+        kept is None
+        or "seconds" not in kept
+        or f" and {kept['seconds']:g} s for the last backend" in text
+    )
 
 
 def test_nothing_is_said_to_be_kept_for_a_backend_that_is_never_asked() -> None:
@@ -245,7 +273,9 @@ def property_of(policy: Policy) -> Property:
     certificate = verify(policy, 2)
     assert certificate.ok
     assert certificate.worst
-    return next(each for each in certificate.properties if each.name == "the next backend is reached")
+    return next(
+        each for each in certificate.properties if each.name == "the next backend is reached"
+    )
 
 
 def test_every_failure_leads_to_a_backend_that_follows() -> None:
@@ -261,7 +291,10 @@ LOST = [
     (replacing(CALL, {row_of("malformed", "may_fall_back"): None}), "after malformed"),
     (replacing(CALL, {row_of("fell_silent", "may_fall_back"): None}), "after fell_silent"),
     (replacing(CALL, {row_of("ran_out", "must_yield", "reask"): None}), "after ran_out in reask"),
-    (CALL.reordered("overflowed", ["may_compact", "has_text", "may_fall_back", None]), "after overflowed"),
+    (
+        CALL.reordered("overflowed", ["may_compact", "has_text", "may_fall_back", None]),
+        "after overflowed",
+    ),
 ]
 
 

@@ -1,10 +1,10 @@
 """Break the shipped table in every small way, and see that somebody notices.
 
-A mutant is the table with one declaration broken: a row, a guard, an effect, a fact that follows from others. It dies
-where the checker or the rules of a call refuse it, or where a call that runs on it does something else than
-`expectations.toml` says. One that goes the same way with whatever facts a reply can bring about is the same machine;
-what replies cannot bring about is said below, and held against calls. If any other lives, an expectation is missing, or
-the checker has a gap.
+A mutant is the table with one declaration broken: a row, a guard, an effect, a fact that follows
+from others. It dies where the checker or the rules of a call refuse it, or where a call that runs
+on it does something else than `expectations.toml` says. One that goes the same way with whatever
+facts a reply can bring about is the same machine; what replies cannot bring about is said below,
+and held against calls. If any other lives, an expectation is missing, or the checker has a gap.
 """
 
 import tomllib
@@ -21,7 +21,19 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import CALL, Fact, testing
-from rungwise.core import Call, Effect, Failure, Guard, OpaquePart, PlainLink, Reply, Request, Row, Table, TurnContext
+from rungwise.core import (
+    Call,
+    Effect,
+    Failure,
+    Guard,
+    OpaquePart,
+    PlainLink,
+    Reply,
+    Request,
+    Row,
+    Table,
+    TurnContext,
+)
 from rungwise.fsm.call.budget.throttle import LEAST, RetryThrottle
 from rungwise.fsm.call.policy import AfterRefusal
 from rungwise.fsm.call.rules import faults_of
@@ -35,7 +47,9 @@ from support.tables import redeclaring, replacing, unchecked
 
 pytestmark = pytest.mark.sampled(4)
 
-REPLIES = frozenset({"truncated", "paused", "tools_truncated", "json_truncated", "reasoning_truncated"})
+REPLIES = frozenset(
+    {"truncated", "paused", "tools_truncated", "json_truncated", "reasoning_truncated"}
+)
 FAILURES = frozenset({"failed_transiently", "failed_permanently", "rejected_fixably"})
 EITHER = frozenset({"interrupted", "fell_silent", "malformed", "refused", "overflowed"})
 EMPTY = frozenset({"came_empty", "only_reasoned"})
@@ -50,7 +64,8 @@ ONLY_WITH: Mapping[str, frozenset[str]] = {
     "repair_known": frozenset({"rejected_fixably"}),
     "switch_asked": FAILURES | EITHER | REPLIES | EMPTY,
     "reserve_left": frozenset({"ran_out"}),
-    "throttled": frozenset({"interrupted", "fell_silent", "malformed", "failed_transiently"}) | EMPTY,
+    "throttled": frozenset({"interrupted", "fell_silent", "malformed", "failed_transiently"})
+    | EMPTY,
     "connection_was_stale": frozenset({"failed_transiently"}),
     "other_key_free": frozenset({"failed_transiently", "failed_permanently", "interrupted"}),
 }
@@ -63,8 +78,12 @@ WHERE_IT_IS_OPEN = ("has_text", "has_next_backend")
 """The facts that are found where a backend is not asked."""
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
-ALWAYS_WITH: Mapping[str, frozenset[str]] = {"wait_fits": (REPLIES | FAILURES | EITHER | EMPTY | WRONG) - MAY_ASK}
-"""The facts that hold with some events each time: a wait counts only where the same backend may be asked again."""
+ALWAYS_WITH: Mapping[str, frozenset[str]] = {
+    "wait_fits": (REPLIES | FAILURES | EITHER | EMPTY | WRONG) - MAY_ASK
+}
+"""The facts that hold with some events each time: a wait counts only where the same backend may be
+asked again.
+"""
 
 WITHOUT = (("added_text", "has_text"), ("repeats_itself", "has_text"))
 """The pairs of facts of which the first never holds without the second."""
@@ -74,21 +93,48 @@ TOGETHER = {
     ("same_empty_again", "has_prior_answer"): frozenset(CALL.events),
     ("connection_was_stale", "overran"): frozenset(CALL.events),
     ("connection_was_stale", "other_key_free"): frozenset(CALL.events),
-    ("added_text", "asks_for_little"): frozenset({"interrupted", "fell_silent"}),  # of which nothing is kept
+    # of which nothing is kept
+    ("added_text", "asks_for_little"): frozenset({"interrupted", "fell_silent"}),
 }
 """The pairs of facts that never hold together, each with the events of which that is true."""
 
 LEFT_BEFORE = ("connection_was_stale", "switch_asked", "has_next_backend", "fallbacks")
-"""What never holds at once: a backend is left at the last failure that the policy bears, and a stale one is none."""
+"""What never holds at once: a backend is left at the last failure that the policy bears, and a
+stale one is none.
+"""
 
 FAMILIES = (
-    *("row dropped", "another target", "guard removed", "another guard", "effect removed", "another effect"),
-    *("neighbours swapped", "guard always true", "guard always false", "counter of a guard dropped"),
-    *("another counter of a guard", "fact of a guard dropped", "fact of a guard negated", "fact added to a guard"),
-    *("effect takes nothing", "effect takes from another counter", "refill forgotten", "refill too many"),
+    *(
+        "row dropped",
+        "another target",
+        "guard removed",
+        "another guard",
+        "effect removed",
+        "another effect",
+    ),
+    *(
+        "neighbours swapped",
+        "guard always true",
+        "guard always false",
+        "counter of a guard dropped",
+    ),
+    *(
+        "another counter of a guard",
+        "fact of a guard dropped",
+        "fact of a guard negated",
+        "fact added to a guard",
+    ),
+    *(
+        "effect takes nothing",
+        "effect takes from another counter",
+        "refill forgotten",
+        "refill too many",
+    ),
     *("another condition of an effect", "fact follows otherwise"),
 )
-"""What is done to the table; written down, so that no change of the declarations can silently end a family."""
+"""What is done to the table; written down, so that no change of the declarations can silently end a
+family.
+"""
 
 # What comes back, by the names that the expectations use
 
@@ -103,7 +149,9 @@ GATHERED = "What was written before. "
 
 COMES_BACK: Mapping[str, Reply | Failure] = {
     "answer": Reply("An answer.", stop_reason="stop"),
-    "tools": Reply(tool_calls=(rungwise.ToolCall("1", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
+    "tools": Reply(
+        tool_calls=(rungwise.ToolCall("1", "read", '{"path": "x"}'),), stop_reason="tool_calls"
+    ),
     "picture": Reply(parts=(OpaquePart("p", {}, is_answer=True),), stop_reason="stop"),
     "prose": Reply("Part {number}.", stop_reason="stop"),
     "wrong_tools": Reply(tool_calls=WRONG_CALL, stop_reason="tool_calls"),
@@ -127,7 +175,9 @@ COMES_BACK: Mapping[str, Reply | Failure] = {
     "silent": Failure("silence"),
     "cut_silent": Reply("Part {number}. ", interrupted=True, failure=Failure("silence")),
     "cut_silent_circles": Reply(CIRCLES, interrupted=True, failure=Failure("silence")),
-    "cut_silent_inline": Reply("<think>hm</think>Part {number}. ", interrupted=True, failure=Failure("silence")),
+    "cut_silent_inline": Reply(
+        "<think>hm</think>Part {number}. ", interrupted=True, failure=Failure("silence")
+    ),
     "cut_silent_bit": Reply("It", interrupted=True, failure=Failure("silence")),
     "torn": Reply("Part {number}. ", interrupted=True),
     "torn_bare": Reply(interrupted=True),
@@ -152,8 +202,12 @@ COMES_BACK: Mapping[str, Reply | Failure] = {
     "limited": Failure("rate_limit", status=429),
     "stale": Failure("connection", is_stale=True),
     "stale_wait_500": Failure("connection", is_stale=True, asked_wait=500.0),
-    "torn_wait_30": Reply("Part {number}. ", interrupted=True, failure=Failure("rate_limit", asked_wait=30.0)),
-    "torn_wait_500": Reply("Part {number}. ", interrupted=True, failure=Failure("rate_limit", asked_wait=500.0)),
+    "torn_wait_30": Reply(
+        "Part {number}. ", interrupted=True, failure=Failure("rate_limit", asked_wait=30.0)
+    ),
+    "torn_wait_500": Reply(
+        "Part {number}. ", interrupted=True, failure=Failure("rate_limit", asked_wait=500.0)
+    ),
     "torn_by_filter": Reply("Part {number}. ", interrupted=True, failure=Failure("content_policy")),
     "inline_cut": Reply("<think>hm</think>Part {number}. ", stop_reason="length"),
     "cut_inline_thought": Reply("<think>hm", stop_reason="length"),
@@ -164,11 +218,15 @@ COMES_BACK: Mapping[str, Reply | Failure] = {
     "torn_by_connection": Reply("Part {number}. ", interrupted=True, failure=Failure("connection")),
     "bare_500": Reply(interrupted=True, failure=Failure("server_error")),
     "bare_wait_500": Reply(interrupted=True, failure=Failure("rate_limit", asked_wait=500.0)),
-    "bare_bad_temperature": Reply(interrupted=True, failure=Failure("parameter_unsupported", parameter="temperature")),
+    "bare_bad_temperature": Reply(
+        interrupted=True, failure=Failure("parameter_unsupported", parameter="temperature")
+    ),
     "inline_overflow": Reply("<think>hm</think>A text.", stop_reason="overflow"),
     "overflow_wait_500": Failure("context_overflow", asked_wait=500.0),
     "json": Reply('{"a": 1}', stop_reason="stop"),
-    "bad_temperature_wait_500": Failure("parameter_unsupported", parameter="temperature", asked_wait=500.0),
+    "bad_temperature_wait_500": Failure(
+        "parameter_unsupported", parameter="temperature", asked_wait=500.0
+    ),
     "error_401": Failure("auth", status=401),
     "error_401_wait_500": Failure("auth", status=401, asked_wait=500.0),
     "error_400": Failure("format", status=400),
@@ -235,7 +293,10 @@ class Expectation:
         return rungwise.Policy(
             limits=rungwise.Limits(**self.limits),
             budget=rungwise.Budget(
-                attempts=self.attempts, seconds=self.seconds, output_tokens=self.output_tokens, money=self.money
+                attempts=self.attempts,
+                seconds=self.seconds,
+                output_tokens=self.output_tokens,
+                money=self.money,
             ),
             skip_identical_empties=self.skip_identical_empties,
             switch_after=self.switch_after,
@@ -264,18 +325,29 @@ class Expectation:
 
     @property
     def policies(self) -> tuple[rungwise.Policy, ...]:
-        """Return the policies that it is true of: after a refusal they do as it says, or as they like."""
-        return (self.policy,) if self.after_refusal else (self.policy, evolve(self.policy, after_refusal="end"))
+        """Return the policies that it is true of: after a refusal they do as it says, or as they
+        like.
+        """
+        return (
+            (self.policy,)
+            if self.after_refusal
+            else (self.policy, evolve(self.policy, after_refusal="end"))
+        )
 
     def start(self, table: Table, policy: rungwise.Policy) -> Call:
         policy = unchecked(table, policy)  # a mutant shall run, not be refused
         request = evolve(AFTER_A_TOOL if self.tool_result else PLAIN, max_tokens=self.max_tokens)
-        wants = {"returns": {} if self.returns else None, "verdict": raises if self.verdict_raises else None}
+        wants = {
+            "returns": {} if self.returns else None,
+            "verdict": raises if self.verdict_raises else None,
+        }
         return Call(request, policy, self.chain, self.turn, has_compactor=self.compactor, **wants)
 
 
 _FILE = Path(__file__).with_name("expectations.toml")
-EXPECTATIONS = tuple(Expectation(**entry) for entry in tomllib.loads(_FILE.read_text(encoding="utf-8"))["expect"])
+EXPECTATIONS = tuple(
+    Expectation(**entry) for entry in tomllib.loads(_FILE.read_text(encoding="utf-8"))["expect"]
+)
 
 
 def play(expectation: Expectation, table: Table, policy: rungwise.Policy | None = None) -> Call:
@@ -320,9 +392,12 @@ def give(call: Call, name: str, number: int) -> None:
     if isinstance(what, Reply):
         usage = rungwise.Usage(5, 150) if "overrun" in words else what.usage
         calls = tuple(
-            evolve(each, arguments=each.arguments.replace("{number}", str(number))) for each in what.tool_calls
+            evolve(each, arguments=each.arguments.replace("{number}", str(number)))
+            for each in what.tool_calls
         )
-        what = evolve(what, text=what.text.replace("{number}", str(number)), tool_calls=calls, usage=usage)
+        what = evolve(
+            what, text=what.text.replace("{number}", str(number)), tool_calls=calls, usage=usage
+        )
     if "shown" in words:
         call.hear(rungwise.Text(SHOWN))
     judged = call.judging(what)
@@ -345,9 +420,14 @@ def _difference(expectation: Expectation, table: Table, policy: rungwise.Policy)
         call = play(expectation, table, policy)
     except Exception as error:  # whatever it is, a caller would meet it
         return f"raises {type(error).__name__}: {error}"
-    steps = [step for step in call.journal.steps if step.event != "skipped" and step.target != table.hub]
+    steps = [
+        step for step in call.journal.steps if step.event != "skipped" and step.target != table.hub
+    ]
     path = [(table.start, None), *((step.target, step.guard) for step in steps)]
-    wanted = [(state, guard or None) for state, _, guard in (each.partition(" by ") for each in expectation.path)]
+    wanted = [
+        (state, guard or None)
+        for state, _, guard in (each.partition(" by ") for each in expectation.path)
+    ]
     if [state for state, _ in path] != [state for state, _ in wanted]:
         return f"went {[state for state, _ in path]}"
     for (state, guard), (_, decides) in zip(path, wanted, strict=True):
@@ -366,14 +446,22 @@ def kept_by(call: Call) -> str | None:
     """Name what stands as the answer of a call that was salvaged."""
     if call.result.outcome != "salvaged":
         return None
-    return "prior_answer" if call.result.text == PRIOR_ANSWER else "delivered" if call.result.text else "nothing"
+    return (
+        "prior_answer"
+        if call.result.text == PRIOR_ANSWER
+        else "delivered"
+        if call.result.text
+        else "nothing"
+    )
 
 
 @cache
 def rows_taken(expectation: Expectation) -> tuple[Row, ...]:
     by_step = {(row.event, row.source, row.guard): row for row in CALL.rows}
     steps = play(expectation, CALL).journal.steps
-    return tuple(by_step[step.event, step.source, step.guard] for step in steps if step.event != "skipped")
+    return tuple(
+        by_step[step.event, step.source, step.guard] for step in steps if step.event != "skipped"
+    )
 
 
 def ladder_of(row: Row) -> tuple[str, str]:
@@ -412,8 +500,9 @@ class Mutant:
         family: what kind of thing was done to it.
         name: what was done.
         table: what came of it.
-        breaks: the rows of the shipped table that it is about; the expectations that take them are looked at first.
-        changed: the rows of the broken table that mean something else than before, so that their proof may fail.
+        breaks: the rows of the shipped table that it is about; the expectations that take them are
+        looked at first. changed: the rows of the broken table that mean something else than before,
+        so that their proof may fail.
     """
 
     family: str
@@ -430,7 +519,11 @@ GUARDS_USED = tuple(dict.fromkeys(row.guard for row in CALL.rows if row.guard))
 
 def label(row: Row) -> str:
     """Name a row shortly: in the hub by its event and guard, elsewhere by its event and state."""
-    return f"{row.event}[{row.guard or 'else'}]" if row.source == CALL.hub else f"{row.event}@{row.source}"
+    return (
+        f"{row.event}[{row.guard or 'else'}]"
+        if row.source == CALL.hub
+        else f"{row.event}@{row.source}"
+    )
 
 
 def mutants_of_rows() -> Iterator[Mutant]:
@@ -438,7 +531,9 @@ def mutants_of_rows() -> Iterator[Mutant]:
         yield _with_row("row dropped", f"{label(row)} dropped", row)
         for state in CALL.states:
             if state != row.target:
-                yield _with_row("another target", f"{label(row)} -> {state}", row, evolve(row, target=state))
+                yield _with_row(
+                    "another target", f"{label(row)} -> {state}", row, evolve(row, target=state)
+                )
         for guard in (None, *GUARDS):
             if guard != row.guard:
                 family = "another guard" if guard else "guard removed"
@@ -457,13 +552,20 @@ def mutants_of_order() -> Iterator[Mutant]:
     for ladder in CALL.ladders.values():
         for upper, lower in pairwise(ladder):
             table = replacing(CALL, {upper: lower, lower: upper})
-            yield Mutant("neighbours swapped", f"{label(upper)} and {label(lower)} swapped", table, (upper, lower), ())
+            yield Mutant(
+                "neighbours swapped",
+                f"{label(upper)} and {label(lower)} swapped",
+                table,
+                (upper, lower),
+                (),
+            )
 
 
 def mutants_of_guards() -> Iterator[Mutant]:
     for name in GUARDS_USED:
         guard = CALL.guard(name)
-        if name in FACTS:  # whose guard is the fact itself, so that its rows get one of another name
+        # whose guard is the fact itself, so that its rows get one of another name
+        if name in FACTS:
             guard = evolve(guard, name=f"broken_{name}")
         breaks = tuple(row for row in CALL.rows if row.guard == name)
         changed = {row: evolve(row, guard=guard.name) for row in breaks}
@@ -480,13 +582,26 @@ def _guards_like(guard: Guard) -> Iterator[tuple[str, str, Guard]]:
         yield "counter of a guard dropped", "looks at no counter", evolve(guard, counter=None)
         for counter in CALL.counters:
             if counter != guard.counter:
-                yield "another counter of a guard", f"looks at {counter}", evolve(guard, counter=counter)
+                yield (
+                    "another counter of a guard",
+                    f"looks at {counter}",
+                    evolve(guard, counter=counter),
+                )
     for fact in FACTS:
-        without = evolve(guard, holds=_without(guard.holds, fact), lacks=_without(guard.lacks, fact))
-        wanted, unwanted = evolve(without, holds=(*without.holds, fact)), evolve(without, lacks=(*without.lacks, fact))
+        without = evolve(
+            guard, holds=_without(guard.holds, fact), lacks=_without(guard.lacks, fact)
+        )
+        wanted, unwanted = (
+            evolve(without, holds=(*without.holds, fact)),
+            evolve(without, lacks=(*without.lacks, fact)),
+        )
         if fact in (*guard.holds, *guard.lacks):
             yield "fact of a guard dropped", f"without {fact}", without
-            yield "fact of a guard negated", f"with {fact} negated", wanted if fact in guard.lacks else unwanted
+            yield (
+                "fact of a guard negated",
+                f"with {fact} negated",
+                wanted if fact in guard.lacks else unwanted,
+            )
         else:
             yield "fact added to a guard", f"holds {fact}", wanted
             yield "fact added to a guard", f"lacks {fact}", unwanted
@@ -509,7 +624,11 @@ def _effects_like(effect: Effect) -> Iterator[tuple[str, str, Effect]]:
         yield "effect takes nothing", "takes nothing", evolve(effect, spends=None)
     for counter in CALL.counters:
         if counter != effect.spends:
-            yield "effect takes from another counter", f"takes from {counter}", evolve(effect, spends=counter)
+            yield (
+                "effect takes from another counter",
+                f"takes from {counter}",
+                evolve(effect, spends=counter),
+            )
         if counter in effect.refills:
             left = _without(effect.refills, counter)
             yield "refill forgotten", f"does not refill {counter}", evolve(effect, refills=left)
@@ -518,7 +637,11 @@ def _effects_like(effect: Effect) -> Iterator[tuple[str, str, Effect]]:
             yield "refill too many", f"refills {counter}", evolve(effect, refills=more)
     for fact in (None, *FACTS):
         if effect.refills and fact != effect.refills_on:
-            yield "another condition of an effect", f"refills on {fact}", evolve(effect, refills_on=fact)
+            yield (
+                "another condition of an effect",
+                f"refills on {fact}",
+                evolve(effect, refills_on=fact),
+            )
 
 
 def mutants_of_facts() -> Iterator[Mutant]:
@@ -526,12 +649,22 @@ def mutants_of_facts() -> Iterator[Mutant]:
         users = {guard.name for guard in CALL.guards if fact.name in (*guard.holds, *guard.lacks)}
         breaks = tuple(row for row in CALL.rows if row.guard in users)
         for what, broken in _facts_like(fact):
-            yield Mutant("fact follows otherwise", f"{fact.name} {what}", redeclaring(CALL, broken), breaks, breaks)
+            yield Mutant(
+                "fact follows otherwise",
+                f"{fact.name} {what}",
+                redeclaring(CALL, broken),
+                breaks,
+                breaks,
+            )
 
 
 def _facts_like(fact: Fact) -> Iterator[tuple[str, Fact]]:
     for other in CALL.found_facts:
-        plain = evolve(fact, any_holds=_without(fact.any_holds, other), any_lacks=_without(fact.any_lacks, other))
+        plain = evolve(
+            fact,
+            any_holds=_without(fact.any_holds, other),
+            any_lacks=_without(fact.any_lacks, other),
+        )
         if plain != fact:
             yield f"does not follow from {other}", plain
         if other not in fact.any_holds:
@@ -556,7 +689,10 @@ def comes_to_the_same(one: Table, other: Table, event: str, source: str) -> bool
                 return True
             return event in ONLY_WITH.get(name, CALL.events) and ask(name)
 
-        return [_way(table, first_row(table, table.ladder(event, source), known), known) for table in (one, other)]
+        return [
+            _way(table, first_row(table, table.ladder(event, source), known), known)
+            for table in (one, other)
+        ]
 
     return all(this == that or not _can_be(event, answers) for answers, (this, that) in ways(both))
 
@@ -567,7 +703,10 @@ def _way(table: Table, row: Row | None, ask: Ask) -> Any:
 
 def _can_be(event: str, facts: Mapping[str, bool]) -> bool:
     without = any(facts.get(one) and facts.get(other) is False for one, other in WITHOUT)
-    together = any(facts.get(one) and facts.get(other) and event in events for (one, other), events in TOGETHER.items())
+    together = any(
+        facts.get(one) and facts.get(other) and event in events
+        for (one, other), events in TOGETHER.items()
+    )
     return not without and not together and not all(map(facts.get, LEFT_BEFORE))
 
 
@@ -585,19 +724,30 @@ def killer_of(mutant: Mutant) -> str | None:
         return "rules"
     if all(comes_to_the_same(CALL, mutant.table, *ladder) for ladder in touched):
         return "nothing, for it is the same machine"
-    if any(difference(each, mutant.table) for each in expectations_about(mutant.breaks, frozenset(touched))):
+    if any(
+        difference(each, mutant.table)
+        for each in expectations_about(mutant.breaks, frozenset(touched))
+    ):
         return "expectation"
     return None
 
 
 @cache
-def expectations_about(rows: tuple[Row, ...], touched: frozenset[tuple[str, str]]) -> tuple[Expectation, ...]:
+def expectations_about(
+    rows: tuple[Row, ...], touched: frozenset[tuple[str, str]]
+) -> tuple[Expectation, ...]:
     """Return the expectations that can tell, the likeliest and shortest first.
 
     One that fires no event of a broken ladder goes its way as before.
     """
-    able = [each for each in EXPECTATIONS if any(ladder_of(row) in touched for row in rows_taken(each))]
-    return tuple(sorted(able, key=lambda each: (not set(rows) & set(rows_taken(each)), len(rows_taken(each)))))
+    able = [
+        each for each in EXPECTATIONS if any(ladder_of(row) in touched for row in rows_taken(each))
+    ]
+    return tuple(
+        sorted(
+            able, key=lambda each: (not set(rows) & set(rows_taken(each)), len(rows_taken(each)))
+        )
+    )
 
 
 @pytest.mark.slowest
@@ -606,7 +756,13 @@ def test_every_mutant_dies_or_is_the_same_machine(nth):
     alive: list[str] = []
     families: set[str] = set()
     killers: set[str | None] = set()
-    kinds = mutants_of_rows, mutants_of_order, mutants_of_guards, mutants_of_effects, mutants_of_facts
+    kinds = (
+        mutants_of_rows,
+        mutants_of_order,
+        mutants_of_guards,
+        mutants_of_effects,
+        mutants_of_facts,
+    )
     for mutant in islice(chain.from_iterable(kind() for kind in kinds), 0, None, nth):
         killer = killer_of(mutant)
         families.add(mutant.family)
@@ -630,16 +786,28 @@ def test_every_mutant_dies_or_is_the_same_machine(nth):
     st.booleans(),
     st.lists(st.booleans(), max_size=3),
 )
-def test_what_is_ruled_out_of_facts_never_comes_about(script, policy, chain, turn, request, streams, opens):
-    call = testing.run(policy, script, chain=chain, turn=turn, request=request, is_streaming=streams, opens=opens)
+def test_what_is_ruled_out_of_facts_never_comes_about(
+    script, policy, chain, turn, request, streams, opens
+):
+    call = testing.run(
+        policy, script, chain=chain, turn=turn, request=request, is_streaming=streams, opens=opens
+    )
     for step in call.journal.steps:
         if step.event == "found_open":
             assert {*step.facts} <= {*WHERE_IT_IS_OPEN}
             continue
         if step.event == "ran_out":
             assert step.facts in ((), WHERE_IT_RUNS_OUT)
-        assert [name for name in step.facts if step.event not in ONLY_WITH.get(name, CALL.events)] == []
-        assert [name for name, events in ALWAYS_WITH.items() if step.event in events and name not in step.facts] == []
+        assert [
+            name for name in step.facts if step.event not in ONLY_WITH.get(name, CALL.events)
+        ] == []
+        assert [
+            name
+            for name, events in ALWAYS_WITH.items()
+            if step.event in events and name not in step.facts
+        ] == []
         left = call.position.limits[CALL.places["fallbacks"]] - step.spent.get("fallbacks", 0)
         left += step.target == "fallback"  # of which it took one
-        assert _can_be(step.event, {**{name: name in step.facts for name in FACTS}, "fallbacks": left > 0})
+        assert _can_be(
+            step.event, {**{name: name in step.facts for name in FACTS}, "fallbacks": left > 0}
+        )

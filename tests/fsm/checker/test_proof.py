@@ -1,4 +1,6 @@
-"""The row-by-row argument: it holds for the shipped table, and every planted fault is refused with the row's name."""
+"""The row-by-row argument: it holds for the shipped table, and every planted fault is refused with
+the row's name.
+"""
 
 import pytest
 from attrs import evolve
@@ -25,7 +27,10 @@ def test_a_proof_says_what_a_row_takes_and_refills() -> None:
     retry = prove_row(CALL, row_of("failed_transiently", "may_retry"))
     assert (retry.takes, retry.refills) == ("retries", ())
     progress = prove_row(CALL, row_of("truncated", "may_continue"))
-    assert (progress.takes, progress.refills) == ("continuations", ("retries", "reasks", "prefills"))
+    assert (progress.takes, progress.refills) == (
+        "continuations",
+        ("retries", "reasks", "prefills"),
+    )
     switch = prove_row(CALL, row_of("failed_transiently", "must_switch"))
     assert switch.takes == "fallbacks"
     assert switch.refills == (
@@ -61,9 +66,14 @@ EFFECTS = [
         Effect("spend_retry", spends="retries", refills="reasks"),
         "refills 'reasks', which does not rank below 'retries'",
     ),
-    (Effect("spend_retry", spends="retries", refills="retries"), "refills 'retries', which does not rank below"),
     (
-        Effect("spend_retry", spends="retries", refills=("reasks", "fallbacks"), refills_on="has_text"),
+        Effect("spend_retry", spends="retries", refills="retries"),
+        "refills 'retries', which does not rank below",
+    ),
+    (
+        Effect(
+            "spend_retry", spends="retries", refills=("reasks", "fallbacks"), refills_on="has_text"
+        ),
         "refills 'fallbacks' and 'reasks', which does not rank below 'retries'",
     ),
 ]
@@ -80,14 +90,22 @@ GUARDS = [
     (Guard("may_retry"), "did not find retries < limits.retries"),
     (Guard("may_retry", holds="wait_fits"), "did not find"),
     (Guard("may_retry", counter="reasks"), "did not find"),
-    (Guard("may_retry", counter="retries", holds="has_text", lacks="has_text"), "'may_retry' never holds"),
-    (Guard("may_retry", counter="retries", lacks=("switch_asked", "wait_fits", "should_leave")), "never holds"),
+    (
+        Guard("may_retry", counter="retries", holds="has_text", lacks="has_text"),
+        "'may_retry' never holds",
+    ),
+    (
+        Guard("may_retry", counter="retries", lacks=("switch_asked", "wait_fits", "should_leave")),
+        "never holds",
+    ),
     (Guard("may_retry", counter="retries", holds="should_leave", lacks=("switch_asked",)), None),
 ]
 
 
 @pytest.mark.parametrize(("guard", "why"), GUARDS, ids=range(len(GUARDS)))
-def test_a_guard_that_never_holds_or_misses_its_counter_is_refused(guard: Guard, why: str | None) -> None:
+def test_a_guard_that_never_holds_or_misses_its_counter_is_refused(
+    guard: Guard, why: str | None
+) -> None:
     found = refused(redeclaring(CALL, guard))
     assert {proof.row.guard for proof in found} == (set() if why is None else {"may_retry"})
     assert all(why is not None and why in proof.why for proof in found)
@@ -98,7 +116,10 @@ def test_a_guard_that_never_holds_or_misses_its_counter_is_refused(guard: Guard,
 def test_the_proof_and_the_walk_agree_about_every_counter_of_a_rung(rung: Rung) -> None:
     guard, effect = rung.guard, rung.effect
     for other in (*CALL.counters, None):
-        tables = [redeclaring(CALL, evolve(guard, counter=other)), redeclaring(CALL, evolve(effect, spends=other))]
+        tables = [
+            redeclaring(CALL, evolve(guard, counter=other)),
+            redeclaring(CALL, evolve(effect, spends=other)),
+        ]
         if other is not None:
             tables.append(redeclaring(CALL, evolve(effect, refills=(*effect.refills, other))))
         for table in tables:
@@ -110,9 +131,15 @@ HUB_ROWS = [
     (Row("sent", "retry", None, "await", None), "counts no attempt"),
     (Row("sent", "retry", None, "await", "spend_retry"), "counts no attempt"),
     (Row("came_empty", "await", "may_reask", "await", "spend_reask"), "counts no attempt"),
-    (Row("came_empty", "await", "may_reask", "await", "count_attempt"), "which is no rung, so nothing falls"),
+    (
+        Row("came_empty", "await", "may_reask", "await", "count_attempt"),
+        "which is no rung, so nothing falls",
+    ),
     (Row("answered", "await", None, "done", "count_attempt"), "changes the count of attempts"),
-    (Row("answered", "await", None, "done", "spend_retry"), "changes 'retries', and a row that ends the call"),
+    (
+        Row("answered", "await", None, "done", "spend_retry"),
+        "changes 'retries', and a row that ends the call",
+    ),
     (Row("answered", "await", None, "reask", "spend_reask"), "did not find reasks < limits.reasks"),
 ]
 
@@ -132,7 +159,12 @@ def test_a_send_that_refills_is_refused() -> None:
 
 def test_branches_partition_what_an_event_can_meet() -> None:
     seen = {
-        (str(each.row), each.facts["has_next_backend"], *sorted(each.left), *(f"no {name}" for name in each.spent))
+        (
+            str(each.row),
+            each.facts["has_next_backend"],
+            *sorted(each.left),
+            *(f"no {name}" for name in each.spent),
+        )
         for each in branches(CALL, "refused", "await")
     }
     assert seen == {
@@ -145,9 +177,15 @@ def test_branches_partition_what_an_event_can_meet() -> None:
 
 def test_a_row_whose_guard_implies_an_earlier_one_is_dead() -> None:
     narrow = Guard(
-        "may_retry_early", counter="retries", holds=("wait_fits", "has_text"), lacks=("added_text", "throttled")
+        "may_retry_early",
+        counter="retries",
+        holds=("wait_fits", "has_text"),
+        lacks=("added_text", "throttled"),
     )
-    row, retry = Row("malformed", "await", narrow.name, "retry", "spend_retry"), row_of("malformed", "may_retry")
+    row, retry = (
+        Row("malformed", "await", narrow.name, "retry", "spend_retry"),
+        row_of("malformed", "may_retry"),
+    )
     rows = [each for old in CALL.rows for each in ([old, row] if old == retry else [old])]
     assert dead_rows(redeclaring(evolve(CALL, rows=rows), narrow)) == (row,)
     assert dead_rows(CALL) == ()

@@ -1,4 +1,6 @@
-"""The walk over the shipped machine: every limit vector of 0s and 1s, and faults with the shortest path to them."""
+"""The walk over the shipped machine: every limit vector of 0s and 1s, and faults with the shortest
+path to them.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +11,17 @@ from attrs import evolve
 from rungwise import CALL, Fact
 from rungwise.core import BrokenMachine, Effect, Guard, Row, Table
 from rungwise.fsm.checker.counterexample import path_text
-from rungwise.fsm.checker.properties import ABSORB, ALIVE, BOUNDED, COUNTS, ENDS, FALLS, ILLEGAL, ORDERED, TOTAL
+from rungwise.fsm.checker.properties import (
+    ABSORB,
+    ALIVE,
+    BOUNDED,
+    COUNTS,
+    ENDS,
+    FALLS,
+    ILLEGAL,
+    ORDERED,
+    TOTAL,
+)
 from rungwise.fsm.checker.walk import PROPERTIES, PURE, walk
 from rungwise.fsm.machine.run import TakeRow, machine_of
 from support.tables import (
@@ -45,7 +57,8 @@ def test_the_size_of_the_walk_and_its_properties() -> None:
     assert seen == [*range(1000, 26_637, 1000)]
     assert len(walk(CALL, {**ONES, "rotations": 0}).configurations) == 12301
     assert len(walk(CALL, {**ONES, "rotations": 0, "fallbacks": 0}).configurations) == 6153
-    assert len(walk(CALL, limits()).configurations) == 10  # nothing to spend: ask, await and the outcomes
+    # nothing to spend: ask, await and the outcomes
+    assert len(walk(CALL, limits()).configurations) == 10
 
 
 def test_configurations_and_edges_make_one_graph() -> None:
@@ -55,7 +68,8 @@ def test_configurations_and_edges_make_one_graph() -> None:
     assert reached == set(range(len(walked.configurations)))
 
 
-# faults of what is declared, each found by the property that it breaks, with a path that the machine really takes
+# faults of what is declared, each found by the property that it breaks, with a path that the
+# machine really takes
 
 NOTHING_TAKEN = redeclaring(CALL, Effect("spend_retry"))
 REFILLS_ABOVE = redeclaring(CALL, Effect("spend_retry", spends="retries", refills="continuations"))
@@ -63,7 +77,11 @@ UNCOUNTED = redeclaring(CALL, Guard("may_reask", lacks="same_empty_again"))
 ANOTHER_COUNTER = redeclaring(CALL, Guard("may_reask", counter="retries"))
 FAULTS = [
     (NOTHING_TAKEN, FALLS, "it goes from"),
-    (NOTHING_TAKEN, ENDS, "from the end of the path it goes round for ever: await -> retry -> await"),
+    (
+        NOTHING_TAKEN,
+        ENDS,
+        "from the end of the path it goes round for ever: await -> retry -> await",
+    ),
     (REFILLS_ABOVE, FALLS, "it goes from"),
     (REFILLS_ABOVE, ENDS, "it goes round for ever"),
     (UNCOUNTED, BOUNDED, "reasks is 2, its limit 1"),
@@ -83,12 +101,17 @@ def test_a_fault_is_found_with_a_path_to_it(table: Table, name: str, detail: str
         replayed(table, fault.path, FEW)
 
 
-@pytest.mark.parametrize("table", [CALL, KNOTTY, *dict.fromkeys(table for table, _, _ in FAULTS)], ids=repr)
+@pytest.mark.parametrize(
+    "table", [CALL, KNOTTY, *dict.fromkeys(table for table, _, _ in FAULTS)], ids=repr
+)
 def test_an_event_need_not_be_fired_again_where_its_rows_read_the_same(table: Table) -> None:
     given = {**ONES, "nudges": 0, "compactions": 0}
     whole, less = walk(table, given), walk(table, given, repeats=False)
     assert (whole.configurations, whole.edges) == (less.configurations, less.edges)
-    found = [[(each.name, each.holds, each.path) for each in walked.properties] for walked in (whole, less)]
+    found = [
+        [(each.name, each.holds, each.path) for each in walked.properties]
+        for walked in (whole, less)
+    ]
     assert found[0] == found[1]
     firings = [int(walked.properties[0].detail.split()[-2]) for walked in (whole, less)]
     assert firings[1] < firings[0] / 10
@@ -143,7 +166,9 @@ def test_a_goal_that_is_lost_on_the_way_has_a_path() -> None:
 
 
 def test_a_fact_that_follows_from_one_declared_after_it_holds_all_the_same() -> None:
-    """The compiled machine works out the facts that follow from others in one go, whatever their order."""
+    """The compiled machine works out the facts that follow from others in one go, whatever their
+    order.
+    """
     row = Row("refused", "await", "is_hopeless", "refused")
     hopeless = Fact("is_hopeless", any_holds="must_stop"), Fact("must_stop", any_lacks="wait_fits")
     table = redeclaring(evolve(CALL, rows=(row, *CALL.rows)), *hopeless)
@@ -216,13 +241,17 @@ def test_a_machine_that_is_compiled_otherwise_than_its_table_says_is_found(mista
 
 
 def test_a_guard_that_changes_the_run_is_found() -> None:
-    impure = tampered(row_of("came_empty", "may_reask"), test=lambda test: lambda run: run.spent.__setitem__(0, 1))
+    impure = tampered(
+        row_of("came_empty", "may_reask"), test=lambda test: lambda run: run.spent.__setitem__(0, 1)
+    )
     fault = failing(walk(impure, FEW))[PURE]
     assert fault.detail == "a guard changed the run"
     assert fault.path[-1].changed == {"retries": (0, 1)}
 
 
-@pytest.mark.parametrize("given", [ONES, limits(reasks=1, nudges=1, compactions=1)], ids=["all", "three"])
+@pytest.mark.parametrize(
+    "given", [ONES, limits(reasks=1, nudges=1, compactions=1)], ids=["all", "three"]
+)
 def test_a_fault_in_exactly_one_configuration_has_the_shortest_path(given: dict[str, int]) -> None:
     wanted = [int(name in ("nudges", "compactions")) for name in COUNTERS]
 

@@ -1,4 +1,6 @@
-"""The colours of the pictures: every text can be read, and kinds are told apart by who does not see every colour."""
+"""The colours of the pictures: every text can be read, and kinds are told apart by who does not see
+every colour.
+"""
 
 from collections.abc import Mapping
 from itertools import combinations
@@ -9,7 +11,9 @@ from rungwise.fsm.diagram.colours import DARK, LIGHT, MARK
 from support.colours import DEFICIENCIES, Lab, ciede2000, contrast, distance
 
 KINDS = ("rung", "hub", "answer", "lesser", "error")
-"""What stands in one picture; `outcome` is what an end is where none is an answer, and then is grey as the hub is."""
+"""What stands in one picture; `outcome` is what an end is where none is an answer, and then is grey
+as the hub is.
+"""
 
 EVERY_KIND = (*KINDS, "outcome")
 
@@ -33,16 +37,23 @@ def test_the_one_mark_of_mermaid_is_seen_by_day_and_by_night(ground: str) -> Non
 @pytest.mark.parametrize("deficiency", ["", *DEFICIENCIES])
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
 def test_kinds_are_told_apart_by_everybody(colours: Mapping[str, str], deficiency: str) -> None:
-    """A difference of 2.3 can just be noticed, side by side; five times that is another colour at a glance."""
+    """A difference of 2.3 can just be noticed, side by side; five times that is another colour at a
+    glance.
+    """
     for one, other in combinations(KINDS, 2):
-        assert distance(colours[f"{one}_edge"], colours[f"{other}_edge"], deficiency) >= 5 * 2.3, (one, other)
+        assert distance(colours[f"{one}_edge"], colours[f"{other}_edge"], deficiency) >= 5 * 2.3, (
+            one,
+            other,
+        )
         assert distance(colours[one], colours[other], deficiency) >= 2.5 * 2.3, (one, other)
     assert distance(colours["rung_edge"], colours["outcome_edge"], deficiency) >= 5 * 2.3
 
 
 @pytest.mark.parametrize("deficiency", DEFICIENCIES)
 def test_grey_stays_grey_for_everybody(deficiency: str) -> None:
-    assert all(abs(sum(row) - 1) < 1e-5 for row in DEFICIENCIES[deficiency]), "a matrix was copied wrongly"
+    assert all(abs(sum(row) - 1) < 1e-5 for row in DEFICIENCIES[deficiency]), (
+        "a matrix was copied wrongly"
+    )
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,9 @@ def full(row: Row) -> Full:
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize(("format", "view"), PICTURES)
-def test_no_row_is_missing_and_none_is_invented(format: Format, view: View, name: str, path: str) -> None:
+def test_no_row_is_missing_and_none_is_invented(
+    format: Format, view: View, name: str, path: str
+) -> None:
     table = TABLES[name]
     found = list(PARSERS[format, view](table, render(table, format, view, PATHS[path](table))))
     spelt = full if len(found[0]) == 5 else short
@@ -47,18 +49,28 @@ def test_no_row_is_missing_and_none_is_invented(format: Format, view: View, name
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", TABLES)
-def test_a_decision_list_is_in_the_order_in_which_guards_are_tried(format: Format, name: str) -> None:
+def test_a_decision_list_is_in_the_order_in_which_guards_are_tried(
+    format: Format, name: str
+) -> None:
     table = TABLES[name]
     found = list(PARSERS[format, "ladder"](table, render(table, format, "ladder")))
     for row in table.rows:
         tried = [rest for rest in found if rest[:2] == (row.event, row.source)]
-        assert [rest[2] or None for rest in tried] == [other.guard for other in table.ladder(row.event, row.source)]
+        assert [rest[2] or None for rest in tried] == [
+            other.guard for other in table.ladder(row.event, row.source)
+        ]
 
 
 def test_each_pair_of_states_has_one_arc_in_the_svg() -> None:
-    arcs = [element.attrib["data-arc"] for element in parts(render(CALL, "svg"), "g") if "data-arc" in element.attrib]
+    arcs = [
+        element.attrib["data-arc"]
+        for element in parts(render(CALL, "svg"), "g")
+        if "data-arc" in element.attrib
+    ]
     noted = ("cancelled", "ran_out", "found_open")
-    assert sorted(arcs) == sorted({f"{row.source} {row.target}" for row in CALL.rows if row.event not in noted})
+    assert sorted(arcs) == sorted(
+        {f"{row.source} {row.target}" for row in CALL.rows if row.event not in noted}
+    )
 
 
 def test_an_arc_of_the_svg_shows_a_line_for_each_of_its_rows() -> None:
@@ -80,7 +92,9 @@ def test_an_arc_of_the_svg_shows_a_line_for_each_of_its_rows() -> None:
 
 def test_notes_of_the_svg_say_where_their_events_come() -> None:
     notes = {
-        note.get("data-note"): words(note) for note in parts(render(CALL, "svg"), "g") if "data-note" in note.attrib
+        note.get("data-note"): words(note)
+        for note in parts(render(CALL, "svg"), "g")
+        if "data-note" in note.attrib
     }
     assert notes == {
         "cancelled": ["cancelled", "from every state before an outcome"],
@@ -97,7 +111,11 @@ def test_the_rows_are_those_of_the_transitions_that_run() -> None:
     for event in machine_of(CALL).events.values():
         for transition in [each for tried in event.transitions.values() for each in tried]:
             row = transition.before[-1].row
-            assert (event.name, transition.source, transition.dest) == (row.event, row.source, row.target)
+            assert (event.name, transition.source, transition.dest) == (
+                row.event,
+                row.source,
+                row.target,
+            )
             found.append(row)
     assert sorted(map(str, found)) == sorted(map(str, CALL.rows))
 
@@ -142,7 +160,16 @@ def test_a_derived_table_is_drawn(format: Format, view: View) -> None:
 def example() -> list[Row]:
     """Run the example of the README on the shipped machine."""
     run, rows = Run.at_start(CALL, DEFAULT_POLICY.limits.bounded(CALL.limits, 1)), []
-    for event in ("sent", "came_empty", "sent", "only_reasoned", "sent", "truncated", "sent", "answered"):
+    for event in (
+        "sent",
+        "came_empty",
+        "sent",
+        "only_reasoned",
+        "sent",
+        "truncated",
+        "sent",
+        "answered",
+    ):
         cut = ("added_text", "has_text") if event == "truncated" else ()
         rows.append(run.fire(event, ("wait_fits", *cut)))
     assert run.attempts == 4
@@ -156,7 +183,9 @@ def test_the_example_of_the_readme_is_what_the_machine_does() -> None:
     longest = backoff(1, waits.reask_base, waits.reask_cap, waits.jitter, 1.0)
     assert f"after {waits.reask_base:g} to {longest:g} seconds" in README
     assert f"the cap {cap_of(DEFAULT_POLICY, 1, None)}" in README
-    assert DEFAULT_POLICY.limits == Limits(reasks=3, prefills=2, continuations=3), "the example says what is left"
+    assert DEFAULT_POLICY.limits == Limits(reasks=3, prefills=2, continuations=3), (
+        "the example says what is left"
+    )
 
 
 def marked() -> Picture:
@@ -191,7 +220,11 @@ def test_every_format_shows_the_path(format: Format, view: View) -> None:
     picture = render(CALL, format, view, Marks.along(example()))
     assert picture != render(CALL, format, view)
     if format == "svg":
-        shown = [element.text or "" for element in parts(picture, "text") if "rw-on-mark" in element.attrib["class"]]
+        shown = [
+            element.text or ""
+            for element in parts(picture, "text")
+            if "rw-on-mark" in element.attrib["class"]
+        ]
         assert sorted(shown) == [str(step) for step in range(1, 9)]
         assert {element.get("class") for element in parts(picture, "rect")} >= {"rw-badge"}
     if format in ("mermaid", "dot"):
@@ -199,10 +232,18 @@ def test_every_format_shows_the_path(format: Format, view: View) -> None:
 
 
 def test_an_event_that_ends_the_call_anywhere_is_marked_in_its_note() -> None:
-    sent, ran_out = example()[0], next(row for row in CALL.rows if row.event == "ran_out" and row.guard is None)
+    sent, ran_out = (
+        example()[0],
+        next(row for row in CALL.rows if row.event == "ran_out" and row.guard is None),
+    )
     notes = {note.name: note.steps for note in picture_of(CALL, Marks.along([ran_out, sent])).notes}
     unsent = ("found_open", "found_open_has_text", "found_open_may_fall_back")
-    assert notes == {"cancelled": (), "ran_out_must_yield": (), "ran_out": (1,), **dict.fromkeys(unsent, ())}
+    assert notes == {
+        "cancelled": (),
+        "ran_out_must_yield": (),
+        "ran_out": (1,),
+        **dict.fromkeys(unsent, ()),
+    }
 
 
 def test_the_counters_are_those_that_the_effects_declare() -> None:

@@ -26,18 +26,34 @@ from support.tables import KNOTTY, ONES
 from support.texts import places
 
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
-TOOL_RESULT = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
+TOOL_RESULT = [
+    {"role": "user", "content": "?"},
+    {"role": "tool", "tool_call_id": "1", "content": "!"},
+]
 STORY: tuple[tuple[Reply | Failure, float], ...] = (
     (Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 1)), 1.0),
-    (Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 200)), 4.0),
-    (Reply("The answer", stop_reason="length", stop_raw="length", usage=rungwise.Usage(900, 700)), 6.0),
+    (
+        Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 200)),
+        4.0,
+    ),
+    (
+        Reply(
+            "The answer", stop_reason="length", stop_raw="length", usage=rungwise.Usage(900, 700)
+        ),
+        6.0,
+    ),
     (Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.5),
     (Failure("auth", status=401), 0.5),
-    (Reply(" is 4.", stop_reason="stop", stop_raw="end_turn", usage=rungwise.Usage(1500, 300)), 5.0),
+    (
+        Reply(" is 4.", stop_reason="stop", stop_raw="end_turn", usage=rungwise.Usage(1500, 300)),
+        5.0,
+    ),
 )
 
 
-def record(*, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), **options: Any) -> rungwise.Journal:
+def record(
+    *, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), **options: Any
+) -> rungwise.Journal:
     chain = [
         PlainLink(names[0], prices=rungwise.Prices(1, 10)),
         PlainLink(f"{names[0]}-off", problem="no key", prices=rungwise.Prices(1, 10)),
@@ -58,7 +74,7 @@ def trail(**options: Any) -> Route:
 
 def test_every_step_is_found_in_the_table() -> None:
     found = trail()
-    assert [None if row is None else row.guard for row in found.rows if row is None or row.event != "sent"] == [
+    assert [None if row is None else row.guard for row in found.rows if row is None or row.event != "sent"] == [  # noqa: E501
         "may_nudge", "may_prefill", "may_continue", "may_retry", "may_fall_back", None, None,
     ]  # fmt: skip
     skipped = found.steps[found.rows.index(None)]
@@ -94,13 +110,28 @@ BAD = {
     "other counters": (spoilt("counters", to=["retries"]), "counters"),
     "no steps": (spoilt("steps", to=[]), "no steps"),
     "a step that is none": (spoilt("steps", 1, to=3), "journal: "),
-    "a step that is no row": (spoilt("steps", 1, "guard", to="may_frob"), r"step 2:.*may_frob.* is no row"),
-    "another effect": (spoilt("steps", 1, "effect", to="spend_reask"), r"step 2:.*spend_reask.* is no row"),
+    "a step that is no row": (
+        spoilt("steps", 1, "guard", to="may_frob"),
+        r"step 2:.*may_frob.* is no row",
+    ),
+    "another effect": (
+        spoilt("steps", 1, "effect", to="spend_reask"),
+        r"step 2:.*spend_reask.* is no row",
+    ),
     "an unknown target": (spoilt("steps", 1, "target", to="moon"), r"step 2:.*moon.* is no row"),
-    "steps that do not follow": (spoilt("steps", 2, "source", to="ask"), "step 3: it begins in 'ask'.*'nudge'"),
-    "a guard that is no name": (spoilt("steps", 1, "guard", to={}), "step 2: 'guard' must be a text"),
+    "steps that do not follow": (
+        spoilt("steps", 2, "source", to="ask"),
+        "step 3: it begins in 'ask'.*'nudge'",
+    ),
+    "a guard that is no name": (
+        spoilt("steps", 1, "guard", to={}),
+        "step 2: 'guard' must be a text",
+    ),
     "a time before": (spoilt("steps", 3, "at", to=0), "step 4: it was taken at 0 s, before"),
-    "tokens that are none": (spoilt("steps", 1, "usage", to={"output_tokens": "many"}), "step 2: 'usage'"),
+    "tokens that are none": (
+        spoilt("steps", 1, "usage", to={"output_tokens": "many"}),
+        "step 2: 'usage'",
+    ),
     "facts that are none": (spoilt("steps", 1, "facts", to=[1]), "step 2: 'facts'"),
     "an unknown counter": (spoilt("steps", 1, "spent", to={"x": 1}), "step 2: .*counters"),
     "another outcome": (spoilt("outcome", to="failed"), "'failed'.*'done'"),
@@ -123,13 +154,21 @@ def test_a_derived_table_must_be_passed() -> None:
     call.begin()
     call.receive(Reply("yes", stop_reason="stop"))
     assert path_of(call.journal, table).rows[-1] in table.rows
-    with pytest.raises(rungwise.ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"
+    ):
         path_of(call.journal, CALL)
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 DOCUMENT = orjson.loads(record().to_json())
@@ -139,7 +178,9 @@ DOCUMENT = orjson.loads(record().to_json())
 @example(place=("policy",), value=[])
 @example(place=("chain", 0, "prices", "output"), value=1e308)
 @example(place=("steps", 1, "usage", "output_tokens"), value=2**63)
-def test_a_journal_with_anything_in_it_makes_a_page_or_one_error(place: tuple[Any, ...], value: Any) -> None:
+def test_a_journal_with_anything_in_it_makes_a_page_or_one_error(
+    place: tuple[Any, ...], value: Any
+) -> None:
     document = orjson.loads(orjson.dumps(DOCUMENT))
     inner = document
     for key in place[:-1]:
@@ -168,12 +209,20 @@ PAGES = {
 
 
 @pytest.mark.parametrize(
-    "name", ["explain", "explain with contents", "play", pytest.param("play a turn", marks=pytest.mark.full)]
+    "name",
+    [
+        "explain",
+        "explain with contents",
+        "play",
+        pytest.param("play a turn", marks=pytest.mark.full),
+    ],
 )
 def test_a_page_is_one_file_that_loads_nothing(name: str) -> None:
     text = PAGES[name]()
     page = Elements(text)
-    policy = next(meta for meta in page.of("meta") if meta.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        meta for meta in page.of("meta") if meta.get("http-equiv") == "Content-Security-Policy"
+    )
     assert (policy["content"] or "").startswith(
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
     )
@@ -206,7 +255,9 @@ def test_the_page_lists_every_step_and_what_was_left() -> None:
     assert [option["id"] for option in options] == [f"step-{step.number}" for step in found.steps]
     call = page.data["call"]
     assert [row if row is None else CALL.rows[row] for row in call["rows"]] == list(found.rows)
-    assert [step["used"]["attempts"] for step in call["steps"]] == [step.attempts for step in found.steps]
+    assert [step["used"]["attempts"] for step in call["steps"]] == [
+        step.attempts for step in found.steps
+    ]
     last = call["steps"][-1]["used"]
     assert last["output_tokens"] == 1201
     assert last["money"] == pytest.approx((2500 * 1 + 901 * 10 + 1500 * 2 + 300 * 20) / 1e6)
@@ -215,19 +266,30 @@ def test_the_page_lists_every_step_and_what_was_left() -> None:
 
 def test_the_timeline_is_to_scale() -> None:
     lines = digest_of_call(trail()).lines
-    times = [(bar.kind, bar.start, pytest.approx(bar.seconds)) for line in lines for bar in bars_of(line)]
+    times = [
+        (bar.kind, bar.start, pytest.approx(bar.seconds)) for line in lines for bar in bars_of(line)
+    ]
     assert times == [
         ("attempt", 0.0, 1.0), ("attempt", 1.0, 4.0), ("attempt", 5.0, 6.0), ("attempt", 11.0, 0.5),
         ("wait", 11.5, 12.0), ("attempt", 23.5, 0.5), ("attempt", 24.0, 5.0),
     ]  # fmt: skip
     assert [line.backend for line in lines] == ["one"] * 5 + ["two"]
     page = Elements(explain_call(trail()))
-    bars = [attributes for attributes in page.of("i") if (attributes.get("class") or "").startswith("bar ")]
+    bars = [
+        attributes
+        for attributes in page.of("i")
+        if (attributes.get("class") or "").startswith("bar ")
+    ]
     wait = next(bar for bar in bars if bar["class"] == "bar wait")
     left, width = (float(part) for part in re.findall(r":([\d.]+)%", wait["style"] or ""))
-    assert (left, width) == (pytest.approx(100 * 11.5 / 29, abs=0.01), pytest.approx(100 * 12 / 29, abs=0.01))
+    assert (left, width) == (
+        pytest.approx(100 * 11.5 / 29, abs=0.01),
+        pytest.approx(100 * 12 / 29, abs=0.01),
+    )
     lanes = page.words.split("Attempts over time")[1]
-    assert lanes.index("to one") < lanes.index("1ask") < lanes.index("5retry") < lanes.index("to two")
+    assert (
+        lanes.index("to one") < lanes.index("1ask") < lanes.index("5retry") < lanes.index("to two")
+    )
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-9, 0.3, 1.0, 7.0, 41.7, 3600.0, 1e300])
@@ -249,7 +311,11 @@ def test_a_call_without_times_says_so() -> None:
 def test_the_picture_of_a_path_numbers_its_steps() -> None:
     text = explain_call(trail())
     svg = text[text.index("<svg") : text.index("</svg>") + 6]
-    texts = [element.text for element in ET.fromstring(svg).iter() if "rw-on-mark" in (element.get("class") or "")]
+    texts = [
+        element.text
+        for element in ET.fromstring(svg).iter()
+        if "rw-on-mark" in (element.get("class") or "")
+    ]
     taken = [str(number) for number, row in enumerate(trail().rows, start=1) if row is not None]
     assert sorted(texts, key=lambda word: int(word or 0)) == taken
 
@@ -260,7 +326,9 @@ def test_the_picture_of_a_path_numbers_its_steps() -> None:
 LIMITS = {**ONES, "retries": 3, "nudges": 0}
 
 
-@pytest.mark.parametrize("table", [CALL, CALL.without("nudge", "compact"), KNOTTY], ids=["call", "shorter", "knotty"])
+@pytest.mark.parametrize(
+    "table", [CALL, CALL.without("nudge", "compact"), KNOTTY], ids=["call", "shorter", "knotty"]
+)
 def test_the_machine_of_the_page_is_what_the_table_declares(table: Table) -> None:
     data = orjson.loads(orjson.dumps(machine_data(table, LIMITS)))
     assert tuple(Row(**row) for row in data["rows"]) == table.rows
@@ -270,7 +338,8 @@ def test_the_machine_of_the_page_is_what_the_table_declares(table: Table) -> Non
     for name, plain in data["effects"].items():
         assert Effect(name, **plain) == table.effect(name)
     assert {
-        name: rungwise.Fact(name, says=table.fact(name).says, **plain) for name, plain in data["facts"].items()
+        name: rungwise.Fact(name, says=table.fact(name).says, **plain)
+        for name, plain in data["facts"].items()
     } == {fact.name: fact for fact in table.facts if fact.is_derived}
     assert {*data["guards"]} == {row.guard for row in table.rows if row.guard}
     assert {*data["effects"]} == {row.effect for row in table.rows if row.effect}
@@ -355,7 +424,10 @@ def test_explain_plays_a_policy(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[limits]\nretries = 7\n")
     page = Elements(invoke("explain", "--play", str(policy), "--backends", "3").stdout)
-    assert page.data["machine"]["limits"] | {"retries": 7, "fallbacks": 2} == page.data["machine"]["limits"]
+    assert (
+        page.data["machine"]["limits"] | {"retries": 7, "fallbacks": 2}
+        == page.data["machine"]["limits"]
+    )
     assert invoke("explain", "--play").stdout.startswith("<!doctype html>")
 
 
@@ -371,10 +443,14 @@ def test_explain_plays_a_policy(tmp_path: Path) -> None:
         (["{good}", "-o", "{dir}/none/steps.html"], "cannot be written"),
     ],
 )
-def test_bad_input_is_said_in_one_line(arguments: list[str], says: str, journal: str, tmp_path: Path) -> None:
+def test_bad_input_is_said_in_one_line(
+    arguments: list[str], says: str, journal: str, tmp_path: Path
+) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{")
-    result = invoke("explain", *(word.format(bad=bad, good=journal, dir=tmp_path) for word in arguments))
+    result = invoke(
+        "explain", *(word.format(bad=bad, good=journal, dir=tmp_path) for word in arguments)
+    )
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1

@@ -40,7 +40,10 @@ def within(inner: Box, outer: Box) -> bool:
 
 def outline_box(element: ET.Element) -> Box:
     """Return what an outline with cut corners stands in."""
-    points = [[float(number) for number in point.split()] for point in element.attrib["d"].strip("MZ").split("L")]
+    points = [
+        [float(number) for number in point.split()]
+        for point in element.attrib["d"].strip("MZ").split("L")
+    ]
     xs, ys = zip(*points, strict=True)
     return min(xs), min(ys), max(xs), max(ys)
 
@@ -53,7 +56,9 @@ def check_texts(text: str) -> None:
         for path in parts(text, "path")
         if path.attrib["d"].endswith("Z") and "L8 4" not in path.attrib["d"]
     ]
-    assert all(says and says == says.strip() for _, says in texts), "a browser drops the space at either end"
+    assert all(says and says == says.strip() for _, says in texts), (
+        "a browser drops the space at either end"
+    )
     for (one, says), (other, says_too) in combinations(texts, 2):
         assert not overlap(one, other), (says, says_too)
     for box, says in texts:
@@ -65,7 +70,8 @@ def check_lines(text: str) -> None:
     texts = [(text_box(element), element.text) for element in parts(text, "text")]
     for path in parts(text, "path"):
         drawn = re.fullmatch(r"M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)", path.attrib["d"])
-        if drawn and "rw-back" not in path.attrib["class"]:  # an arc back is cut open around its label
+        # an arc back is cut open around its label
+        if drawn and "rw-back" not in path.attrib["class"]:
             xs, ys = sorted(map(float, drawn.group(1, 3))), sorted(map(float, drawn.group(2, 4)))
             for box, says in texts:
                 assert not overlap((xs[0], ys[0] - 0.5, xs[1], ys[1] + 0.5), box), says
@@ -74,7 +80,9 @@ def check_lines(text: str) -> None:
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("path", PATHS)
-def test_no_text_of_the_svg_overlaps_another_or_crosses_a_border(name: str, view: View, path: str) -> None:
+def test_no_text_of_the_svg_overlaps_another_or_crosses_a_border(
+    name: str, view: View, path: str
+) -> None:
     check_texts(render(TABLES[name], "svg", view, PATHS[path](TABLES[name])))
 
 

@@ -1,4 +1,6 @@
-"""Two pictures laid over each other: nothing of either is lost, and the marks say which is which."""
+"""Two pictures laid over each other: nothing of either is lost, and the marks say which is
+which.
+"""
 
 from typing import Any
 
@@ -27,9 +29,13 @@ def picture(policy: rungwise.Policy | rungwise.TurnPolicy) -> Picture:
 
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
-    table = CALL.without(*draw(st.sets(st.sampled_from(["nudge", "prefill", "repair", "compact"]), max_size=2)))
+    table = CALL.without(
+        *draw(st.sets(st.sampled_from(["nudge", "prefill", "repair", "compact"]), max_size=2))
+    )
     if draw(st.booleans()):
-        table = table.with_rung(APOLOGIZE, came_empty=draw(st.sampled_from(["may_reask", "may_fall_back", None])))
+        table = table.with_rung(
+            APOLOGIZE, came_empty=draw(st.sampled_from(["may_reask", "may_fall_back", None]))
+        )
     event = draw(st.sampled_from(GUARDED))
     guards = [row.guard for row in table.ladder(event, "await")]
     return table.reordered(event, [*draw(st.permutations(guards[:-1])), guards[-1]])
@@ -58,7 +64,9 @@ def meanings(lines: Any) -> list[tuple[Any, ...]]:
 def old_order(lines: Any) -> list[tuple[Any, ...]]:
     """Put the shared lines of a merged list back into their old order, from their marks alone."""
     shared = [line for line in lines if line.change is None]
-    moved = iter(sorted((line for line in shared if line.was is not None), key=lambda line: line.was))
+    moved = iter(
+        sorted((line for line in shared if line.was is not None), key=lambda line: line.was)
+    )
     return meanings([line if line.was is None else next(moved) for line in shared])
 
 
@@ -69,25 +77,41 @@ def test_a_merged_picture_holds_the_old_one_and_the_new_one(old: Picture, new: P
     before_rows, after_rows = ({line.row: line for line in all_lines(each)} for each in (old, new))
     assert rows_of(all_lines(found), "added") == before_rows.keys()
     assert rows_of(all_lines(found), "removed") == after_rows.keys()
-    assert [node.name for node in found.nodes if node.change != "removed"] == [node.name for node in new.nodes]
-    assert {node.name for node in found.nodes if node.change != "added"} == {node.name for node in old.nodes}
-    was = {node.name: node.detail if node.was is None else node.was for node in found.nodes if node.change != "added"}
+    assert [node.name for node in found.nodes if node.change != "removed"] == [
+        node.name for node in new.nodes
+    ]
+    assert {node.name for node in found.nodes if node.change != "added"} == {
+        node.name for node in old.nodes
+    }
+    was = {
+        node.name: node.detail if node.was is None else node.was
+        for node in found.nodes
+        if node.change != "added"
+    }
     assert was == {node.name: node.detail for node in old.nodes}
     lists = {each.event: each for each in old.decisions if each.sources == ("await",)}
     for merged_list in found.decisions:
         if merged_list.sources != ("await",):
             continue
-        after = next(each for each in new.decisions if (each.event, each.sources) == (merged_list.event, ("await",)))
+        after = next(
+            each
+            for each in new.decisions
+            if (each.event, each.sources) == (merged_list.event, ("await",))
+        )
         was_list, lines = lists[merged_list.event], merged_list.lines
         assert meanings(line for line in lines if line.change != "removed") == meanings(after.lines)
-        assert {*meanings(line for line in lines if line.change != "added")} == {*meanings(was_list.lines)}
+        assert {*meanings(line for line in lines if line.change != "added")} == {
+            *meanings(was_list.lines)
+        }
         kept = {*meanings(line for line in lines if line.change is None)}
         assert old_order(lines) == [each for each in meanings(was_list.lines) if each in kept]
     for line in all_lines(found):
         if line.change is None:
             assert line.off == after_rows[line.row].off
             was_off = before_rows[line.row].off is not None
-            assert was_off == (line.turned == "on" or (line.off is not None and line.turned is None))
+            assert was_off == (
+                line.turned == "on" or (line.off is not None and line.turned is None)
+            )
 
 
 @pytest.mark.parametrize("policy", [rungwise.Policy(), rungwise.TurnPolicy()], ids=["call", "turn"])
@@ -109,12 +133,16 @@ def test_a_removed_line_stays_in_its_place() -> None:
     targets = [line.row.target for line in ladder.lines]
     assert targets == [row.target for row in CALL.ladder("came_empty", "await")]
     assert [line.row.target for line in ladder.lines if line.change] == ["nudge"]
-    assert [(node.name, node.change) for node in found.nodes if node.change] == [("nudge", "removed")]
+    assert [(node.name, node.change) for node in found.nodes if node.change] == [
+        ("nudge", "removed")
+    ]
 
 
 def test_a_reordered_ladder_keeps_the_ranks_that_its_lines_had() -> None:
     order = [row.guard for row in CALL.ladder("malformed", "await")]
-    found = change_of(picture_of(CALL), picture_of(CALL.reordered("malformed", [order[1], order[0], *order[2:]])))
+    found = change_of(
+        picture_of(CALL), picture_of(CALL.reordered("malformed", [order[1], order[0], *order[2:]]))
+    )
     (ladder,) = [each for each in found.decisions if each.event == "malformed"]
     assert [(line.row.guard, line.was) for line in ladder.lines] == [
         ("may_retry", 2),
@@ -132,7 +160,9 @@ def test_a_limit_that_changes_shows_what_it_was_and_what_it_turns_off() -> None:
     off = [line for line in all_lines(found) if line.turned == "off"]
     assert {line.row.target for line in off if line.row.source == "await"} == {"nudge"}
     back = change_of(picture(new), picture(rungwise.Policy()))
-    assert {line.row for line in all_lines(back) if line.turned == "on"} == {line.row for line in off}
+    assert {line.row for line in all_lines(back) if line.turned == "on"} == {
+        line.row for line in off
+    }
 
 
 def test_machines_around_different_hubs_are_not_compared() -> None:

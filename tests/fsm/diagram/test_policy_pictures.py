@@ -1,4 +1,6 @@
-"""The picture of a policy: what it shows changes when, and only when, what the policy makes of the machine does."""
+"""The picture of a policy: what it shows changes when, and only when, what the policy makes of the
+machine does.
+"""
 
 import re
 from typing import Any
@@ -28,9 +30,16 @@ WITH_TITLES = ("svg", "dot")
 
 seconds = st.floats(0, 10_000)
 waits = st.builds(
-    Waits, retry_base=seconds, retry_cap=seconds, overload_cap=seconds, reask_base=seconds, reask_cap=seconds
+    Waits,
+    retry_base=seconds,
+    retry_cap=seconds,
+    overload_cap=seconds,
+    reask_base=seconds,
+    reask_cap=seconds,
 )
-limits = st.fixed_dictionaries({name: st.integers(0, 1000) for name in COUNTERS}).map(lambda each: Limits(**each))
+limits = st.fixed_dictionaries({name: st.integers(0, 1000) for name in COUNTERS}).map(
+    lambda each: Limits(**each)
+)
 budgets = st.builds(
     Budget,
     attempts=st.integers(1, 1000),
@@ -55,7 +64,10 @@ def differ(one: Policy, other: Policy) -> list[tuple[Format, View]]:
 @settings(max_examples=examples(40))
 def test_another_limit_is_seen_in_every_format(policy: Policy, counter: str, limit: int) -> None:
     assume(policy.limits[counter] != limit)
-    assert differ(policy, evolve(policy, limits=Limits(**{**policy.limits, counter: limit}))) == PICTURES
+    assert (
+        differ(policy, evolve(policy, limits=Limits(**{**policy.limits, counter: limit})))
+        == PICTURES
+    )
 
 
 @given(policies, budgets)
@@ -67,11 +79,18 @@ def test_another_budget_is_seen_in_every_format(policy: Policy, budget: Budget) 
 
 @given(policies, waits)
 @settings(max_examples=examples(40))
-def test_another_wait_that_a_rung_keeps_is_seen_in_every_format(policy: Policy, other: Waits) -> None:
+def test_another_wait_that_a_rung_keeps_is_seen_in_every_format(
+    policy: Policy, other: Waits
+) -> None:
     def kept(waits: Waits) -> set[tuple[object, ...]]:
-        """List the series that rungs keep; what stands above the cap, or is doubled from 0, makes no difference."""
+        """List the series that rungs keep; what stands above the cap, or is doubled from 0, makes
+        no difference.
+        """
         series = {
-            "retries": ((waits.retry_base, waits.retry_cap), (waits.retry_base, waits.overload_cap)),
+            "retries": (
+                (waits.retry_base, waits.retry_cap),
+                (waits.retry_base, waits.overload_cap),
+            ),
             "reasks": ((waits.reask_base, waits.reask_cap),),
         }
         return {
@@ -84,14 +103,19 @@ def test_another_wait_that_a_rung_keeps_is_seen_in_every_format(policy: Policy, 
     changed = evolve(policy, waits=evolve(other, jitter=policy.waits.jitter))
     expected = PICTURES if kept(policy.waits) != kept(changed.waits) else []
     found = differ(policy, changed)
-    if policy.limits["retries"] and not expected:  # a retry after `malformed` keeps a reask's waits: told in its title
+    # a retry after `malformed` keeps a reask's waits: told in its title
+    if policy.limits["retries"] and not expected:
         found = [each for each in found if each[0] not in WITH_TITLES]
     assert found == expected
 
 
 def test_chance_is_told_where_pointing_tells_more() -> None:
     found = differ(Policy(), Policy(waits=Waits(jitter=0.1)))
-    assert found == [(format, view) for format, view in PICTURES if format == "svg" or (format, view) == ("dot", "hub")]
+    assert found == [
+        (format, view)
+        for format, view in PICTURES
+        if format == "svg" or (format, view) == ("dot", "hub")
+    ]
 
 
 UNSEEN: list[dict[str, Any]] = [
@@ -143,10 +167,16 @@ def test_no_row_is_missing_whatever_is_off(format: Format, view: View, name: str
 def test_what_is_off_can_be_left_out(name: str) -> None:
     policy, shown = POLICIES[name], pictures()[f"{name}, nothing off"]
     off = settings_of(policy).off
-    on = sorted((row.event, row.source, row.guard or "", row.target) for row in table_of(policy).rows if row not in off)
+    on = sorted(
+        (row.event, row.source, row.guard or "", row.target)
+        for row in table_of(policy).rows
+        if row not in off
+    )
     for (format, view), parse in PARSERS.items():
         if format in ("svg", "dot", "mermaid"):  # the lists of Markdown name their sources in words
-            narrowed = evolve(table_of(policy), rows=[row for row in table_of(policy).rows if row not in off])
+            narrowed = evolve(
+                table_of(policy), rows=[row for row in table_of(policy).rows if row not in off]
+            )
             assert sorted(row[:4] for row in parse(narrowed, draw(shown, format, view))) == on
     assert not shown.is_struck
     assert shown.hidden == len(off)
@@ -155,12 +185,19 @@ def test_what_is_off_can_be_left_out(name: str) -> None:
 @pytest.mark.parametrize(("old", "new"), CHANGES)
 @pytest.mark.parametrize(("format", "view"), PICTURES)
 def test_a_change_shows_the_rows_of_both(format: Format, view: View, old: str, new: str) -> None:
-    """Where a state is gone, the words that name the states of a shared list need not name it; its arcs show it."""
+    """Where a state is gone, the words that name the states of a shared list need not name it; its
+    arcs show it.
+    """
     tables = [table_of(POLICIES[name]) for name in (old, new)]
     both = evolve(tables[1], rows=dict.fromkeys(row for table in tables for row in table.rows))
-    found = {row[:4] for row in PARSERS[format, view](both, draw(pictures()[f"{old} to {new}"], format, view))}
+    found = {
+        row[:4]
+        for row in PARSERS[format, view](both, draw(pictures()[f"{old} to {new}"], format, view))
+    }
     wanted = {*rows_of(POLICIES[old]), *rows_of(POLICIES[new])}
-    assert {row for row in found if row[1] == both.hub} == {row for row in wanted if row[1] == both.hub}
+    assert {row for row in found if row[1] == both.hub} == {
+        row for row in wanted if row[1] == both.hub
+    }
     assert found <= wanted
 
 
@@ -180,13 +217,17 @@ def test_one_call_draws_a_policy() -> None:
     narrow = POLICIES["narrow"]
     for (format, view), text in drawn(narrow).items():
         assert rungwise.draw_policy(narrow, format, view) == text
-    assert rungwise.draw_policy(narrow, hides_off=True) == draw(pictures()["narrow, nothing off"], "svg")
+    assert rungwise.draw_policy(narrow, hides_off=True) == draw(
+        pictures()["narrow, nothing off"], "svg"
+    )
     with pytest.raises(rungwise.ConfigurationError, match="no picture of format 'png'"):
         rungwise.draw_policy(narrow, "png")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("format", "view"), PICTURES)
-def test_every_rung_shows_its_detail_and_every_picture_its_budget(format: Format, view: View) -> None:
+def test_every_rung_shows_its_detail_and_every_picture_its_budget(
+    format: Format, view: View
+) -> None:
     for name in ("default", "wide", "own", "turn"):
         shown = pictures()[name]
         text = re.sub("<[^>]*>", "", draw(shown, format, view).replace("&quot;", '"'))
@@ -203,7 +244,9 @@ def test_what_is_off_says_why_where_it_is_pointed_at() -> None:
             if group.get("data-target") == "retry" and words(group):
                 title = next(iter(group)).text or ""
                 titles[view, group.attrib["data-event"], group.attrib["data-guard"]] = title
-                assert {"rw-struck"} <= {each for text in group.iter() for each in (text.get("class") or "").split()}
+                assert {"rw-struck"} <= {
+                    each for text in group.iter() for each in (text.get("class") or "").split()
+                }
     assert len(titles) == 8
     assert all("off: the limit of retries is 0" in title for title in titles.values())
     assert "off: the limit of retries is 0" in draw(pictures()["narrow"], "rows", "ladder")
@@ -229,8 +272,16 @@ PLEAD = Rung("plead", hint="Please.")
 @pytest.mark.parametrize(("format", "view"), PICTURES)
 def test_a_change_is_told_by_signs_and_not_by_colours_alone(format: Format, view: View) -> None:
     one = Policy(switch_after={"empty": 2})
-    table = CALL.without("prefill").reordered("malformed", SWAPPED).with_rung(PLEAD, came_empty="may_nudge")
-    text = draw(change_of(picture(one), picture(Policy(table=table, switch_after={"empty": 1000}))), format, view)
+    table = (
+        CALL.without("prefill")
+        .reordered("malformed", SWAPPED)
+        .with_rung(PLEAD, came_empty="may_nudge")
+    )
+    text = draw(
+        change_of(picture(one), picture(Policy(table=table, switch_after={"empty": 1000}))),
+        format,
+        view,
+    )
     for mark in MARKED[format]:
         assert mark in text, mark
     for words_ in ("+ new", "− gone"):
@@ -245,7 +296,12 @@ def test_a_change_is_told_by_signs_and_not_by_colours_alone(format: Format, view
 def test_what_a_limit_was_is_struck_before_an_arrow(format: Format, view: View) -> None:
     other = Policy(limits=Limits(retries=5))
     text = draw(change_of(picture(Policy()), picture(other)), format, view)
-    struck = {"svg": ">×3</text>", "mermaid": "<s>×3</s> → ×5", "dot": "<s>×3</s> → ×5", "rows": "~~×3~~ → ×5"}[format]
+    struck = {
+        "svg": ">×3</text>",
+        "mermaid": "<s>×3</s> → ×5",
+        "dot": "<s>×3</s> → ×5",
+        "rows": "~~×3~~ → ×5",
+    }[format]
     assert struck in text
     assert "→ ×5" in text
 
@@ -262,8 +318,16 @@ def test_outcomes_have_shapes_of_their_own() -> None:
             corners = [re.sub("[^LM]", "", child.get("d", "")) for child in drawn_]
             svg[group.attrib["data-state"]] = tuple(each or "rect" for each in corners)
     kinds = kinds_of(pictures()["default"])
-    by_kind = {kinds[name]: shape for name, shape in svg.items() if kinds[name] in ("answer", "lesser", "error")}
-    assert by_kind == {"answer": ("rect", "rect"), "lesser": ("MLLLL", "MLLLL"), "error": ("MLLLLLLL",)}
+    by_kind = {
+        kinds[name]: shape
+        for name, shape in svg.items()
+        if kinds[name] in ("answer", "lesser", "error")
+    }
+    assert by_kind == {
+        "answer": ("rect", "rect"),
+        "lesser": ("MLLLL", "MLLLL"),
+        "error": ("MLLLLLLL",),
+    }
     mermaid = draw(pictures()["default"], "mermaid")
     assert '  done[["<b>done</b>"]]:::answer' in mermaid
     assert '  partial>"<b>partial</b>"]:::lesser' in mermaid
@@ -277,7 +341,9 @@ def test_outcomes_have_shapes_of_their_own() -> None:
 
 def test_ends_of_a_table_that_names_no_answers_look_alike() -> None:
     plain = evolve(CALL, answers=(), lesser=())
-    assert {node.kind for node in picture_of(plain).of_kind("answer", "lesser", "error", "outcome")} == {"outcome"}
+    assert {
+        node.kind for node in picture_of(plain).of_kind("answer", "lesser", "error", "outcome")
+    } == {"outcome"}
     svg = draw(picture_of(plain), "svg")
     assert "an end<" in svg
     assert not re.search("an answer<|less than one<|an error<", svg)

@@ -1,4 +1,6 @@
-"""SPIN, which knows nothing of this library, proves the shipped tables once more; and finds what is planted in them."""
+"""SPIN, which knows nothing of this library, proves the shipped tables once more; and finds what is
+planted in them.
+"""
 
 import re
 from collections.abc import Mapping
@@ -21,13 +23,17 @@ from support.uncommon import UNCOMMON, UNCOMMON_LIMITS
 FULL = pytest.mark.full
 ENDLESS = "acceptance cycle"
 FALLS = "was_waiting"
-DEFAULTS = {name: 1 if limit is None else limit for name, limit in CALL.limits.items()} | {"rotations": 0}
+DEFAULTS = {name: 1 if limit is None else limit for name, limit in CALL.limits.items()} | {
+    "rotations": 0
+}
 """Those of a chain of two backends."""
 
 SHIPPED = [
     pytest.param(CALL, ONES, id="call"),
     pytest.param(TURN, {**TURN.limits}, id="turn"),
-    pytest.param(CALL, {**ONES, "retries": 2, "prefills": 0, "fallbacks": 3}, id="other-limits", marks=FULL),
+    pytest.param(
+        CALL, {**ONES, "retries": 2, "prefills": 0, "fallbacks": 3}, id="other-limits", marks=FULL
+    ),
     pytest.param(KNOTTY, ONES, id="facts-of-facts", marks=FULL),
 ]
 
@@ -44,7 +50,9 @@ def test_spin_finds_nothing_wrong_and_reaches_what_the_walk_reaches(
 
 
 @pytest.mark.parametrize(("table", "limits"), SHIPPED)
-def test_spin_proves_that_every_run_ends(table: Table, limits: Mapping[str, int], tmp_path: Path) -> None:
+def test_spin_proves_that_every_run_ends(
+    table: Table, limits: Mapping[str, int], tmp_path: Path
+) -> None:
     assert spin(promela.model(table, limits), tmp_path).violated is None
 
 
@@ -61,11 +69,19 @@ def test_spin_proves_the_call_with_the_limits_that_it_has_by_default(tmp_path: P
 
 def finds_most(written: str, most: int, folder: Path) -> None:
     """Check that SPIN finds a path with so many attempts, and none with more."""
-    for figure, violated in ((most, None), (most - 1, f"assertion violated (attempts<={most - 1})")):
-        assert spin(written, folder, claim=False, defined=[f"MOST_ATTEMPTS={figure}"]).violated == violated
+    for figure, violated in (
+        (most, None),
+        (most - 1, f"assertion violated (attempts<={most - 1})"),
+    ):
+        assert (
+            spin(written, folder, claim=False, defined=[f"MOST_ATTEMPTS={figure}"]).violated
+            == violated
+        )
 
 
-@pytest.mark.parametrize(("table", "limits"), [SHIPPED[0], pytest.param(TURN, {**TURN.limits}, id="turn", marks=FULL)])
+@pytest.mark.parametrize(
+    ("table", "limits"), [SHIPPED[0], pytest.param(TURN, {**TURN.limits}, id="turn", marks=FULL)]
+)
 def test_spin_finds_the_worst_case_of_the_ladder_itself_and_none_that_is_worse(
     table: Table, limits: Mapping[str, int], tmp_path: Path
 ) -> None:
@@ -98,7 +114,9 @@ def test_the_figure_of_the_model_is_its_own_where_a_fact_lasts(tmp_path: Path) -
 def test_counts_that_no_short_holds_are_kept_in_an_int() -> None:
     rungs = [Rung(f"rung_{number}", limit=1000) for number in range(33)]
     ladder = (*rungs, Ending("lost"))
-    table = build_table(name="wide", start="a", hub="b", outcomes=("lost",), rungs=rungs, ladders={"broke": ladder})
+    table = build_table(
+        name="wide", start="a", hub="b", outcomes=("lost",), rungs=rungs, ladders={"broke": ladder}
+    )
     written = promela.model(table)
     assert "-DMOST_ATTEMPTS=33001 " in written
     assert "\nint attempts " in written
@@ -150,7 +168,10 @@ def test_a_loop_that_takes_nothing_never_ends(tmp_path: Path) -> None:
 def test_a_row_that_is_never_taken_is_told(tmp_path: Path) -> None:
     table = replacing(TURN, {LAST_OF_ROUND: HAND_OFF, HAND_OFF: LAST_OF_ROUND})
     found = spin(promela.model(table, LITTLE), tmp_path, claim=False)
-    assert any(line.startswith("ROW(FACT(was_handed_off), nothing(), handed_off)") for line in found.unreached)
+    assert any(
+        line.startswith("ROW(FACT(was_handed_off), nothing(), handed_off)")
+        for line in found.unreached
+    )
 
 
 def test_names_that_mean_something_else_in_the_model_are_told_and_replaced(tmp_path: Path) -> None:

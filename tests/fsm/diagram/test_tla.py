@@ -1,4 +1,6 @@
-"""The TLA+ specification: its syntax in every build, and in the full run what TLC finds of it and of planted faults."""
+"""The TLA+ specification: its syntax in every build, and in the full run what TLC finds of it and
+of planted faults.
+"""
 
 import warnings
 from collections.abc import Mapping
@@ -26,14 +28,17 @@ TABLES: Mapping[str, tuple[Table, Mapping[str, int]]] = {
 
 def errors_in(written: str) -> list[str]:
     """Return what a parser of the language does not understand."""
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # of how the grammar is handed over
+    # of how the grammar is handed over
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_tlaplus.language()))
     todo, found = [parser.parse(written.encode()).root_node], []
     while todo:
         node = todo.pop()
         todo += node.children
         if node.is_error or node.is_missing:
-            found.append(f"line {node.start_point[0] + 1}: {written.splitlines()[node.start_point[0]]}")
+            found.append(
+                f"line {node.start_point[0] + 1}: {written.splitlines()[node.start_point[0]]}"
+            )
     return found
 
 
@@ -50,7 +55,11 @@ def test_the_parser_would_tell() -> None:
 def test_every_row_is_in_its_place() -> None:
     written = specification(CALL)
     ladder = written[written.index("\ncame_empty ==") : written.index("\nonly_reasoned ==")]
-    rows = [line.split(" IF ")[-1].strip() for line in ladder.splitlines() if "Go(" in line or "End(" in line]
+    rows = [
+        line.split(" IF ")[-1].strip()
+        for line in ladder.splitlines()
+        if "Go(" in line or "End(" in line
+    ]
     assert rows == [
         '"has_delivered" \\in facts THEN End("salvaged")',
         '"has_prior_answer" \\in facts THEN End("salvaged")',
@@ -71,14 +80,20 @@ def test_what_tlc_is_told_holds_the_limits_and_stands_in_the_specification_too()
 
 def checked(table: Table, limits: Mapping[str, int], folder: Path) -> Checked:
     written = specification(table, limits)
-    return tlc(written.split("MODULE ")[1].split()[0], written, configuration(table, limits), folder)
+    return tlc(
+        written.split("MODULE ")[1].split()[0], written, configuration(table, limits), folder
+    )
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", TABLES)
-def test_tlc_finds_nothing_wrong_and_reaches_what_the_walk_reaches(name: str, tmp_path: Path) -> None:
+def test_tlc_finds_nothing_wrong_and_reaches_what_the_walk_reaches(
+    name: str, tmp_path: Path
+) -> None:
     table, limits = TABLES[name]
-    assert checked(table, limits, tmp_path) == Checked(len(walk(table, limits).configurations), None)
+    assert checked(table, limits, tmp_path) == Checked(
+        len(walk(table, limits).configurations), None
+    )
 
 
 FAULTS = {

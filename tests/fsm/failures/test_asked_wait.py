@@ -15,7 +15,9 @@ RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay":
 
 
 def used_up(**resets: str) -> dict[str, str]:
-    """Write the headers of limits that are used up, by name, each with its time until it is reset."""
+    """Write the headers of limits that are used up, by name, each with its time until it is
+    reset.
+    """
     left = {f"x-ratelimit-remaining-{name}": "0" for name in resets}
     return left | {f"x-ratelimit-reset-{name}": reset for name, reset in resets.items()}
 
@@ -67,7 +69,14 @@ HEADERS: list[tuple[dict[str, str], float | None]] = [
     ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1795168830000", **DATE}, 30),
     (used_up(requests="1s", tokens="2m"), 120),
     (of_anthropic("tokens", "0", "10:01"), None),
-    ({**of_anthropic("input-tokens", "0", "10:01"), **of_anthropic("requests", "12", "11:00"), **DATE}, 60),
+    (
+        {
+            **of_anthropic("input-tokens", "0", "10:01"),
+            **of_anthropic("requests", "12", "11:00"),
+            **DATE,
+        },
+        60,
+    ),
 ]
 
 BODIES: list[tuple[Any, float | None]] = [
@@ -95,8 +104,16 @@ BODIES: list[tuple[Any, float | None]] = [
 ]
 
 MESSAGES = [
-    ("Rate limit reached for gpt-4o (TPM): Limit 30000, Used 8554, Requested 3082. Please try again in 9.816s.", 9.816),
-    ("Limit 200, Used 200, Requested 1. Please try again in 6m0s. Visit https://example.test/limits", 360),
+    (
+        "Rate limit reached for gpt-4o (TPM): Limit 30000, Used 8554, Requested 3082. Please try "
+        "again in 9.816s.",
+        9.816,
+    ),
+    (
+        "Limit 200, Used 200, Requested 1. Please try again in 6m0s. Visit "
+        "https://example.test/limits",
+        360,
+    ),
     ("Please try again in 174ms.", 0.174),
     ("Please try again in 12 milliseconds", 0.012),
     ("Please retry your request in 20s", 20),
@@ -163,17 +180,31 @@ def test_takes_the_headers_of_a_client() -> None:
 
 NAMES = st.sampled_from(
     [
-        *("Retry-After", "retry-after-ms", "x-ms-retry-after-ms", "date", "x-ratelimit-remaining-tokens"),
-        *("x-ratelimit-reset-tokens", "anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
+        *(
+            "Retry-After",
+            "retry-after-ms",
+            "x-ms-retry-after-ms",
+            "date",
+            "x-ratelimit-remaining-tokens",
+        ),
+        *(
+            "x-ratelimit-reset-tokens",
+            "anthropic-ratelimit-tokens-remaining",
+            "anthropic-ratelimit-tokens-reset",
+        ),
     ]
 )
-VALUES = st.text() | st.sampled_from(["0", "-1", "1e9", "6m0s", "9" * 400, NOW, "2026-11-20T10:00:00Z"])
+VALUES = st.text() | st.sampled_from(
+    ["0", "-1", "1e9", "6m0s", "9" * 400, NOW, "2026-11-20T10:00:00Z"]
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | VALUES,
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["error", "metadata", "details", "retry_after", "retryDelay", "message"])
+            st.sampled_from(
+                ["error", "metadata", "details", "retry_after", "retryDelay", "message"]
+            )
             | st.text(max_size=3),
             inner,
             max_size=4,
@@ -189,7 +220,9 @@ def test_never_raises_and_is_finite(headers: dict[str, str], body: Any, message:
     assert wait is None or (0 < wait < math.inf)
 
 
-@given(st.floats(0.001, 1e6), st.sampled_from([("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)]))
+@given(
+    st.floats(0.001, 1e6), st.sampled_from([("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)])
+)
 def test_never_wakes_earlier_than_asked(amount: float, unit: tuple[str, float]) -> None:
     text = f"{amount:.6f}"
     wait = asked_wait({}, None, f"try again in {text}{unit[0]}")
@@ -202,7 +235,11 @@ def test_headers_of_another_kind_are_passed_over(headers: Any) -> None:
     assert asked_wait(headers, None) is None
 
 
-QUOTED = {"X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1795168830000"}
+QUOTED = {
+    "X-RateLimit-Limit": "50",
+    "X-RateLimit-Remaining": "0",
+    "X-RateLimit-Reset": "1795168830000",
+}
 
 
 @pytest.mark.parametrize(
@@ -217,16 +254,25 @@ QUOTED = {"X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "0", "X-RateLimit-
         ("none", DATE, None),
     ],
 )
-def test_reads_the_headers_that_an_aggregator_quotes(quoted: Any, date: dict[str, str], expected: float | None) -> None:
-    body = {"error": {"code": 429, "message": "Rate limit exceeded", "metadata": {"headers": quoted}}}
+def test_reads_the_headers_that_an_aggregator_quotes(
+    quoted: Any, date: dict[str, str], expected: float | None
+) -> None:
+    body = {
+        "error": {"code": 429, "message": "Rate limit exceeded", "metadata": {"headers": quoted}}
+    }
     assert asked_wait(date, body) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("text", ["1s" * 500_000 + "x", "0s" * 500_000, "9" * 1_000_000, "Mon, " + " 1" * 500_000])
+@pytest.mark.parametrize(
+    "text", ["1s" * 500_000 + "x", "0s" * 500_000, "9" * 1_000_000, "Mon, " + " 1" * 500_000]
+)
 @pytest.mark.parametrize(
     "place",
     [
-        lambda text: ({"retry-after": text, "x-ratelimit-remaining": "0", "x-ratelimit-reset": text}, None),
+        lambda text: (
+            {"retry-after": text, "x-ratelimit-remaining": "0", "x-ratelimit-reset": text},
+            None,
+        ),
         lambda text: ({"retry-after-ms": text, "date": text}, None),
         lambda text: ({}, {"retry_after": text, "retry_after_ms": text}),
         lambda text: ({}, {"error": {"details": [{"retryDelay": text}]}}),
@@ -235,7 +281,9 @@ def test_reads_the_headers_that_an_aggregator_quotes(quoted: Any, date: dict[str
     ],
     ids=["headers", "milliseconds", "body", "details", "quoted headers", "message"],
 )
-def test_a_wait_that_takes_a_megabyte_to_write_is_none_and_takes_no_memory(place: Any, text: str) -> None:
+def test_a_wait_that_takes_a_megabyte_to_write_is_none_and_takes_no_memory(
+    place: Any, text: str
+) -> None:
     headers, body = place(text)
     tracemalloc.start()
     try:
@@ -266,7 +314,9 @@ def test_an_endless_number_among_quoted_headers_is_passed_over() -> None:
         (None, False),
     ],
 )
-def test_there_is_a_date_where_a_wait_until_a_moment_is_counted_from_one(headers: Any, expected: bool) -> None:
+def test_there_is_a_date_where_a_wait_until_a_moment_is_counted_from_one(
+    headers: Any, expected: bool
+) -> None:
     assert has_date(headers) is expected
     until = {"retry-after": LATER, **(headers or {})}
     assert asked_wait(until, None) == (30 if expected else None)

@@ -20,7 +20,9 @@ def raised(exception: BaseException, cause: BaseException | None = None) -> Base
         return caught
 
 
-CERTIFICATE = ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
+CERTIFICATE = ssl.SSLCertVerificationError(
+    1, "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate"
+)
 
 
 KINDS: dict[Reason, tuple[type[Exception], ...]] = {
@@ -28,7 +30,12 @@ KINDS: dict[Reason, tuple[type[Exception], ...]] = {
         *(httpx.ConnectTimeout, httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout),
         *(httpcore.ReadTimeout, httpcore.PoolTimeout, TimeoutError, asyncio.TimeoutError),
     ),
-    "unreachable": (httpx.ConnectError, httpcore.ConnectError, ConnectionRefusedError, socket.gaierror),
+    "unreachable": (
+        httpx.ConnectError,
+        httpcore.ConnectError,
+        ConnectionRefusedError,
+        socket.gaierror,
+    ),
     "connection": (
         *(httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError),
         *(httpx.LocalProtocolError, httpx.ProxyError, httpcore.RemoteProtocolError),
@@ -49,8 +56,14 @@ class WrappedByAnSdk(Exception):
         ("format", httpx.InvalidURL("x")),
         ("malformed", httpx.DecodingError("x")),
         ("certificate", CERTIFICATE),
-        ("certificate", raised(httpx.ConnectError("x"), raised(httpcore.ConnectError("x"), CERTIFICATE))),
-        ("certificate", httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed")),
+        (
+            "certificate",
+            raised(httpx.ConnectError("x"), raised(httpcore.ConnectError("x"), CERTIFICATE)),
+        ),
+        (
+            "certificate",
+            httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"),
+        ),
         ("auth", httpx.LocalProtocolError("Illegal header value b'Bearer sk-1\\n'")),
         ("unreachable", raised(WrappedByAnSdk("x"), httpx.ConnectError("x"))),
         ("certificate", raised(ConnectionRefusedError("x"), CERTIFICATE)),
@@ -101,11 +114,23 @@ def test_an_earlier_certificate_does_not_colour_a_timeout() -> None:
         *(
             kind("x")
             for kind in (
-                *(TypeError, AttributeError, ValueError, KeyError, IndexError, NameError, AssertionError),
+                *(
+                    TypeError,
+                    AttributeError,
+                    ValueError,
+                    KeyError,
+                    IndexError,
+                    NameError,
+                    AssertionError,
+                ),
                 *(RuntimeError, RecursionError, ZeroDivisionError, ImportError, FileNotFoundError),
             )
         ),
-        *[ConfigurationError("x"), WrappedByAnSdk("x"), UnicodeDecodeError("utf-8", b"x", 0, 1, "x")],
+        *[
+            ConfigurationError("x"),
+            WrappedByAnSdk("x"),
+            UnicodeDecodeError("utf-8", b"x", 0, 1, "x"),
+        ],
         raised(TypeError("x"), httpx.ConnectError("handled before")),
         raised(FileNotFoundError("x"), httpx.ConnectError("handled before")),
         httpx.StreamConsumed(),
@@ -117,7 +142,9 @@ def test_bugs_are_raised_again(exception: Exception) -> None:
     assert caught.value is exception
 
 
-@pytest.mark.parametrize("exception", [KeyboardInterrupt(), asyncio.CancelledError(), SystemExit(), GeneratorExit()])
+@pytest.mark.parametrize(
+    "exception", [KeyboardInterrupt(), asyncio.CancelledError(), SystemExit(), GeneratorExit()]
+)
 def test_what_is_no_error_is_raised_again(exception: BaseException) -> None:
     with pytest.raises(type(exception)):
         classify_exception(exception)

@@ -18,7 +18,8 @@ from rungwise.fsm.values.patterns import Pattern
 pytestmark = pytest.mark.sampled(4)
 
 LONG = 15_000  # characters; the taxonomy never looks at more than 10 000 of a message
-SECONDS = 0.4  # of the processor; a linear pattern takes a hundredth of it, the fastest quadratic one 0.6 s
+# of the processor; a linear pattern takes a hundredth of it, the fastest quadratic one 0.6 s
+SECONDS = 0.4
 
 
 def patterns_in(value: Any, *, of_codes: bool) -> Iterator[re.Pattern[str]]:
@@ -36,7 +37,8 @@ def patterns_in(value: Any, *, of_codes: bool) -> Iterator[re.Pattern[str]]:
 
 
 MODULES = (asked_wait, failure_body, failure_rules, failures)
-ON_CODES = (failure_body._NUMBER, failure_body._HTTP_ERROR)  # tried on what `_CODE` has found short enough
+# tried on what `_CODE` has found short enough
+ON_CODES = (failure_body._NUMBER, failure_body._HTTP_ERROR)
 ON_TEXT, ON_WORDS = (
     list(
         dict.fromkeys(
@@ -51,7 +53,9 @@ ON_TEXT, ON_WORDS = (
 
 
 def samples(node: Any) -> list[str]:
-    """List what the parts of a pattern match: every beginning of it that a choice or a repetition follows."""
+    """List what the parts of a pattern match: every beginning of it that a choice or a repetition
+    follows.
+    """
     begun, found, elements = [""], [], list(node)
     for index, (kind, detail) in enumerate(elements):
         begun = [start + piece for start in begun[:8] for piece in pieces_of(kind, detail)]
@@ -66,7 +70,9 @@ def pieces_of(kind: Any, detail: Any) -> list[str]:
     if kind in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
         low, high, inner = detail
         most = min(int(high), 300)
-        return [piece * count for piece in samples(inner)[-2:] for count in {low, max(low, 1), most}]
+        return [
+            piece * count for piece in samples(inner)[-2:] for count in {low, max(low, 1), most}
+        ]
     if kind is codes.BRANCH:
         return [sample for branch in detail[1] for sample in samples(branch)]
     if kind in (codes.SUBPATTERN, codes.ATOMIC_GROUP):
@@ -87,7 +93,9 @@ def character_of(items: Any) -> str:
 
 
 def hostile_texts(pattern: re.Pattern[str]) -> Iterator[str]:
-    """Write texts of nothing but the beginnings of a pattern, and of what its repetitions can go on from."""
+    """Write texts of nothing but the beginnings of a pattern, and of what its repetitions can go on
+    from.
+    """
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE)
     for piece in dict.fromkeys(piece for piece in samples(tree) if piece):
         for text in (piece, piece + " "):

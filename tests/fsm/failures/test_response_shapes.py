@@ -17,7 +17,11 @@ from support.error_bodies import anthropic, google, minimax, minimax_error, open
 def test_what_an_aggregator_passes_on_is_read() -> None:
     raw = json.dumps(anthropic("prompt is too long: 2 tokens > 1 maximum"))
     body = {
-        "error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw, "provider_name": "x"}}
+        "error": {
+            "message": "Provider returned error",
+            "code": 400,
+            "metadata": {"raw": raw, "provider_name": "x"},
+        }
     }
     failure = classify_response(200, {}, body)
     assert (failure.reason, failure.code) == ("context_overflow", "invalid_request_error")
@@ -25,8 +29,13 @@ def test_what_an_aggregator_passes_on_is_read() -> None:
 
 
 def test_json_of_an_unknown_shape_within_the_message_is_prose() -> None:
-    wrapped = {"external_model_provider": "x", "external_model_error": {"error": {"message": "prompt is too long: 3"}}}
-    failure = classify_response(400, {}, {"error_code": "BAD_REQUEST", "message": json.dumps(wrapped)})
+    wrapped = {
+        "external_model_provider": "x",
+        "external_model_error": {"error": {"message": "prompt is too long: 3"}},
+    }
+    failure = classify_response(
+        400, {}, {"error_code": "BAD_REQUEST", "message": json.dumps(wrapped)}
+    )
     assert (failure.reason, failure.code) == ("context_overflow", "BAD_REQUEST")
     assert failure.message == json.dumps(wrapped)
     for empty in ("{}", "[]", '{"a": 1}'):
@@ -41,14 +50,22 @@ def test_json_within_the_message_is_read() -> None:
 @pytest.mark.parametrize(
     ("body", "code", "message"),
     [
-        (openai("m", "invalid_request_error", "context_length_exceeded"), "context_length_exceeded", "m"),
+        (
+            openai("m", "invalid_request_error", "context_length_exceeded"),
+            "context_length_exceeded",
+            "m",
+        ),
         (openai("m", "server_error"), "server_error", "m"),
         (anthropic("m", "overloaded_error"), "overloaded_error", "m"),
         (google(429, "RESOURCE_EXHAUSTED", "m"), "RESOURCE_EXHAUSTED", "m"),
         ({"object": "error", "message": "m", "type": "invalid_model", "code": "1500"}, "1500", "m"),
         ({"error": {"code": 502, "message": "m"}}, "502", "m"),
         ({"detail": [{"loc": ["body", "x"], "msg": "m", "type": "missing"}]}, "missing", "m"),
-        ({"type": "error", "code": "rate_limit_exceeded", "message": "m", "param": None}, "rate_limit_exceeded", "m"),
+        (
+            {"type": "error", "code": "rate_limit_exceeded", "message": "m", "param": None},
+            "rate_limit_exceeded",
+            "m",
+        ),
         ({"error": "m"}, None, "m"),
         ("m", None, "m"),
         (b"m\xff", None, "m\ufffd"),
@@ -71,7 +88,9 @@ def test_prose_in_a_page_is_not_believed() -> None:
     assert classify_response(400, {}, page).reason == "format"
 
 
-@pytest.mark.parametrize(("value", "expected"), [("true", True), ("FALSE", False), ("maybe", None), ("", None)])
+@pytest.mark.parametrize(
+    ("value", "expected"), [("true", True), ("FALSE", False), ("maybe", None), ("", None)]
+)
 def test_reads_the_word_of_the_service(value: str, expected: bool | None) -> None:
     assert classify_response(500, {"X-Should-Retry": value}, "").should_retry is expected
 
@@ -79,11 +98,18 @@ def test_reads_the_word_of_the_service(value: str, expected: bool | None) -> Non
 def test_reads_the_wait() -> None:
     assert classify_response(429, {"Retry-After": "3"}, "").asked_wait == 3
     assert classify_response(429, {}, openai("Please try again in 6m0s")).asked_wait == 360
-    assert classify_response(429, {}, json.dumps({"error": {"details": [{"retryDelay": "14s"}]}})).asked_wait == 14
+    assert (
+        classify_response(
+            429, {}, json.dumps({"error": {"details": [{"retryDelay": "14s"}]}})
+        ).asked_wait
+        == 14
+    )
 
 
 def test_nothing_private_is_in_the_repr() -> None:
-    failure = classify_response(401, {"authorization": "sk-secret"}, openai("Incorrect API key provided: sk-secret"))
+    failure = classify_response(
+        401, {"authorization": "sk-secret"}, openai("Incorrect API key provided: sk-secret")
+    )
     assert "sk-secret" in failure.message
     assert "sk-secret" not in repr(failure)
     assert "sk-secret" not in repr(classify_exception(httpx.ConnectError("sk-secret")))
@@ -97,18 +123,38 @@ def test_nothing_private_is_in_the_repr() -> None:
     [
         ("content_policy", 400, {"error": {"code": "1301", "message": "x"}}),
         ("content_policy", None, {"error": {"code": 1301, "message": "x"}}),
-        ("content_policy", 200, {"error": {"message": "Provider", "metadata": {"raw": '{"error":{"code":"1301"}}'}}}),
+        (
+            "content_policy",
+            200,
+            {"error": {"message": "Provider", "metadata": {"raw": '{"error":{"code":"1301"}}'}}},
+        ),
         ("rate_limit", 429, {"error": {"code": "1300", "message": "x"}}),
-        ("rate_limit", 429, {"object": "error", "message": "x", "type": "rate_limited", "code": "1300"}),
+        (
+            "rate_limit",
+            429,
+            {"object": "error", "message": "x", "type": "rate_limited", "code": "1300"},
+        ),
         ("rate_limit", None, openai("Rate limit exceeded", None, "1300")),
         ("unknown", None, openai("x", "", "1261")),
-        ("rate_limit", 200, {"object": "error", "message": "x", "type": "rate_limited", "code": "1300"}),
+        (
+            "rate_limit",
+            200,
+            {"object": "error", "message": "x", "type": "rate_limited", "code": "1300"},
+        ),
         ("rate_limit", 429, {"error": {"message": "x", "type": "rate_limited", "code": "1300"}}),
-        ("format", 400, {"object": "error", "message": "x", "type": "invalid_request_error", "code": "1301"}),
+        (
+            "format",
+            400,
+            {"object": "error", "message": "x", "type": "invalid_request_error", "code": "1301"},
+        ),
         ("format", 400, openai("x", "invalid_request_error", "1113")),
         ("format", 400, {"code": 1301, "message": "x"}),
         ("server_error", 500, {"error": {"message": "x", "type": "server_error", "code": "1261"}}),
-        *[("content_policy", status, minimax(code)) for status in (200, 422, 500) for code in (1026, 1027)],
+        *[
+            ("content_policy", status, minimax(code))
+            for status in (200, 422, 500)
+            for code in (1026, 1027)
+        ],
         *[
             ("content_policy", status, minimax_error(status, f"{side} new_sensitive ({code})"))
             for status in (200, 422, 500)
@@ -130,10 +176,25 @@ def test_nothing_private_is_in_the_repr() -> None:
         (
             "billing",
             429,
-            {"error": {"code": 429, "message": "Rate limit exceeded: free-models-per-day. Add 10 credits"}},
+            {
+                "error": {
+                    "code": 429,
+                    "message": "Rate limit exceeded: free-models-per-day. Add 10 credits",
+                }
+            },
         ),
-        ("billing", 429, openai("Rate limit exceeded: free-models-per-day-high-balance.", "rate_limit_error", "429")),
-        ("rate_limit", 429, {"error": {"code": 429, "message": "Rate limit exceeded: free-models-per-min."}}),
+        (
+            "billing",
+            429,
+            openai(
+                "Rate limit exceeded: free-models-per-day-high-balance.", "rate_limit_error", "429"
+            ),
+        ),
+        (
+            "rate_limit",
+            429,
+            {"error": {"code": 429, "message": "Rate limit exceeded: free-models-per-min."}},
+        ),
         (
             "payload_too_large",
             400,
@@ -141,7 +202,9 @@ def test_nothing_private_is_in_the_repr() -> None:
         ),
     ],
 )
-def test_a_number_is_believed_for_its_own_provider(reason: Reason, status: int | None, body: Any) -> None:
+def test_a_number_is_believed_for_its_own_provider(
+    reason: Reason, status: int | None, body: Any
+) -> None:
     assert classify_response(status, {}, body).reason == reason
 
 
@@ -190,9 +253,12 @@ def test_a_quoted_prompt_makes_no_refusal_and_no_repair_of_an_overflow(quoted: s
 
 @pytest.mark.parametrize("quoted", QUOTED)
 @pytest.mark.parametrize(
-    ("status", "reason"), [(401, "auth"), (408, "timeout"), (429, "rate_limit"), (503, "overloaded")]
+    ("status", "reason"),
+    [(401, "auth"), (408, "timeout"), (429, "rate_limit"), (503, "overloaded")],
 )
-def test_a_quoted_prompt_steers_nothing_against_a_status(status: int, reason: Reason, quoted: str) -> None:
+def test_a_quoted_prompt_steers_nothing_against_a_status(
+    status: int, reason: Reason, quoted: str
+) -> None:
     assert classify_response(status, {}, openai(f"You wrote: '{quoted}'")).reason == reason
 
 
@@ -219,13 +285,21 @@ EVENTS = {
     ),
     "overflowed": ("context_overflow", "payload_too_large"),
     "rejected_fixably": (
-        *("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature", "reasoning_missing"),
+        *(
+            "output_cap",
+            "prefill_unsupported",
+            "parameter_unsupported",
+            "reasoning_signature",
+            "reasoning_missing",
+        ),
     ),
     "refused": ("content_policy",),
     "malformed": ("malformed",),
     "fell_silent": ("silence",),
 }
-OF_REASON: dict[Any, str] = {reason: event for event, reasons in EVENTS.items() for reason in reasons}
+OF_REASON: dict[Any, str] = {
+    reason: event for event, reasons in EVENTS.items() for reason in reasons
+}
 
 
 def test_every_reason_has_an_event() -> None:
@@ -245,23 +319,52 @@ def test_the_service_overrides_only_whether_to_retry(reason: Reason, word: bool)
 
 
 KEYS = st.sampled_from(
-    ["error", "message", "code", "type", "status", "details", "detail", "metadata", "raw", "param", "loc", "msg"]
+    [
+        "error",
+        "message",
+        "code",
+        "type",
+        "status",
+        "details",
+        "detail",
+        "metadata",
+        "raw",
+        "param",
+        "loc",
+        "msg",
+    ]
 )
 TEXTS = st.text(max_size=40) | st.sampled_from(
-    ["max_tokens <= 1", "Unsupported parameter: 'x'", "{", "[1", '{"error":{"code":500}}', "try again in 5s", "quota"]
+    [
+        "max_tokens <= 1",
+        "Unsupported parameter: 'x'",
+        "{",
+        "[1",
+        '{"error":{"code":500}}',
+        "try again in 5s",
+        "quota",
+    ]
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(max_size=3), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(max_size=3), inner, max_size=4)
+    ),
     max_leaves=10,
 )
-HEADERS = st.dictionaries(st.sampled_from(["x-should-retry", "Retry-After", "Date", "x-amzn-errortype"]) | TEXTS, TEXTS)
+HEADERS = st.dictionaries(
+    st.sampled_from(["x-should-retry", "Retry-After", "Date", "x-amzn-errortype"]) | TEXTS, TEXTS
+)
 
 
 @given(
-    st.none() | st.integers(100, 599) | st.integers(), HEADERS, JSON | st.binary() | JSON.map(lambda v: json.dumps(v))
+    st.none() | st.integers(100, 599) | st.integers(),
+    HEADERS,
+    JSON | st.binary() | JSON.map(lambda v: json.dumps(v)),
 )
-def test_never_raises_and_always_names_a_reason(status: int | None, headers: dict[str, str], body: Any) -> None:
+def test_never_raises_and_always_names_a_reason(
+    status: int | None, headers: dict[str, str], body: Any
+) -> None:
     failure = classify_response(status, headers, body)
     assert failure.reason in REASONS
     assert event_of_failure(failure) in EVENTS

@@ -1,4 +1,6 @@
-"""What is remembered of a backend: when it opens, for how long, who tries it again, and what is no evidence."""
+"""What is remembered of a backend: when it opens, for how long, who tries it again, and what is no
+evidence.
+"""
 
 from collections.abc import Iterable
 from typing import Any, get_args
@@ -26,7 +28,11 @@ from rungwise.testing import run
 
 RULES = Health()
 LEASE = 1_000.0
-ANSWERED, FAILED, SILENT = Symptom("answered", why="answered"), Symptom("failed", why="503"), Symptom("fell_silent")
+ANSWERED, FAILED, SILENT = (
+    Symptom("answered", why="answered"),
+    Symptom("failed", why="503"),
+    Symptom("fell_silent"),
+)
 KINDS = ("answered", "failed", "fell_silent", "limited", "rejected_key", None)
 
 
@@ -57,7 +63,9 @@ def changed(rows: Iterable[Row]) -> Any:
 
 
 def test_a_backend_that_never_comes_due_is_found() -> None:
-    rows = [attrs.evolve(row, target="open") if row.event == "came_due" else row for row in HEALTH.rows]
+    rows = [
+        attrs.evolve(row, target="open") if row.event == "came_due" else row for row in HEALTH.rows
+    ]
     rows.append(Row("failed_again", "open", None, "half_open"))
     properties = {each.name: each for each in verify_health(table=changed(rows))}
     assert properties[DUE].holds  # another event leads there
@@ -68,19 +76,27 @@ def test_a_backend_that_never_comes_due_is_found() -> None:
 
 def test_an_answer_that_frees_the_probe_of_another_call_is_found() -> None:
     free = next(effect for effect in HEALTH.effects if effect.refills == ("probes",))
-    rows = [attrs.evolve(row, effect=free.name) if row.event == "answered" else row for row in HEALTH.rows]
+    rows = [
+        attrs.evolve(row, effect=free.name) if row.event == "answered" else row
+        for row in HEALTH.rows
+    ]
     table = attrs.evolve(changed(rows), effects=HEALTH.effects)
     assert [each.name for each in verify_health(table=table) if not each.holds] == [ONE_PROBE]
 
 
 def test_a_probe_that_nobody_counts_is_refused() -> None:
-    rows = [attrs.evolve(row, effect=None) if row.effect == "send_probe" else row for row in HEALTH.rows]
+    rows = [
+        attrs.evolve(row, effect=None) if row.effect == "send_probe" else row for row in HEALTH.rows
+    ]
     with pytest.raises(TableError, match="never taken: half_open --probed--> half_open"):
         verify_health(table=changed(rows))
 
 
 def test_a_row_that_takes_a_probe_which_its_guard_has_not_found_is_refused() -> None:
-    rows = [attrs.evolve(row, guard="may_bear") if row.effect == "send_probe" else row for row in HEALTH.rows]
+    rows = [
+        attrs.evolve(row, guard="may_bear") if row.effect == "send_probe" else row
+        for row in HEALTH.rows
+    ]
     with pytest.raises(TableError, match="its guard did not find probes"):
         verify_health(table=changed(rows))
 
@@ -125,7 +141,12 @@ def test_an_answer_to_the_probe_closes_it_and_forgets_how_often_it_had_opened() 
 
 def test_a_later_failure_never_moves_the_end_earlier() -> None:
     health = opened(Symptom("limited", 60.0, "429"))
-    for evidence in (Symptom("limited", 1.0, "429"), FAILED, SILENT, Symptom("rejected_key", why="401")):
+    for evidence in (
+        Symptom("limited", 1.0, "429"),
+        FAILED,
+        SILENT,
+        Symptom("rejected_key", why="401"),
+    ):
         assert after(health, evidence, 1.0).until == 60.0
     assert after(health, Symptom("limited", 90.0, "429"), 1.0).until == 91.0
 
@@ -159,21 +180,24 @@ def test_however_many_wait_only_one_tries_it() -> None:
     first = choose(known, 5.0, RULES, LEASE)
     assert (first.place, first.is_probe) == (0, True)
     known[0] = first.changed[0][1]
-    assert [(each.place, each.is_probe) for each in (choose(known, 9.0, RULES, LEASE) for _ in range(3))] == [
-        (1, False)
-    ] * 3
+    assert [
+        (each.place, each.is_probe) for each in (choose(known, 9.0, RULES, LEASE) for _ in range(3))
+    ] == [(1, False)] * 3
     known[0] = after(known[0], NO_SYMPTOM, 9.0, was_probe=True)
     assert choose(known, 9.0, RULES, LEASE).is_probe
 
 
 class Fleet(RuleBasedStateMachine):
-    """Let calls arrive, answer, fail and be cancelled in any order, on a clock that only goes forward."""
+    """Let calls arrive, answer, fail and be cancelled in any order, on a clock that only goes
+    forward.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.known = [BackendHealth(), BackendHealth()]
         self.now = 0.0
-        self.out: list[tuple[int, float, bool]] = []  # the attempts in flight: backend, when sent, whether a probe
+        # the attempts in flight: backend, when sent, whether a probe
+        self.out: list[tuple[int, float, bool]] = []
 
     @rule()
     def arrive(self) -> None:
@@ -220,7 +244,11 @@ class Fleet(RuleBasedStateMachine):
     def whoever_has_recovered_is_asked_when_its_time_has_come(self) -> None:
         for place, health in enumerate(self.known):
             is_due = health.state == "open" and self.now >= health.until
-            if is_due and health.spent[1] == 0 and all(each.state != "closed" for each in self.known[:place]):
+            if (
+                is_due
+                and health.spent[1] == 0
+                and all(each.state != "closed" for each in self.known[:place])
+            ):
                 assert choose(self.known[place:], self.now, RULES, LEASE).place == 0
 
 
@@ -231,13 +259,16 @@ TestFleet = Fleet.TestCase
 
 
 @pytest.mark.parametrize("reason", get_args(Reason))
-def test_each_reason_of_a_failure_shows_something_of_the_backend_or_of_the_request(reason: Reason) -> None:
+def test_each_reason_of_a_failure_shows_something_of_the_backend_or_of_the_request(
+    reason: Reason,
+) -> None:
     event = symptom_of(run(Policy(), [Failure(reason)]).last).event  # type: ignore[arg-type]
     of_backend = {
         **dict.fromkeys(("auth", "billing"), "rejected_key"),
         "rate_limit": "limited",
         **dict.fromkeys(
-            ("overloaded", "server_error", "timeout", "connection", "unreachable", "certificate"), "failed"
+            ("overloaded", "server_error", "timeout", "connection", "unreachable", "certificate"),
+            "failed",
         ),
         "silence": "fell_silent",
     }
@@ -269,14 +300,16 @@ def test_a_call_that_was_cancelled_shows_nothing() -> None:
 
 def test_a_wait_that_was_asked_for_and_the_reason_are_kept() -> None:
     observation = Observation(
-        evidence=Recorded(event="failed_transiently"), failure=Failure("rate_limit", 429, asked_wait=3)
+        evidence=Recorded(event="failed_transiently"),
+        failure=Failure("rate_limit", 429, asked_wait=3),
     )
     assert symptom_of(observation) == Symptom("limited", 3, "429")
 
 
 def test_nobody_can_ask_never_to_be_asked_again() -> None:
     observation = Observation(
-        evidence=Recorded(event="failed_transiently"), failure=Failure("rate_limit", 429, asked_wait=10**15)
+        evidence=Recorded(event="failed_transiently"),
+        failure=Failure("rate_limit", 429, asked_wait=10**15),
     )
     assert symptom_of(observation).asked_wait == 86_400.0
 
@@ -300,11 +333,15 @@ def test_rules_that_make_no_sense_are_refused(options: dict[str, Any], says: str
 
 
 @given(st.lists(st.sampled_from(KINDS), max_size=20), st.integers(1, 4))
-def test_it_never_opens_before_its_failures_in_a_row(events: list[str | None], failures: int) -> None:
+def test_it_never_opens_before_its_failures_in_a_row(
+    events: list[str | None], failures: int
+) -> None:
     rules, in_a_row, health = Health(failures=failures), 0, BackendHealth()
     assume(not {"limited", "rejected_key"} & {*events})
     for event in events:
-        in_a_row = in_a_row + 1 if event in ("failed", "fell_silent") else in_a_row if event is None else 0
+        in_a_row = (
+            in_a_row + 1 if event in ("failed", "fell_silent") else in_a_row if event is None else 0
+        )
         health = after(health, Symptom(event), 0.0, rules=rules)
         if health.state == "open":
             assert in_a_row >= failures

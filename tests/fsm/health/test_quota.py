@@ -1,4 +1,6 @@
-"""Whatever calls ask of a quota, the backend receives no more than that, and they are served in turn."""
+"""Whatever calls ask of a quota, the backend receives no more than that, and they are served in
+turn.
+"""
 
 from typing import Any
 
@@ -18,7 +20,9 @@ def claim(name: str, tokens: int = 0, longest: float = NEVER) -> Claim:
 
 
 class Bucket:
-    """Count as a provider does: so much is there at first, and comes back each minute, and no more fits."""
+    """Count as a provider does: so much is there at first, and comes back each minute, and no more
+    fits.
+    """
 
     def __init__(self, size: int) -> None:
         self.size, self.left, self.at = size, float(size), 0.0
@@ -36,7 +40,11 @@ STEPS = st.lists(st.tuples(st.floats(0, 20), st.integers(0, 900), st.floats(0, 9
 def test_a_provider_never_finds_its_bucket_empty_and_callers_are_served_in_turn(
     steps: list[tuple[float, int, float]], requests: int, tokens: int
 ) -> None:
-    quota, meter, now = Quota(requests_per_minute=requests, tokens_per_minute=tokens), QuotaMeter(), 1000.0
+    quota, meter, now = (
+        Quota(requests_per_minute=requests, tokens_per_minute=tokens),
+        QuotaMeter(),
+        1000.0,
+    )
     of_requests, of_tokens, last = Bucket(requests), Bucket(tokens), 0.0
     for number, (passes, units, longest) in enumerate(steps):
         now += passes
@@ -51,12 +59,22 @@ def test_a_provider_never_finds_its_bucket_empty_and_callers_are_served_in_turn(
 
 @given(st.floats(0, 2e9), st.integers(1, 100_000))
 @example(0.1, 600)
-def test_the_last_of_a_minute_s_tokens_does_not_wait_for_a_rounding_error(now: float, tokens: int) -> None:
-    assert QuotaMeter().take(Quota(tokens_per_minute=tokens), claim("a", tokens), now) == (0.0, True)
+def test_the_last_of_a_minute_s_tokens_does_not_wait_for_a_rounding_error(
+    now: float, tokens: int
+) -> None:
+    assert QuotaMeter().take(Quota(tokens_per_minute=tokens), claim("a", tokens), now) == (
+        0.0,
+        True,
+    )
 
 
-@given(st.lists(st.tuples(st.sampled_from(["take", "end", "lose"]), st.integers(0, 9)), max_size=80), st.integers(1, 4))
-def test_no_more_are_out_at_once_and_who_came_first_goes_first(steps: list[tuple[str, int]], most: int) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from(["take", "end", "lose"]), st.integers(0, 9)), max_size=80),
+    st.integers(1, 4),
+)
+def test_no_more_are_out_at_once_and_who_came_first_goes_first(
+    steps: list[tuple[str, int]], most: int
+) -> None:
     quota, meter, now = Quota(concurrent=most), QuotaMeter(), 0.0
     out: set[str] = set()
     waiting: list[str] = []
@@ -91,7 +109,9 @@ def test_who_does_not_come_back_has_left_the_queue_and_a_lost_attempt_frees_its_
 
 def test_an_attempt_is_counted_once() -> None:
     quota, meter = Quota(requests_per_minute=1), QuotaMeter()
-    assert meter.take(quota, claim("one"), 0.0) == meter.take(quota, claim("one"), 0.0) == (0.0, True)
+    assert (
+        meter.take(quota, claim("one"), 0.0) == meter.take(quota, claim("one"), 0.0) == (0.0, True)
+    )
     assert meter.take(quota, claim("two"), 0.0) == (60.0, True)
 
 
@@ -123,11 +143,14 @@ def test_what_a_reply_leaves_of_its_cap_is_given_back_once() -> None:
         (Settlement("x", asked_wait=20.0), 20.0),
     ],
 )
-def test_the_provider_is_believed_where_it_says_that_less_is_left(paid: Settlement, wait: float) -> None:
+def test_the_provider_is_believed_where_it_says_that_less_is_left(
+    paid: Settlement, wait: float
+) -> None:
     quota, meter = Quota(requests_per_minute=10, tokens_per_minute=1000), QuotaMeter()
     meter.settle(quota, paid, 0.0)
     assert meter.take(quota, claim("one", 1000), 0.0)[0] == pytest.approx(wait)
-    assert meter.take(quota, claim("two", 1000), 0.0)[0] >= 60.0  # it is never believed that more is
+    # it is never believed that more is
+    assert meter.take(quota, claim("two", 1000), 0.0)[0] >= 60.0
 
 
 def test_the_provider_is_believed_where_only_requests_at_once_are_counted() -> None:

@@ -1,4 +1,6 @@
-"""A run in brief: the lines of its attempts, why it ended, and the forms in which notebooks and terminals show it."""
+"""A run in brief: the lines of its attempts, why it ended, and the forms in which notebooks and
+terminals show it.
+"""
 
 import copy
 import logging
@@ -36,7 +38,9 @@ def answered(text: str) -> rungwise.Result:
 
 @cache
 def turn_result() -> Any:
-    return played(calling("look", "gone", text="Let me see."), OVERLOADED, said(SECRET), contents=True, seed=2).result
+    return played(
+        calling("look", "gone", text="Let me see."), OVERLOADED, said(SECRET), contents=True, seed=2
+    ).result
 
 
 # The attempts
@@ -52,7 +56,9 @@ def test_each_attempt_knows_what_led_to_it_and_what_came_back() -> None:
         (5, "fallback", "503", "503 overloaded"),
         (6, "retry", "503", "answered"),
     ]
-    assert [each.sent.backend[:5] for each in found] == [HTML[:5]] * 2 + [LONG[:5]] * 2 + [ARABIC[:5]] * 2
+    assert [each.sent.backend[:5] for each in found] == [HTML[:5]] * 2 + [LONG[:5]] * 2 + [
+        ARABIC[:5]
+    ] * 2
     assert [round(each.waited, 3) for each in found] == [0, 3, 0, 2.5, 0, 2.5]
     assert [each.seconds for each in found] == [pytest.approx(0.7)] * 6
 
@@ -70,9 +76,14 @@ def test_a_call_in_flight_has_an_attempt_that_is_not_back_yet() -> None:
 def test_what_ends_a_call_in_a_rung_stands_below_its_attempts() -> None:
     call = recorded.recorded([OVERLOADED], seconds=0.5, budget=rungwise.Budget(attempts=1))
     lines = list(digest_lines(digest_of_call(recorded.shown(call))))
-    assert lines[0] == "call over budget: the next request cannot be afforded: all 1 attempts of the budget are used"
+    assert (
+        lines[0]
+        == "call over budget: the next request cannot be afforded: all 1 attempts of the budget "
+        "are used"
+    )
     assert lines[-2:] == [
-        "  1 · ask → 503 overloaded   (0.5 s)", "    the next request cannot be afforded → over budget",
+        "  1 · ask → 503 overloaded   (0.5 s)", "    the next request cannot be afforded → over "
+            "budget",
     ]  # fmt: skip
 
 
@@ -91,7 +102,9 @@ def test_reports_a_backend_that_was_passed_over() -> None:
     call.receive(OVERLOADED)
     call.receive(ANSWER)
     digest = digest_of_journal(call.result.journal, call.result.text)
-    assert digest.lines[1].text == "2 · fallback · 503 · skipped two: no key · three → answered: done"
+    assert (
+        digest.lines[1].text == "2 · fallback · 503 · skipped two: no key · three → answered: done"
+    )
 
 
 # Its head
@@ -103,7 +116,9 @@ def test_the_head_says_why_and_for_which_time_what_was_used_and_what_was_left() 
     assert digest.amounts["attempts"] == "4 of 24"
     assert digest.left == "20 attempts, 9981 s"
     timeout = Failure("timeout")
-    told = digest_of_call(recorded.shown(recorded.recorded([timeout] * 2, seconds=1, retries=1))).headline
+    told = digest_of_call(
+        recorded.shown(recorded.recorded([timeout] * 2, seconds=1, retries=1))
+    ).headline
     assert told == "failed: the provider failed (timeout) for the second time"
 
 
@@ -126,21 +141,35 @@ def test_the_cost_says_how_well_it_is_known(
     call = Call(Request("?"), rungwise.Policy(limits=rungwise.Limits(reasks=0)), chain)
     call.begin()
     for text, estimated in zip(("", "Yes."), usages, strict=True):
-        call.receive(Reply(text, stop_reason="stop", usage=rungwise.Usage(1200, 100, estimated=estimated)))
+        call.receive(
+            Reply(text, stop_reason="stop", usage=rungwise.Usage(1200, 100, estimated=estimated))
+        )
     digest = digest_of_journal(call.result.journal, call.result.text)
     assert (digest.outcome, digest.amounts.get("cost")) == ("done", says)
 
 
 @pytest.mark.parametrize(
     ("number", "text"),
-    [(0.0, "0 s"), (2e-6, "2 µs"), (0.0123, "12.3 ms"), (0.5, "0.5 s"), (41.66, "41.7 s"), (900.4, "900 s")],
+    [
+        (0.0, "0 s"),
+        (2e-6, "2 µs"),
+        (0.0123, "12.3 ms"),
+        (0.5, "0.5 s"),
+        (41.66, "41.7 s"),
+        (900.4, "900 s"),
+    ],
 )
 def test_times_are_written_in_a_unit_in_which_they_can_be_read(number: float, text: str) -> None:
     assert seconds_text(number) == text
 
 
 def test_sums_and_ordinals_are_written_as_people_do() -> None:
-    assert [money_text(each) for each in (0.0, 0.00006, 0.019832, 1234.5)] == ["0", "0.00006", "0.01983", "1234.50"]
+    assert [money_text(each) for each in (0.0, 0.00006, 0.019832, 1234.5)] == [
+        "0",
+        "0.00006",
+        "0.01983",
+        "1234.50",
+    ]
     assert [ordinal(each) for each in (1, 4, 11, 12, 13, 21, 22, 112)] == [
         "first", "fourth", "11th", "12th", "13th", "21st", "22nd", "112th",
     ]  # fmt: skip
@@ -153,18 +182,34 @@ def test_the_repr_of_a_result_shows_the_outcome_the_first_words_and_what_it_cost
     assert repr(answered("The answer is 42.")) == (
         "<Result done: 'The answer is 42.' · 2 attempts, 3.5 s, 40 tokens in, 7 out, cost 0.00011>"
     )
-    assert repr(recorded.failed().result) == "<Result failed: the provider failed · 4 attempts, 19.1 s, cost 0>"
-    assert repr(turn_result()).startswith(f"<TurnResult finished: '{SECRET[:60]}…' · 2 calls, 3 attempts, ")
+    assert (
+        repr(recorded.failed().result)
+        == "<Result failed: the provider failed · 4 attempts, 19.1 s, cost 0>"
+    )
+    assert repr(turn_result()).startswith(
+        f"<TurnResult finished: '{SECRET[:60]}…' · 2 calls, 3 attempts, "
+    )
     assert repr(turn_result()).endswith(" s, 20 tokens in, 10 out, cost 0.00004>")
     call = Call(Request("?"))
     call.begin()
     call.receive(calling("look", "note"))
-    assert repr(call.result).startswith("<Result done: calls look, calls note · 1 attempt, 0 s, 10 tokens in")
+    assert repr(call.result).startswith(
+        "<Result done: calls look, calls note · 1 attempt, 0 s, 10 tokens in"
+    )
 
 
 @pytest.mark.parametrize(
     "text",
-    ["a\nb\r\tc", "\x1b[31mred\x07", "\u202egnirts\u2066", "x" * 5000, "\U000e0001" * 400, "'\"" * 200, "\ud800", ""],
+    [
+        "a\nb\r\tc",
+        "\x1b[31mred\x07",
+        "\u202egnirts\u2066",
+        "x" * 5000,
+        "\U000e0001" * 400,
+        "'\"" * 200,
+        "\ud800",
+        "",
+    ],
 )
 def test_the_repr_is_one_bounded_line_whatever_the_text_is(text: str) -> None:
     told = repr(attrs.evolve(answered("Yes."), text=text))
@@ -173,7 +218,9 @@ def test_the_repr_is_one_bounded_line_whatever_the_text_is(text: str) -> None:
     assert "\n" not in told
 
 
-def test_no_error_and_no_log_shows_the_result_that_it_carries(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_error_and_no_log_shows_the_result_that_it_carries(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     chain = [PlainLink("one")]
     cut = Reply(SECRET, stop_reason="length", usage=rungwise.Usage(1, 1))
     call = Call(Request("?"), rungwise.Policy(budget=rungwise.Budget(attempts=1)), chain)
@@ -232,7 +279,9 @@ def test_what_a_stranger_wrote_is_only_ever_text_in_a_notebook() -> None:
 
 def test_its_styles_touch_nothing_around_it() -> None:
     text = recorded.short().result._repr_html_()
-    style = text[text.index("<style>") + 7 : text.index("</style>")].replace("@media (prefers-color-scheme:dark){", "")
+    style = text[text.index("<style>") + 7 : text.index("</style>")].replace(
+        "@media (prefers-color-scheme:dark){", ""
+    )
     for rule in filter(None, style.replace("}}", "}").split("}")):
         assert all(".rungwise" in selector for selector in rule.partition("{")[0].split(",")), rule
     assert "url(" not in style
@@ -241,7 +290,11 @@ def test_its_styles_touch_nothing_around_it() -> None:
 
 def test_very_many_lines_are_cut() -> None:
     call = recorded.recorded(
-        [OVERLOADED] * 100 + [ANSWER], seconds=0.1, retries=200, budget=rungwise.Budget(attempts=1000), waits=False
+        [OVERLOADED] * 100 + [ANSWER],
+        seconds=0.1,
+        retries=200,
+        budget=rungwise.Budget(attempts=1000),
+        waits=False,
     )
     text = digest_html(digest_of_call(recorded.shown(call)))
     assert text.count("<li>") == MOST_LINES
@@ -284,7 +337,8 @@ def test_a_journal_without_steps_or_of_another_table_has_no_lines() -> None:
 def test_rich_is_loaded_only_by_who_uses_it() -> None:
     code = (
         "import sys, rungwise; c = rungwise.core.Call(rungwise.core.Request('?')); c.begin();"
-        "c.receive(rungwise.core.Reply('x', stop_reason='stop')); repr(c.result); c.result._repr_html_();"
+        "c.receive(rungwise.core.Reply('x', stop_reason='stop')); repr(c.result); "
+        "c.result._repr_html_();"
         "assert 'rich' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

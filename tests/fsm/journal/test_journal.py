@@ -7,9 +7,13 @@ from rungwise.fsm.turn.explained import read_call
 from support.played import play
 
 EMPTY = Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(5, 1))
-SECRET = Reply("a private answer", reasoning="private thoughts", stop_reason="length", stop_raw="length")
+SECRET = Reply(
+    "a private answer", reasoning="private thoughts", stop_reason="length", stop_raw="length"
+)
 TOOL = Reply(
-    tool_calls=(rungwise.ToolCall("1", "read", '{"path": "private"}'),), stop_reason="tool_calls", stop_raw="tool_calls"
+    tool_calls=(rungwise.ToolCall("1", "read", '{"path": "private"}'),),
+    stop_reason="tool_calls",
+    stop_raw="tool_calls",
 )
 
 
@@ -20,18 +24,36 @@ def record(*replies, contents=False, **options):
 
 
 def test_every_step_says_what_decided_and_what_it_cost():
-    call = record(EMPTY, SECRET, Failure("rate_limit", status=429, code="slow", asked_wait=9.0), TOOL)
+    call = record(
+        EMPTY, SECRET, Failure("rate_limit", status=429, code="slow", asked_wait=9.0), TOOL
+    )
     steps = call.result.journal.steps
     assert [step.event for step in steps] == [
-        "sent", "came_empty", "sent", "truncated", "sent", "failed_transiently", "sent", "called_tools",
-    ]  # fmt: skip
+        "sent",
+        "came_empty",
+        "sent",
+        "truncated",
+        "sent",
+        "failed_transiently",
+        "sent",
+        "called_tools",
+    ]
     assert [step.number for step in steps] == list(range(1, 9))
     empty, limited = steps[1], steps[5]
     assert (empty.guard, empty.target, empty.effect) == ("may_reask", "reask", "spend_reask")
-    assert (empty.wait, empty.draw, empty.usage, empty.spent["reasks"]) == (1.125, 0.25, rungwise.Usage(5, 1), 1)
+    assert (empty.wait, empty.draw, empty.usage, empty.spent["reasks"]) == (
+        1.125,
+        0.25,
+        rungwise.Usage(5, 1),
+        1,
+    )
     assert (limited.status, limited.reason, limited.code, limited.asked_wait, limited.wait) == (
-        429, "rate_limit", "slow", 9.0, 9.0,
-    )  # fmt: skip
+        429,
+        "rate_limit",
+        "slow",
+        9.0,
+        9.0,
+    )
     assert [step.cap for step in steps if step.event == "sent"] == [700, 700, 1400, 1400]
     assert [step.at for step in steps][:3] == [0.0, 0.5, pytest.approx(1.625)]
 
@@ -47,16 +69,25 @@ def test_no_contents_and_no_prompt_unless_asked_for():
 
 @pytest.mark.parametrize("contents", [False, True])
 def test_a_journal_survives_json_and_replays_to_the_same_result(contents):
-    chain = [PlainLink("one", prices=rungwise.Prices(1, 2)), PlainLink("two", prices=rungwise.Prices(3, 4))]
+    chain = [
+        PlainLink("one", prices=rungwise.Prices(1, 2)),
+        PlainLink("two", prices=rungwise.Prices(3, 4)),
+    ]
     replies = [EMPTY, SECRET, Failure("auth", status=401), TOOL]
     result = record(*replies, contents=contents, chain=chain).result
     journal = rungwise.Journal.from_json(result.journal.to_json())
     assert journal.steps == result.journal.steps
     again = rungwise.replay(journal)
     assert (again.outcome, again.usage, again.cost, again.seconds, again.backend) == (
-        result.outcome, result.usage, result.cost, result.seconds, result.backend,
-    )  # fmt: skip
-    assert (again.text, again.tool_calls) == ((result.text, result.tool_calls) if contents else ("", ()))
+        result.outcome,
+        result.usage,
+        result.cost,
+        result.seconds,
+        result.backend,
+    )
+    assert (again.text, again.tool_calls) == (
+        (result.text, result.tool_calls) if contents else ("", ())
+    )
     assert again.journal.to_json() == result.journal.to_json()
 
 
@@ -74,7 +105,10 @@ def test_a_salvaged_and_a_cancelled_text_replay_too():
 
 
 def test_a_backend_that_is_left_after_its_compactor_took_time_replays():
-    chain = [PlainLink("dear", prices=rungwise.Prices(1, 1)), PlainLink("cheap", prices=rungwise.Prices(0.1, 0.1))]
+    chain = [
+        PlainLink("dear", prices=rungwise.Prices(1, 1)),
+        PlainLink("cheap", prices=rungwise.Prices(0.1, 0.1)),
+    ]
     policy = rungwise.Policy(budget=rungwise.Budget(money=0.001))
     call = Call(Request("q" * 400, max_tokens=100), policy, chain, has_compactor=True)
     call.begin(0.0)
@@ -84,8 +118,12 @@ def test_a_backend_that_is_left_after_its_compactor_took_time_replays():
     call.sending(60.0)
     call.receive(Reply("An answer.", stop_reason="stop", usage=rungwise.Usage(5, 1)), 61.0)
     assert [(step.event, step.at) for step in call.result.journal.steps] == [
-        ("sent", 0.0), ("overflowed", 40.0), ("ran_out", 60.0), ("sent", 60.0), ("answered", 61.0),
-    ]  # fmt: skip
+        ("sent", 0.0),
+        ("overflowed", 40.0),
+        ("ran_out", 60.0),
+        ("sent", 60.0),
+        ("answered", 61.0),
+    ]
     assert rungwise.replay(call.result.journal).outcome == "done"
 
 
@@ -97,7 +135,10 @@ def test_a_call_that_had_not_ended_replays_as_far_as_it_went():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda d: d["steps"][1].update(target="nudge"), "step 2: target is 'nudge' in the journal and 'reask' in the"),
+        (
+            lambda d: d["steps"][1].update(target="nudge"),
+            "step 2: target is 'nudge' in the journal and 'reask' in the",
+        ),
         (lambda d: d["steps"][1].update(wait=99.0), "step 2: wait"),
         (lambda d: d["steps"][1].update(guard="may_nudge"), "step 2: guard"),
         (lambda d: d["steps"][1].update(facts=["same_empty_again"]), "step 2"),
@@ -118,7 +159,9 @@ def test_what_differs_first_is_named(change, says):
 
 def test_another_policy_is_a_mismatch():
     journal = record(EMPTY, TOOL).journal
-    with pytest.raises(rungwise.JournalMismatch, match="step 2: guard is 'may_reask' in the journal and None"):
+    with pytest.raises(
+        rungwise.JournalMismatch, match="step 2: guard is 'may_reask' in the journal and None"
+    ):
         rungwise.replay(journal, rungwise.Policy(limits=rungwise.Limits(reasks=0)))
 
 

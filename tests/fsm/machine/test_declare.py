@@ -29,24 +29,43 @@ NAMES: list[tuple[str, Callable[[Any], Any]]] = [
     ("Ending.effect", lambda value: Ending("x", effect=value)),
 ]
 LISTS: list[tuple[str, Callable[[Any], Any]]] = [
-    *((f"Fact.{name}", lambda value, name=name: Fact("x", **{name: value})) for name in ("any_holds", "any_lacks")),
-    *((f"Guard.{name}", lambda value, name=name: Guard("x", **{name: value})) for name in ("holds", "lacks")),
-    *((f"Rung.{name}", lambda value, name=name: Rung("x", **{name: value})) for name in ("holds", "lacks", "refills")),
-    *((f"Guard.{name}", lambda value, name=name: Rung("x").when("g", **{name: value})) for name in ("holds", "lacks")),
+    *(
+        (f"Fact.{name}", lambda value, name=name: Fact("x", **{name: value}))
+        for name in ("any_holds", "any_lacks")
+    ),
+    *(
+        (f"Guard.{name}", lambda value, name=name: Guard("x", **{name: value}))
+        for name in ("holds", "lacks")
+    ),
+    *(
+        (f"Rung.{name}", lambda value, name=name: Rung("x", **{name: value}))
+        for name in ("holds", "lacks", "refills")
+    ),
+    *(
+        (f"Guard.{name}", lambda value, name=name: Rung("x").when("g", **{name: value}))
+        for name in ("holds", "lacks")
+    ),
     ("Effect.refills", lambda value: Effect("x", refills=value)),
 ]
 
 
 @pytest.mark.parametrize("wrong", ["", "two words", "2nd", "a-b", 5, b"x"])
 @pytest.mark.parametrize(("where", "build"), NAMES, ids=[where for where, _ in NAMES])
-def test_a_name_is_of_letters_digits_and_underscores(where: str, build: Callable[[Any], Any], wrong: Any) -> None:
-    with pytest.raises(TableError, match=f"{where} must be a name of letters, digits and underscores, not {wrong!r}"):
+def test_a_name_is_of_letters_digits_and_underscores(
+    where: str, build: Callable[[Any], Any], wrong: Any
+) -> None:
+    with pytest.raises(
+        TableError,
+        match=f"{where} must be a name of letters, digits and underscores, not {wrong!r}",
+    ):
         build(wrong)
 
 
 @pytest.mark.parametrize("wrong", ["", ("has_text", "two words"), 5, [None], (["has_text"],)])
 @pytest.mark.parametrize(("where", "build"), LISTS, ids=[where for where, _ in LISTS])
-def test_facts_and_counters_are_given_by_their_names(where: str, build: Callable[[Any], Any], wrong: Any) -> None:
+def test_facts_and_counters_are_given_by_their_names(
+    where: str, build: Callable[[Any], Any], wrong: Any
+) -> None:
     with pytest.raises(TableError, match=f"{where} must be a name"):
         build(wrong)
 
@@ -69,11 +88,20 @@ def test_only_a_rung_takes_facts_themselves() -> None:
         (lambda: Rung("x", says=5), r"Rung\.says must be a text"),
         (lambda: Rung("x", hint=5), r"Rung\.hint must be a text, not int"),
         (lambda: Rung("x", hint=" \n"), r"Rung\('x'\)\.hint must be a text that is not blank"),
-        (lambda: Rung("x", wait="soon"), r"Rung\('x'\)\.wait must be 'retry' or 'reask', or left out, not 'soon'"),
+        (
+            lambda: Rung("x", wait="soon"),
+            r"Rung\('x'\)\.wait must be 'retry' or 'reask', or left out, not 'soon'",
+        ),
         (lambda: Rung("x", change="soon"), r"Rung\.change must be a function, not str"),
         (lambda: Fact("x", of=True), r"Fact\.of must be a function, not bool"),
-        *((partial(Rung, "x", limit=limit), r"Rung\.limit must be a whole number") for limit in (-1, 1.0, True, "1")),
-        *((partial(Row, *row), r"Row\.\w+ must be a name") for row in [(5, "a", None, "b"), ("e", "a", " ", "b")]),
+        *(
+            (partial(Rung, "x", limit=limit), r"Rung\.limit must be a whole number")
+            for limit in (-1, 1.0, True, "1")
+        ),
+        *(
+            (partial(Row, *row), r"Row\.\w+ must be a name")
+            for row in [(5, "a", None, "b"), ("e", "a", " ", "b")]
+        ),
         (lambda: Row("e", "a", None, ""), r"Row\.target must be a name, not ''"),
     ],
 )
@@ -83,15 +111,30 @@ def test_a_value_of_another_kind_is_named(build: Callable[[], Any], says: str) -
 
 
 def test_a_rung_declares_its_guard_its_effect_and_its_counter() -> None:
-    rung = Rung("plead", unit="plea", verb="beg", holds="has_text", refills="retries", refills_on="added_text")
+    rung = Rung(
+        "plead",
+        unit="plea",
+        verb="beg",
+        holds="has_text",
+        refills="retries",
+        refills_on="added_text",
+    )
     assert rung.counter == "pleas"
     assert rung.guard == Guard("may_beg", counter="pleas", holds="has_text")
-    assert rung.effect == Effect("spend_plea", spends="pleas", refills="retries", refills_on="added_text")
+    assert rung.effect == Effect(
+        "spend_plea", spends="pleas", refills="retries", refills_on="added_text"
+    )
 
 
 @pytest.mark.parametrize(
     ("unit", "counter"),
-    [("nudge", "nudges"), ("retry", "retries"), ("display", "displays"), ("switch", "switches"), ("pass", "passes")],
+    [
+        ("nudge", "nudges"),
+        ("retry", "retries"),
+        ("display", "displays"),
+        ("switch", "switches"),
+        ("pass", "passes"),
+    ],
 )
 def test_a_counter_is_named_by_its_unit_in_the_plural(unit: str, counter: str) -> None:
     assert Rung("x", unit=unit).counter == counter
@@ -122,15 +165,28 @@ def test_an_entry_adds_to_the_conditions_of_its_rung() -> None:
 def test_counters_rank_above_what_they_refill() -> None:
     low, other, middle = Rung("low"), Rung("other"), Rung("middle", refills="lows")
     high = Rung("high", refills=("middles", "others"))
-    for rungs in ((low, other, middle, high), (high, middle, low, other), (middle, low, high, other)):
+    for rungs in (
+        (low, other, middle, high),
+        (high, middle, low, other),
+        (middle, low, high, other),
+    ):
         assert ranks_of(rungs) == (("highs",), ("middles",), ("lows", "others"))
     assert ranks_of([high, middle]) == (("highs",), ("middles",))
     assert ranks_of([low]) == (("lows",),)
     assert ranks_of([]) == ()
 
 
-@pytest.mark.parametrize("refills", [{"a": "as"}, {"a": "bs", "b": "as"}, {"a": "bs", "b": "cs", "c": "as"}])
-def test_counters_that_refill_each_other_or_themselves_have_no_rank(refills: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "refills", [{"a": "as"}, {"a": "bs", "b": "as"}, {"a": "bs", "b": "cs", "c": "as"}]
+)
+def test_counters_that_refill_each_other_or_themselves_have_no_rank(
+    refills: dict[str, str],
+) -> None:
     names = " and ".join(f"'{name}s'" for name in refills)
-    with pytest.raises(TableError, match=f"no counter can rank above what it refills where {names} refill each other"):
-        ranks_of([Rung("free"), *(Rung(name, refills=refilled) for name, refilled in refills.items())])
+    with pytest.raises(
+        TableError,
+        match=f"no counter can rank above what it refills where {names} refill each other",
+    ):
+        ranks_of(
+            [Rung("free"), *(Rung(name, refills=refilled) for name, refilled in refills.items())]
+        )

@@ -1,4 +1,6 @@
-"""One run of a machine: each event takes the row that its table declares, or changes nothing, or stops the run."""
+"""One run of a machine: each event takes the row that its table declares, or changes nothing, or
+stops the run.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +17,9 @@ TO_RUNGS = [row for row in CALL.rows if row.target in CALL.rungs]
 
 
 def run_into(branch: Branch, source: str = "await", table: Table = CALL) -> Run:
-    """Return a run that stands where a branch begins: with limits of 1, spent where the branch finds them spent."""
+    """Return a run that stands where a branch begins: with limits of 1, spent where the branch
+    finds them spent.
+    """
     run = Run.at_start(table, ONES)
     run.state, run.spent = source, [int(name in branch.spent) for name in table.counters]
     return run
@@ -37,16 +41,29 @@ def test_every_branch_of_every_ladder_takes_its_row_and_counts_what_it_says() ->
             before = dict(zip(CALL.counters, run.spent, strict=True))
             assert run.fire(event, held(branch)) == run.row == branch.row
             assert branch.row is not None
-            expected = {**before, **({branch.takes: 1} if branch.takes else {}), **dict.fromkeys(branch.refills, 0)}
+            expected = {
+                **before,
+                **({branch.takes: 1} if branch.takes else {}),
+                **dict.fromkeys(branch.refills, 0),
+            }
             assert {name: run.spent_of(name) for name in CALL.counters} == expected
-            assert (run.state, run.attempts) == (branch.row.target, int(branch.row.target == CALL.hub))
+            assert (run.state, run.attempts) == (
+                branch.row.target,
+                int(branch.row.target == CALL.hub),
+            )
             seen += 1
     assert seen > len(CALL.rows)
 
 
 def test_a_run_begins_with_everything_left() -> None:
     run = Run.at_start(CALL, {**ONES, "fallbacks": 7})
-    assert (run.state, run.spent, run.attempts, run.row, run.facts) == ("ask", [0] * len(CALL.counters), 0, None, 0)
+    assert (run.state, run.spent, run.attempts, run.row, run.facts) == (
+        "ask",
+        [0] * len(CALL.counters),
+        0,
+        None,
+        0,
+    )
     assert dict(zip(CALL.counters, run.limits, strict=True)) == {**ONES, "fallbacks": 7}
     assert run.spent_of("pleas") == 0  # a counter of another table
 
@@ -58,7 +75,9 @@ def test_an_illegal_event_changes_nothing(state: str) -> None:
     before = run.state, list(run.spent), run.facts, run.attempts, run.row
     for event in (*CALL.events, "came_home"):
         if not CALL.ladder(event, state):
-            with pytest.raises(IllegalEvent, match=f"event '{event}' does not belong to state '{state}'"):
+            with pytest.raises(
+                IllegalEvent, match=f"event '{event}' does not belong to state '{state}'"
+            ):
                 run.fire(event, ("has_text",))
             assert (run.state, run.spent, run.facts, run.attempts, run.row) == before
 
@@ -76,7 +95,11 @@ def test_an_event_of_which_no_guard_holds_changes_nothing() -> None:
 
 
 def test_a_fact_that_follows_from_others_is_worked_out() -> None:
-    for facts, target in [(("wait_fits",), "retry"), (("wait_fits", "switch_asked"), "fallback"), ((), "fallback")]:
+    for facts, target in [
+        (("wait_fits",), "retry"),
+        (("wait_fits", "switch_asked"), "fallback"),
+        ((), "fallback"),
+    ]:
         run = Run.at_start(CALL, ONES)
         run.fire("sent")
         assert run.fire("failed_transiently", (*facts, "has_next_backend")).target == target
@@ -93,7 +116,11 @@ def test_runs_share_a_machine_and_nothing_else() -> None:
 
 MISTAKES: list[tuple[str, Callable[[Any], Any], str]] = [
     ("count", lambda count: None, "the variant did not fall"),
-    ("count", lambda count: lambda run: [count(run), count(run)], "a counter is 2, and its limit is 1"),
+    (
+        "count",
+        lambda count: lambda run: [count(run), count(run)],
+        "a counter is 2, and its limit is 1",
+    ),
     (
         "count",
         lambda count: lambda run: run.spent.__setitem__(slice(None), [0] * len(run.spent)),
@@ -111,7 +138,9 @@ MISTAKES: list[tuple[str, Callable[[Any], Any], str]] = [
 def test_a_machine_that_counts_otherwise_than_the_proof_says_is_stopped_at_once(row: Row) -> None:
     for part, mistake, says in MISTAKES:
         with pytest.raises(BrokenMachine, match=says) as caught:
-            run_into(way_to(row), row.source, tampered(row, **{part: mistake})).fire(row.event, held(way_to(row)))
+            run_into(way_to(row), row.source, tampered(row, **{part: mistake})).fire(
+                row.event, held(way_to(row))
+            )
         assert str(row) in str(caught.value)
 
 

@@ -1,4 +1,6 @@
-"""Tables of one's own are derived from others, and every way to derive one says what it was given wrongly."""
+"""Tables of one's own are derived from others, and every way to derive one says what it was given
+wrongly.
+"""
 
 import copy
 import pickle
@@ -28,14 +30,20 @@ def test_a_rung_stands_in_front_of_the_guard_that_is_named_in_each_ladder() -> N
     assert guards(table, "overflowed")[0] == "may_plead"
     rows = {row for row in table.rows if "plead" in (row.source, row.target)}
     assert rows == {
-        *(Row(event, "await", "may_plead", "plead", "spend_plea") for event in ("refused", "came_empty", "overflowed")),
+        *(
+            Row(event, "await", "may_plead", "plead", "spend_plea")
+            for event in ("refused", "came_empty", "overflowed")
+        ),
         *(evolve(row, source="plead") for row in CALL.rows if row.source == "ask"),
     }
     assert set(table.rows) - rows == set(CALL.rows)
     assert table.rung("plead") is PLEAD
     assert table.limits == {**CALL.limits, "pleas": 1}
     assert table.hints == {"plead": "Please."}
-    assert [set(group) for group in table.ranks] == [*map(set, CALL.ranks[:-1]), {*CALL.ranks[-1], "pleas"}]
+    assert [set(group) for group in table.ranks] == [
+        *map(set, CALL.ranks[:-1]),
+        {*CALL.ranks[-1], "pleas"},
+    ]
 
 
 def test_a_rung_brings_its_facts_also_those_of_one_ladder_alone() -> None:
@@ -43,21 +51,34 @@ def test_a_rung_brings_its_facts_also_those_of_one_ladder_alone() -> None:
     rung = Rung("plead", holds=ODD)
     table = CALL.with_rung(rung.when("may_plead_now", lacks=even), refused=None)
     assert table.facts == (*CALL.facts, ODD, even)
-    assert table.guard("may_plead_now") == Guard("may_plead_now", counter="pleads", holds="is_odd", lacks="is_even")
+    assert table.guard("may_plead_now") == Guard(
+        "may_plead_now", counter="pleads", holds="is_odd", lacks="is_even"
+    )
     assert table.found_facts == (*CALL.found_facts, "is_odd", "is_even")
 
 
 def test_a_shipped_rung_can_stand_in_another_ladder() -> None:
     table = CALL.with_rung(RETRY, refused=None)
-    assert row_of("failed_transiently", "may_retry").target == table.ladder("refused", "await")[1].target == "retry"
+    assert (
+        row_of("failed_transiently", "may_retry").target
+        == table.ladder("refused", "await")[1].target
+        == "retry"
+    )
     assert table.declared_rungs == CALL.declared_rungs
     assert table.ranks == CALL.ranks
 
 
 def test_a_row_stands_before_the_last_resort_of_its_own_event_or_where_it_is_put() -> None:
-    row, first = Row("refused", "await", "has_text", "partial"), row_of("refused", "may_ask_another")
+    row, first = (
+        Row("refused", "await", "has_text", "partial"),
+        row_of("refused", "may_ask_another"),
+    )
     assert guards(CALL.with_rows(row), "refused") == ["may_ask_another", "has_text", None]
-    assert guards(CALL.with_rows(row, before=first), "refused") == ["has_text", "may_ask_another", None]
+    assert guards(CALL.with_rows(row, before=first), "refused") == [
+        "has_text",
+        "may_ask_another",
+        None,
+    ]
     new = Row("yawned", "await", None, "done")
     assert CALL.with_rows(new).rows == (*CALL.rows, new)
 
@@ -83,9 +104,14 @@ def test_an_event_of_several_states_is_reordered_in_each() -> None:
     table = CALL.reordered("ran_out", [None, "must_yield"])
     for rung in CALL.rungs:
         assert table.ladder("ran_out", rung) == CALL.ladder("ran_out", rung)[::-1]
-    assert [row for row in table.rows if row.event != "ran_out"] == [row for row in CALL.rows if row.event != "ran_out"]
+    assert [row for row in table.rows if row.event != "ran_out"] == [
+        row for row in CALL.rows if row.event != "ran_out"
+    ]
     assert CALL.reordered("ran_out", ["must_yield", None]) == CALL
-    with pytest.raises(TableError, match=r"the guards of 'ran_out' are \['must_yield', None\]; name each of them once"):
+    with pytest.raises(
+        TableError,
+        match=r"the guards of 'ran_out' are \['must_yield', None\]; name each of them once",
+    ):
         CALL.reordered("ran_out", [None])
 
 
@@ -100,21 +126,48 @@ def test_what_is_declared_alike_already_is_left_out() -> None:
 
 
 REFUSED: list[tuple[Callable[[], Any], str]] = [
-    (lambda: CALL.with_rung("plead", refused=None), "with_rung takes a Rung, or what its `when` returns, not str"),
+    (
+        lambda: CALL.with_rung("plead", refused=None),
+        "with_rung takes a Rung, or what its `when` returns, not str",
+    ),
     (lambda: CALL.with_rung(PLEAD), "with_rung needs an event in whose ladder 'plead' is tried"),
-    (lambda: CALL.with_rung(PLEAD, refussed=None), "no event 'refussed' comes in 'await'; did you mean 'refused'"),
+    (
+        lambda: CALL.with_rung(PLEAD, refussed=None),
+        "no event 'refussed' comes in 'await'; did you mean 'refused'",
+    ),
     (lambda: CALL.with_rung(PLEAD, ran_out=None), "no event 'ran_out' comes in 'await'"),
-    (lambda: CALL.with_rung(PLEAD, refused="may_retry"), "has no guard 'may_retry'; it has: may_ask_another, None"),
+    (
+        lambda: CALL.with_rung(PLEAD, refused="may_retry"),
+        "has no guard 'may_retry'; it has: may_ask_another, None",
+    ),
     (
         lambda: CALL.with_rung(Rung("retry", limit=9), refused=None),
         "the rung 'retry' is declared already, and otherwise",
     ),
-    (lambda: CALL.with_rows(("answered", "await", None, "done")), r"with_rows takes rows such as Row\(.*, not tuple"),
-    (lambda: CALL.with_rows(before=Row("a", "b", None, "c")), "to stand before is not in the table: b --a--> c"),
-    (lambda: CALL.with_rows(declare=["may_plead"]), "declares rungs, facts, guards and effects, not str"),
-    (lambda: CALL.declaring(Fact("has_text")), "the fact 'has_text' is declared already, and otherwise"),
-    (lambda: CALL.declaring(Guard("may_retry")), "the guard 'may_retry' is declared already, and otherwise"),
-    (lambda: CALL.declaring(Rung("a", refills="bs"), Rung("b", refills="as")), "'as' and 'bs' refill each other"),
+    (
+        lambda: CALL.with_rows(("answered", "await", None, "done")),
+        r"with_rows takes rows such as Row\(.*, not tuple",
+    ),
+    (
+        lambda: CALL.with_rows(before=Row("a", "b", None, "c")),
+        "to stand before is not in the table: b --a--> c",
+    ),
+    (
+        lambda: CALL.with_rows(declare=["may_plead"]),
+        "declares rungs, facts, guards and effects, not str",
+    ),
+    (
+        lambda: CALL.declaring(Fact("has_text")),
+        "the fact 'has_text' is declared already, and otherwise",
+    ),
+    (
+        lambda: CALL.declaring(Guard("may_retry")),
+        "the guard 'may_retry' is declared already, and otherwise",
+    ),
+    (
+        lambda: CALL.declaring(Rung("a", refills="bs"), Rung("b", refills="as")),
+        "'as' and 'bs' refill each other",
+    ),
     (
         lambda: CALL.without("plead"),
         "'plead' is no rung that can be taken out of 'call'; there are: retry, resend",
@@ -123,10 +176,19 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: CALL.without("done"), "'done' is no rung that can be taken out"),
     (lambda: CALL.reordered("refused", "may_fall_back"), "must be a list of its guards, not str"),
     (lambda: CALL.reordered("refused", 5), "must be a list of its guards, not int"),
-    (lambda: CALL.reordered("refused", [None, 5]), "must name guards, with None for the last resort"),
-    (lambda: CALL.reordered("refused", [None]), r"are \['may_ask_another', None\]; name each of them once"),
+    (
+        lambda: CALL.reordered("refused", [None, 5]),
+        "must name guards, with None for the last resort",
+    ),
+    (
+        lambda: CALL.reordered("refused", [None]),
+        r"are \['may_ask_another', None\]; name each of them once",
+    ),
     (lambda: CALL.reordered("refused", ["may_fall_back", None, None]), "name each of them once"),
-    (lambda: CALL.reordered("refussed", []), "no row takes the event 'refussed'; did you mean 'refused'"),
+    (
+        lambda: CALL.reordered("refussed", []),
+        "no row takes the event 'refussed'; did you mean 'refused'",
+    ),
     (lambda: evolve(CALL, rows=5), r"Table\.rows must be a list of rows, not int"),
 ]
 
@@ -172,5 +234,7 @@ def test_functions_that_have_no_hash_can_be_declared() -> None:
         def __call__(self, *given: Any) -> bool:
             return True
 
-    table = CALL.with_rung(Rung("plead", holds=Fact("is_odd", of=Unhashable()), change=Unhashable()), refused=None)
+    table = CALL.with_rung(
+        Rung("plead", holds=Fact("is_odd", of=Unhashable()), change=Unhashable()), refused=None
+    )
     assert hash(table) == hash(evolve(table))

@@ -1,4 +1,6 @@
-"""A machine of three states with no call in it is proved, walked, weighed, drawn, explained and fuzzed like a call."""
+"""A machine of three states with no call in it is proved, walked, weighed, drawn, explained and
+fuzzed like a call.
+"""
 
 import xml.etree.ElementTree as ET
 
@@ -39,7 +41,10 @@ TOY = build_table(
         Fact("is_late"),
     ],
     events=[Event("stayed_quiet", "nobody came to the door")],
-    ladders={"opened": (Ending("gone"),), "stayed_quiet": (Ending("gone", holds="is_late"), KNOCK, Ending("gone"))},
+    ladders={
+        "opened": (Ending("gone"),),
+        "stayed_quiet": (Ending("gone", holds="is_late"), KNOCK, Ending("gone")),
+    },
     everywhere={"rained": "gone"},
     unsent={"froze": [Ending("gone")]},
 )
@@ -57,13 +62,18 @@ def test_it_has_three_states_and_is_proved() -> None:
 def test_it_is_walked() -> None:
     walked = walk(TOY, LIMITS)
     assert failing(walked) == {}
-    assert len(walked.configurations) == 2 * 5 + 1  # knocking and listening with 0 to 4 knocks, and gone
+    # knocking and listening with 0 to 4 knocks, and gone
+    assert len(walked.configurations) == 2 * 5 + 1
     assert walked.properties[-1].name == "every configuration can still reach gone"
 
 
-@pytest.mark.parametrize(("attempts", "heaviest"), [(None, 35), (9, 35), (5, 35), (3, 1 + 2 + 5), (1, 1)])
+@pytest.mark.parametrize(
+    ("attempts", "heaviest"), [(None, 35), (9, 35), (5, 35), (3, 1 + 2 + 5), (1, 1)]
+)
 def test_finds_its_worst_case_by_custom_weights(attempts: int | None, heaviest: int) -> None:
-    found = longest(moves_of(TOY, LIMITS), TOY.start, LIMITS, TOY.ranks, lambda at: 1 + at.knocks**2, attempts)
+    found = longest(
+        moves_of(TOY, LIMITS), TOY.start, LIMITS, TOY.ranks, lambda at: 1 + at.knocks**2, attempts
+    )
     assert found.value == heaviest
     assert [move.row.event for move in found.path] == ["stayed_quiet"] * (min(attempts or 1, 5) - 1)
 
@@ -72,7 +82,17 @@ def test_finds_its_worst_case_by_custom_weights(attempts: int | None, heaviest: 
 @pytest.mark.parametrize("format", FORMATS)
 def test_it_is_drawn(format: Format, view: View) -> None:
     text = render(TOY, format, view)
-    for name in ("knock", "listen", "gone", "opened", "stayed_quiet", "may_knock", "is_late", "rained", "froze"):
+    for name in (
+        "knock",
+        "listen",
+        "gone",
+        "opened",
+        "stayed_quiet",
+        "may_knock",
+        "is_late",
+        "rained",
+        "froze",
+    ):
         assert name in text
     assert render(TOY, format, view, Marks.along(TOY.rows)) != text
     if format == "svg":
@@ -81,9 +101,17 @@ def test_it_is_drawn(format: Format, view: View) -> None:
 
 def test_the_data_of_its_page_are_its_declarations() -> None:
     data = machine_data(TOY, LIMITS)
-    assert (data["states"], data["counters"], data["limits"]) == (["knock", "listen", "gone"], ["knocks"], LIMITS)
+    assert (data["states"], data["counters"], data["limits"]) == (
+        ["knock", "listen", "gone"],
+        ["knocks"],
+        LIMITS,
+    )
     assert data["facts"] == {"is_home": {"any_holds": ["has_light"], "any_lacks": ["is_late"]}}
-    assert data["guards"]["may_knock"] == {"counter": "knocks", "holds": ["is_home"], "lacks": ["is_annoyed"]}
+    assert data["guards"]["may_knock"] == {
+        "counter": "knocks",
+        "holds": ["is_home"],
+        "lacks": ["is_annoyed"],
+    }
     assert data["effects"]["spend_knock"] == {"spends": "knocks", "refills": [], "refills_on": None}
     assert data["moves"] == [{"takes": "knocks", "refills": []}]
     page = play_page(TOY, Setup(limits=LIMITS), heading="Knock.")
@@ -95,7 +123,11 @@ def recorded(*events: tuple[str, tuple[str, ...]]) -> Path:
     run, record = Run.at_start(TOY, LIMITS), Record(table=TOY.name, counters=TOY.counters)
     for at, (event, facts) in enumerate(events):
         row = run.fire(event, facts)
-        record.record(RecordedStep(row=row, at=float(at), facts=facts, spent=tuple(run.spent), attempts=run.attempts))
+        record.record(
+            RecordedStep(
+                row=row, at=float(at), facts=facts, spent=tuple(run.spent), attempts=run.attempts
+            )
+        )
     record.outcome = run.state
     return path_of(Record.from_json(record.to_json()), TOY)
 
@@ -110,7 +142,9 @@ def test_a_run_of_it_is_recorded_read_back_and_explained() -> None:
 
 
 @given(events_of(TOY), st.integers(0, 3))
-def test_whatever_is_fired_what_must_always_hold_does(events: list[tuple[str, frozenset[str]]], knocks: int) -> None:
+def test_whatever_is_fired_what_must_always_hold_does(
+    events: list[tuple[str, frozenset[str]]], knocks: int
+) -> None:
     assert_run_holds(TOY, {"knocks": knocks}, events)
 
 
@@ -124,7 +158,9 @@ def test_a_broken_toy_is_refused_with_its_path_and_caught_by_the_kit() -> None:
     with pytest.raises(TableError, match="takes nothing") as caught:
         check_table(endless)
     assert str(caught.value).endswith("  2. listen --stayed_quiet [may_knock]--> knock")
-    assert "| `stayed_quiet` | listen | `may_knock` | knock | `spend_knock` | 2 |" in render_error(caught.value, "rows")
+    assert "| `stayed_quiet` | listen | `may_knock` | knock | `spend_knock` | 2 |" in render_error(
+        caught.value, "rows"
+    )
     assert {FALLS} < set(failing(walk(endless, LIMITS)))
     knock = next(row for row in TOY.rows if row.target == "knock")
     wrong = tampered(knock, table=TOY, count=lambda count: None)

@@ -1,4 +1,6 @@
-"""Whether attempts depend on the one before: journals of independent ones draw no warning, those of bursts do."""
+"""Whether attempts depend on the one before: journals of independent ones draw no warning, those of
+bursts do.
+"""
 
 import random
 from collections import Counter
@@ -70,7 +72,9 @@ def test_rare_kinds_are_joined() -> None:
 def test_the_positions_are_compared_by_themselves() -> None:
     """Each table is independent, but their sum is not."""
     one, other = {"a": 90, "b": 10}, {"a": 10, "b": 90}
-    tables = [{(x, y): part[x] * part[y] // 100 for x in "ab" for y in "ab"} for part in (one, other)]
+    tables = [
+        {(x, y): part[x] * part[y] // 100 for x in "ab" for y in "ab"} for part in (one, other)
+    ]
     found, summed = dependence_of(tables), dependence_of([Counter(tables[0]) + Counter(tables[1])])
     assert found is None or not found.is_likely
     assert summed is not None
@@ -81,7 +85,9 @@ def test_one_in_a_hundred_independent_tables_is_taken_for_dependent() -> None:
     chance, found = random.Random(5), []
     for _ in range(1_000):
         pairs = zip(
-            chance.choices("abcd", (50, 30, 15, 5), k=400), chance.choices("xyz", (60, 35, 5), k=400), strict=True
+            chance.choices("abcd", (50, 30, 15, 5), k=400),
+            chance.choices("xyz", (60, 35, 5), k=400),
+            strict=True,
         )
         tested = dependence_of([Counter(pairs)])
         found.append(tested is not None and tested.p)
@@ -99,7 +105,9 @@ def counted(rates: tuple[Rates, ...], seed: int, calls: int, policy: Policy) -> 
     return count
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 6))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 6))]
+)
 def test_independent_attempts_draw_no_warning(seed: int) -> None:
     chance = random.Random(seed)
     for policy, rates in ((Policy(), CALM), (random_policy(chance), random_rates(chance, 2))):
@@ -107,8 +115,12 @@ def test_independent_attempts_draw_no_warning(seed: int) -> None:
         assert not [warning for warning in found.warnings if "depends" in warning]
 
 
-@pytest.mark.parametrize("waits", [Waits(), Waits(retry_base=0, reask_base=0)], ids=["after waits", "at once"])
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))])
+@pytest.mark.parametrize(
+    "waits", [Waits(), Waits(retry_base=0, reask_base=0)], ids=["after waits", "at once"]
+)
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
+)
 def test_bursts_draw_one(seed: int, waits: Waits) -> None:
     found = counted((CALM, BURST), seed, 1_000, Policy(waits=waits)).rates()
     [warning] = [warning for warning in found.warnings if "depends" in warning]
@@ -145,7 +157,8 @@ def test_a_person_can_read_and_write_it() -> None:
     assert rates.backend[0].dependence == Dependence(pairs=300, p=0.004, v=0.12)
     assert f"dependence = {FAMILIAR}\n" in rates.to_toml()
     assert rates.warnings == (
-        "a: what an attempt brings depends on the attempt before (p = 0.004, Cramér's V = 0.12, 300 pairs); "
+        "a: what an attempt brings depends on the attempt before (p = 0.004, Cramér's V = 0.12, "
+        "300 pairs); "
         "the odds take attempts as independent",
     )
     assert Rates.from_toml(with_dependence(FAMILIAR.replace("0.004", "0.01"))).warnings == ()

@@ -1,4 +1,6 @@
-"""The odds are those of another solution: every configuration, fired on the shipped machine, as a matrix in numpy."""
+"""The odds are those of another solution: every configuration, fired on the shipped machine, as a
+matrix in numpy.
+"""
 
 import random
 from typing import Any
@@ -16,11 +18,15 @@ from rungwise.fsm.odds.rates import EventRate, Rates, mean
 from support.sampled_odds import random_policy, random_rates
 
 Key = tuple[int, int, str, tuple[int, ...], bool, tuple[tuple[str, int], ...]]
-"""The attempts, the backend, the rung with whether it waited, the counters, text, failures: nothing is merged."""
+"""The attempts, the backend, the rung with whether it waited, the counters, text, failures: nothing
+is merged.
+"""
 
 
 class Matrix:
-    """Find all configurations of a call by firing every event on the machine, and solve for what they lead to."""
+    """Find all configurations of a call by firing every event on the machine, and solve for what
+    they lead to.
+    """
 
     def __init__(self, policy: Policy, rates: Rates) -> None:
         self.policy, self.rates, self.table = policy, rates, policy.table
@@ -36,7 +42,9 @@ class Matrix:
             for rate in rates.backend[key[1]].at(key[2]):
                 target, wait = self.fire(key, rate)
                 duration = mean(rate.seconds) + wait
-                gain += rate.share * np.array([1, duration, mean(rate.input_tokens) + mean(rate.output_tokens)])
+                gain += rate.share * np.array(
+                    [1, duration, mean(rate.input_tokens) + mean(rate.output_tokens)]
+                )
                 if not isinstance(target, str) and target not in self.keys:
                     self.keys[target] = len(self.keys)
                     todo.append(target)
@@ -61,7 +69,10 @@ class Matrix:
             ("has_text", text),
             ("has_next_backend", has_next),
             ("switch_asked", leaves),
-            ("wait_fits", fits or rate.event not in ("failed_transiently", "interrupted", "malformed")),
+            (
+                "wait_fits",
+                fits or rate.event not in ("failed_transiently", "interrupted", "malformed"),
+            ),
             ("refusal_ends", policy.after_refusal == "end"),
         ):
             facts |= {name} if held else set()
@@ -71,7 +82,10 @@ class Matrix:
             return rung, 0.0
         if rung == "fallback":
             backend, counts = backend + 1, {}
-        to_come = min(len(self.rates.backend) - 1 - backend, self.limits["fallbacks"] - run.spent_of("fallbacks"))
+        to_come = min(
+            len(self.rates.backend) - 1 - backend,
+            self.limits["fallbacks"] - run.spent_of("fallbacks"),
+        )
         if attempts == policy.budget.attempts:
             return run.fire("ran_out").target, 0.0
         left = policy.budget.attempts - attempts
@@ -79,8 +93,17 @@ class Matrix:
             assert run.fire("ran_out", ("reserve_left", "has_next_backend")).target == "fallback"
             return (attempts + 1, backend + 1, "fresh", tuple(run.spent), text, ()), 0.0
         wait = self.wait(rate, rung, run)
-        place = "after_continuation" if rung == "continuation" else "after_wait" if wait else "fresh"
-        return (attempts + 1, backend, place, tuple(run.spent), text, tuple(sorted(counts.items()))), wait
+        place = (
+            "after_continuation" if rung == "continuation" else "after_wait" if wait else "fresh"
+        )
+        return (
+            attempts + 1,
+            backend,
+            place,
+            tuple(run.spent),
+            text,
+            tuple(sorted(counts.items())),
+        ), wait
 
     def counts(self, counts: dict[str, int], rate: EventRate) -> bool:
         """Count a failure under its names in `switch_after`."""
@@ -110,7 +133,10 @@ class Matrix:
             return 0.0
         base, cap = waits.reask_base, waits.reask_cap
         if rung == "retry" and rate.event not in ("malformed", "interrupted"):
-            base, cap = waits.retry_base, waits.overload_cap if rate.reason == "overloaded" else waits.retry_cap
+            base, cap = (
+                waits.retry_base,
+                waits.overload_cap if rate.reason == "overloaded" else waits.retry_cap,
+            )
         counter = {"retry": "retries", "reask": "reasks"}[rung]
         return float(min(base * 2 ** (run.spent_of(counter) - 1), cap) * (1 + waits.jitter / 2))
 
@@ -132,7 +158,9 @@ def case_of(seed: int) -> tuple[Policy, Rates]:
     chance = random.Random(seed)
     policy = random_policy(chance)
     limits = {name: min(limit, 2) for name, limit in policy.limits.items() if limit is not None}
-    policy = evolve(policy, limits=Limits(**limits), budget=Budget(attempts=chance.randint(2, 5), seconds=None))
+    policy = evolve(
+        policy, limits=Limits(**limits), budget=Budget(attempts=chance.randint(2, 5), seconds=None)
+    )
     return policy, random_rates(chance, chance.randint(1, 3))
 
 

@@ -1,4 +1,6 @@
-"""Rates: they survive TOML, refuse nonsense, and journals give back the rates that they were drawn from."""
+"""Rates: they survive TOML, refuse nonsense, and journals give back the rates that they were drawn
+from.
+"""
 
 import math
 import random
@@ -76,21 +78,42 @@ def test_a_person_can_write_them() -> None:
         (FRESH + "facts = 'added_text'", "EventRate.facts must be facts that a reply brings"),
         (FRESH + "seen = -1", "EventRate.seen must be a whole number"),
         (FRESH + "between = [1]", "EventRate.between must be two shares"),
-        (FRESH.replace("[[backend.fresh]]", "prices = [1]\n[[backend.fresh]]"), "BackendRates.prices must be"),
+        (
+            FRESH.replace("[[backend.fresh]]", "prices = [1]\n[[backend.fresh]]"),
+            "BackendRates.prices must be",
+        ),
         ("fresh = []\n" + FRESH, "unknown key 'fresh'"),
         ("turn = 3\n" + FRESH, "rates must be tables, as in [[turn]]"),
         (FRESH + "[turn]\nshare = 1.0", "rates must be tables, as in [[turn]]"),
-        (FRESH + TURN.replace("1.0", "0.5"), "shares of the rounds of tools in [[turn]] add up to 0.5, not to 1"),
+        (
+            FRESH + TURN.replace("1.0", "0.5"),
+            "shares of the rounds of tools in [[turn]] add up to 0.5, not to 1",
+        ),
         (FRESH + TURN + TURN, "shares of the rounds of tools in [[turn]] add up to 2, not to 1"),
-        (FRESH + TURN + TURN.replace("tools_ran", "compacted").replace("1.0", "0.1"), "shares of the compactions"),
+        (
+            FRESH + TURN + TURN.replace("tools_ran", "compacted").replace("1.0", "0.1"),
+            "shares of the compactions",
+        ),
         (FRESH + TURN.replace("1.0", "-1"), "TurnRate.share must be a share from 0 to 1"),
-        (FRESH + TURN.replace("tools_ran", "answered"), "TurnRate.event must be one of 'tools_ran', 'compacted'"),
+        (
+            FRESH + TURN.replace("tools_ran", "answered"),
+            "TurnRate.event must be one of 'tools_ran', 'compacted'",
+        ),
         (FRESH + TURN.replace("event = 'tools_ran'", ""), "TurnRate.event must be one of"),
-        (FRESH + TURN + "facts = ['may_fail_again']", "TurnRate.facts must be some of tool_worked, repeats_calls"),
+        (
+            FRESH + TURN + "facts = ['may_fail_again']",
+            "TurnRate.facts must be some of tool_worked, repeats_calls",
+        ),
         (FRESH + TURN + "facts = 'tool_worked'", "TurnRate.facts must be some of"),
         (FRESH + TURN + "facts = [[]]", "TurnRate.facts must be some of"),
-        (FRESH + TURN.replace("tools_ran", "compacted") + "facts = ['tool_worked']", "TurnRate.facts must be empty"),
-        (FRESH + TURN + "seconds = []", "TurnRate.seconds must be a number of 0 or more, or a list"),
+        (
+            FRESH + TURN.replace("tools_ran", "compacted") + "facts = ['tool_worked']",
+            "TurnRate.facts must be empty",
+        ),
+        (
+            FRESH + TURN + "seconds = []",
+            "TurnRate.seconds must be a number of 0 or more, or a list",
+        ),
         (FRESH + TURN + "output_tokens = 3", "unknown key 'output_tokens'"),
     ],
 )
@@ -102,10 +125,16 @@ def test_nonsense_is_refused(toml: str, says: str) -> None:
 
 
 def test_rates_of_turns_survive_toml() -> None:
-    text = FRESH + TURN + "facts = ['tool_worked', 'repeats_calls']\nseconds = [[1, 2], [3, 4]]\nseen = 6\n"
+    text = (
+        FRESH
+        + TURN
+        + "facts = ['tool_worked', 'repeats_calls']\nseconds = [[1, 2], [3, 4]]\nseen = 6\n"
+    )
     rates = Rates.from_toml(text + TURN.replace("tools_ran", "compacted"))
     assert Rates.from_toml(rates.to_toml()) == rates
-    assert [rate.facts for rate in rates.of("rounds of tools")] == [("tool_worked", "repeats_calls")]
+    assert [rate.facts for rate in rates.of("rounds of tools")] == [
+        ("tool_worked", "repeats_calls")
+    ]
     assert [rate.event for rate in rates.of("compactions")] == ["compacted"]
     assert rates.warnings == ("turns: only 6 rounds of tools seen",)
     assert Rates.from_toml(FRESH).turn == ()
@@ -127,18 +156,28 @@ def test_intervals_are_those_of_wilson() -> None:
 
 
 def test_few_attempts_draw_a_warning() -> None:
-    count, call = RatesCount(), Call(Request("say"), chain=[PlainLink("small"), PlainLink("unasked")])
+    count, call = (
+        RatesCount(),
+        Call(Request("say"), chain=[PlainLink("small"), PlainLink("unasked")]),
+    )
     call.begin()
     call.receive(Reply("Yes.", stop_reason="stop"), 2.0)
     count.add(call.journal)
     rates = count.rates()
     assert rates.warnings == ("small, fresh: only 1 attempts seen",)
     [answered] = rates.backend[0].fresh
-    assert (answered.event, answered.share, answered.seen, answered.seconds) == ("answered", 1.0, 1, ((2.0, 1),))
+    assert (answered.event, answered.share, answered.seen, answered.seconds) == (
+        "answered",
+        1.0,
+        1,
+        ((2.0, 1),),
+    )
 
 
 def test_a_backend_that_is_asked_in_place_of_a_wait_is_fresh() -> None:
-    """The first backend would be asked again after a wait, but the last attempt is reserved for the second."""
+    """The first backend would be asked again after a wait, but the last attempt is reserved for the
+    second.
+    """
     policy, count, sample = Policy(budget=Budget(attempts=2)), RatesCount(), Sample()
     fails = EventRate(event="failed_transiently", reason="server_error", share=1)
     chain = [
@@ -146,7 +185,13 @@ def test_a_backend_that_is_asked_in_place_of_a_wait_is_fresh() -> None:
         BackendRates(name="b", fresh=[EventRate(event="answered", share=1)]),
     ]
     journal = play(policy, Rates(chain), random.Random(0), sample)
-    assert [step.target for step in journal.steps] == ["await", "retry", "fallback", "await", "done"]
+    assert [step.target for step in journal.steps] == [
+        "await",
+        "retry",
+        "fallback",
+        "await",
+        "done",
+    ]
     assert journal.steps[1].wait > 0
     count.add(journal)
     reached = count.rates().backend[1]
@@ -158,14 +203,20 @@ def came(rate: EventRate) -> object:
 
 
 def assert_mean(counted: Histogram, exact: Histogram, seen: int, rounding: float = 0.0) -> None:
-    """Assert that a mean is that of the script, within the spread of so many values and what rounding may do."""
+    """Assert that a mean is that of the script, within the spread of so many values and what
+    rounding may do.
+    """
     average = mean(exact)
     variance = mean(tuple(((value - average) ** 2, weight) for value, weight in exact))
-    assert abs(mean(counted) - average) <= FAR * math.sqrt(variance / seen) + rounding * average + 1e-9
+    assert (
+        abs(mean(counted) - average) <= FAR * math.sqrt(variance / seen) + rounding * average + 1e-9
+    )
 
 
 def assert_shares(counted: dict[object, int], exact: dict[object, float]) -> tuple[float, int]:
-    """Assert that each event came about as often as the script has it; return chi-square, and how free it was."""
+    """Assert that each event came about as often as the script has it; return chi-square, and how
+    free it was.
+    """
     attempts, rest, cells = sum(counted.values()), [0.0, 0.0], list[tuple[float, float]]()
     assert counted.keys() <= exact.keys(), "nothing came that is not in the script"
     for key, share in exact.items():
@@ -176,10 +227,14 @@ def assert_shares(counted: dict[object, int], exact: dict[object, float]) -> tup
         else:
             rest = [rest[0] + seen, rest[1] + expected]
     cells += [(rest[0], rest[1])] if rest[1] >= 5 else []
-    return sum((seen - expected) ** 2 / expected for seen, expected in cells), max(0, len(cells) - 1)
+    return sum((seen - expected) ** 2 / expected for seen, expected in cells), max(
+        0, len(cells) - 1
+    )
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 15))])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 15))]
+)
 def test_journals_give_back_the_rates_of_their_script(seed: int) -> None:
     chance = random.Random(seed)
     policy, rates = random_policy(chance), random_rates(chance, 3)
@@ -190,7 +245,10 @@ def test_journals_give_back_the_rates_of_their_script(seed: int) -> None:
     for of, counted in zip(rates.backend, found.backend, strict=True):
         assert (counted.name, counted.prices) == (of.name, of.prices)
         for position in POSITIONS:
-            script, fitted = {came(rate): rate for rate in of.at(position)}, getattr(counted, position)
+            script, fitted = (
+                {came(rate): rate for rate in of.at(position)},
+                getattr(counted, position),
+            )
             shares = {key: rate.share for key, rate in script.items()}
             square, degrees = assert_shares({came(rate): rate.seen for rate in fitted}, shares)
             chi_square, freedom = chi_square + square, freedom + degrees
@@ -204,7 +262,9 @@ def test_journals_give_back_the_rates_of_their_script(seed: int) -> None:
                     assert_mean(rate.input_tokens, exact.input_tokens, rate.seen, ROUNDING)
                     assert_mean(rate.output_tokens, exact.output_tokens, rate.seen, ROUNDING)
     assert len(within) > 10
-    assert sum(within) / len(within) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(within)), "of intervals of 95 %"
+    assert sum(within) / len(within) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(within)), (
+        "of intervals of 95 %"
+    )
     assert chi_square_tail(chi_square, freedom) > 1e-4
     assert not [warning for warning in found.warnings if "depends" in warning]
     before, after = odds(policy, rates), odds(policy, found)
@@ -230,7 +290,10 @@ def test_what_may_be_left_out_is_checked(left_out: object) -> None:
 
 
 def test_nothing_exceeds_a_budget_that_nothing_can_exceed() -> None:
-    busy = "[[backend.fresh]]\nevent = 'failed_transiently'\nreason = 'server_error'\nshare = 0.1\nseconds = 1\n"
+    busy = (
+        "[[backend.fresh]]\nevent = 'failed_transiently'\nreason = 'server_error'\nshare = "
+        "0.1\nseconds = 1\n"
+    )
     for toml in (FRESH, FRESH.replace("1.0", "0.9\nseconds = 2") + busy):
         for seconds in (60.0, 900.0):
             found = odds(Policy(budget=Budget(seconds=seconds)), Rates.from_toml(toml))
@@ -238,7 +301,10 @@ def test_nothing_exceeds_a_budget_that_nothing_can_exceed() -> None:
 
 
 def test_a_quantile_is_where_the_calls_reach_it_not_beyond() -> None:
-    busy = "[[backend.fresh]]\nevent = 'failed_transiently'\nreason = 'server_error'\nshare = 0.1\nseconds = 1\n"
+    busy = (
+        "[[backend.fresh]]\nevent = 'failed_transiently'\nreason = 'server_error'\nshare = "
+        "0.1\nseconds = 1\n"
+    )
     rates = Rates.from_toml(FRESH.replace("1.0", "0.9\nseconds = 2") + busy)
     for policy in (Policy(), Policy(budget=Budget(seconds=50.0)), TurnPolicy()):
         found = odds(policy, rates)
@@ -254,6 +320,11 @@ def test_a_backend_whose_name_cannot_be_seen_keeps_its_rates() -> None:
 
 
 def test_what_is_wrong_is_said_with_its_place() -> None:
-    other = FRESH.replace('"a"', '"b"') + FRESH[FRESH.index("[[backend.fresh]]") :].replace("1.0", "-1")
-    with pytest.raises(ConfigurationError, match=r"^rates: second backend: second event of it: EventRate\.share must"):
+    other = FRESH.replace('"a"', '"b"') + FRESH[FRESH.index("[[backend.fresh]]") :].replace(
+        "1.0", "-1"
+    )
+    with pytest.raises(
+        ConfigurationError,
+        match=r"^rates: second backend: second event of it: EventRate\.share must",
+    ):
         Rates.from_toml(FRESH + other)

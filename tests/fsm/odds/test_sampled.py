@@ -14,14 +14,18 @@ from support.sampled_odds import Sample, play, random_policy, random_rates
 
 def case_of(seed: int, *, is_timed: bool) -> tuple[Policy, Rates]:
     chance = random.Random(seed)
-    return random_policy(chance, is_timed=is_timed), random_rates(chance, chance.randint(1, 3), is_played=True)
+    return random_policy(chance, is_timed=is_timed), random_rates(
+        chance, chance.randint(1, 3), is_played=True
+    )
 
 
 def assert_agree(exact: Odds, sample: Sample, *, is_timed: bool = False) -> None:
     assert exact.left_out <= 1e-6
     assert sum(exact.outcomes.values()) == pytest.approx(1 - exact.left_out, abs=1e-9)
     for outcome in {*exact.outcomes, *sample.outcomes}:
-        assert_share(exact.outcomes.get(outcome, 0.0), sample.outcomes[outcome], sample.calls, outcome, 1e-6)
+        assert_share(
+            exact.outcomes.get(outcome, 0.0), sample.outcomes[outcome], sample.calls, outcome, 1e-6
+        )
     for name, share in exact.reached.items():
         assert_share(share, sample.reached[name], sample.calls, name, 1e-6)
     assert_mean(exact.attempts.mean, sample.attempts, "attempts")

@@ -34,7 +34,9 @@ def event(event: str, share: float, seconds: float = 2.0, **more: object) -> Eve
     """Return a rate whose seconds and tokens vary."""
     times = [(seconds * part / 4, 1) for part in range(2, 9)]
     tokens = [(60.0 * part, 1) for part in range(2, 9)]
-    return EventRate(event=event, share=share, seconds=times, input_tokens=900, output_tokens=tokens, **more)  # type: ignore[arg-type]
+    return EventRate(
+        event=event, share=share, seconds=times, input_tokens=900, output_tokens=tokens, **more
+    )  # type: ignore[arg-type]
 
 
 def rates_of(names: tuple[str, ...] = NAMES, often: float = 1.0) -> Rates:
@@ -73,7 +75,8 @@ def test_curves_are_short_and_agree_with_the_quantiles(found: Odds) -> None:
         assert [*shares] == sorted(shares)
         for name, share in (("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)):
             assert (
-                next((value for value, up_to in spread.curve if up_to >= share - SLACK), None) == spread.quantiles[name]
+                next((value for value, up_to in spread.curve if up_to >= share - SLACK), None)
+                == spread.quantiles[name]
             )
 
 
@@ -113,7 +116,9 @@ def test_what_flows_into_a_node_flows_out_or_ends(old: Odds, new: Odds) -> None:
         for name, share in nodes.items():
             assert name.startswith("1 ") or into[name] == pytest.approx(share, abs=1e-4)
             assert name.startswith(f"{last} ") or out[name] == pytest.approx(share, abs=1e-4)
-        assert sum(share for name, share in nodes.items() if name.startswith(f"{last} ")) == pytest.approx(1, abs=1e-4)
+        assert sum(
+            share for name, share in nodes.items() if name.startswith(f"{last} ")
+        ) == pytest.approx(1, abs=1e-4)
         assert last <= 8
 
 
@@ -165,8 +170,13 @@ def test_no_labels_overlap_or_leave_the_picture(old: Odds, new: Odds) -> None:
 def test_the_values_on_the_page_are_those_of_the_odds() -> None:
     page = FORMS[".html"](FOUND, None)
     cells = [unescape(cell) for cell in re.findall(r"<td data-heading=[^>]*>(.*?)</td>", page)]
-    assert cells == [cell for rows in tables_of(FOUND) for _, texts, _ in rows[1:] for cell in texts if cell]
-    shares = [float(cell.removesuffix(" %")) / 100 for cell in cells[: sum(map(bool, FOUND.outcomes.values()))]]
+    assert cells == [
+        cell for rows in tables_of(FOUND) for _, texts, _ in rows[1:] for cell in texts if cell
+    ]
+    shares = [
+        float(cell.removesuffix(" %")) / 100
+        for cell in cells[: sum(map(bool, FOUND.outcomes.values()))]
+    ]
     assert shares == pytest.approx([share for share in FOUND.outcomes.values() if share], rel=5e-3)
     assert "<script" not in page
     for name, value in FOUND.seconds.quantiles.items():
@@ -238,9 +248,17 @@ def test_the_summary_tells_what_changes_most() -> None:
 
 
 def test_few_digits_tell_figures_apart_and_quantiles_may_lie_beyond_the_grid() -> None:
-    assert Figure("of", "name", "share", 0.99991, 0.99992, 1e-6).texts == ("99.991 %", "99.992 %", "+0.001 points")
+    assert Figure("of", "name", "share", 0.99991, 0.99992, 1e-6).texts == (
+        "99.991 %",
+        "99.992 %",
+        "+0.001 points",
+    )
     assert Figure("of", "name", "number", 3.0, float("inf"), 0.1).texts == ("3", "more", "more")
-    assert Figure("of", "name", "number", float("inf"), float("inf"), 0.1).texts == ("more", "more", "=")
+    assert Figure("of", "name", "number", float("inf"), float("inf"), 0.1).texts == (
+        "more",
+        "more",
+        "=",
+    )
     assert Figure("of", "name", "number", 3.0, 3.05, 0.1).texts == ("3", "3.05", "=")
     assert Figure("of", "name", "money", 0.0, 0.5, 0.1).texts == ("0", "0.5", "more")
 
@@ -248,14 +266,19 @@ def test_few_digits_tell_figures_apart_and_quantiles_may_lie_beyond_the_grid() -
 def test_a_comparison_passes_through_json() -> None:
     comparison = compare(FOUND, OTHER)
     data = orjson.loads(orjson.dumps(attrs.asdict(comparison)))
-    assert Comparison(data["summary"], tuple([Figure(**each) for each in data["figures"]])) == comparison
+    assert (
+        Comparison(data["summary"], tuple([Figure(**each) for each in data["figures"]]))
+        == comparison
+    )
     flows = orjson.loads(orjson.dumps(attrs.asdict(FOUND)))["flows"]
     assert flows == [attrs.asdict(each) for each in FOUND.flows]
 
 
 def test_the_picture_of_the_docs_is_that_of_the_example() -> None:
     """`rungwise odds -o docs/pages/images/odds.svg` draws it anew."""
-    kept = Path(__file__).parents[3].joinpath("docs/pages/images/odds.svg").read_text(encoding="utf-8")
+    kept = (
+        Path(__file__).parents[3].joinpath("docs/pages/images/odds.svg").read_text(encoding="utf-8")
+    )
     drawn = FORMS[".svg"](odds(Policy(), Rates.example()), None)
     assert NUMBER.sub("", drawn) == NUMBER.sub("", kept)
     values, others = ([float(each) for each in NUMBER.findall(text)] for text in (drawn, kept))

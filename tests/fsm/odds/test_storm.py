@@ -1,4 +1,6 @@
-"""The Markov chain as a PRISM program: a small reader of ours solves it in every build, and Storm in the full run."""
+"""The Markov chain as a PRISM program: a small reader of ours solves it in every build, and Storm
+in the full run.
+"""
 
 import random
 import re
@@ -40,7 +42,7 @@ for path, wanted in json.load(sys.stdin).items():
     results = [stormpy.model_checking(model, each).get_value(model.initial_states[0]) for each in properties]
     found[path] = dict(zip(wanted, results))
 print("found", json.dumps(found))
-"""
+"""  # noqa: E501
 
 State = tuple[int, int]
 
@@ -94,7 +96,9 @@ class Program:
         numbers: dict[State, int] = {(0, 1): 0}
         todo = list(numbers)
         for state in todo:
-            new = [key for key in self.moves[state] if key[0] < self.first_end and key not in numbers]
+            new = [
+                key for key in self.moves[state] if key[0] < self.first_end and key not in numbers
+            ]
             numbers |= {key: len(numbers) + place for place, key in enumerate(new)}
             todo += new
         inner = np.eye(len(numbers))
@@ -105,7 +109,9 @@ class Program:
                 if target[0] < self.first_end:
                     inner[at, numbers[target]] -= share
                 else:
-                    gains[at, [self.labels[name] == target[0] for name in self.labels].index(True)] += share
+                    gains[
+                        at, [self.labels[name] == target[0] for name in self.labels].index(True)
+                    ] += share
             gains[at, len(self.labels) :] = [self.reward(name, *state) for name in self.rewards]
         return dict(zip(names, np.linalg.solve(inner, gains)[0].tolist(), strict=True))
 
@@ -120,9 +126,16 @@ def assert_agree(found: dict[str, float], exact: Odds, policy: Policy) -> None:
     left_out = exact.left_out + found["left_out"]
     assert found["left_out"] < NEAR
     for name in policy.table.outcomes:
-        assert found[name] == pytest.approx(exact.outcomes.get(name, 0.0), rel=NEAR, abs=1e-12 + left_out)
+        assert found[name] == pytest.approx(
+            exact.outcomes.get(name, 0.0), rel=NEAR, abs=1e-12 + left_out
+        )
     money = {} if exact.money is None else {"money": exact.money.mean}
-    means = {"attempts": exact.attempts.mean, "seconds": exact.seconds.mean, "tokens": exact.tokens, **money}
+    means = {
+        "attempts": exact.attempts.mean,
+        "seconds": exact.seconds.mean,
+        "tokens": exact.tokens,
+        **money,
+    }
     assert money.keys() == found.keys() & {"money"}
     for name, mean in means.items():
         assert found[name] == pytest.approx(mean, rel=NEAR + left_out * policy.budget.attempts)
@@ -142,7 +155,10 @@ def test_the_program_says_what_the_odds_say(seed: int) -> None:
 def test_each_configuration_has_its_comment() -> None:
     policy, rates = case_of(3)
     text = prism_of(policy, rates)
-    commented = [int(number) for number in re.findall(r"^  // (\d+): backend \d, \w+, spent", text, re.MULTILINE)]
+    commented = [
+        int(number)
+        for number in re.findall(r"^  // (\d+): backend \d, \w+, spent", text, re.MULTILINE)
+    ]
     assert commented == list(range(Program.read(text).first_end))
 
 
@@ -155,7 +171,9 @@ def test_only_priced_backends_cost_money() -> None:
 
 def test_a_name_cannot_leave_its_comment() -> None:
     policy, rates = case_of(0)
-    named = Rates([evolve(each, name=f"a\nendmodule {place}") for place, each in enumerate(rates.backend)])
+    named = Rates(
+        [evolve(each, name=f"a\nendmodule {place}") for place, each in enumerate(rates.backend)]
+    )
     assert prism_of(policy, named).count("\n") == prism_of(policy, rates).count("\n")
 
 
@@ -199,4 +217,6 @@ def test_storm_says_what_the_odds_say(tmp_path: Path) -> None:
     found = orjson.loads(done.stdout.rpartition(b"found ")[2])
     for seed, (path, each) in zip(SEEDS, wanted.items(), strict=True):
         policy, rates = case_of(seed)
-        assert_agree({name: found[path][asks] for name, asks in each.items()}, odds(policy, rates), policy)
+        assert_agree(
+            {name: found[path][asks] for name, asks in each.items()}, odds(policy, rates), policy
+        )

@@ -1,4 +1,6 @@
-"""`tune`: the front holds what nothing beats, the cheapest meets the targets, and what cannot be met says why."""
+"""`tune`: the front holds what nothing beats, the cheapest meets the targets, and what cannot be
+met says why.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -15,11 +17,18 @@ from rungwise.fsm.odds.rates import BackendRates, Rates
 from rungwise.fsm.odds.tune import Candidate, Targets, Tuned, dominates, space_of, tune
 
 
-def backend(name: str, price: float, *troubles: tuple[float, dict[str, Any]], seconds: Any = 2.0) -> BackendRates:
+def backend(
+    name: str, price: float, *troubles: tuple[float, dict[str, Any]], seconds: Any = 2.0
+) -> BackendRates:
     amounts = {"seconds": seconds, "input_tokens": 1000, "output_tokens": 100}
     left = 1 - sum(share for share, _ in troubles)
-    events = ({"event": "answered", "share": left}, *({**each, "share": share} for share, each in troubles))
-    return BackendRates(name=name, prices=Prices(price, price), fresh=[{**amounts, **each} for each in events])
+    events = (
+        {"event": "answered", "share": left},
+        *({**each, "share": share} for share, each in troubles),
+    )
+    return BackendRates(
+        name=name, prices=Prices(price, price), fresh=[{**amounts, **each} for each in events]
+    )
 
 
 BUSY = {"event": "failed_transiently", "reason": "server_error", "seconds": 0.5, "output_tokens": 0}
@@ -28,7 +37,12 @@ REFUSED = {"event": "refused"}
 CHEAP = backend("cheap", 1, (0.1, BUSY), (0.05, EMPTY), (0.02, REFUSED))
 DEAR = backend("dear", 10, (0.01, BUSY), (0.01, REFUSED), seconds=[[1, 9], [3, 1]])
 RATES = Rates((CHEAP, DEAR))
-TINY = {"chain": ((0, 1), (1, 0)), "limits.retries": (3, 0), "limits.reasks": (3, 0), "limits.fallbacks": (None, 0)}
+TINY = {
+    "chain": ((0, 1), (1, 0)),
+    "limits.retries": (3, 0),
+    "limits.reasks": (3, 0),
+    "limits.fallbacks": (None, 0),
+}
 GOAL = Targets(done=0.995, p99=20, cost=0.02)
 
 
@@ -39,7 +53,12 @@ def tuned() -> Tuned:
 
 def key(found: Tuned, each: Candidate) -> tuple[float, ...]:
     done, p99, cost = each.figures
-    return bool(found.targets.missed(each.figures)), -round(done, 5), float(f"{p99:.3g}"), float(f"{cost:.3g}")
+    return (
+        bool(found.targets.missed(each.figures)),
+        -round(done, 5),
+        float(f"{p99:.3g}"),
+        float(f"{cost:.3g}"),
+    )
 
 
 def assert_is_front(found: Tuned) -> None:
@@ -50,7 +69,9 @@ def assert_is_front(found: Tuned) -> None:
         at = key(found, each)
         assert at in keys or any(dominates(other, at) for other in keys), each.summary
     assert {each.point for each in found.front} <= {each.point for each in found.tried}
-    assert [each.figures.cost for each in found.front] == sorted(each.figures.cost for each in found.front)
+    assert [each.figures.cost for each in found.front] == sorted(
+        each.figures.cost for each in found.front
+    )
 
 
 def test_the_front_holds_what_nothing_dominates(tuned: Tuned) -> None:
@@ -73,14 +94,21 @@ def test_a_small_space_is_searched_in_full() -> None:
         exact = odds(policy, Rates(tuple(RATES.backend[place] for place in order)))  # type: ignore[union-attr]
         assert exact.money is not None
         p99 = exact.seconds.quantiles["p99"]
-        if exact.outcomes["done"] >= 0.995 and p99 is not None and p99 <= 20 and exact.money.mean <= 0.02:
+        if (
+            exact.outcomes["done"] >= 0.995
+            and p99 is not None
+            and p99 <= 20
+            and exact.money.mean <= 0.02
+        ):
             meets.append(exact.money.mean)
     assert found.best is not None
     assert len(meets) == sum(not found.targets.missed(each.figures) for each in found.tried) > 1
     assert found.best.figures.cost == pytest.approx(min(meets), rel=0.01), "equal to three digits"
 
 
-@pytest.mark.parametrize("goal", [{"done": 0.999}, {"p99": 4}, {"cost": 0.0015}, {"done": 0.99, "cost": 0.002}])
+@pytest.mark.parametrize(
+    "goal", [{"done": 0.999}, {"p99": 4}, {"cost": 0.0015}, {"done": 0.99, "cost": 0.002}]
+)
 def test_targets_that_can_be_met_are_met_by_the_cheapest(goal: dict[str, float]) -> None:
     found = tune(Policy(limits=Limits(retries=0)), RATES, Targets(**goal), candidates=24)
     assert found.best is not None
@@ -94,7 +122,9 @@ def test_what_cannot_be_met_says_why() -> None:
     found = tune(Policy(), RATES, Targets(done=0.99999, p99=0.5, cost=1e-9), space=TINY)
     assert found.best is None
     done, p99, cost = found.reasons
-    assert done.startswith("no candidate has a share of calls that are done of 99.999 %; the most is 99.9")
+    assert done.startswith(
+        "no candidate has a share of calls that are done of 99.999 %; the most is 99.9"
+    )
     assert done.endswith(": 0.024 % of calls are refused by every backend that is asked")
     assert p99.startswith("no candidate has a P99 of 0.5 s; the least is ")
     assert cost.startswith("no candidate has a mean cost of 1e-09; the least is 0.00")
@@ -129,7 +159,13 @@ def test_what_differs_from_the_defaults_is_in_the_toml() -> None:
         switch_after={"auth": 2},
         timeouts=Timeouts(first_token=60.0, total=None),
     )
-    found = tune(evolve(chosen, base_cap=2000), RATES, Targets(done=0.5), space={"limits.retries": (2,)}, candidates=1)
+    found = tune(
+        evolve(chosen, base_cap=2000),
+        RATES,
+        Targets(done=0.5),
+        space={"limits.retries": (2,)},
+        candidates=1,
+    )
     assert found.best is not None
     policy = Policy.from_toml(found.best.to_toml())
     assert policy.budget.seconds == policy.timeouts.total == 1e6, "TOML has no None"
@@ -150,7 +186,9 @@ def test_the_order_of_the_chain_matters() -> None:
     found = tune(Policy(), Rates((DEAR, CHEAP)), Targets(done=0.9), candidates=30)
     assert found.best is not None
     assert found.best.chain == "cheap > dear", "as most calls cost a tenth then"
-    worse = backend("cheap", 1, (0.97, {**BUSY, "output_tokens": 1000, "seconds": 9}), (0.02, REFUSED))
+    worse = backend(
+        "cheap", 1, (0.97, {**BUSY, "output_tokens": 1000, "seconds": 9}), (0.02, REFUSED)
+    )
     found = tune(Policy(), Rates((worse, DEAR)), Targets(p99=5, done=0.99), candidates=30)
     assert found.best is not None
     assert found.best.chain == "dear > cheap"
@@ -160,7 +198,9 @@ def test_only_what_changes_something_is_varied() -> None:
     assert space_of(Policy(), RATES).keys() & {f"limits.{name}" for name in Policy().limits} == {
         *("limits.retries", "limits.reasks", "limits.fallbacks"),
     }
-    space = space_of(Policy(), Rates([backend("one", 1, (0.1, {"event": "truncated", "facts": ["added_text"]}))]))
+    space = space_of(
+        Policy(), Rates([backend("one", 1, (0.1, {"event": "truncated", "facts": ["added_text"]}))])
+    )
     assert [name for name in space if name.startswith("limits")] == ["limits.continuations"]
     assert space["chain"] == ((0,),)
     assert space["limits.continuations"] == (3, 0, 1, 2, 5)

@@ -1,4 +1,6 @@
-"""The odds of turns are those of turns through the real core, whose replies and tools are drawn from the rates."""
+"""The odds of turns are those of turns through the real core, whose replies and tools are drawn
+from the rates.
+"""
 
 import random
 
@@ -26,7 +28,9 @@ def assert_agree(exact: TurnOdds, sample: TurnSample, *, is_timed: bool) -> None
     assert exact.left_out <= 1e-6
     assert sum(exact.outcomes.values()) == pytest.approx(1 - exact.left_out, abs=1e-9)
     for outcome in {*exact.outcomes, *sample.outcomes}:
-        assert_share(exact.outcomes.get(outcome, 0.0), sample.outcomes[outcome], sample.turns, outcome, 1e-6)
+        assert_share(
+            exact.outcomes.get(outcome, 0.0), sample.outcomes[outcome], sample.turns, outcome, 1e-6
+        )
     assert_mean(exact.tokens, sample.tokens, "tokens")
     assert exact.money is not None
     for name in ("calls", "rounds", "attempts", "seconds", "money"):
@@ -63,18 +67,27 @@ def test_budgets_are_exceeded_as_often_as_in_the_sample() -> None:
     exact = odds(policy, rates)
     assert (exact.over_seconds, exact.over_money) == (None, None)
     seconds, money, attempts = exact.seconds.mean * 1.5, 0.01, 3
-    exact = odds(evolve(policy, budget=Budget(attempts=attempts, seconds=seconds, money=money)), rates)
+    exact = odds(
+        evolve(policy, budget=Budget(attempts=attempts, seconds=seconds, money=money)), rates
+    )
     for name, limit in (("attempts", attempts), ("seconds", seconds), ("money", money)):
         over = getattr(exact, f"over_{name}")
         assert 0.0 < over < 1.0
-        assert_share(over, sum(value > limit for value in getattr(sample, name)), sample.turns, name, 0.01)
+        assert_share(
+            over, sum(value > limit for value in getattr(sample, name)), sample.turns, name, 0.01
+        )
 
 
 ANSWER = EventRate(event="answered", share=1.0, seconds=2.0, input_tokens=10, output_tokens=90)
 
 
 def backends(**shares: float) -> tuple[BackendRates, ...]:
-    return (BackendRates(name="a", fresh=[evolve(ANSWER, event=name, share=share) for name, share in shares.items()]),)
+    return (
+        BackendRates(
+            name="a",
+            fresh=[evolve(ANSWER, event=name, share=share) for name, share in shares.items()],
+        ),
+    )
 
 
 def test_a_turn_without_tools_is_a_call() -> None:
@@ -108,7 +121,9 @@ def test_rounds_of_tools_are_geometric() -> None:
 
 def test_what_tools_bring_must_stand_in_the_rates() -> None:
     rates = Rates(backends(answered=0.5, called_tools=0.5))
-    with pytest.raises(ConfigurationError, match=r"no rates say what they bring: add a \[\[turn\]\] with event"):
+    with pytest.raises(
+        ConfigurationError, match=r"no rates say what they bring: add a \[\[turn\]\] with event"
+    ):
         odds(TurnPolicy(), rates)
     with pytest.raises(ConfigurationError, match="odds takes a policy and Rates"):
         odds(Policy(), 3)  # type: ignore[call-overload]
@@ -131,7 +146,9 @@ def test_journals_of_turns_give_back_the_rates_of_their_script(seed: int) -> Non
     found = count.rates()
     assert Rates.from_toml(found.to_toml()) == found
     script = {(rate.event, rate.facts): rate for rate in rates.turn}
-    assert {(rate.event, rate.facts) for rate in found.turn if (rate.seen or 0) > 20} <= script.keys()
+    assert {
+        (rate.event, rate.facts) for rate in found.turn if (rate.seen or 0) > 20
+    } <= script.keys()
     for rate in found.turn:
         exact = script[rate.event, rate.facts]
         assert rate.between is not None
@@ -159,7 +176,9 @@ def test_a_cut_answer_is_gone_on_from_unless_that_is_hopeless() -> None:
 def test_a_summary_fails_only_if_no_text_was_shown() -> None:
     def outcomes(*facts: str) -> dict[str, float]:
         calls = evolve(ANSWER, event="called_tools", facts=facts)
-        rates = Rates((BackendRates(name="a", fresh=[calls]),), [TurnRate(event="tools_ran", share=1.0)])
+        rates = Rates(
+            (BackendRates(name="a", fresh=[calls]),), [TurnRate(event="tools_ran", share=1.0)]
+        )
         return ends(odds(TurnPolicy(), rates))
 
     assert outcomes() == pytest.approx({"failed": 1.0})
@@ -169,7 +188,9 @@ def test_a_summary_fails_only_if_no_text_was_shown() -> None:
 def test_a_call_that_resumes_a_text_keeps_it() -> None:
     rates = Rates(backends(failed_permanently=1.0))
     for resumes, outcome in ((False, "failed"), (True, "partial")):
-        assert ends(followed(Policy(), rates, 1e-6, 1e-5, resumes=resumes)[0]) == pytest.approx({outcome: 1.0})
+        assert ends(followed(Policy(), rates, 1e-6, 1e-5, resumes=resumes)[0]) == pytest.approx(
+            {outcome: 1.0}
+        )
     cut = evolve(ANSWER, event="truncated", share=0.5, facts=("added_text",))
     rates = Rates((BackendRates(name="a", fresh=[evolve(ANSWER, share=0.5), cut]),))
     chain = TurnConfigurations(TurnPolicy(call=Policy(limits=Limits(continuations=0))), rates, 1e-6)

@@ -1,4 +1,6 @@
-"""The journal of a turn, written, read and run again: the same end, or an error that names what differs."""
+"""The journal of a turn, written, read and run again: the same end, or an error that names what
+differs.
+"""
 
 from collections.abc import Callable
 from random import Random
@@ -48,9 +50,12 @@ def test_every_journal_of_a_turn_replays_to_the_same_end(dice: Random, contents:
     assert [str(step) for step in now.journal.steps] == [str(step) for step in was.journal.steps]
     for name in ("outcome", "seconds", "calls", "attempts", "cause"):
         assert getattr(now, name) == getattr(was, name), name
-    if not in_flight:  # what an attempt has used that was killed is estimated of its prompt, which is not recorded
+    # what an attempt has used that was killed is estimated of its prompt, which is not recorded
+    if not in_flight:
         assert (now.usage, now.cost) == (was.usage, pytest.approx(was.cost))
-    assert turn.position.spent == [now.journal.last.spent[name] for name in turn.position.table.counters]
+    assert turn.position.spent == [
+        now.journal.last.spent[name] for name in turn.position.table.counters
+    ]
     if contents:
         assert (now.text, now.handed_off) == (was.text, was.handed_off)
         if not was_killed and "compacted" not in [step.event for step in recorded]:
@@ -70,7 +75,12 @@ def test_with_contents_the_answer_the_results_and_what_was_handed_off_are_there(
 
 @pytest.mark.full
 def test_a_journal_replays_with_its_own_rungs_or_those_of_a_given_policy() -> None:
-    plead = Rung("plead", limit=1, holds=Fact("is_off_topic", of=lambda reply: "sky" in reply.text), hint="Herons!")
+    plead = Rung(
+        "plead",
+        limit=1,
+        holds=Fact("is_off_topic", of=lambda reply: "sky" in reply.text),
+        hint="Herons!",
+    )
     policy = TurnPolicy(call=Policy(table=CALL.with_rung(plead, answered=None)))
     turn = played(said("The sky."), END, policy=policy)
     assert replay(turn.journal).outcome == "finished"
@@ -83,35 +93,85 @@ def test_a_journal_replays_with_its_own_rungs_or_those_of_a_given_policy() -> No
 
 def test_the_limits_are_those_of_the_policy_that_is_given() -> None:
     journal = played(calling("look"), END).journal
-    with pytest.raises(JournalMismatch, match=r"step 2: facts is .*may_go_on_later.* in the journal"):
+    with pytest.raises(
+        JournalMismatch, match=r"step 2: facts is .*may_go_on_later.* in the journal"
+    ):
         replay(journal, TurnPolicy(auto_continues=0))
 
 
 Change = Callable[[dict[str, Any]], object]
 WRONG: dict[str, tuple[Change, str]] = {
-    "calls in another order": (lambda d: d["calls"].reverse(), "step 2: event is 'called_tools' in the journal"),
-    "a step of a call": (lambda d: d["calls"][1]["steps"][1].update(attempts=9), "call 2, step 2: attempts is 9"),
-    "the end of a call": (lambda d: d["calls"][0].update(outcome="failed"), "call 1: the journal ends in 'failed'"),
-    "the table of a call": (lambda d: d["calls"][0].update(table="x"), "call 1: the journal is of the table 'x'"),
+    "calls in another order": (
+        lambda d: d["calls"].reverse(),
+        "step 2: event is 'called_tools' in the journal",
+    ),
+    "a step of a call": (
+        lambda d: d["calls"][1]["steps"][1].update(attempts=9),
+        "call 2, step 2: attempts is 9",
+    ),
+    "the end of a call": (
+        lambda d: d["calls"][0].update(outcome="failed"),
+        "call 1: the journal ends in 'failed'",
+    ),
+    "the table of a call": (
+        lambda d: d["calls"][0].update(table="x"),
+        "call 1: the journal is of the table 'x'",
+    ),
     "a fact of the counters": (lambda d: d["steps"][1].update(facts=[]), "step 2: .*facts"),
     "a fact that is none": (lambda d: d["steps"][3]["facts"].append("moon"), "step 4: facts"),
-    "a summary that is none": (lambda d: d["steps"][-1]["facts"].append("is_summary"), "step 10: facts"),
-    "another event": (lambda d: d["steps"][1].update(event="answered"), "step 2: event is 'answered'"),
-    "another state": (lambda d: d["steps"][1].update(target="finished"), "step 2: target is 'finished'"),
-    "what was not done": (lambda d: d["steps"][3].update(event="compacted"), "step 4: 'compacted' cannot come back"),
+    "a summary that is none": (
+        lambda d: d["steps"][-1]["facts"].append("is_summary"),
+        "step 10: facts",
+    ),
+    "another event": (
+        lambda d: d["steps"][1].update(event="answered"),
+        "step 2: event is 'answered'",
+    ),
+    "another state": (
+        lambda d: d["steps"][1].update(target="finished"),
+        "step 2: target is 'finished'",
+    ),
+    "what was not done": (
+        lambda d: d["steps"][3].update(event="compacted"),
+        "step 4: 'compacted' cannot come back",
+    ),
     "a count": (lambda d: d["steps"][3]["spent"].update(faults=3), "step 4: spent"),
-    "n of max": (lambda d: d["steps"][3].update(note="auto-continue 9/25"), "step 4: note is 'auto-continue 9/25'"),
+    "n of max": (
+        lambda d: d["steps"][3].update(note="auto-continue 9/25"),
+        "step 4: note is 'auto-continue 9/25'",
+    ),
     "an attempt": (lambda d: d["steps"][2].update(attempts=7), "step 3: attempts is 7"),
-    "what a call used": (lambda d: d["steps"][1].update(usage={"input_tokens": 1}), "step 2: usage"),
+    "what a call used": (
+        lambda d: d["steps"][1].update(usage={"input_tokens": 1}),
+        "step 2: usage",
+    ),
     "whom a call asked": (lambda d: d["steps"][1].update(backend="x"), "step 2: backend is 'x'"),
     "a time before": (lambda d: d["steps"][3].update(at=0.0), "step 4: at is 0"),
-    "steps after the end": (lambda d: d["steps"].append({**d["steps"][-1], "number": 11}), "step 11: .*'answered'"),
-    "an outcome": (lambda d: d.update(outcome="failed"), "ends in 'failed', the replay in 'finished'"),
-    "an end that was not": (lambda d: d["steps"].pop(), "ends in 'finished', the replay in 'cancelled'"),
+    "steps after the end": (
+        lambda d: d["steps"].append({**d["steps"][-1], "number": 11}),
+        "step 11: .*'answered'",
+    ),
+    "an outcome": (
+        lambda d: d.update(outcome="failed"),
+        "ends in 'failed', the replay in 'finished'",
+    ),
+    "an end that was not": (
+        lambda d: d["steps"].pop(),
+        "ends in 'finished', the replay in 'cancelled'",
+    ),
     "another table": (lambda d: d.update(table="call"), "is of the table 'call'"),
-    "a result of nobody": (lambda d: d["steps"][3]["content"].update(results=[["x", "y", "", True]]), "of no call"),
-    "a result too few": (lambda d: d["steps"][3]["content"]["results"].pop(), "holds 1 results of 2 calls"),
-    "a result that is another": (lambda d: d["steps"][3]["content"]["results"][0].__setitem__(3, True), "step 4: "),
+    "a result of nobody": (
+        lambda d: d["steps"][3]["content"].update(results=[["x", "y", "", True]]),
+        "of no call",
+    ),
+    "a result too few": (
+        lambda d: d["steps"][3]["content"]["results"].pop(),
+        "holds 1 results of 2 calls",
+    ),
+    "a result that is another": (
+        lambda d: d["steps"][3]["content"]["results"][0].__setitem__(3, True),
+        "step 4: ",
+    ),
     "one handed off": (lambda d: d["steps"][3]["content"].update(handed_off=["c0"]), "step 4: "),
 }
 
@@ -138,7 +198,8 @@ def test_a_journal_holds_the_calls_that_its_steps_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("journal", "policy"), [(None, None), (played(END).journal, Policy()), (played(END).journal.calls[0], TurnPolicy())]
+    ("journal", "policy"),
+    [(None, None), (played(END).journal, Policy()), (played(END).journal.calls[0], TurnPolicy())],
 )
 def test_refuses_what_is_no_journal_or_has_no_policy(journal: Any, policy: Any) -> None:
     with pytest.raises(ConfigurationError, match="must be a"):
@@ -147,7 +208,10 @@ def test_refuses_what_is_no_journal_or_has_no_policy(journal: Any, policy: Any) 
 
 def test_ids_that_were_changed_for_the_caller_s_own_messages_replay() -> None:
     reply = Reply(
-        tool_calls=[ToolCall("call_1", "ask_user", '{"n": 1}'), ToolCall("call_1", "ask_user", '{"n": 2}')],
+        tool_calls=[
+            ToolCall("call_1", "ask_user", '{"n": 1}'),
+            ToolCall("call_1", "ask_user", '{"n": 2}'),
+        ],
         stop_reason="tool_calls",
     )
     run = run_turn(TurnPolicy(), TurnScript([reply], asked="after tools", contents=True))

@@ -38,7 +38,12 @@ def test_under_its_own_policy_a_call_takes_its_own_path(replies: tuple[Any, ...]
     journal = recorded(*replies)
     found = what_if(journal, Policy())
     steps = len([step for step in journal.steps if step.event != "skipped"])
-    assert (found.kind, found.steps, found.of, found.outcome) == ("same", steps, steps, journal.outcome)
+    assert (found.kind, found.steps, found.of, found.outcome) == (
+        "same",
+        steps,
+        steps,
+        journal.outcome,
+    )
     assert found.attempts == (len(replies), len(replies))
     assert found.waits[0] == pytest.approx(found.waits[1])
 
@@ -46,7 +51,8 @@ def test_under_its_own_policy_a_call_takes_its_own_path(replies: tuple[Any, ...]
 def test_waits_that_change_are_counted_along_the_same_path() -> None:
     found = under(Policy(waits=Waits(retry_base=1.0)), SLOW, SLOW, ANSWER)
     assert found.kind == "same"
-    assert found.waits == pytest.approx((6.6, 3.3))  # 2 s and 4 s with a fifth of half of them more, and half of that
+    # 2 s and 4 s with a fifth of half of them more, and half of that
+    assert found.waits == pytest.approx((6.6, 3.3))
 
 
 def test_where_another_row_is_taken_the_rest_is_not_told() -> None:
@@ -81,7 +87,11 @@ def test_streams_that_broke_off_are_counted_by_what_they_added_which_the_journal
 def test_a_call_that_could_go_on_now_differs_where_it_ended() -> None:
     old = Policy(limits=Limits(retries=0, fallbacks=0))
     found = under(Policy(), SLOW, old=old)
-    assert (found.kind, found.where, found.before) == ("differs", "step 2", "ends as failed (failed_transiently)")
+    assert (found.kind, found.where, found.before) == (
+        "differs",
+        "step 2",
+        "ends as failed (failed_transiently)",
+    )
     assert found.now.startswith("retry 1 after")
 
 
@@ -89,21 +99,45 @@ def test_a_refusal_and_a_reason_to_leave_are_decided_anew() -> None:
     found = under(Policy(after_refusal="end"), Failure("content_policy"), ANSWER)
     assert (found.kind, found.now) == ("ends earlier", "ends as refused (refused)")
     left = under(Policy(switch_after={"server_error": 2}), SLOW, SLOW, ANSWER)
-    assert (left.kind, left.where, left.now) == ("differs", "step 4", "fallback 1 (failed_transiently)")
-    asked = under(Policy(waits=Waits(longest_asked=15.0)), Failure("rate_limit", asked_wait=60.0), ANSWER)
+    assert (left.kind, left.where, left.now) == (
+        "differs",
+        "step 4",
+        "fallback 1 (failed_transiently)",
+    )
+    asked = under(
+        Policy(waits=Waits(longest_asked=15.0)), Failure("rate_limit", asked_wait=60.0), ANSWER
+    )
     assert (asked.kind, asked.before) == ("differs", "retry 1 after 60 s (failed_transiently)")
 
 
 @pytest.mark.parametrize(
     ("policy", "replies", "why"),
     [
-        (Policy(timeouts=Timeouts(total=1.0)), (ANSWER,), "the attempt took 2 s, and an attempt may take 1 s"),
-        (Policy(timeouts=Timeouts(stall=1.0)), (ANSWER,), "the journal does not say when its pieces arrived"),
-        (Policy(base_cap=100, budget=Budget(output_tokens=300)), (CUT, ANSWER), "its cap was 500 tokens then"),
-        (Policy(hints=Hints(continuation="Go on.")), (CUT, ANSWER), "hints.continuation has changed"),
+        (
+            Policy(timeouts=Timeouts(total=1.0)),
+            (ANSWER,),
+            "the attempt took 2 s, and an attempt may take 1 s",
+        ),
+        (
+            Policy(timeouts=Timeouts(stall=1.0)),
+            (ANSWER,),
+            "the journal does not say when its pieces arrived",
+        ),
+        (
+            Policy(base_cap=100, budget=Budget(output_tokens=300)),
+            (CUT, ANSWER),
+            "its cap was 500 tokens then",
+        ),
+        (
+            Policy(hints=Hints(continuation="Go on.")),
+            (CUT, ANSWER),
+            "hints.continuation has changed",
+        ),
     ],
 )
-def test_a_reply_that_might_have_been_another_ends_what_is_told(policy: Policy, replies: Any, why: str) -> None:
+def test_a_reply_that_might_have_been_another_ends_what_is_told(
+    policy: Policy, replies: Any, why: str
+) -> None:
     found = under(policy, *replies)
     assert found.kind == "unclear"
     assert why in found.why
@@ -120,7 +154,9 @@ def test_a_clock_that_gave_up_and_is_longer_now_leaves_it_open() -> None:
 @pytest.mark.full
 def test_a_fact_that_nobody_recorded_counts_only_where_it_would_decide() -> None:
     odd = Fact("is_odd", of=lambda seen: True, says="the reply is odd")
-    table = CALL.with_rung(Rung("ponder", limit=1, holds=odd, hint="Think again."), came_empty="may_nudge")
+    table = CALL.with_rung(
+        Rung("ponder", limit=1, holds=odd, hint="Think again."), came_empty="may_nudge"
+    )
     journal = recorded(EMPTY, ANSWER)
     found = what_if(journal, Policy(table=table), old_table=CALL)
     assert (found.kind, found.where) == ("unclear", "step 2")
@@ -135,7 +171,9 @@ def pondering(fact: Fact, **declared: Any) -> Policy:
 
 @pytest.mark.full
 def test_a_fact_that_another_function_finds_now_is_not_known() -> None:
-    old, new = (pondering(Fact("is_odd", of=lambda seen, held=held: held)) for held in (True, False))
+    old, new = (
+        pondering(Fact("is_odd", of=lambda seen, held=held: held)) for held in (True, False)
+    )
     found = what_if(recorded(EMPTY, ANSWER, policy=old), new, old_table=old.table)
     assert (found.kind, found.where) == ("unclear", "step 2")
     assert "is_odd" in found.why
@@ -148,7 +186,10 @@ def test_a_rung_of_ones_own_that_says_the_same_leaves_its_reply_as_it_was() -> N
     assert what_if(journal, policy, old_table=policy.table).kind == "same"
     worded = evolve(policy, hints=Hints(rungs={"ponder": "Once more."}))
     found = what_if(journal, worded, old_table=policy.table)
-    assert (found.kind, found.why) == ("unclear", "the hint of ponder has changed, so the reply to it is unknown")
+    assert (found.kind, found.why) == (
+        "unclear",
+        "the hint of ponder has changed, so the reply to it is unknown",
+    )
 
 
 def test_the_reply_to_a_rung_that_changes_the_request_otherwise_is_not_known() -> None:
@@ -161,7 +202,14 @@ def test_the_reply_to_a_rung_that_changes_the_request_otherwise_is_not_known() -
 
 
 def test_a_window_that_is_smaller_leaves_a_nudge_open_and_none_rules_it_out() -> None:
-    call = Call(Request([{"role": "user", "content": "q"}, {"role": "tool", "tool_call_id": "1", "content": "r"}]))
+    call = Call(
+        Request(
+            [
+                {"role": "user", "content": "q"},
+                {"role": "tool", "tool_call_id": "1", "content": "r"},
+            ]
+        )
+    )
     assert call.begin() is not None
     assert call.receive(EMPTY) is not None
     assert call.receive(ANSWER) is None
@@ -174,7 +222,9 @@ def test_a_window_that_is_smaller_leaves_a_nudge_open_and_none_rules_it_out() ->
 def test_a_budget_of_money_that_cannot_be_counted_is_left_out_of_account() -> None:
     found = under(Policy(budget=Budget(money=1e-9)), SLOW, ANSWER)
     assert found.kind == "same"
-    assert found.notes == ("the budget of money is ignored: the journal has no prices of its backends",)
+    assert found.notes == (
+        "the budget of money is ignored: the journal has no prices of its backends",
+    )
 
 
 def test_a_journal_without_an_end_is_told_as_far_as_it_goes() -> None:

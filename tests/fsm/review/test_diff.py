@@ -17,7 +17,10 @@ from rungwise.fsm.review.words import words_that_differ
 AnyPolicy = rungwise.Policy | rungwise.TurnPolicy
 DEFAULT = rungwise.Policy()
 TURN_POLICY = rungwise.TurnPolicy()
-PRICED = [PlainLink("one", prices=rungwise.Prices(1, 2)), PlainLink("two", prices=rungwise.Prices(3, 4))]
+PRICED = [
+    PlainLink("one", prices=rungwise.Prices(1, 2)),
+    PlainLink("two", prices=rungwise.Prices(3, 4)),
+]
 
 
 def limited(**limits: Any) -> rungwise.Policy:
@@ -32,13 +35,19 @@ def fields(found: PolicyDiff) -> dict[str, tuple[Any, Any]]:
     ("old", "new"),
     [
         (DEFAULT, rungwise.Policy()),
-        pytest.param(TURN_POLICY, rungwise.TurnPolicy(call=rungwise.Policy()), marks=pytest.mark.full),
+        pytest.param(
+            TURN_POLICY, rungwise.TurnPolicy(call=rungwise.Policy()), marks=pytest.mark.full
+        ),
     ],
 )
 def test_a_policy_does_not_differ_from_itself(old: AnyPolicy, new: AnyPolicy) -> None:
     found = diff_policies(old, new, 1)
     assert found.is_empty
-    assert found.to_text() == found.to_markdown() == "Nothing changes: the two policies are the same.\n"
+    assert (
+        found.to_text()
+        == found.to_markdown()
+        == "Nothing changes: the two policies are the same.\n"
+    )
 
 
 def test_every_part_of_a_policy_is_compared() -> None:
@@ -74,7 +83,8 @@ def test_every_part_of_a_policy_is_compared() -> None:
     for line in (
         "| `waits.jitter` | `up to 50 % of the wait` | `up to 0 % of the wait` |",
         "| `timeouts.total` | `600 s (10 min)` | `no limit` |",
-        "| `'That reply had no content. Read the tool results above and carry on from them.'` | `'Go on.'` |",
+        "| `'That reply had no content. Read the tool results above and carry on from them.'` | "
+        "`'Go on.'` |",
     ):
         assert line in text
 
@@ -83,8 +93,12 @@ def test_every_part_of_a_policy_is_compared() -> None:
 def test_a_limit_of_0_kills_its_rows_and_what_only_they_lead_to() -> None:
     found = diff_policies(DEFAULT, limited(nudges=0), 2)
     assert set(found.die) == {row for row in CALL.rows if "nudge" in (row.source, row.target)}
-    assert {found.die[row] for row in found.die if row.target == "nudge"} == {"the limit of nudges is 0"}
-    assert {found.die[row] for row in found.die if row.source == "nudge"} == {"nothing leads to nudge"}
+    assert {found.die[row] for row in found.die if row.target == "nudge"} == {
+        "the limit of nudges is 0"
+    }
+    assert {found.die[row] for row in found.die if row.source == "nudge"} == {
+        "nothing leads to nudge"
+    }
     assert (found.revive, found.appear, found.vanish, found.reordered) == ({}, (), (), ())
     back = diff_policies(limited(nudges=0), DEFAULT, 2)
     assert back.revive == found.die
@@ -110,7 +124,10 @@ def test_the_rows_that_fall_with_one_limit_are_one_line() -> None:
 def test_a_refusal_that_no_longer_falls_back_is_named() -> None:
     found = diff_policies(DEFAULT, rungwise.Policy(after_refusal="end", nudge_window=0), 1)
     text = found.to_text()
-    assert "A refusal no longer falls back (after_refusal is 'end'): 1 row can no longer be taken" in text
+    assert (
+        "A refusal no longer falls back (after_refusal is 'end'): 1 row can no longer be taken"
+        in text
+    )
     assert "No reply is nudged any more (nudge_window is 0): 2 rows can no longer be taken" in text
     assert found.come_back == ()
     again = diff_policies(rungwise.Policy(after_refusal="end"), DEFAULT, 1)
@@ -135,7 +152,9 @@ def test_the_worst_cases_are_for_one_to_three_backends_unless_a_number_is_given(
     assert (list(found.chains), found.backends) == ([1, 2, 3], 2)
     assert found.worst == found.chains[2]
     text = found.to_text()
-    assert all(f"Worst cases of a call, with {count} backend" in text for count in ("one", "two", "three"))
+    assert all(
+        f"Worst cases of a call, with {count} backend" in text for count in ("one", "two", "three")
+    )
     assert list(diff_policies(DEFAULT, DEFAULT, 4).chains) == [4]
     assert list(diff_policies(DEFAULT, DEFAULT, PRICED).chains) == [2]
 
@@ -161,7 +180,8 @@ def test_a_name_that_means_something_else_is_named_though_no_row_differs() -> No
     assert "the guard `may_nudge` needs a unit of nudges, follows_tool_result; before, " in guard
     assert guard.endswith("follows_tool_result, not thinks_inline")
     assert effect == (
-        "the effect `spend_nudge` takes a unit of nudges and refills reasks; before, it takes a unit of nudges"
+        "the effect `spend_nudge` takes a unit of nudges and refills reasks; before, it takes a "
+        "unit of nudges"
     )
     assert list(redeclared(CALL, CALL)) == []
 
@@ -180,7 +200,11 @@ def test_a_name_that_means_something_else_is_named_though_no_row_differs() -> No
             {"any_lacks": "has_text"},
             "the fact `is_odd` follows from not has_text; before, has",
         ),
-        ({}, {"lasts": "retries"}, "the fact `is_odd` holds while retries has a unit left; before, for one reply"),
+        (
+            {},
+            {"lasts": "retries"},
+            "the fact `is_odd` holds while retries has a unit left; before, for one reply",
+        ),
     ],
 )
 def test_a_fact_with_another_definition_is_named(was: Any, now: Any, text: str) -> None:
@@ -192,7 +216,9 @@ def test_a_fact_with_another_definition_is_named(was: Any, now: Any, text: str) 
 @pytest.mark.full
 def test_policies_whose_own_fact_has_another_function_differ() -> None:
     one, other = (
-        rungwise.Policy(table=CALL.with_rung(rungwise.Rung("plead", holds=fact, hint="Please."), answered=None))
+        rungwise.Policy(
+            table=CALL.with_rung(rungwise.Rung("plead", holds=fact, hint="Please."), answered=None)
+        )
         for fact in (rungwise.Fact("is_odd", of=bool), rungwise.Fact("is_odd", of=callable))
     )
     found = diff_policies(one, other, 1)
@@ -221,7 +247,9 @@ def test_a_new_row_that_is_dead_on_arrival_does_not_count_as_turned_off() -> Non
 
 @pytest.mark.full
 def test_worst_cases_are_those_of_the_certificates() -> None:
-    new = evolve(DEFAULT, budget=rungwise.Budget(attempts=48, money=1.0), limits=rungwise.Limits(retries=1))
+    new = evolve(
+        DEFAULT, budget=rungwise.Budget(attempts=48, money=1.0), limits=rungwise.Limits(retries=1)
+    )
     found = diff_policies(DEFAULT, new, PRICED, max_tokens=1000, input_tokens=500)
     for change, old_one, new_one in zip(
         found.worst,
@@ -257,7 +285,8 @@ def test_a_change_of_words_leaves_the_worst_cases_alone() -> None:
     assert "Worst cases of a call, with one backend: unchanged" in found.to_text()
     assert not found.is_effective
     assert found.to_text().startswith(
-        "**Only wording changes (hints.nudge): what a call does stays the same, and so does every bound.**"
+        "**Only wording changes (hints.nudge): what a call does stays the same, and so does every "
+        "bound.**"
     )
 
 
@@ -277,7 +306,10 @@ def test_a_turn_is_compared_with_its_fields_rows_and_worst_cases() -> None:
     gone = {str(row) for row in found.die}
     assert "await --overflowed [may_compact] / spend_compaction--> compact" in gone
     assert "await --tools_ran [may_summarize] / spend_summary--> summarize" in gone
-    assert found.die[next(row for row in found.die if row.source == "compact")] == "nothing leads to compact"
+    assert (
+        found.die[next(row for row in found.die if row.source == "compact")]
+        == "nothing leads to compact"
+    )
     assert diff_policies(new, TURN_POLICY, 2).revive == found.die
     worst = {change.name: (change.old.value, change.new.value) for change in found.worst}
     assert worst["calls"] == (27, 6)
@@ -291,21 +323,31 @@ def test_a_turn_is_compared_with_its_fields_rows_and_worst_cases() -> None:
 
 @pytest.mark.full
 def test_what_changes_for_the_calls_of_a_turn_follows() -> None:
-    calls = rungwise.Policy(limits=rungwise.Limits(nudges=0, compactions=9), budget=rungwise.Budget(attempts=3))
+    calls = rungwise.Policy(
+        limits=rungwise.Limits(nudges=0, compactions=9), budget=rungwise.Budget(attempts=3)
+    )
     found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=calls), 1)
     assert (found.fields, found.die) == ((), {})
     assert set(fields(found.calls)) == {"limits.nudges", "limits.compactions", "budget.attempts"}
-    assert {row.target for row in found.calls.die if row.guard and row.source == "await"} == {"nudge"}
+    assert {row.target for row in found.calls.die if row.guard and row.source == "await"} == {
+        "nudge"
+    }
     worst = {change.name: (change.old.value, change.new.value) for change in found.worst}
     assert worst["attempts"] == (100, 27 * 3)
     text, markdown = found.to_text(), found.to_markdown()
-    assert text.index("Worst cases of a turn") < text.index("### Each call\n") < text.index("Worst cases of a call")
+    assert (
+        text.index("Worst cases of a turn")
+        < text.index("### Each call\n")
+        < text.index("Worst cases of a call")
+    )
     assert "### Each call\n" in markdown
     assert "| `limits.nudges` | `1` | `0` |" in markdown
 
 
 def test_a_call_and_a_turn_cannot_be_compared() -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="the old is a Policy, the new a TurnPolicy"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="the old is a Policy, the new a TurnPolicy"
+    ):
         diff_policies(DEFAULT, TURN_POLICY)
 
 
@@ -315,7 +357,11 @@ def test_a_call_and_a_turn_cannot_be_compared() -> None:
 def names(policy: Any, prefix: str = "") -> list[str]:
     found: list[str] = []
     for name, value in policy.items():
-        found += names(value, f"{prefix}{name}.") if isinstance(value, dict) and value else [f"{prefix}{name}"]
+        found += (
+            names(value, f"{prefix}{name}.")
+            if isinstance(value, dict) and value
+            else [f"{prefix}{name}"]
+        )
     return found
 
 
@@ -323,7 +369,9 @@ def names(policy: Any, prefix: str = "") -> list[str]:
 def test_every_field_has_a_description(policy: rungwise.Policy | rungwise.TurnPolicy) -> None:
     plain = {name: value for name, value in policy.to_mapping().items() if name != "call"}
     assert len(plain) > 9
-    assert [name for name in names(plain) if not says_of(name, policy) and name != "hints.rungs"] == []
+    assert [
+        name for name in names(plain) if not says_of(name, policy) and name != "hints.rungs"
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -363,7 +411,8 @@ def test_a_value_has_its_unit(name: str, value: Any, text: str) -> None:
 
 def test_a_change_of_numbers_shows_the_waits_that_it_makes() -> None:
     new = rungwise.Policy(
-        limits=rungwise.Limits(retries=2, reasks=0), waits=rungwise.Waits(retry_base=1.0, overload_cap=1.5, jitter=0)
+        limits=rungwise.Limits(retries=2, reasks=0),
+        waits=rungwise.Waits(retry_base=1.0, overload_cap=1.5, jitter=0),
     )
     retry, reask = waits_of(rungwise.Policy(), new)
     assert (retry.name, reask.name) == ("retry", "reask")
@@ -390,20 +439,28 @@ def test_texts_are_compared_word_by_word_and_nothing_that_differs_is_lost() -> N
 
 def test_numbers_that_bear_on_an_event_change_it_too() -> None:
     new = rungwise.Policy(
-        timeouts=rungwise.Timeouts(stall=5.0), switch_after={"rate_limit": 1}, largest_cap=9000, nudge_window=2
+        timeouts=rungwise.Timeouts(stall=5.0),
+        switch_after={"rate_limit": 1},
+        largest_cap=9000,
+        nudge_window=2,
     )
     changed = {each.event: each for each in events_of(rungwise.Policy(), new) if each.is_change}
     assert {"fell_silent", "failed_transiently", "truncated", "came_empty"} <= changed.keys()
     assert not {"answered", "refused", "overflowed"} & changed.keys()
     now = changed["failed_transiently"].new
     assert "1 of `rate_limit`" in now.remarks[-1]
-    assert attrs.evolve(changed["failed_transiently"], new=changed["failed_transiently"].old).is_change is False
+    assert (
+        attrs.evolve(changed["failed_transiently"], new=changed["failed_transiently"].old).is_change
+        is False
+    )
 
 
 @pytest.mark.full
 def test_a_rung_without_waits_is_shown_as_taken() -> None:
     plead = rungwise.Rung("plead", holds="overran", hint="Please.")
-    tables = [rungwise.CALL.with_rung(evolve(plead, wait=wait), answered=None) for wait in (None, "retry")]
+    tables = [
+        rungwise.CALL.with_rung(evolve(plead, wait=wait), answered=None) for wait in (None, "retry")
+    ]
     (change,) = waits_of(*(rungwise.Policy(table=table) for table in tables))
     assert (change.name, change.old) == ("plead", "at most once")
     assert change.new.startswith("at most once, after 2 s")

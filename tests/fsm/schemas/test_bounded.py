@@ -1,4 +1,6 @@
-"""Checks of hostile schemas and hostile values: a bound on the work, and patterns in linear time."""
+"""Checks of hostile schemas and hostile values: a bound on the work, and patterns in linear
+time.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ SECONDS = 30
 
 def told(schema: dict[str, Any], value: Any) -> str | None:
     """Return what the model is told, within the seconds; None if the value fits."""
-    given_schema = schema_of({"properties": {"a": schema}, "$defs": schema.get("$defs", {})}, "the schema")
+    given_schema = schema_of(
+        {"properties": {"a": schema}, "$defs": schema.get("$defs", {})}, "the schema"
+    )
     return told_by(given_schema, {"a": value})
 
 
@@ -47,9 +51,14 @@ def told_by(schema: Any, arguments: Any) -> str | None:
 
 def chain(keyword: str, of: int = 40) -> dict[str, Any]:
     """Refer to each definition twice from the one before: 2 ** 40 ways."""
-    ways = [{f"d{number}": {keyword: [{"$ref": f"#/$defs/d{number + 1}"}] * 2}} for number in range(of)]
+    ways = [
+        {f"d{number}": {keyword: [{"$ref": f"#/$defs/d{number + 1}"}] * 2}} for number in range(of)
+    ]
     defined: dict[str, Any] = {f"d{of}": {"type": "string"}}
-    return {"$ref": "#/$defs/d0", "$defs": {name: each for way in ways for name, each in way.items()} | defined}
+    return {
+        "$ref": "#/$defs/d0",
+        "$defs": {name: each for way in ways for name, each in way.items()} | defined,
+    }
 
 
 @pytest.mark.parametrize(("keyword", "value"), [("anyOf", 1), ("oneOf", 1), ("allOf", "fits")])
@@ -58,7 +67,10 @@ def test_alternatives_within_alternatives_are_bounded(keyword: str, value: Any) 
 
 
 def test_references_within_references_are_bounded_where_nothing_is_checked() -> None:
-    ways = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}", "$dynamicRef": f"#/$defs/d{n + 1}"} for n in range(40)}
+    ways = {
+        f"d{n}": {"$ref": f"#/$defs/d{n + 1}", "$dynamicRef": f"#/$defs/d{n + 1}"}
+        for n in range(40)
+    }
     schema = {"$ref": "#/$defs/d0", "$defs": {**ways, "d40": {}}, "unevaluatedProperties": False}
     assert told(schema, {"x": 1}) == TOO_MUCH
 
@@ -70,7 +82,9 @@ def nested(levels: int, inner: Any = 1) -> Any:
 
 
 def test_alternatives_at_each_level_of_the_value_are_bounded() -> None:
-    each = {"anyOf": [{"type": "array", "items": {"$ref": "#/properties/a"}}] * 4 + [{"type": "string"}]}
+    each = {
+        "anyOf": [{"type": "array", "items": {"$ref": "#/properties/a"}}] * 4 + [{"type": "string"}]
+    }
     assert told(each, nested(20)) == TOO_MUCH
     assert "'a[0][0][0]' must be of type array" in str(told(each, nested(3)))
     assert told(each, nested(12, "fits")) is None
@@ -88,7 +102,10 @@ WIDE = {str(n): 0 for n in range(300)}
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
-        (often({"enum": [{"b": [number] * 1_000} for number in range(300)]}), {"b": [1] * 999 + [2]}),
+        (
+            often({"enum": [{"b": [number] * 1_000} for number in range(300)]}),
+            {"b": [1] * 999 + [2]},
+        ),
         (often({"const": [0] * 20_000 + [1]}), [0] * 20_001),
         (often({"uniqueItems": True, "minItems": 10**6}), list(range(20_000))),
         (often({"items": True, "minItems": 10**6}), [0] * 100_000),
@@ -96,9 +113,20 @@ WIDE = {str(n): 0 for n in range(300)}
         (often({"not": {}}), ["x" * 1_000_000]),
         ({"items": DEPENDENT}, [{}] * 50_000),
         ({"items": DEPENDENT}, [WIDE] * 1_000),
-        ({"items": {"unevaluatedProperties": False}}, [{str(n): 0 for n in range(MOST_UNEVALUATED)}] * 100),
+        (
+            {"items": {"unevaluatedProperties": False}},
+            [{str(n): 0 for n in range(MOST_UNEVALUATED)}] * 100,
+        ),
         ({"items": {"patternProperties": {f"x{n}": {} for n in range(300)}}}, [WIDE]),
-        ({"items": {"patternProperties": {f"x{n}": {} for n in range(300)}, "additionalProperties": {}}}, [WIDE]),
+        (
+            {
+                "items": {
+                    "patternProperties": {f"x{n}": {} for n in range(300)},
+                    "additionalProperties": {},
+                }
+            },
+            [WIDE],
+        ),
     ],
 )
 def test_every_keyword_counts_what_it_costs(schema: dict[str, Any], value: Any) -> None:
@@ -127,17 +155,27 @@ SLOW = [
 @pytest.mark.parametrize("pattern", SLOW)
 @pytest.mark.parametrize("length", [40, 5_000, 200_000])
 def test_patterns_that_backtrack_are_bounded(pattern: str, length: int) -> None:
-    assert told({"pattern": pattern}, "a" * length + "!") in (TOO_MUCH, told({"pattern": pattern}, "a!"))
+    assert told({"pattern": pattern}, "a" * length + "!") in (
+        TOO_MUCH,
+        told({"pattern": pattern}, "a!"),
+    )
     told({"pattern": pattern}, SLOW_TEXT[:length] + "?")  # which may fit, and takes no longer
 
 
-@pytest.mark.parametrize("value", [["a" * 1_000 + "!"] * 1_000, {"a" * 1_000 + "!" * n: 0 for n in range(200)}])
+@pytest.mark.parametrize(
+    "value", [["a" * 1_000 + "!"] * 1_000, {"a" * 1_000 + "!" * n: 0 for n in range(200)}]
+)
 @pytest.mark.parametrize("pattern", SLOW[3:])
 def test_many_texts_count_together(pattern: str, value: Any) -> None:
-    assert told({"items": {"pattern": pattern}, "propertyNames": {"pattern": pattern}}, value) is not None
+    assert (
+        told({"items": {"pattern": pattern}, "propertyNames": {"pattern": pattern}}, value)
+        is not None
+    )
 
 
-@pytest.mark.parametrize("other", [{"additionalProperties": False}, {"additionalProperties": {"type": "null"}}, {}])
+@pytest.mark.parametrize(
+    "other", [{"additionalProperties": False}, {"additionalProperties": {"type": "null"}}, {}]
+)
 @pytest.mark.parametrize("pattern", SLOW[:3])
 def test_patterns_of_names_are_bounded(pattern: str, other: dict[str, Any]) -> None:
     schema = {"patternProperties": {pattern: {"type": "string"}}, **other}
@@ -176,7 +214,9 @@ def test_the_usual_patterns_work(pattern: str) -> None:
 
 @pytest.mark.parametrize("key", ["pattern", "patternProperties"])
 @pytest.mark.parametrize("pattern", ["(", "(?:.{1000}){1000}", "(?=(?:.{1000}){10})"])
-def test_a_pattern_that_cannot_be_bounded_is_refused_when_the_tool_is_made(key: str, pattern: str) -> None:
+def test_a_pattern_that_cannot_be_bounded_is_refused_when_the_tool_is_made(
+    key: str, pattern: str
+) -> None:
     schema = {"pattern": pattern} if key == "pattern" else {"patternProperties": {pattern: {}}}
     with pytest.raises(ConfigurationError, match="matched in bounded time"):
         Tool(print, name="tool", parameters={"properties": {"a": {"anyOf": [{"items": schema}]}}})
@@ -187,10 +227,16 @@ def test_unevaluated_properties_take_plain_patterns_alone() -> None:
     assert told(plain, {"x-a": 1}) is None
     assert "unevaluated" in str(told(plain, {"y": 1}).lower() if told(plain, {"y": 1}) else "")
     with pytest.raises(ConfigurationError, match="use additionalProperties instead"):
-        told({"allOf": [{"patternProperties": {"^(a+)+$": {}}}], "unevaluatedProperties": False}, {})
+        told(
+            {"allOf": [{"patternProperties": {"^(a+)+$": {}}}], "unevaluatedProperties": False}, {}
+        )
 
 
-ROW = {"type": "object", "properties": {name: {"type": "string"} for name in "abcdefghij"}, "required": list("abcdef")}
+ROW = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in "abcdefghij"},
+    "required": list("abcdef"),
+}
 
 
 def test_large_values_that_fit_are_not_refused() -> None:
@@ -207,11 +253,15 @@ KEYS = st.text("abc1", max_size=3)
 
 @given(
     st.dictionaries(PATTERNS, st.sampled_from([{"type": "string"}, True, False]), max_size=3),
-    st.sampled_from([{}, {"additionalProperties": False}, {"additionalProperties": {"type": "integer"}}]),
+    st.sampled_from(
+        [{}, {"additionalProperties": False}, {"additionalProperties": {"type": "integer"}}]
+    ),
     st.dictionaries(KEYS, st.text(max_size=2) | st.integers(), max_size=3),
 )
 @settings(max_examples=examples(200))
-def test_names_and_patterns_fit_as_the_library_has_it(patterns: Any, additional: Any, value: Any) -> None:
+def test_names_and_patterns_fit_as_the_library_has_it(
+    patterns: Any, additional: Any, value: Any
+) -> None:
     schema = {"properties": {"a": {}}, "patternProperties": patterns, **additional}
     assert (told(schema, value) is None) == Draft202012Validator(schema).is_valid(value)
 
@@ -224,7 +274,11 @@ def union_of(members: int, *, with_kind: bool = False) -> Any:
     if with_kind:
         either = f"Annotated[{either}, Field(discriminator='kind')]"
     for name in names:
-        lines += [f"class {name}(BaseModel):", f"    child: {either} | None = None", f"    kind: Literal['{name}']"]
+        lines += [
+            f"class {name}(BaseModel):",
+            f"    child: {either} | None = None",
+            f"    kind: Literal['{name}']",
+        ]
         if not with_kind:
             lines[-1] = f"    v{name}: int = 0"
     lines.append(f"def tool(a: {either}) -> None: ...")
@@ -269,7 +323,9 @@ def test_depth_alone_is_no_reason_to_refuse(is_given: bool) -> None:
 
 
 def test_the_calls_of_one_reply_share_the_bound() -> None:
-    box = Toolbox.of([Tool(print, name="tool", parameters={"properties": {"a": {"items": {"type": "number"}}}})])
+    box = Toolbox.of(
+        [Tool(print, name="tool", parameters={"properties": {"a": {"items": {"type": "number"}}}})]
+    )
     arguments = json.dumps({"a": [1] * 20_000})
     calls = tuple(ToolCall(str(number), "tool", arguments) for number in range(32))
     start = time.process_time()
@@ -288,7 +344,9 @@ def test_what_is_spent_outside_a_bound_is_not_counted() -> None:
 
 @pytest.mark.parametrize("depth", range(0, 40, 3))
 def test_a_schema_that_refers_to_itself_everywhere_ends_as_nested_too_deeply(depth: int) -> None:
-    """A library in Rust answers to the limit of recursion with an exception that is none of `Exception`."""
+    """A library in Rust answers to the limit of recursion with an exception that is none of
+    `Exception`.
+    """
     schema = schema_of({"type": "object", "allOf": [{"$ref": "#"}]}, "a tool")
 
     def read(left: int) -> Any:

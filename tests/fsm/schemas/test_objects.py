@@ -1,4 +1,6 @@
-"""Parameters of a tool that are classes: the schema of pydantic's `TypeAdapter`, and objects of the class."""
+"""Parameters of a tool that are classes: the schema of pydantic's `TypeAdapter`, and objects of the
+class.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,12 @@ KINDS: list[tuple[Any, Any, Any, Any]] = [
     (Model, Model, {"name": "x"}, Model(name="x")),
     (Plain, Plain, {"name": "x", "p0": "2"}, Plain("x", 2)),
     (Checked, Checked, {"name": "x"}, Checked("x")),
-    (Outer, Outer, {"inner": {"name": "x"}, "others": [{"name": "y"}]}, Outer(Plain("x"), [Plain("y")])),
+    (
+        Outer,
+        Outer,
+        {"inner": {"name": "x"}, "others": [{"name": "y"}]},
+        Outer(Plain("x"), [Plain("y")]),
+    ),
     (Row, Row, ["x", 2], Row("x", 2)),
     (New, New, {"name": "x"}, {"name": "x"}),
     (Old, New, {"name": "x"}, {"name": "x"}),
@@ -94,7 +101,9 @@ def defined(schema: Any) -> Any:
 
 
 @pytest.mark.parametrize(("hint", "adapted", "value", "expected"), KINDS)
-@pytest.mark.parametrize("form", ["itself", "a list", "an optional", "Optional", "annotated", "in a mapping"])
+@pytest.mark.parametrize(
+    "form", ["itself", "a list", "an optional", "Optional", "annotated", "in a mapping"]
+)
 def test_a_class_has_the_schema_of_its_adapter_and_arrives_as_an_object(
     hint: Any, adapted: Any, value: Any, expected: Any, form: str
 ) -> None:
@@ -129,7 +138,9 @@ def test_further_keywords_are_objects_too() -> None:
     def tool(first: Plain, **rest: Plain) -> None: ...
 
     takes = Tool(tool).takes
-    read = takes.read({"first": {"name": "x", "unknown": 1}, "more": {"name": "y"}, "**": {"name": "z"}})
+    read = takes.read(
+        {"first": {"name": "x", "unknown": 1}, "more": {"name": "y"}, "**": {"name": "z"}}
+    )
     assert read == {"first": Plain("x"), "more": Plain("y"), "**": Plain("z")}
     assert takes.schema["additionalProperties"] == {"$ref": "#/$defs/Plain"}
     assert list(takes.schema["properties"]) == ["first"]
@@ -138,7 +149,9 @@ def test_further_keywords_are_objects_too() -> None:
 
 
 def test_an_unknown_argument_is_named_beside_what_does_not_fit() -> None:
-    with pytest.raises(Misfit, match=r"'value.name': .*; there is no 'valve'; did you mean 'value'\?"):
+    with pytest.raises(
+        Misfit, match=r"'value.name': .*; there is no 'valve'; did you mean 'value'\?"
+    ):
         tool_taking(Plain).takes.read({"value": {"name": 1}, "valve": 2})
 
 

@@ -1,4 +1,6 @@
-"""Whether arguments fit a schema, given or read from hints, and what a model is told where they do not."""
+"""Whether arguments fit a schema, given or read from hints, and what a model is told where they do
+not.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,12 @@ def test_a_schema_is_read_from_hints() -> None:
     schema = Tool(weather).takes.schema
     properties = schema["properties"]
     assert list(properties) == ["place", "unit", "days", "mode", "_private", "limit"]
-    assert properties["days"] == {"type": "integer", "minimum": 1, "default": 3, "description": "how many"}
+    assert properties["days"] == {
+        "type": "integer",
+        "minimum": 1,
+        "default": 3,
+        "description": "how many",
+    }
     assert properties["limit"] == {"type": "integer", "default": 7, "description": "the most"}
     assert schema["required"] == ["place"]
     assert schema["additionalProperties"] is False
@@ -88,8 +95,15 @@ def test_a_schema_is_read_from_hints() -> None:
 
 
 def test_arguments_are_converted_to_what_the_hints_say() -> None:
-    read = plan(weather, {"place": {"name": "Rome", "since": "0753-04-21"}, "unit": "k", "days": "2"})
-    assert read == {"place": Place(name="Rome", since=date(753, 4, 21)), "unit": Unit.KELVIN, "days": 2, "limit": 7}
+    read = plan(
+        weather, {"place": {"name": "Rome", "since": "0753-04-21"}, "unit": "k", "days": "2"}
+    )
+    assert read == {
+        "place": Place(name="Rome", since=date(753, 4, 21)),
+        "unit": Unit.KELVIN,
+        "days": 2,
+        "limit": 7,
+    }
     assert isinstance(read, dict)
     assert weather(**read) == "Rome Unit.KELVIN 2 None 7"
 
@@ -97,7 +111,13 @@ def test_arguments_are_converted_to_what_the_hints_say() -> None:
 def test_what_does_not_fit_the_hints_is_named() -> None:
     told = plan(weather, {"place": {"name": 3, "since": "x"}, "unit": "f", "days": 0, "dayz": 1})
     assert isinstance(told, str)
-    for part in ("'place.name': ", "'place.since': ", "'unit': input should be 'c' or 'k'", "'days': ", "greater"):
+    for part in (
+        "'place.name': ",
+        "'place.since': ",
+        "'unit': input should be 'c' or 'k'",
+        "'days': ",
+        "greater",
+    ):
         assert part in told
     assert plan(weather, {}) == "the arguments do not fit: 'place' is missing"
     assert plan(lambda days=1: days, {"dayz": 1}) == (
@@ -181,7 +201,10 @@ def by_position(a: int, /) -> None: ...
 @pytest.mark.parametrize(
     ("function", "fault"),
     [
-        (refers_to_nothing, "'refers_to_nothing' has a type hint that cannot be resolved: name 'Nothing'"),
+        (
+            refers_to_nothing,
+            "'refers_to_nothing' has a type hint that cannot be resolved: name 'Nothing'",
+        ),
         (takes_a_lock, "'takes_a_lock' has a parameter whose type hint has no JSON schema"),
         (by_position, "'by_position' takes 'a' by position only"),
     ],
@@ -195,22 +218,43 @@ def test_what_a_function_returns_needs_no_schema() -> None:
     assert Tool(returns_nothing).takes.schema["required"] == ["a"]
 
 
-ITEM = {"type": "object", "properties": {"n": {"type": "string"}}, "required": ["n"], "additionalProperties": False}
+ITEM = {
+    "type": "object",
+    "properties": {"n": {"type": "string"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
 
 
 @pytest.mark.parametrize(
     ("properties", "arguments", "fault"),
     [
         ({"a": {"type": "integer"}}, {"a": "1"}, "'a' must be of type integer, not string"),
-        ({"a": {"type": ["integer", "null"]}}, {"a": True}, "'a' must be of type integer or null, not boolean"),
+        (
+            {"a": {"type": ["integer", "null"]}},
+            {"a": True},
+            "'a' must be of type integer or null, not boolean",
+        ),
         ({"a": {"enum": ["x", 1]}}, {"a": "y"}, "'a' must be one of \"x\", 1"),
         ({"a": {"const": None}}, {"a": "y"}, "'a' must be null"),
         ({"a": {"minimum": 3}}, {"a": 1}, "'a' does not fit minimum 3"),
         ({"a": {"pattern": "^x"}}, {"a": "y"}, "'a' does not fit pattern \"^x\""),
         ({"a": {"items": ITEM}}, {"a": [{"n": ""}, {}]}, "'n' is missing in 'a[1]'"),
-        ({"a": {"items": ITEM}}, {"a": [{"n": "", "m": 1}]}, "there is no 'm' in 'a[0]'; there are: \"n\""),
-        ({"a": {"uniqueItems": True}}, {"a": [1, {"b": 1}, {"b": 1.0}]}, "'a': its items must differ"),
-        ({"a": {"anyOf": [{"type": "string"}, ITEM]}}, {"a": {"n": 1}}, "'a.n' must be of type string, not integer"),
+        (
+            {"a": {"items": ITEM}},
+            {"a": [{"n": "", "m": 1}]},
+            "there is no 'm' in 'a[0]'; there are: \"n\"",
+        ),
+        (
+            {"a": {"uniqueItems": True}},
+            {"a": [1, {"b": 1}, {"b": 1.0}]},
+            "'a': its items must differ",
+        ),
+        (
+            {"a": {"anyOf": [{"type": "string"}, ITEM]}},
+            {"a": {"n": 1}},
+            "'a.n' must be of type string, not integer",
+        ),
         (
             {"a": {"oneOf": [{"minimum": 1}, {"maximum": 3}]}},
             {"a": 2},
@@ -229,7 +273,9 @@ ITEM = {"type": "object", "properties": {"n": {"type": "string"}}, "required": [
         ({"a": {"not": {"type": "string"}}}, {"a": "y"}, "'a' does not fit 'not' of its schema"),
     ],
 )
-def test_what_does_not_fit_a_given_schema_is_named(properties: Any, arguments: Any, fault: str) -> None:
+def test_what_does_not_fit_a_given_schema_is_named(
+    properties: Any, arguments: Any, fault: str
+) -> None:
     told = plan(given_schema(**properties), arguments)
     assert isinstance(told, str)
     assert fault in told
@@ -249,8 +295,13 @@ def test_a_schema_may_refer_to_itself_and_to_the_schema_of_schemas() -> None:
 
 
 def test_an_older_draft_counts_where_the_schema_names_it() -> None:
-    old = {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"n": {"type": "integer"}}}
-    tool = Tool(print, parameters={**old, "properties": {"a": {"items": [{"$ref": "#/definitions/n"}]}}})
+    old = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "definitions": {"n": {"type": "integer"}},
+    }
+    tool = Tool(
+        print, parameters={**old, "properties": {"a": {"items": [{"$ref": "#/definitions/n"}]}}}
+    )
     assert "'a[0]' must be of type integer" in plan(tool, {"a": ["x"]})
 
 
@@ -260,7 +311,10 @@ def test_an_older_draft_counts_where_the_schema_names_it() -> None:
         ({"type": "array"}, "must be the schema of an object"),
         ({"properties": {"a": {"type": "text"}}}, "is no JSON schema, at properties.a.type"),
         ({"properties": {"a": {"pattern": "("}}}, "has a pattern that is no regular expression"),
-        ({"properties": {"a": {"$ref": "https://example.com/a"}}}, "refers to 'https://example.com/a'"),
+        (
+            {"properties": {"a": {"$ref": "https://example.com/a"}}},
+            "refers to 'https://example.com/a'",
+        ),
         ({"properties": {"a": {"$ref": "#/$defs/none"}}}, "nothing is fetched"),
         ("text", "must be a JSON schema, not str"),
     ],
@@ -275,7 +329,9 @@ BIG = {
     "strings": {"type": "array", "items": {"type": "string"}},
     "unique": {"type": "array", "uniqueItems": True},
     "closed": {"type": "object", "patternProperties": {"a": {}}, "unevaluatedProperties": False},
-    "either": {"anyOf": [{"type": "array", "items": {"$ref": "#/properties/either"}}, {"type": "integer"}]},
+    "either": {
+        "anyOf": [{"type": "array", "items": {"$ref": "#/properties/either"}}, {"type": "integer"}]
+    },
     "tree": {"type": "array", "items": {"$ref": "#/properties/tree"}},
 }
 
@@ -310,7 +366,11 @@ def test_reports_hostile_arguments_briefly_and_fast(arguments: Any, is_hinted: b
         tree: int = 0,
     ) -> None: ...
 
-    tool = hinted if is_hinted else Tool(hinted, parameters={"properties": BIG, "additionalProperties": False})
+    tool = (
+        hinted
+        if is_hinted
+        else Tool(hinted, parameters={"properties": BIG, "additionalProperties": False})
+    )
     start = time.process_time()
     told = plan(tool, arguments)
     assert isinstance(told, str)
@@ -320,14 +380,20 @@ def test_reports_hostile_arguments_briefly_and_fast(arguments: Any, is_hinted: b
 
 NAMES = st.sampled_from(["a", "b", "c", "copy"])
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
     max_leaves=8,
 )
 
 
 SCHEMAS = st.recursive(
-    st.fixed_dictionaries({"type": st.sampled_from(["null", "boolean", "integer", "number", "string", "object"])})
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["null", "boolean", "integer", "number", "string", "object"])}
+    )
     | st.just({"uniqueItems": True}),
     lambda inner: (
         st.fixed_dictionaries({"type": st.just("array"), "items": inner})
@@ -358,7 +424,8 @@ def test_arguments_either_fit_or_are_reported(arguments: dict[str, Any]) -> None
     hinted = plan(tool, arguments)
     given_one = plan(Tool(print, parameters=Tool(tool).takes.schema), arguments)
     if isinstance(given_one, dict):
-        assert isinstance(hinted, dict)  # what fits the schema that the model was shown is never refused
+        # what fits the schema that the model was shown is never refused
+        assert isinstance(hinted, dict)
         assert set(hinted) == set(arguments)
     if isinstance(hinted, str):
         assert hinted.startswith("the arguments do not fit: ")
@@ -385,8 +452,10 @@ rungwise.Tool(print, name="x", parameters={"properties": {"a": {}}})
 print(loaded())
 rungwise.Tool(lambda a: a, name="x")
 print(loaded())
-"""
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+"""  # noqa: E501
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines() == [
         "[]",
         "['jsonschema', 'referencing']",

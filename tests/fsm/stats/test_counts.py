@@ -1,4 +1,6 @@
-"""What journals come to: the counts are those of a naive recount, and bounded whatever the journals hold."""
+"""What journals come to: the counts are those of a naive recount, and bounded whatever the journals
+hold.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -29,7 +31,9 @@ def day_of(started: float | None) -> str:
     return datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%d")
 
 
-def recounted(journals: list[tuple[Journal, float | None]]) -> Iterator[tuple[tuple[str, str], str, Any]]:
+def recounted(
+    journals: list[tuple[Journal, float | None]],
+) -> Iterator[tuple[tuple[str, str], str, Any]]:
     """Yield the group, the kind and the name of everything that happened in some calls."""
     for journal, started in journals:
         models = {link.name: link.model or "-" for link in CHAIN}
@@ -53,7 +57,9 @@ def assert_counted(stats: Stats, journals: list[tuple[Journal, float | None]]) -
     for each in shown["groups"]:
         for kind in ("outcomes", "rungs", "causes", "backends_reached", "backends_skipped"):
             own = {
-                name: n for (group, of, name), n in found.items() if (group, of) == ((each["day"], each["model"]), kind)
+                name: n
+                for (group, of, name), n in found.items()
+                if (group, of) == ((each["day"], each["model"]), kind)
             }
             assert each[kind] == own
             assert [*each[kind].values()] == sorted(own.values(), reverse=True)
@@ -67,10 +73,14 @@ def assert_counted(stats: Stats, journals: list[tuple[Journal, float | None]]) -
     digests = [digest_of_journal(journal) for journal, _ in journals]
     costs = [digest.spent.cost or 0 for digest in digests if digest]
     assert (total["cost"] or 0) == pytest.approx(sum(costs))
-    assert bool(total["unpriced_replies"]) == any(digest.spent.is_least for digest in digests if digest)
+    assert bool(total["unpriced_replies"]) == any(
+        digest.spent.is_least for digest in digests if digest
+    )
     for share, name in ((0.5, "p50"), (0.95, "p95")):
         took = sorted(journal.steps[-1].at for journal, _ in journals)
-        assert total["seconds"][name] == pytest.approx(took[-int(-share * len(took) // 1) - 1], rel=0.051)
+        assert total["seconds"][name] == pytest.approx(
+            took[-int(-share * len(took) // 1) - 1], rel=0.051
+        )
 
 
 @given(st.lists(st.tuples(scripts_of_replies(), st.sampled_from(DAYS)), min_size=1, max_size=4))
@@ -123,7 +133,11 @@ def test_every_number_of_one_call() -> None:
         "causes": {"failed_transiently (overloaded)": 1},
         "backends_reached": {"dear": 2},
         "backends_skipped": {},
-        "waits": {"count": 1, "p50": pytest.approx(wait, rel=0.05), "p95": pytest.approx(wait, rel=0.05)},
+        "waits": {
+            "count": 1,
+            "p50": pytest.approx(wait, rel=0.05),
+            "p95": pytest.approx(wait, rel=0.05),
+        },
         "first_token": {"count": 1, "p50": 0.46, "p95": 0.46},
         "seconds": {"count": 1, "p50": 4.0, "p95": 4.0},
         "waited": pytest.approx(wait),
@@ -132,10 +146,14 @@ def test_every_number_of_one_call() -> None:
         "unpriced_replies": 0,
         "cost": 4.5,
     }
-    assert [(each["day"], each["model"], each["calls"]) for each in shown["groups"]] == [("2026-11-18", "big", 1)]
+    assert [(each["day"], each["model"], each["calls"]) for each in shown["groups"]] == [
+        ("2026-11-18", "big", 1)
+    ]
 
 
-def test_a_call_that_changes_the_backend_counts_where_it_ends_and_its_attempts_where_they_went() -> None:
+def test_a_call_that_changes_the_backend_counts_where_it_ends_and_its_attempts_where_they_went() -> (  # noqa: E501
+    None
+):
     call = Call(Request("?"), Policy(), CHAIN)
     call.begin(0.0)
     call.receive(Failure("auth", status=401), 1.0)
@@ -149,7 +167,12 @@ def test_a_call_that_changes_the_backend_counts_where_it_ends_and_its_attempts_w
         1,
         {"failed_permanently (auth)": 1},
     )
-    assert (small["model"], small["calls"], small["attempts"], small["cost"]) == ("small", 1, 1, None)
+    assert (small["model"], small["calls"], small["attempts"], small["cost"]) == (
+        "small",
+        1,
+        1,
+        None,
+    )
     assert stats.as_mapping()["total"]["cost"] is None
 
 
@@ -161,11 +184,18 @@ def test_a_journal_without_steps_counts_as_not_ended() -> None:
 
 
 def test_a_turn_without_calls_counts_as_a_turn() -> None:
-    journal = TurnJournal(table="turn", counters=(), outcome="cancelled", setting=TurnSetting(TurnPolicy()))
+    journal = TurnJournal(
+        table="turn", counters=(), outcome="cancelled", setting=TurnSetting(TurnPolicy())
+    )
     stats = Stats()
     stats.add(journal)
     [group] = stats.as_mapping()["groups"]
-    assert (group["day"], group["model"], group["calls"], group["turns"]) == ("-", "-", 0, {"cancelled": 1})
+    assert (group["day"], group["model"], group["calls"], group["turns"]) == (
+        "-",
+        "-",
+        0,
+        {"cancelled": 1},
+    )
 
 
 def test_what_strangers_name_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,5 +217,7 @@ def test_times_are_right_to_two_digits_and_few(times: list[float]) -> None:
     for each in times:
         stats._count(("-", "-"), "seconds", each)
     exact = sorted(times)[(len(times) + 1) // 2 - 1]
-    assert stats.as_mapping()["total"]["seconds"]["p50"] == pytest.approx(exact, rel=0.051, abs=1e-6)
+    assert stats.as_mapping()["total"]["seconds"]["p50"] == pytest.approx(
+        exact, rel=0.051, abs=1e-6
+    )
     assert len(stats.counts) <= 90 * 22

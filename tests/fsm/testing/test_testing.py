@@ -61,7 +61,9 @@ SILENT = settings(suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_
 
 DEFAULT = rungwise.Policy()
 SMALL = rungwise.Policy(
-    limits=rungwise.Limits(retries=1, reasks=1, prefills=1, enlargements=1, repairs=1, compactions=1, continuations=1),
+    limits=rungwise.Limits(
+        retries=1, reasks=1, prefills=1, enlargements=1, repairs=1, compactions=1, continuations=1
+    ),
     budget=rungwise.Budget(seconds=120),
 )
 TIGHT = rungwise.Policy(budget=rungwise.Budget(attempts=5, seconds=40, output_tokens=6_000))
@@ -75,7 +77,9 @@ class Forged:
 
     def __init__(self, *script: Any, **options: Any) -> None:
         self.events: list[Any] = []
-        self.call = testing.run(options.pop("policy", DEFAULT), script, events=self.events, **options)
+        self.call = testing.run(
+            options.pop("policy", DEFAULT), script, events=self.events, **options
+        )
         self.call.journal._rows[:] = self.call.journal.steps  # which can be replaced
 
     def step(self, which: int, /, **changes: Any) -> Forged:
@@ -102,7 +106,9 @@ class Forged:
 
     def policy(self, **changes: Any) -> Forged:
         setting = self.call.journal.setting
-        self.call.journal.setting = attrs.evolve(setting, policy=attrs.evolve(setting.policy, **changes))
+        self.call.journal.setting = attrs.evolve(
+            setting, policy=attrs.evolve(setting.policy, **changes)
+        )
         return self
 
     def outcome(self, outcome: str) -> Forged:
@@ -140,19 +146,40 @@ FORGERIES: list[tuple[str, Callable[[], Forged | tuple[Forged, dict[str, Any]]]]
     (path_checks.COUNTED, lambda: Forged(EMPTY, ANSWER).result(attempts=1)),
     (spending_checks.CHAIN, lambda: Forged(EMPTY, ANSWER).step(3, backend="nobody")),
     (spending_checks.CHAIN, lambda: Forged(EMPTY, ANSWER, chain=2).step(3, backend="backend-2")),
-    (spending_checks.BUDGET, lambda: Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(attempts=1))),
-    (spending_checks.BUDGET, lambda: Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(seconds=1))),
-    (spending_checks.BUDGET, lambda: Forged(CUT, REST).policy(budget=rungwise.Budget(output_tokens=9))),
+    (
+        spending_checks.BUDGET,
+        lambda: Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(attempts=1)),
+    ),
+    (
+        spending_checks.BUDGET,
+        lambda: Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(seconds=1)),
+    ),
+    (
+        spending_checks.BUDGET,
+        lambda: Forged(CUT, REST).policy(budget=rungwise.Budget(output_tokens=9)),
+    ),
     (spending_checks.BUDGET, lambda: Forged(ANSWER).step(1, cap=0)),
-    (spending_checks.BUDGET, lambda: Forged(ANSWER, policy=PAID, chain=PRICED).step(1, input_tokens=60_000)),
-    (spending_checks.BUDGET, lambda: (Forged(ANSWER, chain=PRICED).policy(budget=CENTS), {"is_fair": True})),
+    (
+        spending_checks.BUDGET,
+        lambda: Forged(ANSWER, policy=PAID, chain=PRICED).step(1, input_tokens=60_000),
+    ),
+    (
+        spending_checks.BUDGET,
+        lambda: (Forged(ANSWER, chain=PRICED).policy(budget=CENTS), {"is_fair": True}),
+    ),
     (spending_checks.BUDGET, lambda: (Forged(ANSWER).policy(budget=FEW), {"is_fair": True})),
     (spending_checks.WAITS, lambda: Forged(EMPTY, ANSWER).step(2, wait=math.inf)),
     (spending_checks.WAITS, lambda: Forged(EMPTY, ANSWER).step(2, wait=200.0)),
     (spending_checks.WAITS, lambda: Forged(BUSY, ANSWER).step(2, wait=2.0)),
-    (spending_checks.WAITS, lambda: Forged(BUSY, ANSWER).policy(waits=rungwise.Waits(longest_asked=1.0))),
+    (
+        spending_checks.WAITS,
+        lambda: Forged(BUSY, ANSWER).policy(waits=rungwise.Waits(longest_asked=1.0)),
+    ),
     (spending_checks.CERTIFIED, lambda: (Forged(EMPTY, ANSWER), {"certificate": verify(NOTHING)})),
-    (spending_checks.CERTIFIED, lambda: (Forged(Failure("auth"), ANSWER, chain=2), {"certificate": verify()})),
+    (
+        spending_checks.CERTIFIED,
+        lambda: (Forged(Failure("auth"), ANSWER, chain=2), {"certificate": verify()}),
+    ),
     (spending_checks.SUMMED, lambda: Forged(CUT, REST).result(usage=rungwise.Usage(9, 4))),
     (spending_checks.SUMMED, lambda: Forged(CUT, REST, chain=PRICED).result(cost=0.0)),
     (success.NOT_EMPTY, lambda: Forged(ANSWER).result(text=" \n")),
@@ -160,22 +187,48 @@ FORGERIES: list[tuple[str, Callable[[], Forged | tuple[Forged, dict[str, Any]]]]
     (success.CLEAN, lambda: Forged(ANSWER).reply(interrupted=True)),
     (success.CLEAN, lambda: Forged(ANSWER).reply(refusal="no")),
     (success.CLEAN, lambda: Forged(ANSWER, request=CAPPED).reply(stop_reason=None, stop_raw=None)),
-    (success.WHOLE_TOOLS, lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", '{"pa'),))),
-    (success.WHOLE_TOOLS, lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", "[]"),))),
-    (success.WHOLE_TOOLS, lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", " "),))),
-    (success.WHOLE_TOOLS, lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "", "{}"),))),
+    (
+        success.WHOLE_TOOLS,
+        lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", '{"pa'),)),
+    ),
+    (
+        success.WHOLE_TOOLS,
+        lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", "[]"),)),
+    ),
+    (
+        success.WHOLE_TOOLS,
+        lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", " "),)),
+    ),
+    (
+        success.WHOLE_TOOLS,
+        lambda: Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "", "{}"),)),
+    ),
     (success.WHOLE_TOOLS, lambda: Forged(EMPTY).result(tool_calls=(LOOK_UP,))),
     (success.RIGHT, lambda: Forged(TWO, returns=NESTS).result(text='{"nests": "two"}')),
     (success.RIGHT, lambda: Forged(TWO, returns=NESTS).result(value=3)),
-    (success.RIGHT, lambda: Forged(ANSWER, verdict=lambda reply: "No." if "more" in reply.text else None).more()),
+    (
+        success.RIGHT,
+        lambda: Forged(
+            ANSWER, verdict=lambda reply: "No." if "more" in reply.text else None
+        ).more(),
+    ),
     (success.RIGHT, lambda: Forged(TOOLS, request=OFFERED).called("note")),
     (success.TEXT_STAYS, lambda: Forged(EMPTY).result(text="something")),
     (delivery.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged)[:-1]))),
-    (delivery.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged), rungwise.Text("more")))),
-    (delivery.KEPT, lambda: (forged := streamed(CUT, REST), retold(rungwise.Discard("x"), *whole(forged)))),
+    (
+        delivery.KEPT,
+        lambda: (forged := streamed(CUT, REST), retold(*whole(forged), rungwise.Text("more"))),
+    ),
+    (
+        delivery.KEPT,
+        lambda: (forged := streamed(CUT, REST), retold(rungwise.Discard("x"), *whole(forged))),
+    ),
     (delivery.KEPT, lambda: (forged := streamed(CUT, REST), retold("An answer.", *whole(forged)))),
     (delivery.KEPT, lambda: taken_back(streamed(CUT, REST))),
-    (delivery.KEPT, lambda: (forged := streamed(ANSWER), retold(*whole(forged), Forged(ANSWER).call.result))),
+    (
+        delivery.KEPT,
+        lambda: (forged := streamed(ANSWER), retold(*whole(forged), Forged(ANSWER).call.result)),
+    ),
     (delivery.STITCHED, lambda: Forged(CUT, REST).result(text="The first half and the ")),
     (delivery.STITCHED, lambda: Forged(CUT, REST).result(text="and the second.")),
     (delivery.STITCHED, lambda: said_twice(Forged(CUT, REST))),
@@ -187,7 +240,9 @@ FORGERIES: list[tuple[str, Callable[[], Forged | tuple[Forged, dict[str, Any]]]]
 ]
 
 NOTHING = rungwise.Policy(
-    limits=rungwise.Limits(reasks=0, retries=0, prefills=0, enlargements=0, repairs=0, continuations=0)
+    limits=rungwise.Limits(
+        reasks=0, retries=0, prefills=0, enlargements=0, repairs=0, continuations=0
+    )
 )
 PAID = rungwise.Policy(budget=rungwise.Budget(money=0.05))
 CENTS = rungwise.Budget(money=0.00001)
@@ -203,7 +258,11 @@ def taken_back(forged: Forged) -> tuple[Forged, dict[str, Any]]:
     """Let a stream take the first part back and say it again."""
     events = whole(forged)
     at = events.index(rungwise.Text("and the second."))
-    again = [rungwise.Discard("The first half "), forged.events[-1], rungwise.Text("The first half ")]
+    again = [
+        rungwise.Discard("The first half "),
+        forged.events[-1],
+        rungwise.Text("The first half "),
+    ]
     return forged, retold(*events[:at], *again, *events[at:])
 
 
@@ -247,8 +306,19 @@ def test_a_faulty_machine_is_stopped_and_otherwise_caught(
 
 
 PROPERTIES = {
-    *(path_checks.ENDED, path_checks.LEGAL, path_checks.COUNTED, path_checks.BOUNDED, path_checks.FALLS),
-    *(spending_checks.CHAIN, spending_checks.BUDGET, spending_checks.WAITS, spending_checks.CERTIFIED),
+    *(
+        path_checks.ENDED,
+        path_checks.LEGAL,
+        path_checks.COUNTED,
+        path_checks.BOUNDED,
+        path_checks.FALLS,
+    ),
+    *(
+        spending_checks.CHAIN,
+        spending_checks.BUDGET,
+        spending_checks.WAITS,
+        spending_checks.CERTIFIED,
+    ),
     *(spending_checks.SUMMED, success.NOT_EMPTY, success.CLEAN, success.WHOLE_TOOLS, success.RIGHT),
     *(success.TEXT_STAYS, delivery.KEPT, delivery.STITCHED, privacy.PRIVATE, replays.REPLAYS),
 }
@@ -267,13 +337,24 @@ def test_an_error_tells_the_step() -> None:
 
 @pytest.mark.parametrize(
     "script",
-    [[ANSWER], [EMPTY], [CUT, REST], [TOOLS], [BUSY, ANSWER], [Failure("auth")], [CUT, Failure("auth")], [CUT, WRONG]],
+    [
+        [ANSWER],
+        [EMPTY],
+        [CUT, REST],
+        [TOOLS],
+        [BUSY, ANSWER],
+        [Failure("auth")],
+        [CUT, Failure("auth")],
+        [CUT, WRONG],
+    ],
     ids=("answer", "empty", "cut", "tools", "busy", "auth", "cut and auth", "cut and wrong"),
 )
 @pytest.mark.parametrize("streams", [False, True])
 def test_honest_calls_pass_as_call_as_result_and_as_error(script: list[Any], streams: bool) -> None:
     events: list[Any] = []
-    call = testing.run(DEFAULT, script, chain=2, is_streaming=streams, events=events, contents=streams)
+    call = testing.run(
+        DEFAULT, script, chain=2, is_streaming=streams, events=events, contents=streams
+    )
     seen = events if streams else None
     testing.assert_call_honest(call, events=seen, certificate=CERTIFICATES[id(DEFAULT)])
     testing.assert_call_honest(call.result, events=seen, request=call.request)
@@ -322,17 +403,35 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         cancel_at: int | None,
         extras: tuple[Any, list[bool]],
     ) -> None:
-        options = {"turn": turn, "is_streaming": streams, "cancel_at": cancel_at, "has_compactor": True}
+        options = {
+            "turn": turn,
+            "is_streaming": streams,
+            "cancel_at": cancel_at,
+            "has_compactor": True,
+        }
         options |= {"verdict": extras[0], "opens": extras[1]}
-        coverage.record(EndedCall.of(testing.run(policy, script, chain=chain, request=request, **options)))
+        coverage.record(
+            EndedCall.of(testing.run(policy, script, chain=chain, request=request, **options))
+        )
 
     some = settings(SILENT, max_examples=150, database=None, phases=[Phase.generate])
-    kinds = (testing.scripts_of_replies(), testing.requests(), strategies.turns(), chains(), st.booleans())
+    kinds = (
+        testing.scripts_of_replies(),
+        testing.requests(),
+        strategies.turns(),
+        chains(),
+        st.booleans(),
+    )
     extras = st.tuples(st.none() | st.just(judge_nothing), OPENS)
     for number in range(8):
         seed(number)(some(given(*kinds, st.none() | st.integers(0, 9), extras)(collect)))()
-        events, targets = {row.event for row in coverage.rows}, {row.target for row in coverage.rows}
-        if events == set(rungwise.CALL.events) and targets == set(rungwise.CALL.states) - {rungwise.CALL.start}:
+        events, targets = (
+            {row.event for row in coverage.rows},
+            {row.target for row in coverage.rows},
+        )
+        if events == set(rungwise.CALL.events) and targets == set(rungwise.CALL.states) - {
+            rungwise.CALL.start
+        }:
             return
     pytest.fail(f"after {coverage.paths} scripts: {coverage.summary()}")
 
@@ -346,7 +445,9 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         (strategies.usages(), rungwise.Usage()),
         (
             strategies.limits(),
-            rungwise.Limits(**{**dict.fromkeys(rungwise.Limits(), 0), "rotations": None, "fallbacks": None}),
+            rungwise.Limits(
+                **{**dict.fromkeys(rungwise.Limits(), 0), "rotations": None, "fallbacks": None}
+            ),
         ),
         (testing.scripts_of_replies(), [Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
         (chains(), [ScriptedLink("backend-1")]),
@@ -387,9 +488,13 @@ CERTIFICATES = {id(policy): verify(policy, 2) for policy in (DEFAULT, SMALL, TIG
 
 def judge(script: Any, policy: rungwise.Policy, *, certified: bool = True, **options: Any) -> None:
     events: list[Any] = []
-    call = testing.run(policy, script, events=events, jitter=lambda: 1.0, has_compactor=True, **options)
+    call = testing.run(
+        policy, script, events=events, jitter=lambda: 1.0, has_compactor=True, **options
+    )
     certificate = CERTIFICATES[id(policy)] if certified else None
-    testing.assert_call_honest(call, certificate=certificate, events=events if call.is_streaming else None)
+    testing.assert_call_honest(
+        call, certificate=certificate, events=events if call.is_streaming else None
+    )
 
 
 @settings(SILENT, max_examples=examples(200))
@@ -402,9 +507,16 @@ def judge(script: Any, policy: rungwise.Policy, *, certified: bool = True, **opt
     OPENS,
 )
 def test_no_script_exceeds_the_certificate(
-    script: Any, policy: rungwise.Policy, request: Request, streams: bool, latency: float, opens: list[bool]
+    script: Any,
+    policy: rungwise.Policy,
+    request: Request,
+    streams: bool,
+    latency: float,
+    opens: list[bool],
 ) -> None:
-    judge(script, policy, chain=2, request=request, is_streaming=streams, latency=latency, opens=opens)
+    judge(
+        script, policy, chain=2, request=request, is_streaming=streams, latency=latency, opens=opens
+    )
 
 
 @settings(SILENT, max_examples=examples(150))
@@ -426,7 +538,13 @@ def test_calls_are_honest_under_any_policy_and_chain(
     cancel_at: int | None,
     opens: list[bool],
 ) -> None:
-    options = {"turn": turn, "is_streaming": kinds[0], "contents": kinds[1], "cancel_at": cancel_at, "opens": opens}
+    options = {
+        "turn": turn,
+        "is_streaming": kinds[0],
+        "contents": kinds[1],
+        "cancel_at": cancel_at,
+        "opens": opens,
+    }
     judge(script, policy, certified=False, chain=chain, **options)
 
 
@@ -450,7 +568,9 @@ def test_text_that_was_handed_out_stays_when_the_stream_breaks() -> None:
     first = "a sentence that comes first, "
     events: list[Any] = []
     broken = backend.Played(Failure("connection"), streamed=first + first[:20])
-    testing.run(DEFAULT, [Reply(first, stop_reason="length"), broken], is_streaming=True, events=events)
+    testing.run(
+        DEFAULT, [Reply(first, stop_reason="length"), broken], is_streaming=True, events=events
+    )
     assert not [event for event in events if isinstance(event, rungwise.Discard)]
 
 
@@ -465,7 +585,8 @@ LONG_TALK = [
 ]
 BUDGETS = {
     "money": rungwise.Policy(
-        budget=rungwise.Budget(attempts=12, seconds=90, money=0.05), limits=rungwise.Limits(retries=2)
+        budget=rungwise.Budget(attempts=12, seconds=90, money=0.05),
+        limits=rungwise.Limits(retries=2),
     ),
     "tokens": rungwise.Policy(budget=rungwise.Budget(output_tokens=5_000)),
     "both": rungwise.Policy(budget=rungwise.Budget(output_tokens=5_000, money=0.01)),
@@ -473,13 +594,22 @@ BUDGETS = {
 DEAR_WRITES = [PlainLink("backend-1", prices=rungwise.Prices(1.0, 10.0, cache_creation=20.0))]
 
 
-@pytest.mark.parametrize("script", [[OVERFLOW, CUT, REST], [OVERFLOW, ANSWER], [CUT, OVERFLOW, CUT, OVERFLOW, REST]])
+@pytest.mark.parametrize(
+    "script", [[OVERFLOW, CUT, REST], [OVERFLOW, ANSWER], [CUT, OVERFLOW, CUT, OVERFLOW, REST]]
+)
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("way", compactors.COMPACTORS)
-def test_budgets_hold_and_journals_replay_whatever_a_compactor_does(way: str, budget: str, script: list[Any]) -> None:
+def test_budgets_hold_and_journals_replay_whatever_a_compactor_does(
+    way: str, budget: str, script: list[Any]
+) -> None:
     compactor = compactors.Compactor(way, seconds=5.0)
     call = testing.run(
-        BUDGETS[budget], script, chain=DEAR_WRITES, request=deepcopy(LONG_TALK), compactor=compactor, is_fair=True
+        BUDGETS[budget],
+        script,
+        chain=DEAR_WRITES,
+        request=deepcopy(LONG_TALK),
+        compactor=compactor,
+        is_fair=True,
     )
     testing.assert_call_honest(call, is_fair=True)
 
@@ -494,10 +624,21 @@ def test_budgets_hold_and_journals_replay_whatever_a_compactor_does(way: str, bu
     st.booleans(),
 )
 def test_a_fair_provider_never_costs_more_than_the_budget(
-    script: Any, policy: rungwise.Policy, chain: Any, request: Request, compactor: Any, streams: bool
+    script: Any,
+    policy: rungwise.Policy,
+    chain: Any,
+    request: Request,
+    compactor: Any,
+    streams: bool,
 ) -> None:
     call = testing.run(
-        policy, script, chain=chain, request=request, compactor=compactor, is_streaming=streams, is_fair=True
+        policy,
+        script,
+        chain=chain,
+        request=request,
+        compactor=compactor,
+        is_streaming=streams,
+        is_fair=True,
     )
     testing.assert_call_honest(call, is_fair=True)
 
@@ -511,7 +652,9 @@ def test_what_a_compactor_raises_ends_the_call_as_with_a_driver() -> None:
 
 
 def test_a_slow_compactor_takes_its_time() -> None:
-    backend = testing.ScriptedBackend([OVERFLOW, ANSWER], compactor=compactors.Compactor(seconds=20.0))
+    backend = testing.ScriptedBackend(
+        [OVERFLOW, ANSWER], compactor=compactors.Compactor(seconds=20.0)
+    )
     assert backend.run(DEFAULT).result.seconds == 20.0
 
 
@@ -568,7 +711,9 @@ def no_overrides() -> Any:
 
 
 def busy_client() -> tuple[Client, httpx.MockTransport]:
-    provider = MemoryProvider(lambda request: ScriptedReply(status=503, headers={"retry-after": "100"}))
+    provider = MemoryProvider(
+        lambda request: ScriptedReply(status=503, headers={"retry-after": "100"})
+    )
     transport = httpx.MockTransport(provider.respond)
     backend = OpenAIChat("model", base_url=provider.base_url, api_key="sk-1f3870be274f6c49")
     http, async_http = httpx.Client(transport=transport), httpx.AsyncClient(transport=transport)
@@ -640,7 +785,10 @@ def test_the_recorder_tells_paths_rows_and_the_worst() -> None:
     assert (attempts.amount, attempts.rungs) == (2.0, ("ask", "reask", "exhausted"))
     assert (waiting.amount, waiting.certified) == (1.0, certificate.worst[1].value)
     rows = len(rungwise.CALL.rows)
-    told = f"3 paths, 2 of them different; 5 of 22 states and 5 of {rows} rows; at worst 2 of 15 attempts"
+    told = (
+        f"3 paths, 2 of them different; 5 of 22 states and 5 of {rows} rows; at worst 2 of "
+        f"15 attempts"
+    )
     assert coverage.summary().startswith(told)
     coverage.reset()
     assert (coverage.paths, coverage.table_rows, coverage.extremes) == (0, (), ())
@@ -660,7 +808,11 @@ def test_an_assertion_that_passes_is_counted_once(monkeypatch: pytest.MonkeyPatc
 
 def python(code: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
     )
     return done.stdout + done.stderr
 
@@ -672,18 +824,26 @@ def test_the_core_imports_no_hypothesis_and_the_kit_says_what_it_needs() -> None
     )
     assert said.split() == ["False", "False"]
     for line in ("import rungwise.fsm.testing", "rungwise.testing.run"):
-        said = python(f"import sys; sys.modules['hypothesis'] = None; import rungwise.testing; {line}")
-        assert "ImportError: rungwise.testing needs Hypothesis: pip install 'rungwise[testing]'" in said
+        said = python(
+            f"import sys; sys.modules['hypothesis'] = None; import rungwise.testing; {line}"
+        )
+        assert (
+            "ImportError: rungwise.testing needs Hypothesis: pip install 'rungwise[testing]'"
+            in said
+        )
     said = python(
         "import sys; sys.modules['hypothesis'] = None; import rungwise; "
-        "print(rungwise.testing.Script, rungwise.testing.EmbeddedProvider, rungwise.testing.set_testing)"
+        "print(rungwise.testing.Script, rungwise.testing.EmbeddedProvider, "
+        "rungwise.testing.set_testing)"
     )
     assert said.count("rungwise.") == 2
 
 
 def test_the_fuzz_profile_fuzzes_also_in_ci() -> None:
     code = (
-        "import rungwise.fsm.testing; from hypothesis import settings; print(settings.get_current_profile_name(),"
-        " *[(p.derandomize, p.database is None) for p in map(settings.get_profile, ('rungwise-ci', 'rungwise-fuzz'))])"
+        "import rungwise.fsm.testing; from hypothesis import settings; "
+        "print(settings.get_current_profile_name(),"
+        " *[(p.derandomize, p.database is None) for p in map(settings.get_profile, "
+        "('rungwise-ci', 'rungwise-fuzz'))])"
     )
     assert python(code, CI="true").strip() == "ci (True, True) (False, False)"

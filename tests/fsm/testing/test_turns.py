@@ -1,4 +1,6 @@
-"""The fuzz kit for turns: what it generates, that honest turns pass, and that each thing it asserts can fail."""
+"""The fuzz kit for turns: what it generates, that honest turns pass, and that each thing it asserts
+can fail.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +11,18 @@ from attrs import evolve
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import rungwise
-from rungwise import Budget, Limits, Message, Policy, Tool, Toolbox, ToolCall, TurnPolicy, Usage, testing
+from rungwise import (
+    Budget,
+    Limits,
+    Message,
+    Policy,
+    Tool,
+    Toolbox,
+    ToolCall,
+    TurnPolicy,
+    Usage,
+    testing,
+)
 from rungwise.core import TURN, Call, Failure, MakeCall, Reply, Request, Turn
 from rungwise.fsm.call.run import judging
 from rungwise.fsm.machine.run import Run
@@ -29,7 +42,9 @@ from support.sampling import examples
 
 USAGE = Usage(10, 5)
 TEXT = "Herons nest in the reeds by the lake."
-ONCE = TurnPolicy(auto_continues=1, call=Policy(limits=Limits(continuations=0, retries=0, reasks=0, nudges=0)))
+ONCE = TurnPolicy(
+    auto_continues=1, call=Policy(limits=Limits(continuations=0, retries=0, reasks=0, nudges=0))
+)
 SMALL = evolve(ONCE, auto_continues=3)
 SILENT = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -40,7 +55,9 @@ def said(text: str, stop: Any = "stop") -> Reply:
 
 def calling(*names: str, text: str = "", arguments: str = '{"path": "x"}') -> Reply:
     made = [ToolCall(f"c{place}", name, arguments) for place, name in enumerate(names)]
-    return Reply(text, tool_calls=made, stop_reason="tool_calls", stop_raw="tool_calls", usage=USAGE)
+    return Reply(
+        text, tool_calls=made, stop_reason="tool_calls", stop_raw="tool_calls", usage=USAGE
+    )
 
 
 def script(*replies: Reply | Failure, **fields: Any) -> testing.TurnScript:
@@ -96,7 +113,9 @@ Planted = tuple[Callable[[pytest.MonkeyPatch], None], str, str]
 PLANTED: dict[str, Planted] = {}
 
 
-def planted(owner: Any, name: str, property: str, play: str) -> Callable[[Callable[..., Any]], None]:
+def planted(
+    owner: Any, name: str, property: str, play: str
+) -> Callable[[Callable[..., Any]], None]:
     """Plant a fault: a function that does the work of another, which it is given first.
 
     Arguments:
@@ -151,7 +170,9 @@ def text_is_dropped(add: Any, self: Conversation, result: Any) -> None:
 
 
 @planted(Conversation, "add_result", transcript.WHOLE, "cut")
-def cut_text_is_forgotten(add: Any, self: Conversation, result: Any, event: str, **options: Any) -> None:
+def cut_text_is_forgotten(
+    add: Any, self: Conversation, result: Any, event: str, **options: Any
+) -> None:
     before = self.gathered
     add(self, result, event, **options)
     if event in ("truncated", "overflowed"):
@@ -163,14 +184,18 @@ def nothing_is_shown(show: Any, self: Conversation, text: str) -> None: ...
 
 
 @planted(caller, "request_of", transcript.CLEAN, "summed up")
-def the_hint_stays(request: Any, state: str, first: Request, conversation: Conversation, *more: Any, **by: Any) -> Any:
+def the_hint_stays(
+    request: Any, state: str, first: Request, conversation: Conversation, *more: Any, **by: Any
+) -> Any:
     made = request(state, first, conversation, *more, **by)
     conversation.messages = made.messages
     return made
 
 
 @planted(caller, "request_of", ends.LIMITED, "summed up")
-def summaries_may_call_tools(request: Any, state: str, first: Request, *others: Any, **options: Any) -> Any:
+def summaries_may_call_tools(
+    request: Any, state: str, first: Request, *others: Any, **options: Any
+) -> Any:
     return evolve(request(state, first, *others, **options), tools=first.tools)
 
 
@@ -200,12 +225,16 @@ def results_have_any_length(shorten: Any, texts: Any, tokens: int) -> Any:
 
 
 @planted(tool_round.ToolRound, "of", tools.ALLOWED, "many")
-def as_many_run_as_are_called(of: Any, cls: Any, calls: Any, tools: Any, policy: TurnPolicy, *more: Any) -> Any:
+def as_many_run_as_are_called(
+    of: Any, cls: Any, calls: Any, tools: Any, policy: TurnPolicy, *more: Any
+) -> Any:
     return of(cls, calls, tools, evolve(policy, calls_per_reply=99), *more)
 
 
 @planted(tool_round.ToolRound, "handed_off", tools.HANDED, "looked")
-def every_tool_hands_off(handed_off: Any, self: tool_round.ToolRound, tools: Any, conversation: Any) -> Any:
+def every_tool_hands_off(
+    handed_off: Any, self: tool_round.ToolRound, tools: Any, conversation: Any
+) -> Any:
     return self.calls
 
 
@@ -229,12 +258,16 @@ def wrong_calls_are_run(of_calls: Any, *given: Any) -> Any:
 
 
 @planted(compaction, "problems_of", transcript.VALID, "parted")
-def compactors_may_do_anything(problems_of: Any, messages: Any, callers: Any = ()) -> tuple[str, ...]:
+def compactors_may_do_anything(
+    problems_of: Any, messages: Any, callers: Any = ()
+) -> tuple[str, ...]:
     return ()
 
 
 @planted(TurnRecorder, "record", privacy.PRIVATE, "looked")
-def journals_tell_everything(record: Any, self: TurnRecorder, *about: Any, note: Any = None, **besides: Any) -> None:
+def journals_tell_everything(
+    record: Any, self: TurnRecorder, *about: Any, note: Any = None, **besides: Any
+) -> None:
     record(self, *about, note=TEXT, **besides)
 
 
@@ -256,13 +289,19 @@ FAULTY = {
     "cut call": (SMALL, script(calling("look_up", arguments="[1]"), said(TEXT))),
     "parted": (
         SMALL,
-        script(calling("look_up", arguments='{"path": "' + "x" * 3000 + '"}'), OVERFLOW, compactor=PARTS),
+        script(
+            calling("look_up", arguments='{"path": "' + "x" * 3000 + '"}'),
+            OVERFLOW,
+            compactor=PARTS,
+        ),
     ),
 }
 
 
 @pytest.mark.parametrize(("plant", "property", "name"), PLANTED.values(), ids=PLANTED)
-def test_each_assertion_can_fail(plant: Any, property: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_assertion_can_fail(
+    plant: Any, property: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
     policy, played = FAULTY[name]
     with pytest.raises(testing.Dishonest) as caught:
@@ -278,7 +317,9 @@ def test_what_was_proved_of_something_else_is_refused() -> None:
     assert caught.value.property == ends.CERTIFIED
     proved = evolve(rungwise.verify(), table="turn")
     testing.assert_turn_honest(run, certificate=proved)
-    few = evolve(proved, worst=[evolve(each, value=1.0) for each in proved.worst if each.name == "attempts"])
+    few = evolve(
+        proved, worst=[evolve(each, value=1.0) for each in proved.worst if each.name == "attempts"]
+    )
     with pytest.raises(testing.Dishonest, match="2 attempts, and at worst there are 1"):
         testing.assert_turn_honest(run, certificate=few)
 
@@ -321,8 +362,13 @@ def test_a_secret_is_found() -> None:
 
 MOST_BATCHES = 120
 UNREACHED = {
-    # A turn asks for something as soon as it is in a rung, so the caller finds it in one only before it begins.
-    *((event, state) for event in ("cancelled",) for state in ("use_tools", "go_on", "compact", "summarize")),
+    # A turn asks for something as soon as it is in a rung, so the caller finds it in one only
+    # before it begins.
+    *(
+        (event, state)
+        for event in ("cancelled",)
+        for state in ("use_tools", "go_on", "compact", "summarize")
+    ),
     # Calls find out for themselves that the budget is spent.
     *(("ran_out", state) for state in ("ask", "go_on", "summarize")),
 }
@@ -330,15 +376,22 @@ UNREACHED = {
 
 
 def rows() -> Iterator[Any]:
-    """Yield the rows that a turn can take; one that cannot go on asks for no compaction, so it never has one."""
+    """Yield the rows that a turn can take; one that cannot go on asks for no compaction, so it
+    never has one.
+    """
     for row in TURN.rows:
-        if (row.event, row.source) not in UNREACHED and (row.event, row.target) != ("compacted", "limit_reached"):
+        if (row.event, row.source) not in UNREACHED and (row.event, row.target) != (
+            "compacted",
+            "limit_reached",
+        ):
             yield row
 
 
 def fuzz(examples: int, start: int, coverage: Coverage | None = None, **options: Any) -> None:
     @seed(start)
-    @settings(max_examples=examples, database=None, phases=[Phase.generate], suppress_health_check=SILENT)
+    @settings(
+        max_examples=examples, database=None, phases=[Phase.generate], suppress_health_check=SILENT
+    )
     @given(testing.scripts_of_turns(), testing.turn_policies())
     def attempt(played: testing.TurnScript, policy: TurnPolicy) -> None:
         seen = SeenTurn(testing.run_turn(policy, played, chain=2))
@@ -387,7 +440,14 @@ def test_every_script_can_be_written_and_read(played: testing.TurnScript) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["", "replies = 5", "[[replies]]\ntext = 5", "[[replies]]\nno = 1", "[[replies]]\n[[tools]]\nway = 'x'", "="],
+    [
+        "",
+        "replies = 5",
+        "[[replies]]\ntext = 5",
+        "[[replies]]\nno = 1",
+        "[[replies]]\n[[tools]]\nway = 'x'",
+        "=",
+    ],
 )
 def test_a_script_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(rungwise.ConfigurationError):
@@ -411,10 +471,16 @@ def test_the_tools_of_a_script_are_the_callers_own() -> None:
 
 # several turns at once
 
-Several = testing.turns_of(TurnPolicy(call=Policy(limits=Limits(retries=1, reasks=1)), budget=Budget(attempts=20)))
+Several = testing.turns_of(
+    TurnPolicy(call=Policy(limits=Limits(retries=1, reasks=1)), budget=Budget(attempts=20))
+)
 TestSeveral = Several.TestCase
-TestSeveral.settings = settings(max_examples=8, stateful_step_count=20, suppress_health_check=SILENT)
-Tight = testing.turns_of(TurnPolicy(auto_continues=4), shared=Budget(attempts=5, output_tokens=3_000, seconds=100))
+TestSeveral.settings = settings(
+    max_examples=8, stateful_step_count=20, suppress_health_check=SILENT
+)
+Tight = testing.turns_of(
+    TurnPolicy(auto_continues=4), shared=Budget(attempts=5, output_tokens=3_000, seconds=100)
+)
 TestTight = pytest.mark.full(Tight.TestCase)
 TestTight.settings = settings(max_examples=8, stateful_step_count=20, suppress_health_check=SILENT)
 
@@ -451,10 +517,13 @@ def test_turns_that_pass_their_shared_budget_are_found() -> None:
 @pytest.mark.parametrize("way", ["does nothing", "leaves out the oldest", "keeps the second half"])
 def test_messages_that_a_compactor_leaves_alone_are_the_originals(way: str) -> None:
     looked = Reply(
-        tool_calls=(ToolCall("call_1", "look_up", "{}"), ToolCall("call_2", "look_up", "{}")), stop_reason="tool_calls"
+        tool_calls=(ToolCall("call_1", "look_up", "{}"), ToolCall("call_2", "look_up", "{}")),
+        stop_reason="tool_calls",
     )
     replies = (looked, looked, Failure("context_overflow"), Reply("An answer.", stop_reason="stop"))
-    run = testing.run_turn(SMALL, testing.TurnScript(replies, asked="after tools", compactor=TurnCompactor(way)))
+    run = testing.run_turn(
+        SMALL, testing.TurnScript(replies, asked="after tools", compactor=TurnCompactor(way))
+    )
     assert any(step.event in ("compacted", "stayed_long") for step in run.turn.journal.steps)
     assert any(isinstance(each, Message) for each in run.seen[-1])
     testing.assert_turn_honest(run)

@@ -12,9 +12,13 @@ SENTENCE = "The quick brown fox jumps over the lazy dog, and then it rests a whi
 
 
 def lines(count: int, size: int, filler: int) -> str:
-    """Give `count` equal lines of `size` letters, spread through `filler` characters of varied text."""
+    """Give `count` equal lines of `size` letters, spread through `filler` characters of varied
+    text.
+    """
     piece = filler // count
-    return "".join(f"{VARIED[at * piece : (at + 1) * piece]}\n{'x' * size}\n" for at in range(count))
+    return "".join(
+        f"{VARIED[at * piece : (at + 1) * piece]}\n{'x' * size}\n" for at in range(count)
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +60,8 @@ def long(size: int) -> str:
     ("text", "repetitive"),
     [
         (long(3 * TAIL), False),
-        # A model that has come to run in circles is caught in its circle, however much it had said before.
+        # A model that has come to run in circles is caught in its circle, however much it had said
+        # before.
         (long(3 * TAIL) + SENTENCE * (TAIL // len(SENTENCE)), True),
         (long(3 * TAIL) + "The same line.\n" * (TAIL // 28), True),
         (long(3 * TAIL) + SENTENCE * (TAIL // len(SENTENCE) // 4), False),
@@ -105,12 +110,18 @@ def brute(text: str) -> bool:
 def expected(text: str) -> bool:
     """Read the rules off word for word, window by window."""
     found = text.splitlines()
-    by_line = len(text) >= 400 and any(found.count(x) >= 5 and found.count(x) * len(x) * 2 >= len(text) for x in found)
+    by_line = len(text) >= 400 and any(
+        found.count(x) >= 5 and found.count(x) * len(x) * 2 >= len(text) for x in found
+    )
     windows = {text[at : at + 60] for at in range(len(text) - 59)}
     return by_line or any(text.count(window) >= max(5, len(text) // 120) for window in windows)
 
 
-@given(st.lists(st.sampled_from(["a", "\n", "x" * 40 + "\n", "y" * 60, SENTENCE, VARIED[:200]]), max_size=25))
+@given(
+    st.lists(
+        st.sampled_from(["a", "\n", "x" * 40 + "\n", "y" * 60, SENTENCE, VARIED[:200]]), max_size=25
+    )
+)
 def test_follows_the_rules(pieces: list[str]) -> None:
     text = "".join(pieces)
     assert LoopWatch().is_repetitive(text) is expected(text)
@@ -119,7 +130,18 @@ def test_follows_the_rules(pieces: list[str]) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            ["a", "\n", "\r", "\n", "0\n", "x" * 40 + "\n", "y" * 60, SENTENCE, *cut_up(VARIED), *cut_up(SENTENCE)]
+            [
+                "a",
+                "\n",
+                "\r",
+                "\n",
+                "0\n",
+                "x" * 40 + "\n",
+                "y" * 60,
+                SENTENCE,
+                *cut_up(VARIED),
+                *cut_up(SENTENCE),
+            ]
         ),
         max_size=12,
     ),
@@ -135,7 +157,10 @@ def test_a_text_that_grows_is_judged_like_a_whole_one(pieces: list[str], times: 
 @pytest.mark.parametrize("unit", [SENTENCE, "The same line.\n", "0\n", "\r\n0"])
 def test_a_long_text_that_grows_is_judged_like_a_whole_one(unit: str) -> None:
     watch, text, found = LoopWatch(), "", []
-    for piece in (*[long(TAIL)[at : at + 1500] for at in range(0, TAIL, 1500)], *[unit * (600 // len(unit))] * 18):
+    for piece in (
+        *[long(TAIL)[at : at + 1500] for at in range(0, TAIL, 1500)],
+        *[unit * (600 // len(unit))] * 18,
+    ):
         text += piece
         found.append(watch.is_repetitive(text))
         assert found[-1] is brute(text[-TAIL:])

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rungwise.fsm.text.stitching import LONGEST_SOUGHT, MINIMUM_ECHO, MINIMUM_OVERLAP, SeamFilter, stitch
+from rungwise.fsm.text.stitching import (
+    LONGEST_SOUGHT,
+    MINIMUM_ECHO,
+    MINIMUM_OVERLAP,
+    SeamFilter,
+    stitch,
+)
 from support.texts import cut
 
 STORY = "Once upon a time there was a fox. It lived in a wood, and it was"
@@ -53,7 +59,9 @@ def expected(gathered: str, part: str, *, echoes: bool = False, stripped: str = 
     for size in range(min(len(gathered), len(part)), MINIMUM_OVERLAP - 1, -1):
         said = part[:size]
         if gathered.endswith(said):
-            before = gathered[: len(gathered) - size].endswith(said[-max(MINIMUM_OVERLAP, size // 2) :])
+            before = gathered[: len(gathered) - size].endswith(
+                said[-max(MINIMUM_OVERLAP, size // 2) :]
+            )
             if unsure or before or periodic(said) or not any(map(str.isalnum, said)):
                 break
             return part[size:]
@@ -112,7 +120,11 @@ def expected(gathered: str, part: str, *, echoes: bool = False, stripped: str = 
         ("so: a\N{FOX FACE}bcdefghijk", "a\N{FOX FACE}bcdefghijk!", "!"),
         ("so: a\N{FOX FACE}bcdefghij", "a\N{FOX FACE}bcdefghij!", "a\N{FOX FACE}bcdefghij!"),
         # A sequence cut inside goes on with its joiner, its variation or its mark.
-        ("the fine family \U0001f468", "the fine family \U0001f468\u200d\U0001f469", "\u200d\U0001f469"),
+        (
+            "the fine family \U0001f468",
+            "the fine family \U0001f468\u200d\U0001f469",
+            "\u200d\U0001f469",
+        ),
         ("let us meet in the cafe", "meet in the cafe\u0301 then", "\u0301 then"),
         (
             "\u4eca\u65e5\u306f\u3068\u3066\u3082\u826f\u3044\u5929\u6c17\u3067\u3059\u306d",
@@ -167,13 +179,27 @@ def test_keeps_a_repeat_that_may_be_meant(gathered: str, part: str) -> None:
         ("\n one two three \n", "\n one two three \n\n x", False, "\n", "\n x"),
     ],
 )
-def test_knows_what_was_sent(gathered: str, part: str, echoes: bool, stripped: str, new: str) -> None:
+def test_knows_what_was_sent(
+    gathered: str, part: str, echoes: bool, stripped: str, new: str
+) -> None:
     assert stitch(gathered, part, echoes=echoes, stripped=stripped) == new
     assert run(gathered, list(part), echoes=echoes, stripped=stripped) == new
 
 
 WORDS = st.sampled_from(
-    ["a", "b", "ab", " ", "\n", "-", "one two three", "0, ", "\N{FOX FACE}", "e\u0301", "aaaaaaaaaaaa"]
+    [
+        "a",
+        "b",
+        "ab",
+        " ",
+        "\n",
+        "-",
+        "one two three",
+        "0, ",
+        "\N{FOX FACE}",
+        "e\u0301",
+        "aaaaaaaaaaaa",
+    ]
 )
 TEXTS = st.lists(WORDS, max_size=12).map("".join)
 
@@ -184,7 +210,9 @@ def seams(draw: st.DrawFn) -> tuple[str, str, bool, str]:
     gathered = draw(TEXTS)
     begin, end = sorted((draw(st.integers(0, len(gathered))), draw(st.integers(0, len(gathered)))))
     repeat = draw(
-        st.sampled_from(["", gathered, gathered.rstrip(), gathered[:end], gathered[begin:], gathered[begin:end]])
+        st.sampled_from(
+            ["", gathered, gathered.rstrip(), gathered[:end], gathered[begin:], gathered[begin:end]]
+        )
     )
     spaces = len(gathered) - len(gathered.rstrip())
     stripped = draw(st.sampled_from(["", " ", gathered[len(gathered) - spaces :]]))
@@ -194,7 +222,9 @@ def seams(draw: st.DrawFn) -> tuple[str, str, bool, str]:
 @given(seams(), st.lists(st.integers(0, 200), max_size=20))
 @example(("aaaaaaaaaaab", "aaaaaaaaaaaab", False, ""), [3, 7])
 @example((" aaaaaaaaaaaaaaaaaaaaaaaa  ", " aaaaaaaaaaaaaaaaaaaaaaaa  ", False, ""), [])
-def test_every_chunking_gives_what_the_rules_say(seam: tuple[str, str, bool, str], places: list[int]) -> None:
+def test_every_chunking_gives_what_the_rules_say(
+    seam: tuple[str, str, bool, str], places: list[int]
+) -> None:
     gathered, part, echoes, stripped = seam
     new = stitch(gathered, part, echoes=echoes, stripped=stripped)
     assert new == expected(gathered, part, echoes=echoes, stripped=stripped)
@@ -210,7 +240,8 @@ def test_only_a_repeat_is_dropped(seam: tuple[str, str, bool, str]) -> None:
     assert part.endswith(new)
     dropped = part[: len(part) - len(new)]
     repeats = gathered.startswith(dropped) or gathered.endswith(dropped)
-    assert repeats or gathered.lstrip().startswith(dropped.strip())  # blanks at the start of an answer may be left out
+    # blanks at the start of an answer may be left out
+    assert repeats or gathered.lstrip().startswith(dropped.strip())
     assert (gathered + new).endswith(new[-5:])
 
 
@@ -233,15 +264,21 @@ def test_releases_text_as_soon_as_the_seam_is_decided(seam: tuple[str, str, bool
 
 
 @given(st.text(min_size=1, max_size=30), st.integers(0, 10), st.integers(0, 30), st.data())
-def test_a_text_that_repeats_itself_loses_nothing(unit: str, turns: int, more: int, data: st.DataObject) -> None:
+def test_a_text_that_repeats_itself_loses_nothing(
+    unit: str, turns: int, more: int, data: st.DataObject
+) -> None:
     gathered = unit * (turns + 2) + unit[:more]
     goes_on = (unit * 12)[len(gathered) % len(unit) :][: data.draw(st.integers(0, 99))]
-    part = data.draw(st.sampled_from([goes_on, gathered, gathered.strip(), unit])) + data.draw(st.text(max_size=9))
+    part = data.draw(st.sampled_from([goes_on, gathered, gathered.strip(), unit])) + data.draw(
+        st.text(max_size=9)
+    )
     assert stitch(gathered, part) == part
     assert run(gathered, list(part)) == part
 
 
-@pytest.mark.parametrize("row", ["| 1 | herons |\n", "\n- in the reeds", "x\n", "ab", f"| {STORY} |\n"])
+@pytest.mark.parametrize(
+    "row", ["| 1 | herons |\n", "\n- in the reeds", "x\n", "ab", f"| {STORY} |\n"]
+)
 @pytest.mark.parametrize("head", ["", "| n | birds |\n|---|---|\n", "Here they are:\n\n"])
 def test_equal_rows_may_be_cut_anywhere(row: str, head: str) -> None:
     whole = head + row * 8
@@ -258,18 +295,27 @@ def test_a_random_text_may_be_cut_anywhere(random: Random, size: int, place: int
         assert gathered + stitch(gathered, part) == whole
 
 
-@given(st.text(min_size=MINIMUM_ECHO), st.text(), st.sampled_from(["", " ", "\n\n"]), st.integers(0, 2))
-def test_a_reply_that_begins_with_all_of_the_text_is_an_echo(text: str, rest: str, after: str, wire: int) -> None:
+@given(
+    st.text(min_size=MINIMUM_ECHO), st.text(), st.sampled_from(["", " ", "\n\n"]), st.integers(0, 2)
+)
+def test_a_reply_that_begins_with_all_of_the_text_is_an_echo(
+    text: str, rest: str, after: str, wire: int
+) -> None:
     core = text.strip()
     gathered = text + after
-    if len(core) < MINIMUM_ECHO or periodic(gathered) or (wire and (periodic(core) or periodic(gathered.rstrip()))):
+    if (
+        len(core) < MINIMUM_ECHO
+        or periodic(gathered)
+        or (wire and (periodic(core) or periodic(gathered.rstrip())))
+    ):
         return
     stripped = gathered[len(gathered.rstrip()) :]
     sent = [gathered, gathered.rstrip(), core][wire]
     new = stitch(gathered, f"{sent}.{rest}", stripped=stripped)
     assert new == f".{rest}"
     assert run(gathered, list(f"{sent}.{rest}"), stripped=stripped) == new
-    if len(core) >= MINIMUM_OVERLAP:  # all of the text and nothing else may be an echo or a restart; new it is not
+    # all of the text and nothing else may be an echo or a restart; new it is not
+    if len(core) >= MINIMUM_OVERLAP:
         assert stitch(gathered, sent, stripped=stripped) == ""
 
 
@@ -281,11 +327,16 @@ def test_releases_ordinary_text_early() -> None:
 
 @pytest.mark.parametrize("spaces", ["", "\n\n "])
 def test_a_stream_looks_for_an_overlap_near_the_end_of_a_long_text(spaces: str) -> None:
-    text = spaces + "".join(Random(3).choices("abcdefgh ", k=2 * LONGEST_SOUGHT)) + "and then the sun went down."
+    text = (
+        spaces
+        + "".join(Random(3).choices("abcdefgh ", k=2 * LONGEST_SOUGHT))
+        + "and then the sun went down."
+    )
     near, far = text[-LONGEST_SOUGHT:], text[-LONGEST_SOUGHT - 100 :]
     for again, handed_out in ((near, ""), (text, ""), (text.strip(), ""), (far, far)):
         chunks = [*(again[at : at + 5_000] for at in range(0, len(again), 5_000)), " It was night."]
-        # The longest one is shown, and taken back at the end of its part, which is stitched as a whole.
+        # The longest one is shown, and taken back at the end of its part, which is stitched as a
+        # whole.
         assert run(text, chunks) == handed_out + " It was night."
         assert stitch(text, "".join(chunks)) == " It was night."
 

@@ -9,23 +9,90 @@ from hypothesis import strategies as st
 
 from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.text.literals import Literals
-from rungwise.fsm.text.thinking import LONGEST_HELD, MOST_TAGS, TextBefore, ThinkFilter, part_thinking, split_thinking
+from rungwise.fsm.text.thinking import (
+    LONGEST_HELD,
+    MOST_TAGS,
+    TextBefore,
+    ThinkFilter,
+    part_thinking,
+    split_thinking,
+)
 from support.sampling import examples
 from support.texts import cut
 
-TAGS = [f"{start}{name}>" for name in ("think", "thinking", "reasoning", "THINK", "Thinking") for start in ("<", "</")]
-ODDS = ["<", ">", "/", "</", "<thi", "</thinkin", "nk>", "ing>", "<think >", "<thought>", "<thin\u212a>", "<think"]
+TAGS = [
+    f"{start}{name}>"
+    for name in ("think", "thinking", "reasoning", "THINK", "Thinking")
+    for start in ("<", "</")
+]
+ODDS = [
+    "<",
+    ">",
+    "/",
+    "</",
+    "<thi",
+    "</thinkin",
+    "nk>",
+    "ing>",
+    "<think >",
+    "<thought>",
+    "<thin\u212a>",
+    "<think",
+]
 ODDS += ["<rea\u017foning>"]
-PIECES = st.sampled_from([*TAGS, *TAGS, *ODDS, "a", "b c", " ", "\n\n", "\u00a0", "\N{GRINNING FACE}", "e\u0301"])
-FENCES = ["```\n", "```xml\n", "\n```", "\n```\n", "\n~~~\n", "~~~~", "\n   ```", "\n    ```", "\n\t```", " \t\r\n"]
-BLOCKS = ["<think>a</think>", "<think>`</think>", "<thinking>\n```\n</thinking>", "<think>", "</think>", "<thi", "nk>"]
-MARKDOWN = st.sampled_from([*FENCES, *BLOCKS, *BLOCKS, "`", "`", "``", "~", "~~", "\n", "\n", " ", "a", "`a`"])
-QUOTES = ['"', "'", "\u201c", "\u201d", "\u201e", "\u00ab", "\u00bb", '\\"', '{"a": "', "5", ". ", ".", ",", "(", ")"]
-QUOTES += ["\n\n"]
-SENTENCES = st.sampled_from([*QUOTES, *QUOTES, *BLOCKS, "</think>", "</think>", "\n", " ", "it's", "a", "`"])
-TEXTS = (st.lists(PIECES, max_size=12) | st.lists(MARKDOWN, max_size=16) | st.lists(SENTENCES, max_size=16)).map(
-    "".join
+PIECES = st.sampled_from(
+    [*TAGS, *TAGS, *ODDS, "a", "b c", " ", "\n\n", "\u00a0", "\N{GRINNING FACE}", "e\u0301"]
 )
+FENCES = [
+    "```\n",
+    "```xml\n",
+    "\n```",
+    "\n```\n",
+    "\n~~~\n",
+    "~~~~",
+    "\n   ```",
+    "\n    ```",
+    "\n\t```",
+    " \t\r\n",
+]
+BLOCKS = [
+    "<think>a</think>",
+    "<think>`</think>",
+    "<thinking>\n```\n</thinking>",
+    "<think>",
+    "</think>",
+    "<thi",
+    "nk>",
+]
+MARKDOWN = st.sampled_from(
+    [*FENCES, *BLOCKS, *BLOCKS, "`", "`", "``", "~", "~~", "\n", "\n", " ", "a", "`a`"]
+)
+QUOTES = [
+    '"',
+    "'",
+    "\u201c",
+    "\u201d",
+    "\u201e",
+    "\u00ab",
+    "\u00bb",
+    '\\"',
+    '{"a": "',
+    "5",
+    ". ",
+    ".",
+    ",",
+    "(",
+    ")",
+]
+QUOTES += ["\n\n"]
+SENTENCES = st.sampled_from(
+    [*QUOTES, *QUOTES, *BLOCKS, "</think>", "</think>", "\n", " ", "it's", "a", "`"]
+)
+TEXTS = (
+    st.lists(PIECES, max_size=12)
+    | st.lists(MARKDOWN, max_size=16)
+    | st.lists(SENTENCES, max_size=16)
+).map("".join)
 
 
 def run(chunks: list[str], gathered: str = "", *, after_block: bool = False) -> tuple[str, str]:
@@ -84,8 +151,15 @@ def expected(text: str, gathered: str = "", *, after_block: bool = False) -> tup
 
 def opened_in(gathered: str) -> Counter[str]:
     """Count the tags that are open, as text, at the end of a text."""
-    ends = [gathered[at:].lower() for at in range(max(0, len(gathered) - len("</reasoning")), len(gathered))]
-    torn = any(tag != end and tag.startswith(end) for end in ends for tag in [f"<{x}{name}>" for x, name in NAMES])
+    ends = [
+        gathered[at:].lower()
+        for at in range(max(0, len(gathered) - len("</reasoning")), len(gathered))
+    ]
+    torn = any(
+        tag != end and tag.startswith(end)
+        for end in ends
+        for tag in [f"<{x}{name}>" for x, name in NAMES]
+    )
     opened = Counter({name: 1 for _, name in NAMES} if torn else ())
     for found in TAG.finditer(gathered):
         if not in_literal(gathered[: found.start()]):
@@ -97,7 +171,9 @@ NAMES = [(slash, name) for slash in ("", "/") for name in ("think", "thinking", 
 
 
 def is_word(line: str, rest: str) -> bool:
-    """Tell whether a closing tag between the rest of its line and what follows is a word of its sentence."""
+    """Tell whether a closing tag between the rest of its line and what follows is a word of its
+    sentence.
+    """
     if rest.startswith("</") or rest[:1] in tuple("],.;:!?)}\u2019\u201d\u00bb"):
         return True
     if is_blank(line):
@@ -135,7 +211,9 @@ def in_quotes(text: str) -> bool:
         elif closing:
             closing = "" if sign in closing else closing
         elif sign == "'":
-            apostrophe = after.isalnum() if apostrophe else not (before.isalnum() or after.isspace())
+            apostrophe = (
+                after.isalnum() if apostrophe else not (before.isalnum() or after.isspace())
+            )
         elif not (sign == '"' and before.isdigit()):
             closing = pairs.get(sign, "")
         at += 1
@@ -185,11 +263,16 @@ def fence_of(line: str) -> str:
         ("<think>a</think> <think>b</think>c", "c", "ab"),
         ("a\n</think>b\n<think>c</think>d", "b\nd", "a\nc"),
         # Anywhere else it is text, with its closing tag.
-        ("a<think>b</think>c<reasoning>d</reasoning>e", "a<think>b</think>c<reasoning>d</reasoning>e", ""),
+        (
+            "a<think>b</think>c<reasoning>d</reasoning>e",
+            "a<think>b</think>c<reasoning>d</reasoning>e",
+            "",
+        ),
         ("a\n<think>\nb\n</think>\nc", "a\n<think>\nb\n</think>\nc", ""),
         ("<think>a</think>b <think>c</think>d", "b <think>c</think>d", "a"),
         ("<b><think>a</think></b>", "<b><think>a</think></b>", ""),
-        # An unclosed block is reasoning if the reply begins with it, with what looks like the beginning of its end.
+        # An unclosed block is reasoning if the reply begins with it, with what looks like the
+        # beginning of its end.
         ("<think>b", "", "b"),
         ("<think>b</thin", "", "b</thin"),
         ("<think>", "", ""),
@@ -197,7 +280,11 @@ def fence_of(line: str) -> str:
         # One that was opened later is text, and so is all that follows it.
         ("<think>a</think>b\n<think>c", "b\n<think>c", "a"),
         ("<think>a</think>b\n<think>c</thin", "b\n<think>c</thin", "a"),
-        ("<think>a</think>b\n<think>c\n<thinking>d</thinking>e", "b\n<think>c\n<thinking>d</thinking>e", "a"),
+        (
+            "<think>a</think>b\n<think>c\n<thinking>d</thinking>e",
+            "b\n<think>c\n<thinking>d</thinking>e",
+            "a",
+        ),
         # The closing tag is the one of the block's own name, and blocks do not nest.
         ("<think>a</thinking>b</think>c", "c", "a</thinking>b"),
         ("<think>a<think>b</think>c</think>d", "c</think>d", "a<think>b"),
@@ -319,7 +406,9 @@ def test_a_tag_that_the_answer_is_about_is_text(text: str) -> None:
         ('"a"', "b\n</think>\nc", "c"),
     ],
 )
-def test_a_part_begins_where_the_text_before_it_ends(gathered: str, text: str, visible: str) -> None:
+def test_a_part_begins_where_the_text_before_it_ends(
+    gathered: str, text: str, visible: str
+) -> None:
     assert split_thinking(text, gathered) == expected(text, gathered)
     assert split_thinking(text, gathered)[0] == run(list(text), gathered)[0] == visible
 
@@ -362,7 +451,14 @@ def test_how_long_a_later_block_may_be_does_not_hang_on_the_chunks(size: int, ch
     assert (shown[1] == "a") is (size > LONGEST_HELD)
 
 
-MANY_TAGS = ["</think>", "<think>", "<think>x</think>\n", "`</think>`\n", '"<think>" ', "\n</reasoning>\n"]
+MANY_TAGS = [
+    "</think>",
+    "<think>",
+    "<think>x</think>\n",
+    "`</think>`\n",
+    '"<think>" ',
+    "\n</reasoning>\n",
+]
 
 
 @pytest.fixture
@@ -370,12 +466,16 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """List how many letters are read each time."""
     sizes: list[int] = []
     real = Literals.read
-    monkeypatch.setattr(Literals, "read", lambda self, text: sizes.append(len(text)) or real(self, text))
+    monkeypatch.setattr(
+        Literals, "read", lambda self, text: sizes.append(len(text)) or real(self, text)
+    )
     return sizes
 
 
 @pytest.mark.parametrize("unit", MANY_TAGS)
-def test_only_so_many_tags_are_looked_at_and_what_follows_is_text(unit: str, read: list[int]) -> None:
+def test_only_so_many_tags_are_looked_at_and_what_follows_is_text(
+    unit: str, read: list[int]
+) -> None:
     text = "a\n" + unit * 20_000 + "the end"
     visible, reasoning = split_thinking(text)
     assert len(read) <= 2 * MOST_TAGS
@@ -393,7 +493,9 @@ def test_how_many_tags_are_looked_at_does_not_hang_on_the_chunks(
     monkeypatch.setattr("rungwise.fsm.text.thinking.MOST_TAGS", 5)
     for start in ("", "<think>a</think>", "b\n"):
         text = start + unit * 8 + "c"
-        assert run([text[at : at + chunk] for at in range(0, len(text), chunk)]) == split_thinking(text)
+        assert run([text[at : at + chunk] for at in range(0, len(text), chunk)]) == split_thinking(
+            text
+        )
 
 
 @pytest.mark.parametrize(
@@ -417,7 +519,9 @@ def test_how_many_tags_are_looked_at_does_not_hang_on_the_chunks(
         ("<think>`</think>`", "`", "`"),
     ],
 )
-def test_only_code_in_the_visible_text_makes_a_tag_text(text: str, visible: str, reasoning: str) -> None:
+def test_only_code_in_the_visible_text_makes_a_tag_text(
+    text: str, visible: str, reasoning: str
+) -> None:
     if text.startswith("<think>"):
         assert split_thinking(text) == run(list(text)) == expected(text) == (visible, reasoning)
     text, visible, reasoning = f"<think>0</think>-\n{text}", f"-\n{visible}", f"0{reasoning}"
@@ -425,7 +529,16 @@ def test_only_code_in_the_visible_text_makes_a_tag_text(text: str, visible: str,
 
 
 @pytest.mark.parametrize(
-    "text", ["`<think>", "```\n<think>", "</think>,", "a <think>", "<think>a</think>", "\n</think>,", "\n<think>"]
+    "text",
+    [
+        "`<think>",
+        "```\n<think>",
+        "</think>,",
+        "a <think>",
+        "<think>a</think>",
+        "\n</think>,",
+        "\n<think>",
+    ],
 )
 def test_every_letter_is_read_once_however_many_tags_there_are(text: str, read: list[int]) -> None:
     gathered = "It says: <think> and `</think>`.\n" * 50
@@ -434,9 +547,12 @@ def test_every_letter_is_read_once_however_many_tags_there_are(text: str, read: 
 
 
 @pytest.mark.parametrize(
-    "part", ["It says `<think>`. ", "It says <think> so.\n", "<think>a</think>b ", "```\n</think>\n"]
+    "part",
+    ["It says `<think>`. ", "It says <think> so.\n", "<think>a</think>b ", "```\n</think>\n"],
 )
-def test_every_letter_of_the_text_before_is_read_once_however_many_parts_there_are(part: str, read: list[int]) -> None:
+def test_every_letter_of_the_text_before_is_read_once_however_many_parts_there_are(
+    part: str, read: list[int]
+) -> None:
     followed, gathered = TextBefore(), "Before it. "
     for _ in range(200):
         gathered += part_thinking(part, gathered, read=followed, after_block=True).visible
@@ -444,11 +560,17 @@ def test_every_letter_of_the_text_before_is_read_once_however_many_parts_there_a
 
 
 @pytest.mark.parametrize("sign", ["'a'", '"', "`c` ", '\\"', "```\n"])
-def test_behind_more_signs_than_any_text_has_no_tag_is_meant(sign: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_behind_more_signs_than_any_text_has_no_tag_is_meant(
+    sign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rungwise.fsm.text.literals.MOST_SIGNS", 40)
     few, many = sign * 8 + "\n", sign * 80 + "\n"
     assert split_thinking(f"{few}</think>a") == run(list(f"{few}</think>a")) == ("a", few)
-    assert split_thinking(f"{many}</think>a") == run(list(f"{many}</think>a")) == (f"{many}</think>a", "")
+    assert (
+        split_thinking(f"{many}</think>a")
+        == run(list(f"{many}</think>a"))
+        == (f"{many}</think>a", "")
+    )
 
 
 @pytest.mark.parametrize(
@@ -466,13 +588,16 @@ def test_behind_more_signs_than_any_text_has_no_tag_is_meant(sign: str, monkeypa
         ("<think>a</think>\n\n<thi", "<thi"),
     ],
 )
-def test_drops_only_the_whitespace_between_a_block_and_the_first_word(text: str, visible: str) -> None:
+def test_drops_only_the_whitespace_between_a_block_and_the_first_word(
+    text: str, visible: str
+) -> None:
     assert split_thinking(text)[0] == visible
     assert run(list(text))[0] == visible
 
 
 @pytest.mark.parametrize(
-    "chunks", [["<thi", "nk>a</th", "ink>\n", "\nb"], ["<", "think", ">", "a", "<", "/think>", " b"]]
+    "chunks",
+    [["<thi", "nk>a</th", "ink>\n", "\nb"], ["<", "think", ">", "a", "<", "/think>", " b"]],
 )
 def test_holds_back_a_split_tag(chunks: list[str]) -> None:
     assert run(chunks) == ("b", "a")
@@ -502,8 +627,11 @@ def test_returns_a_chunk_without_tags_as_it_is() -> None:
 
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=20), st.just("") | TEXTS, st.booleans())
 @settings(max_examples=examples(300))
-def test_every_chunking_gives_the_same(text: str, places: list[int], gathered: str, after_block: bool) -> None:
-    gathered = gathered.rstrip("`~")  # a run that goes on in the part is one run; the reference reads them apart
+def test_every_chunking_gives_the_same(
+    text: str, places: list[int], gathered: str, after_block: bool
+) -> None:
+    # a run that goes on in the part is one run; the reference reads them apart
+    gathered = gathered.rstrip("`~")
     parted = split_thinking(text, gathered, after_block=after_block)
     assert parted == expected(text, gathered, after_block=after_block)
     assert parted == run(cut(text, places), gathered, after_block=after_block)
@@ -518,7 +646,13 @@ def test_a_text_before_that_was_followed_is_as_good_as_one_read_anew(
     followed, gathered = TextBefore(), ""
     for part in parts:
         gathered += part
-        for following in (text, "</think>\n", "</think>and", "\n<think>so</think>", f"'{text}</think>\n"):
+        for following in (
+            text,
+            "</think>\n",
+            "</think>and",
+            "\n<think>so</think>",
+            f"'{text}</think>\n",
+        ):
             again = part_thinking(following, gathered, read=followed, after_block=after_block)
             assert again == part_thinking(following, gathered, after_block=after_block)
             if gathered == gathered.rstrip("`~"):
@@ -543,7 +677,9 @@ def test_text_without_tags_is_handed_out_at_once(text: str, places: list[int]) -
 
 
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=20))
-def test_holds_back_no_more_than_one_tag_and_a_letter_but_for_a_later_block(text: str, places: list[int]) -> None:
+def test_holds_back_no_more_than_one_tag_and_a_letter_but_for_a_later_block(
+    text: str, places: list[int]
+) -> None:
     thinking = ThinkFilter()
     for chunk in cut(text, places):
         thinking.feed(chunk)
@@ -569,13 +705,63 @@ def test_a_turn_of_its_own_within_code_is_text_all_the_same() -> None:
 
 
 INVISIBLE = (
-    *("", " ", "\n", "\t", "\u00a0", "\u2003", "\u3000", "\u2028", "\x00", "\x1b", "\x7f", "\u0085", "\u00ad"),
+    *(
+        "",
+        " ",
+        "\n",
+        "\t",
+        "\u00a0",
+        "\u2003",
+        "\u3000",
+        "\u2028",
+        "\x00",
+        "\x1b",
+        "\x7f",
+        "\u0085",
+        "\u00ad",
+    ),
     "\u200b",
-    *("\u200d", "\u200e", "\u2060", "\u2065", "\u3164", "\u115f", "\u1160", "\uffa0", "\u2800", "\ufeff", "\ufe0f"),
-    *("\u034f", "\u061c", "\u17b4", "\u180b", "\u180e", "\ufffe", "\uffff", "\ud800", "\udfff", "\U000e0001"),
+    *(
+        "\u200d",
+        "\u200e",
+        "\u2060",
+        "\u2065",
+        "\u3164",
+        "\u115f",
+        "\u1160",
+        "\uffa0",
+        "\u2800",
+        "\ufeff",
+        "\ufe0f",
+    ),
+    *(
+        "\u034f",
+        "\u061c",
+        "\u17b4",
+        "\u180b",
+        "\u180e",
+        "\ufffe",
+        "\uffff",
+        "\ud800",
+        "\udfff",
+        "\U000e0001",
+    ),
     *("\U000e0100", "\U000e01ef", "\U000e0fff", "\U0010ffff", "\U0001d159", "\U0001d173", "\u0378"),
 )
-VISIBLE = ("a", "0", ".", "-", "<", "\u00e9", "\u0301", "\u4f60", "\N{FOX FACE}", "\ufffd", "\u2581", "\U0001fae8")
+VISIBLE = (
+    "a",
+    "0",
+    ".",
+    "-",
+    "<",
+    "\u00e9",
+    "\u0301",
+    "\u4f60",
+    "\N{FOX FACE}",
+    "\ufffd",
+    "\u2581",
+    "\U0001fae8",
+)
 
 
 @pytest.mark.parametrize("letter", INVISIBLE, ids=ascii)
@@ -593,10 +779,18 @@ def test_what_shows_is_not(letter: str) -> None:
 @given(st.lists(st.sampled_from(INVISIBLE)).map("".join), st.text())
 def test_one_letter_is_enough(blank: str, text: str) -> None:
     assert is_blank(blank)
-    assert is_blank(blank + text) == is_blank(text + blank) == is_blank(text) == all(map(is_blank, text))
+    assert (
+        is_blank(blank + text)
+        == is_blank(text + blank)
+        == is_blank(text)
+        == all(map(is_blank, text))
+    )
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1))
 def test_letters_numbers_and_signs_show(text: str) -> None:
-    fillers = {letter for letter in text if "FILLER" in unicodedata.name(letter, "")} | {"\u2800", "\U0001d159"}
+    fillers = {letter for letter in text if "FILLER" in unicodedata.name(letter, "")} | {
+        "\u2800",
+        "\U0001d159",
+    }
     assert is_blank(text) == (set(text) <= fillers)

@@ -60,7 +60,9 @@ def test_a_call_waits_and_the_others_of_its_reply_run() -> None:
 def test_what_waits_is_known_however_small_the_window_is() -> None:
     result = paused("look", "pay", policy=TurnPolicy(window=1))
     assert replay(TurnJournal.from_json(result.journal.to_json())).outcome == "awaiting_approval"
-    resumed, ran = play(Turn(Request(result.messages), tools=TOOLS, approvals={"c1": True}), said(ANSWER))
+    resumed, ran = play(
+        Turn(Request(result.messages), tools=TOOLS, approvals={"c1": True}), said(ANSWER)
+    )
     assert (resumed.outcome, ran) == ("finished", [["pay"]])
 
 
@@ -72,7 +74,10 @@ def test_a_turn_goes_on_from_stored_messages_with_the_callers_decision(decided: 
     assert (result.outcome, result.text, result.calls) == ("finished", ANSWER, 1)
     assert ran == [["pay"] if decided is True else []]
     results = [
-        part for message in result.messages for part in message.get("parts", ()) if part["type"] == "tool_result"
+        part
+        for message in result.messages
+        for part in message.get("parts", ())
+        if part["type"] == "tool_result"
     ]
     told = "pay ran" if decided is True else decided
     assert [each["text"] for each in results[:1]] == ["look ran"]
@@ -139,13 +144,20 @@ async def asks_later(**arguments: Any) -> bool:
 
 @pytest.mark.parametrize("wrong", [asks_later, None, "yes", 1])
 def test_what_cannot_tell_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="needs_approval must be True, False or a function"):
+    with pytest.raises(
+        ConfigurationError, match="needs_approval must be True, False or a function"
+    ):
         Tool(nothing, needs_approval=wrong)
 
 
 @pytest.mark.parametrize(("told", "waits"), [(False, False), (True, True), (None, True), (0, True)])
 def test_only_false_lets_a_call_run(told: Any, waits: bool) -> None:
-    assert Tool(nothing, parameters={"type": "object"}, needs_approval=lambda: told).waits_for_approval({}) is waits
+    assert (
+        Tool(
+            nothing, parameters={"type": "object"}, needs_approval=lambda: told
+        ).waits_for_approval({})
+        is waits
+    )
 
 
 @pytest.mark.parametrize("tools", [{}, {"look": TOOLS["look"]}])
@@ -153,5 +165,7 @@ def test_an_approved_call_needs_its_tool(tools: Any) -> None:
     messages = paused("pay").messages
     with pytest.raises(ConfigurationError, match="none of the tools takes this call of 'pay'"):
         Turn(Request(messages), tools=tools, approvals={"c0": True})
-    result, ran = play(Turn(Request(messages), tools=tools, approvals={"c0": "It is too dear."}), said(ANSWER))
+    result, ran = play(
+        Turn(Request(messages), tools=tools, approvals={"c0": "It is too dear."}), said(ANSWER)
+    )
     assert (result.outcome, ran) == ("finished", [[]])

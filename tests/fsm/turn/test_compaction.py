@@ -37,7 +37,10 @@ def answer(text: str) -> dict[str, Any]:
 
 def asks(*ids: str) -> dict[str, Any]:
     function = {"name": "look_up", "arguments": "{}"}
-    return {"role": "assistant", "tool_calls": [{"id": each, "type": "function", "function": function} for each in ids]}
+    return {
+        "role": "assistant",
+        "tool_calls": [{"id": each, "type": "function", "function": function} for each in ids],
+    }
 
 
 def says(each: str, text: str = LONG) -> dict[str, Any]:
@@ -47,7 +50,16 @@ def says(each: str, text: str = LONG) -> dict[str, Any]:
 SYSTEM = {"role": "system", "content": "You know the birds."}
 FIRST, SECOND, THIRD = user("Which birds live here?"), user("Where?"), user("When?")
 AGENT = (
-    *(SYSTEM, FIRST, asks("a", "b"), says("a"), says("b"), asks("c"), says("c"), answer("Kingfishers.")),
+    *(
+        SYSTEM,
+        FIRST,
+        asks("a", "b"),
+        says("a"),
+        says("b"),
+        asks("c"),
+        says("c"),
+        answer("Kingfishers."),
+    ),
     *(SECOND, asks("d"), says("d"), asks("e"), says("e"), answer("In the bank.")),
     *(THIRD, asks("f"), says("f")),
 )
@@ -126,27 +138,48 @@ def test_leaves_results_alone_that_were_unpaired_before(messages: Conversation) 
 
 
 def test_every_form_of_a_result_can_give_way() -> None:
-    block = {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": LONG}], "is_error": False}
-    used = {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "look_up", "input": {}}]}
+    block = {
+        "type": "tool_result",
+        "tool_use_id": "a",
+        "content": [{"type": "text", "text": LONG}],
+        "is_error": False,
+    }
+    used = {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "a", "name": "look_up", "input": {}}],
+    }
     called = {"role": "assistant", "function_call": {"name": "look_up", "arguments": "{}"}}
     results = (
         {"role": "user", "content": [block, {"type": "text", "text": "And?"}]},
         {"role": "function", "name": "look_up", "content": LONG},
-        Message("tool", [ToolResult("a", "look_up", LONG, is_fault=True), ToolResult("b", "look_up", LONG)]),
+        Message(
+            "tool",
+            [ToolResult("a", "look_up", LONG, is_fault=True), ToolResult("b", "look_up", LONG)],
+        ),
         {**says("a"), "content": [{"type": "text", "text": LONG}] * 2},
     )
     calling = Message("assistant", [rungwise.ToolCall(each, "look_up", "{}") for each in "ab"])
     asked: tuple[Any, ...] = (used, called, calling, asks("a"))
-    messages = (FIRST, *[each for pair in zip(asked, results, strict=True) for each in pair], answer("So."))
+    messages = (
+        FIRST,
+        *[each for pair in zip(asked, results, strict=True) for each in pair],
+        answer("So."),
+    )
     room = estimate_tokens(results) - 200
     shorter = OldestFirst(keep=1)(messages, room)
     assert shorter[2::2] == (
         {
             "role": "user",
-            "content": [{**block, "content": [{"type": "text", "text": STUB}]}, {"type": "text", "text": "And?"}],
+            "content": [
+                {**block, "content": [{"type": "text", "text": STUB}]},
+                {"type": "text", "text": "And?"},
+            ],
         },
         {"role": "function", "name": "look_up", "content": STUB},
-        Message("tool", [ToolResult("a", "look_up", STUB, is_fault=True), ToolResult("b", "look_up", STUB)]),
+        Message(
+            "tool",
+            [ToolResult("a", "look_up", STUB, is_fault=True), ToolResult("b", "look_up", STUB)],
+        ),
         {**says("a"), "content": [{"type": "text", "text": STUB}]},
     )
     assert shorter[1::2] == messages[1::2]
@@ -161,7 +194,9 @@ def test_a_short_result_stays() -> None:
 
 
 @given(conversations(scattered=True), st.integers(1, 8), st.integers(0, 4_000) | st.just(ALL))
-def test_what_is_left_is_valid_shorter_and_in_order(messages: Conversation, keep: int, room: int) -> None:
+def test_what_is_left_is_valid_shorter_and_in_order(
+    messages: Conversation, keep: int, room: int
+) -> None:
     before, compactor = deepcopy(messages), OldestFirst(keep)
     shorter = compactor(messages, room)
     assert messages == before
@@ -183,7 +218,9 @@ def test_it_works_again_and_again(messages: Conversation, keep: int, rooms: list
     for room in rooms:
         shorter = compactor(left, room)
         assert problems_of(shorter) == ()
-        assert estimate_tokens(left) - estimate_tokens(shorter) >= room or shorter == compactor(left, ALL)
+        assert estimate_tokens(left) - estimate_tokens(shorter) >= room or shorter == compactor(
+            left, ALL
+        )
         left = shorter
     assert compactor(left, ALL) == compactor(messages, ALL)
 
@@ -194,14 +231,17 @@ def test_hardly_anything_stays_where_everything_must_go(messages: Conversation) 
     reads = [read(each) for each in shorter]
     assert [each.role for each in reads].count("user") <= 2
     assert [each.role for each in reads].count("assistant") <= 2
-    # The results behind the first answer, where a turn broke off, have given way; those of the last call may not.
+    # The results behind the first answer, where a turn broke off, have given way; those of the last
+    # call may not.
     last = max((place for place, each in enumerate(reads) if each.role != "tool"), default=0)
     for stays, was_read in zip(shorter[:last], reads[:last], strict=True):
         assert not was_read.results or len(str(stays)) < 1_000
 
 
 @given(conversations(), st.data())
-def test_a_broken_conversation_does_not_get_worse(messages: Conversation, data: st.DataObject) -> None:
+def test_a_broken_conversation_does_not_get_worse(
+    messages: Conversation, data: st.DataObject
+) -> None:
     broken = tuple(data.draw(st.permutations(messages))[: data.draw(st.integers(0, len(messages)))])
     shorter = OldestFirst(data.draw(st.integers(1, 4)))(broken, ALL)
     assert kinds_of(shorter, broken) <= kinds_of(broken, broken)
@@ -209,7 +249,9 @@ def test_a_broken_conversation_does_not_get_worse(messages: Conversation, data: 
 
 
 @given(conversations(), st.integers(1, 4), st.integers(1, 3_000))
-def test_what_a_request_holds_is_compacted_alike(messages: Conversation, keep: int, room: int) -> None:
+def test_what_a_request_holds_is_compacted_alike(
+    messages: Conversation, keep: int, room: int
+) -> None:
     shorter = OldestFirst(keep)(Request(messages).messages, room)
     assert shorter == OldestFirst(keep)(messages, room)
     assert Request(shorter).messages == shorter
@@ -218,8 +260,11 @@ def test_what_a_request_holds_is_compacted_alike(messages: Conversation, keep: i
 @given(conversations(), st.integers(1, 20))
 def test_the_callers_own_counter_counts(messages: Conversation, room: int) -> None:
     shorter = OldestFirst(keep=1, counter=len)(messages, room)
-    assert len(messages) - len(shorter) >= room or shorter == OldestFirst(keep=1, counter=len)(messages, ALL)
-    assert len(shorter) < len(messages) or shorter is messages  # no message is the shorter for a note within it
+    assert len(messages) - len(shorter) >= room or shorter == OldestFirst(keep=1, counter=len)(
+        messages, ALL
+    )
+    # no message is the shorter for a note within it
+    assert len(shorter) < len(messages) or shorter is messages
 
 
 def test_a_counter_that_is_never_content_gets_everything_back() -> None:
@@ -232,7 +277,9 @@ def test_without_a_figure_a_quarter_goes() -> None:
     assert estimate_tokens(AGENT) * 3 // 4 >= estimate_tokens(shorter) > estimate_tokens(STEPS[-1])
 
 
-@pytest.mark.parametrize("fields", [{"keep": 0}, {"keep": True}, {"keep": 2.0}, {"keep": None}, {"counter": 5}])
+@pytest.mark.parametrize(
+    "fields", [{"keep": 0}, {"keep": True}, {"keep": 2.0}, {"keep": None}, {"counter": 5}]
+)
 def test_refuses_what_is_no_compactor(fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=f"OldestFirst.{next(iter(fields))} must be"):
         OldestFirst(**fields)
@@ -247,7 +294,9 @@ def first_user_of(messages: Conversation) -> PlainMessage | Message | None:
 
 
 def is_made_of(shorter: Conversation, messages: Conversation) -> bool:
-    """Tell whether each message is one of the conversation's, in their order, or one whose results have given way."""
+    """Tell whether each message is one of the conversation's, in their order, or one whose results
+    have given way.
+    """
     rest = iter(messages)
     return all(any(each in (other, *stubs_of(other)) for other in rest) for each in shorter)
 
@@ -256,13 +305,20 @@ def stubs_of(message: PlainMessage | Message) -> list[Any]:
     if isinstance(message, Message):
         return [
             Message(
-                message.role, [ToolResult(each.id, each.name, STUB, each.is_fault) for each in message.tool_results]
+                message.role,
+                [
+                    ToolResult(each.id, each.name, STUB, each.is_fault)
+                    for each in message.tool_results
+                ],
             )
         ]
     if not read(message).results:
         return []
     if message["role"] == "user":
-        blocks = [{**each, "content": STUB} if "tool_use_id" in each else each for each in message["content"]]
+        blocks = [
+            {**each, "content": STUB} if "tool_use_id" in each else each
+            for each in message["content"]
+        ]
         return [{**message, "content": blocks}]
     return [{**message, "content": STUB}, {**message, "content": [{"type": "text", "text": STUB}]}]
 
@@ -280,7 +336,8 @@ def kinds_of(messages: Conversation, given_: Conversation) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "is_help"), [(100, 95, True), (100, 96, False), (1, 0, True), (0, 0, False), (10, 20, False)]
+    ("before", "after", "is_help"),
+    [(100, 95, True), (100, 96, False), (1, 0, True), (0, 0, False), (10, 20, False)],
 )
 def test_less_than_five_percent_is_no_help(before: int, after: int, is_help: bool) -> None:
     messages = (FIRST,) * before, (FIRST,) * after
@@ -311,7 +368,8 @@ def test_the_room_is_what_is_beyond_the_window_and_a_quarter_at_least(
     assert room_for((FIRST,) * size, window, cap, len) == room
 
 
-# the tokens of later prompts: what the caller has counted goes on as long as its messages stand there
+# the tokens of later prompts: what the caller has counted goes on as long as its messages stand
+# there
 
 
 COUNTED = Request("Do it." * 100, input_tokens=50)
@@ -328,8 +386,10 @@ def test_compacted_messages_count_as_densely_as_the_caller_counted_them() -> Non
     left = [{"role": "user", "content": "heron " * 100}]
     share = estimate_tokens(left) / estimate_tokens(long)
     assert prompt_tokens(Request(long, input_tokens=10**6), left, "", 5) == ceil(10**6 * share)
-    assert prompt_tokens(Request(long, input_tokens=400), left, "", 5) == estimate_tokens(left)  # the larger one
-    assert prompt_tokens(Request(long, input_tokens=30), left, "", 5) == 30  # and no more than there was
+    # the larger one
+    assert prompt_tokens(Request(long, input_tokens=400), left, "", 5) == estimate_tokens(left)
+    # and no more than there was
+    assert prompt_tokens(Request(long, input_tokens=30), left, "", 5) == 30
     assert prompt_tokens(Request(long), left, "", 5) is None
 
 

@@ -1,4 +1,6 @@
-"""A deadline of a turn, played by hand: its calls, tools and compactions end by it, and its journal tells of it."""
+"""A deadline of a turn, played by hand: its calls, tools and compactions end by it, and its journal
+tells of it.
+"""
 
 import math
 from typing import Any
@@ -91,8 +93,12 @@ def test_no_tool_begins_and_no_compaction_counts_behind_it(ends: float) -> None:
     result = run(call_of(turn.begin(NOW)), OVERFLOW, begins=NOW, ends=105.0)
     assert isinstance(turn.called(result, 105.0), Compact)
     assert turn.compacted([QUESTION], ends) is None
-    assert (turn.result.outcome, turn.result.cause) == ("over_budget", "the budget is spent: the deadline has passed")
-    assert turn.result.messages[: len(HISTORY)] == turn.request.messages[: len(HISTORY)]  # a late one is not taken
+    assert (turn.result.outcome, turn.result.cause) == (
+        "over_budget",
+        "the budget is spent: the deadline has passed",
+    )
+    # a late one is not taken
+    assert turn.result.messages[: len(HISTORY)] == turn.request.messages[: len(HISTORY)]
     assert again(turn).cause == turn.result.cause
 
 
@@ -126,7 +132,9 @@ def test_whose_time_is_up_is_said_truly() -> None:
 
 @pytest.mark.parametrize("deadline", [math.nan, True, "soon"])
 def test_what_is_no_moment_is_refused(deadline: Any) -> None:
-    with pytest.raises(rungwise.ConfigurationError, match="deadline must be a moment on the driver's clock"):
+    with pytest.raises(
+        rungwise.ConfigurationError, match="deadline must be a moment on the driver's clock"
+    ):
         turn_with(deadline)
 
 

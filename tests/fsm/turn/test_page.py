@@ -1,4 +1,6 @@
-"""The page of a recorded turn: its path, its timeline, its steps, and the pages of its calls within."""
+"""The page of a recorded turn: its path, its timeline, its steps, and the pages of its calls
+within.
+"""
 
 import re
 from functools import cache
@@ -36,7 +38,9 @@ def pages_within(data: Any) -> list[str]:
     for page in frames["pages"]:
         if page is None:
             continue
-        inner = orjson.dumps({"machine": frames["machines"][page["machine"]], **page["data"]}).decode()
+        inner = orjson.dumps(
+            {"machine": frames["machines"][page["machine"]], **page["data"]}
+        ).decode()
         inner = re.sub("[<>&]", lambda sign: f"\\u{ord(sign[0]):04x}", inner)
         body = "".join(frames["pool"][part] for part in page["parts"])
         written.append(shell[0] + page["title"] + shell[1] + body + shell[2] + inner + shell[3])
@@ -59,7 +63,11 @@ def test_the_page_tells_every_step_and_what_was_used_up() -> None:
         "seconds": found().path.steps[-1].at,
         "output_tokens": sum(step.usage.output_tokens for each in calls for step in each.steps),
         "money": pytest.approx(
-            sum(s.usage.input_tokens * 1e-6 + s.usage.output_tokens * 2e-6 for c in calls for s in c.steps)
+            sum(
+                s.usage.input_tokens * 1e-6 + s.usage.output_tokens * 2e-6
+                for c in calls
+                for s in c.steps
+            )
         ),
     }
     assert page.data["machine"]["limits"] == dict(TurnPolicy().limits)
@@ -74,7 +82,10 @@ def test_the_timeline_shows_calls_tools_and_compactions_as_what_they_are() -> No
     assert [line.name for line in lines if line.name] == ["call 1", "call 2", "call 3", "call 4"]
     for line in lines:
         (bar,) = bars_of(line)
-        assert (bar.start, bar.start + bar.seconds) == (line.attempt.sent.at, pytest.approx(line.attempt.back.at))
+        assert (bar.start, bar.start + bar.seconds) == (
+            line.attempt.sent.at,
+            pytest.approx(line.attempt.back.at),
+        )
 
 
 def test_a_call_is_nested_in_the_line_that_made_it() -> None:
@@ -100,7 +111,10 @@ def test_what_a_stranger_wrote_is_only_ever_text_also_within() -> None:
             step |= {"note": NASTY, "code": NASTY, "backend": NASTY, "content": {NASTY: NASTY}}
     page = Elements(explain_turn(read_turn(orjson.dumps(document))))
     assert (len(page.of("script")), page.of("img")) == (2, [])
-    assert page.data["call"]["steps"][0]["note"] == page.data["frames"]["pages"][0]["data"]["call"]["steps"][0]["note"]
+    assert (
+        page.data["call"]["steps"][0]["note"]
+        == page.data["frames"]["pages"][0]["data"]["call"]["steps"][0]["note"]
+    )
     for text in pages_within(page.data):
         within = Elements(text)
         assert (len(within.of("script")), within.of("img")) == (2, [])
@@ -108,7 +122,9 @@ def test_what_a_stranger_wrote_is_only_ever_text_also_within() -> None:
 
 
 def test_the_page_of_many_calls_stays_small() -> None:
-    turn = played(*[calling("look", "note")] * 26, END, policy=TurnPolicy(same_calls=1000), contents=True)
+    turn = played(
+        *[calling("look", "note")] * 26, END, policy=TurnPolicy(same_calls=1000), contents=True
+    )
     assert len(turn.journal.calls) == 27
     assert len(explain_turn(read_turn(turn.journal.to_json()))) < 600_000
 
@@ -117,7 +133,11 @@ def test_the_page_of_many_calls_stays_small() -> None:
 def test_a_turn_that_was_killed_has_a_page_too(kept: int) -> None:
     document = orjson.loads(found().path.record.to_json())
     document["steps"], document["outcome"] = document["steps"][:kept], None
-    made = [step for step in document["steps"] if step["event"] == "sent" and step["source"] in ("ask", "go_on")]
+    made = [
+        step
+        for step in document["steps"]
+        if step["event"] == "sent" and step["source"] in ("ask", "go_on")
+    ]
     document["calls"] = document["calls"][: len(made)]
     document["calls"][-1] |= {"steps": [], "outcome": None}
     page = Elements(explain_turn(read_turn(orjson.dumps(document))))

@@ -161,7 +161,10 @@ def test_texts_share_their_room(texts: list[str], tokens: int) -> None:
         assert before.endswith(tail)
         assert len(head) + len(tail) + int(found[1]) == len(before)
         assert size(after) < size(before)
-    longest_kept = max((size(after) for before, after in zip(texts, cut, strict=True) if before == after), default=0)
+    longest_kept = max(
+        (size(after) for before, after in zip(texts, cut, strict=True) if before == after),
+        default=0,
+    )
     assert all(size(before) >= min(longest_kept, 50) for before, _ in changed)
 
 

@@ -23,7 +23,11 @@ def fetch(url: str) -> str:
     return url
 
 
-FETCH = {"name": "fetch", "description": "Get a page.", "parameters": {"properties": {"url": {"type": "string"}}}}
+FETCH = {
+    "name": "fetch",
+    "description": "Get a page.",
+    "parameters": {"properties": {"url": {"type": "string"}}},
+}
 IN_CHAT = {"type": "function", "function": {**FETCH, "strict": True}}
 
 
@@ -37,7 +41,10 @@ def runs(name: str, arguments: Any = None) -> Any:
         (None, []),
         ([], []),
         ([search, Tool(fetch)], ["search", "fetch"]),
-        ({"look": search, "get": Tool(fetch), "page": {"description": "x"}}, ["look", "get", "page"]),
+        (
+            {"look": search, "get": Tool(fetch), "page": {"description": "x"}},
+            ["look", "get", "page"],
+        ),
         ([FETCH, search], ["fetch", "search"]),
         ([IN_CHAT], ["fetch"]),
         ([{"type": "function", **FETCH}], ["fetch"]),
@@ -96,13 +103,25 @@ def test_uses_its_own_description_and_not_that_of_a_base_class() -> None:
         (lambda: Tool(search, seconds=0), "Tool.seconds must be a number of seconds above 0"),
         (lambda: Tool(search, seconds=float("inf")), "Tool.seconds must be"),
         (lambda: Tool(search, seconds=float("nan")), "Tool.seconds must be"),
-        (lambda: Toolbox.of([lambda: 1]), "tools[0] needs a name: 1 to 64 letters, digits, '_' or '-', not '<lambda>'"),
+        (
+            lambda: Toolbox.of([lambda: 1]),
+            "tools[0] needs a name: 1 to 64 letters, digits, '_' or '-', not '<lambda>'",
+        ),
         (lambda: Toolbox.of([Tool(terminating=True)]), "tools[0] needs a name"),
         (lambda: Toolbox.of(search), "put a single tool into a list"),  # type: ignore[arg-type]
-        (lambda: Toolbox.of(FETCH, runs), "tools['name'] must be a function, a Tool or a definition, not str"),
+        (
+            lambda: Toolbox.of(FETCH, runs),
+            "tools['name'] must be a function, a Tool or a definition, not str",
+        ),
         (lambda: Toolbox.of({"a b": search}), "the name of a tool must be 1 to 64 letters"),
-        (lambda: Toolbox.of({"look": Tool(search, name="seek")}), "the tool under 'look' has the name 'seek'"),
-        (lambda: Toolbox.of([search, Tool(fetch, name="search")]), "two tools have the name 'search'"),
+        (
+            lambda: Toolbox.of({"look": Tool(search, name="seek")}),
+            "the tool under 'look' has the name 'seek'",
+        ),
+        (
+            lambda: Toolbox.of([search, Tool(fetch, name="search")]),
+            "two tools have the name 'search'",
+        ),
         (lambda: Toolbox.of([FETCH]), "nothing would run the tool 'fetch'"),
         (lambda: Toolbox.of([search], executor=3), "the executor must be a function, not int"),  # type: ignore[arg-type]
         (lambda: Toolbox.of([{"type": "web_search"}]), "tools[0] is of type 'web_search'"),
@@ -125,7 +144,9 @@ def test_a_terminating_tool_needs_no_function() -> None:
 
 
 def plan(arguments: str, name: str = "search", **options: Any) -> ToolRun | str:
-    return Toolbox.of({"search": Tool(search, **options), "fetch": fetch}).plan(ToolCall("1", name, arguments), 5.0)
+    return Toolbox.of({"search": Tool(search, **options), "fetch": fetch}).plan(
+        ToolCall("1", name, arguments), 5.0
+    )
 
 
 def test_a_tool_is_given_whole_numbers_as_they_stand() -> None:
@@ -154,7 +175,11 @@ def test_blank_arguments_are_none(blank: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "name", "fault"),
     [
-        ("{}", "serch", "there is no tool 'serch'; did you mean 'search'? there are: \"search\", \"fetch\""),
+        (
+            "{}",
+            "serch",
+            "there is no tool 'serch'; did you mean 'search'? there are: \"search\", \"fetch\"",
+        ),
         ("{}", "zzz", 'there is no tool \'zzz\'; there are: "search", "fetch"'),
         ('{"query": ', "search", "the arguments are not JSON (line 1, column "),
         ("[1]", "search", "the arguments are no JSON object but [1]; give one JSON object"),
@@ -170,13 +195,17 @@ def test_no_name_is_too_long_to_be_told_of() -> None:
     told = plan("{}", "s" * 1_000_000)
     assert isinstance(told, str)
     assert len(told) < 300
-    assert Toolbox.of(None).plan(ToolCall("1", "x", "{}"), 5.0) == "there is no tool 'x'; there are no tools"
+    assert (
+        Toolbox.of(None).plan(ToolCall("1", "x", "{}"), 5.0)
+        == "there is no tool 'x'; there are no tools"
+    )
 
 
 @pytest.mark.parametrize("value", [object(), float("nan")])
 def test_a_schema_that_no_json_can_hold_is_refused_when_it_is_declared(value: object) -> None:
     with pytest.raises(
-        ConfigurationError, match=r"^Tool\.parameters(\['default'\] has no form in JSON| must be a JSON schema)"
+        ConfigurationError,
+        match=r"^Tool\.parameters(\['default'\] has no form in JSON| must be a JSON schema)",
     ):
         Tool(print, parameters={"type": "object", "default": value})
 

@@ -9,7 +9,17 @@ from attrs import define, field
 
 import rungwise
 from rungwise import Budget, Tool, ToolCall, TurnPolicy
-from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request, Send, ToolRun, Turn
+from rungwise.core import (
+    Call,
+    Failure,
+    IllegalEvent,
+    PlainLink,
+    Reply,
+    Request,
+    Send,
+    ToolRun,
+    Turn,
+)
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
@@ -63,12 +73,17 @@ def play(
 ) -> Played:
     """Play a turn; where `stop_in` names a state, cancel it there."""
     request = messages if isinstance(messages, Request) else Request(messages)
-    turn = Turn(request, policy or TurnPolicy(), tools=TOOLS, has_compactor=compactor is not None, **options)
+    turn = Turn(
+        request, policy or TurnPolicy(), tools=TOOLS, has_compactor=compactor is not None, **options
+    )
     played, coming = Played(turn), iter(replies)
     action = turn.begin()
     while action is not None:
         assert not problems_of(turn.messages, callers=turn.messages)
-        if stop_in and stop_in in (type(action).__name__, turn.position.row.source if turn.position.row else ""):
+        if stop_in and stop_in in (
+            type(action).__name__,
+            turn.position.row.source if turn.position.row else "",
+        ):
             turn.cancel(1.0)
             break
         match action:
@@ -100,7 +115,9 @@ def run_call(call: Call, coming: Iterator[Reply | Failure], sent: list[Send]) ->
             send = call.receive(next(coming))
 
 
-def after_first_call(turn: Turn, reply: Reply | Failure, begins: float = 0.0, ends: float = 0.0) -> Any:
+def after_first_call(
+    turn: Turn, reply: Reply | Failure, begins: float = 0.0, ends: float = 0.0
+) -> Any:
     """Begin a turn, make its first call, and return what the turn asks for next."""
     action = turn.begin(begins)
     run_call(action.call, iter([reply]), [])
@@ -121,7 +138,13 @@ def plain(played: Played) -> list[tuple[str, Any]]:
 def test_an_answer_finishes_the_turn_after_one_call() -> None:
     played = play(said(TEXT))
     result = played.result
-    assert (result.outcome, result.text, result.cause, result.calls, result.attempts) == ("finished", TEXT, None, 1, 1)
+    assert (result.outcome, result.text, result.cause, result.calls, result.attempts) == (
+        "finished",
+        TEXT,
+        None,
+        1,
+        1,
+    )
     assert plain(played) == [("user", "Where do herons nest?"), ("assistant", TEXT)]
     assert result.usage == USAGE
 
@@ -140,7 +163,9 @@ def test_tools_run_and_report_in_the_order_of_their_calls() -> None:
     assert "auto-continue 1/25" in str(went_on)
 
 
-@pytest.mark.parametrize(("most", "summary", "expected"), [(0, True, 1), (1, True, 3), (1, False, 2), (25, True, 27)])
+@pytest.mark.parametrize(
+    ("most", "summary", "expected"), [(0, True, 1), (1, True, 3), (1, False, 2), (25, True, 27)]
+)
 def test_one_ceiling_bounds_every_way_of_going_on(most: int, summary: bool, expected: int) -> None:
     policy = TurnPolicy(auto_continues=most, summary=summary, same_calls=1000)
     played = play(*[calls("look")] * (most + 1), said("Three."), policy=policy)
@@ -156,7 +181,11 @@ def test_one_ceiling_bounds_every_way_of_going_on(most: int, summary: bool, expe
 
 
 def test_a_summary_that_calls_tools_gets_none_and_ends_the_turn() -> None:
-    played = play(calls("look"), calls("look", text="I must look."), policy=TurnPolicy(auto_continues=1, same_calls=1))
+    played = play(
+        calls("look"),
+        calls("look", text="I must look."),
+        policy=TurnPolicy(auto_continues=1, same_calls=1),
+    )
     assert (played.result.outcome, played.result.text) == ("limit_reached", "I must look.")
     assert len(played.ran) == 1
 
@@ -169,15 +198,21 @@ BROKEN_OFF = Reply("Herons nest in", interrupted=True, usage=USAGE)
 )
 def test_whatever_becomes_of_the_summary_the_limit_was_reached(reply: Any) -> None:
     policy = TurnPolicy(
-        auto_continues=1, same_calls=1, call=rungwise.Policy(limits=rungwise.Limits(continuations=0, retries=0))
+        auto_continues=1,
+        same_calls=1,
+        call=rungwise.Policy(limits=rungwise.Limits(continuations=0, retries=0)),
     )
-    played = play(calls("look", text="I look."), reply, policy=policy, compactor=lambda messages: messages[:1])
+    played = play(
+        calls("look", text="I look."), reply, policy=policy, compactor=lambda messages: messages[:1]
+    )
     assert played.result.outcome == "limit_reached"
     assert played.result.text
     assert not played.rooms
 
 
-@pytest.mark.parametrize("reply", [OVERFLOW, Failure("auth"), Reply(stop_reason="content_filter"), calls("look")])
+@pytest.mark.parametrize(
+    "reply", [OVERFLOW, Failure("auth"), Reply(stop_reason="content_filter"), calls("look")]
+)
 def test_a_summary_that_leaves_the_turn_without_a_text_is_no_success(reply: Any) -> None:
     policy = TurnPolicy(auto_continues=1, same_calls=1)
     played = play(calls("look"), reply, policy=policy, compactor=lambda messages: messages[:1])
@@ -196,15 +231,26 @@ def test_faults_in_a_row_end_the_turn_and_work_between_them_begins_anew() -> Non
     assert played.ran == [[]] * 3
     bad = [calls("breaks", arguments=f'{{"x": {n}}}') for n in range(2)]
     mixed = play(
-        *[calls("breaks")] * 2, calls("look"), *[calls("nowhere")] * 2, calls("breaks", "look"), *bad, said(TEXT)
+        *[calls("breaks")] * 2,
+        calls("look"),
+        *[calls("nowhere")] * 2,
+        calls("breaks", "look"),
+        *bad,
+        said(TEXT),
     )
     assert mixed.result.outcome == "finished"
 
 
 def test_a_reply_with_too_many_calls_ends_the_turn_without_a_summary() -> None:
     played = play(calls(*["look"] * 4), policy=TurnPolicy(calls_per_reply=3))
-    assert (played.result.outcome, played.result.calls, played.ran) == ("limit_reached", 1, [["look"] * 3])
-    assert [text for role, text in plain(played) if role == "tool"][3].startswith("This call was not run")
+    assert (played.result.outcome, played.result.calls, played.ran) == (
+        "limit_reached",
+        1,
+        [["look"] * 3],
+    )
+    assert [text for role, text in plain(played) if role == "tool"][3].startswith(
+        "This call was not run"
+    )
 
 
 def test_a_terminating_tool_among_others_hands_off_when_they_have_run() -> None:
@@ -220,7 +266,13 @@ def test_a_terminating_tool_among_others_hands_off_when_they_have_run() -> None:
 
 
 def test_continues_cut_text_into_one_answer() -> None:
-    parts = ["Herons nest in reeds", " by the lake", " and in trees", " near water", " where it is quiet."]
+    parts = [
+        "Herons nest in reeds",
+        " by the lake",
+        " and in trees",
+        " near water",
+        " where it is quiet.",
+    ]
     played = play(*map(cut, parts[:4]), said(parts[4]))
     assert (played.result.outcome, played.result.text) == ("finished", "".join(parts))
     assert (played.result.calls, len(played.sent)) == (2, 5)
@@ -243,14 +295,19 @@ def test_the_journal_of_a_call_that_never_went_on_tells_what_it_went_on_from(end
 def test_does_not_continue_hopeless_text(request_: Request) -> None:
     text = "one two three" if request_.max_tokens else "the same line again and again\n" * 40
     played = play(cut(text), messages=request_)
-    assert (played.result.outcome, played.result.calls, played.result.text) == ("limit_reached", 1, text)
+    assert (played.result.outcome, played.result.calls, played.result.text) == (
+        "limit_reached",
+        1,
+        text,
+    )
 
 
 def test_an_answer_beside_housekeeping_replaces_an_empty_one() -> None:
     empty = Reply(stop_reason="stop", usage=USAGE)
     played = play(calls("note", text=TEXT), empty)
     assert (played.result.outcome, played.result.text) == ("finished", TEXT)
-    assert [role for role, _ in plain(played)] == ["user", "assistant", "tool"]  # it is not said twice
+    # it is not said twice
+    assert [role for role, _ in plain(played)] == ["user", "assistant", "tool"]
     policy = TurnPolicy(call=rungwise.Policy(limits=rungwise.Limits(nudges=0, reasks=0)))
     forgot = play(calls("note", text=TEXT), calls("look"), empty, policy=policy)
     assert (forgot.result.outcome, forgot.result.last.outcome) == ("failed", "exhausted")
@@ -263,12 +320,16 @@ LONG = [{"role": "user", "content": "herons " * 500}, {"role": "user", "content"
 
 def test_a_compactor_may_sum_up_in_a_message_of_its_own() -> None:
     summed = {"role": "system", "content": "They asked for herons, at length."}
-    played = play(OVERFLOW, said(TEXT), messages=LONG, compactor=lambda messages: [messages[1], summed])
+    played = play(
+        OVERFLOW, said(TEXT), messages=LONG, compactor=lambda messages: [messages[1], summed]
+    )
     assert played.result.outcome == "finished"
     assert played.sent[1].messages == (LONG[1], summed)
 
 
-@pytest.mark.parametrize("useless", [lambda messages: messages, lambda _: [], lambda _: 5, lambda _: "Herons."])
+@pytest.mark.parametrize(
+    "useless", [lambda messages: messages, lambda _: [], lambda _: 5, lambda _: "Herons."]
+)
 def test_a_compactor_that_does_not_help_ends_the_turn(useless: Any) -> None:
     played = play(OVERFLOW, messages=LONG, compactor=useless)
     assert (played.result.outcome, played.events) == ("failed", ["overflowed", "stayed_long"])
@@ -290,7 +351,9 @@ def test_a_compactor_that_raises_ends_the_turn_and_its_error_is_the_cause() -> N
 
 def test_a_compactor_that_parts_a_call_from_its_result_is_no_help() -> None:
     long = calls("look", arguments=json.dumps({"words": "heron " * 500}))
-    played = play(long, OVERFLOW, compactor=lambda messages: messages[-1:], policy=TurnPolicy(window=10**6))
+    played = play(
+        long, OVERFLOW, compactor=lambda messages: messages[-1:], policy=TurnPolicy(window=10**6)
+    )
     assert (played.result.outcome, played.events[-1]) == ("failed", "stayed_long")
     assert "messages[0]: tool result 0 has no call right before it" in str(played.result.cause)
     assert [role for role, _ in plain(played)] == ["user", "assistant", "tool"]
@@ -316,7 +379,12 @@ def test_the_conversation_is_shortened_three_times_at_most() -> None:
 
 
 def test_nothing_is_shortened_where_the_turn_could_not_go_on() -> None:
-    played = play(OVERFLOW, messages=LONG, compactor=lambda messages: messages[1:], policy=TurnPolicy(auto_continues=0))
+    played = play(
+        OVERFLOW,
+        messages=LONG,
+        compactor=lambda messages: messages[1:],
+        policy=TurnPolicy(auto_continues=0),
+    )
     assert (played.result.outcome, played.rooms) == ("failed", [])
 
 
@@ -344,7 +412,9 @@ def test_a_turn_can_be_cancelled_in_each_state(state: str) -> None:
     played = play(first, stop_in=state, messages=LONG, compactor=lambda messages: messages[1:])
     assert (played.result.outcome, played.events[-1]) == ("cancelled", "cancelled")
     roles = [role for role, _ in plain(played)]
-    assert roles == (["user", "user", "assistant", "tool", "tool"] if state == "RunTools" else ["user", "user"])
+    assert roles == (
+        ["user", "user", "assistant", "tool", "tool"] if state == "RunTools" else ["user", "user"]
+    )
     assert played.turn.cancel() is played.result
 
 
@@ -373,7 +443,12 @@ def test_what_does_not_belong_is_refused_and_changes_nothing() -> None:
     with pytest.raises(IllegalEvent):
         turn.tools_ran([])
     action = turn.begin()
-    for wrong in (turn.begin, lambda: turn.tools_ran([]), lambda: turn.compacted([]), lambda: turn.result):
+    for wrong in (
+        turn.begin,
+        lambda: turn.tools_ran([]),
+        lambda: turn.compacted([]),
+        lambda: turn.result,
+    ):
         with pytest.raises(IllegalEvent):
             wrong()
     with pytest.raises(rungwise.ConfigurationError):
@@ -385,7 +460,14 @@ def test_what_does_not_belong_is_refused_and_changes_nothing() -> None:
     run_call(action.call, iter([calls("look", "look")]), [])
     action = turn.called(action.call.result)
     before = turn.journal.to_json()
-    for outcomes in ([], [ToolOutcome("one")], ["one", "two"], [None, None], None, iter([ToolOutcome("one")] * 2)):
+    for outcomes in (
+        [],
+        [ToolOutcome("one")],
+        ["one", "two"],
+        [None, None],
+        None,
+        iter([ToolOutcome("one")] * 2),
+    ):
         with pytest.raises(rungwise.ConfigurationError):
             turn.tools_ran(outcomes)  # type: ignore[arg-type]
     assert turn.journal.to_json() == before
@@ -393,7 +475,11 @@ def test_what_does_not_belong_is_refused_and_changes_nothing() -> None:
 
 
 def test_ids_and_names_that_cannot_be_sent_back_are_mended() -> None:
-    twice = [ToolCall("same", "look", "{}"), ToolCall("same", "functions.look", "{}"), ToolCall("", "look", "{}")]
+    twice = [
+        ToolCall("same", "look", "{}"),
+        ToolCall("same", "functions.look", "{}"),
+        ToolCall("", "look", "{}"),
+    ]
     played = play(Reply(tool_calls=twice, stop_reason="tool_calls", usage=USAGE), said(TEXT))
     made = Request(played.result.messages).messages[1].tool_calls
     assert [(call.id, call.name) for call in made] == [
@@ -401,10 +487,23 @@ def test_ids_and_names_that_cannot_be_sent_back_are_mended() -> None:
         ("same_2", "functions_look"),
         ("call_2", "look"),
     ]
-    known = [{"role": "assistant", "tool_calls": [{"id": "c0", "function": {"name": "look", "arguments": "{}"}}]}]
+    known = [
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c0", "function": {"name": "look", "arguments": "{}"}}],
+        }
+    ]
     known += [{"role": "tool", "tool_call_id": "c0", "content": "none"}]
-    again = play(calls("look"), calls("look"), said(TEXT), messages=[{"role": "user", "content": "Where?"}, *known])
-    assert [message["parts"][0]["id"] for message in again.result.messages[3::2][:2]] == ["c0_2", "c0_3"]
+    again = play(
+        calls("look"),
+        calls("look"),
+        said(TEXT),
+        messages=[{"role": "user", "content": "Where?"}, *known],
+    )
+    assert [message["parts"][0]["id"] for message in again.result.messages[3::2][:2]] == [
+        "c0_2",
+        "c0_3",
+    ]
 
 
 def test_parameters_that_mean_nothing_without_tools_stay_out_of_the_summary() -> None:
@@ -465,7 +564,10 @@ def test_every_row_is_taken_by_some_test_of_this_file(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(rungwise.fsm.machine.run.Run, "fire", noted)
     for name, test in list(globals().items()):
-        if not name.startswith("test_") or name == "test_every_row_is_taken_by_some_test_of_this_file":
+        if (
+            not name.startswith("test_")
+            or name == "test_every_row_is_taken_by_some_test_of_this_file"
+        ):
             continue
         marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
         if test.__code__.co_argcount == 0:
@@ -473,7 +575,11 @@ def test_every_row_is_taken_by_some_test_of_this_file(monkeypatch: pytest.Monkey
         elif len(marks) == 1:
             names = marks[0].args[0]
             for values in marks[0].args[1]:
-                test(**dict(zip(names, values, strict=True)) if isinstance(names, tuple) else {names: values})
+                test(
+                    **dict(zip(names, values, strict=True))
+                    if isinstance(names, tuple)
+                    else {names: values}
+                )
     # What a turn asks a compactor for it can go on from, so only the table itself ends here.
     run = rungwise.fsm.machine.run.Run.at_start(TURN, TurnPolicy(auto_continues=0).limits)
     run.state = TURN.hub
@@ -487,7 +593,9 @@ def test_every_row_is_taken_by_some_test_of_this_file(monkeypatch: pytest.Monkey
 
 
 def interrupted_once(turn: Turn, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the first call of a turn, and interrupt the turn in one of its steps where it takes the result."""
+    """Make the first call of a turn, and interrupt the turn in one of its steps where it takes the
+    result.
+    """
     action = turn.begin()
     run_call(action.call, iter([said(TEXT)]), [])
     whole = getattr(Turn, step)
@@ -501,7 +609,9 @@ def interrupted_once(turn: Turn, step: str, monkeypatch: pytest.MonkeyPatch) -> 
         turn.called(action.call.result)
 
 
-def test_a_turn_that_was_interrupted_as_it_ended_ends_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_that_was_interrupted_as_it_ended_ends_after_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     turn = Turn(Request("hello"), contents=True)
     interrupted_once(turn, "_end", monkeypatch)
     assert not turn.is_over
@@ -511,7 +621,9 @@ def test_a_turn_that_was_interrupted_as_it_ended_ends_after_all(monkeypatch: pyt
     assert rungwise.replay(TurnJournal.from_json(turn.journal.to_json())).outcome == "finished"
 
 
-def test_an_interrupted_driver_neither_loses_nor_repeats_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_driver_neither_loses_nor_repeats_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     turn = Turn(Request("hello"))
     interrupted_once(turn, "_settle_call", monkeypatch)
     assert turn.cancel().outcome == "cancelled"

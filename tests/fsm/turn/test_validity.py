@@ -22,7 +22,10 @@ ANSWER = {"role": "assistant", "content": SECRET}
 
 def asks(*ids: str, name: str = "look_up", arguments: Any = "{}") -> dict[str, Any]:
     function = {"name": name, "arguments": arguments}
-    return {"role": "assistant", "tool_calls": [{"id": each, "type": "function", "function": function} for each in ids]}
+    return {
+        "role": "assistant",
+        "tool_calls": [{"id": each, "type": "function", "function": function} for each in ids],
+    }
 
 
 def says(each: str) -> dict[str, Any]:
@@ -47,7 +50,10 @@ def results(*ids: str) -> Message:
     return Message("tool", [ToolResult(each, "look_up", SECRET) for each in ids])
 
 
-NEUTRAL_CALL = {"role": "assistant", "tool_calls": [{"id": "a", "name": "look_up", "arguments": "{}"}]}
+NEUTRAL_CALL = {
+    "role": "assistant",
+    "tool_calls": [{"id": "a", "name": "look_up", "arguments": "{}"}],
+}
 CUSTOM = {"id": "a", "type": "custom", "custom": {"name": "look_up", "input": SECRET}}
 FREE_CALL = {"role": "assistant", "tool_calls": [CUSTOM]}
 
@@ -70,48 +76,83 @@ AGAIN = "is not the first one of its call"
         ([USER, NEUTRAL_CALL, {"role": "tool", "id": "a", "content": SECRET}], []),
         ([USER, FREE_CALL, says("a")], [(1, f"tool call 0 {BAD_ARGUMENTS}")]),
         ([USER, asks("a"), says("a"), asks("a"), says("a"), USER, USER], []),
-        ([USER, asks("a"), USER, says("a")], [(1, f"tool call 0 {BEHIND}"), (3, f"tool result 0 {BEFORE}")]),
+        (
+            [USER, asks("a"), USER, says("a")],
+            [(1, f"tool call 0 {BEHIND}"), (3, f"tool result 0 {BEFORE}")],
+        ),
         ([USER, asks("a", "b"), says("b")], [(1, f"tool call 0 {BEHIND}")]),
         ([USER, calling("a", "b"), results("a")], [(1, f"tool call 1 {BEHIND}")]),
         ([says("a"), USER], [(0, f"tool result 0 {BEFORE}")]),
         ([USER, results("a", "b")], [(1, f"tool result {number} {BEFORE}") for number in (0, 1)]),
-        ([USER, asks("a"), says("b")], [(1, f"tool call 0 {BEHIND}"), (2, f"tool result 0 {BEFORE}")]),
+        (
+            [USER, asks("a"), says("b")],
+            [(1, f"tool call 0 {BEHIND}"), (2, f"tool result 0 {BEFORE}")],
+        ),
         ([USER, asks("a", "b"), says("b"), says("a")], [(3, f"tool result 0 {ORDER}")]),
         ([USER, calling("a", "b", "c"), results("a", "c", "b")], [(2, f"tool result 2 {ORDER}")]),
         ([USER, asks("a"), says("a"), says("a")], [(3, f"tool result 0 {AGAIN}")]),
-        ([USER, asks("a", "a"), says("a")], [(1, "tool call 1 has the id of another one of this message")]),
+        (
+            [USER, asks("a", "a"), says("a")],
+            [(1, "tool call 1 has the id of another one of this message")],
+        ),
         ([USER, asks(""), says("")], [(1, "tool call 0 has no id")]),
         ([USER, {"role": "assistant", "content": " \n"}], [(1, f"{EMPTY}")]),
         ([USER, {"role": "assistant"}], [(1, f"{EMPTY}")]),
         ([USER, Message("assistant", [ReasoningPart(SECRET)])], [(1, f"{EMPTY}")]),
-        ([USER, {"role": "assistant", "content": [{"type": "thinking", "thinking": SECRET}]}], [(1, f"{EMPTY}")]),
+        (
+            [USER, {"role": "assistant", "content": [{"type": "thinking", "thinking": SECRET}]}],
+            [(1, f"{EMPTY}")],
+        ),
         ([USER, {"role": "assistant", "content": [{"type": "text", "text": SECRET}]}], []),
         ([USER, Message("tool", ())], [(1, "a tool's message holds no result")]),
         ([USER, ANSWER, ANSWER], [(2, f"{IN_A_ROW}")]),
         ([USER, ANSWER, Message("assistant", [TextPart(SECRET)])], [(2, f"{IN_A_ROW}")]),
         ([USER, SYSTEM, ANSWER], [(1, "a system message in the middle that is not the caller's")]),
-        ([USER, {"role": SECRET}, 5], [(place, "is no message of a known role") for place in (1, 2)]),
+        (
+            [USER, {"role": SECRET}, 5],
+            [(place, "is no message of a known role") for place in (1, 2)],
+        ),
         ([USER, asks("a", name="look up"), says("a")], [(1, f"tool call 0 {BAD_NAME}")]),
         ([USER, asks("a", name="x" * 65), says("a")], [(1, f"tool call 0 {BAD_NAME}")]),
         ([USER, asks("a", name="look\n"), says("a")], [(1, f"tool call 0 {BAD_NAME}")]),
         ([USER, asks("a", name=""), says("a")], [(1, f"tool call 0 {BAD_NAME}")]),
         *[
-            ([USER, asks("a", arguments=arguments), says("a")], [(1, f"tool call 0 {BAD_ARGUMENTS}")])
+            (
+                [USER, asks("a", arguments=arguments), says("a")],
+                [(1, f"tool call 0 {BAD_ARGUMENTS}")],
+            )
             for arguments in (
-                *("", "[]", "null", '{"a": ', '{"a": NaN}', "{'a': 1}", '{"a": "\ud800"}', None, 5, "[" * 9_999),
+                *(
+                    "",
+                    "[]",
+                    "null",
+                    '{"a": ',
+                    '{"a": NaN}',
+                    "{'a': 1}",
+                    '{"a": "\ud800"}',
+                    None,
+                    5,
+                    "[" * 9_999,
+                ),
             )
         ],
         ([USER, uses("a", "b"), blocks("a", "b"), ANSWER], []),
         ([USER, uses("a", "b"), blocks("a"), blocks("b")], []),
         ([USER, uses("a", "b"), blocks("b", "a")], [(2, f"tool result 1 {ORDER}")]),
-        ([USER, uses("a"), says("a")], [(1, f"tool call 0 {BEHIND}"), (2, f"tool result 0 {BEFORE}")]),
+        (
+            [USER, uses("a"), says("a")],
+            [(1, f"tool call 0 {BEHIND}"), (2, f"tool result 0 {BEFORE}")],
+        ),
         (
             [USER, uses("a"), {"role": "user", "content": ["so", *blocks("a")["content"]]}],
             [(2, "something else stands before the results of tools")],
         ),
         (
             [USER, {**uses("a"), "content": uses("a")["content"] + blocks("a")["content"]}],
-            [(1, "an assistant's message holds the result of a tool"), (1, f"tool call 0 {BEHIND}")],
+            [
+                (1, "an assistant's message holds the result of a tool"),
+                (1, f"tool call 0 {BEHIND}"),
+            ],
         ),
         (
             [
@@ -129,8 +170,12 @@ AGAIN = "is not the first one of its call"
         ),
     ],
 )
-def test_each_problem_is_told_with_its_place(messages: Any, problems: list[tuple[int, str]]) -> None:
-    assert problems_of(messages) == tuple(f"messages[{place}]: {problem}" for place, problem in problems)
+def test_each_problem_is_told_with_its_place(
+    messages: Any, problems: list[tuple[int, str]]
+) -> None:
+    assert problems_of(messages) == tuple(
+        f"messages[{place}]: {problem}" for place, problem in problems
+    )
     assert SECRET not in str(problems)
 
 
@@ -148,7 +193,11 @@ def test_what_the_kit_calls_valid_has_no_problem(messages: Conversation) -> None
 
 @given(conversations(scattered=True), st.data())
 def test_a_lost_message_of_a_pair_is_found(messages: Conversation, data: st.DataObject) -> None:
-    pairs = [place for place, message in enumerate(messages) if read(message).calls or read(message).results]
+    pairs = [
+        place
+        for place, message in enumerate(messages)
+        if read(message).calls or read(message).results
+    ]
     assume(pairs)
     lost = data.draw(st.sampled_from(pairs))
     assert problems_of((*messages[:lost], *messages[lost + 1 :]), callers=messages) != ()

@@ -107,14 +107,30 @@ def test_a_pattern_is_compiled_once_and_not_before_it_is_used() -> None:
     assert pattern.compiled is pattern.compiled
 
 
-# what a provider calls things reaches journals, logs, errors and terminals as one short printable line
+# what a provider calls things reaches journals, logs, errors and terminals as one short printable
+# line
 
 
-FORGED = "stop\n2026-01-01 INFO rungwise all is well\r\x1b[31m\x1b]0;title\x07\u2028\u202e\x85\x9b2J" + "x" * 5000
+FORGED = (
+    "stop\n2026-01-01 INFO rungwise all is well\r\x1b[31m\x1b]0;title\x07\u2028\u202e\x85\x9b2J"
+    + "x" * 5000
+)
 
 anything = st.text(st.characters(codec=None), max_size=300) | st.lists(
     st.sampled_from(
-        ["\n", "\x1b[31m", "\u2028", "\u202e", "\ud800", "\x00", "word", " ", "\x9b", "\x1b]0;t\x07", "y" * 90]
+        [
+            "\n",
+            "\x1b[31m",
+            "\u2028",
+            "\u202e",
+            "\ud800",
+            "\x00",
+            "word",
+            " ",
+            "\x9b",
+            "\x1b]0;t\x07",
+            "y" * 90,
+        ]
     )
 ).map("".join)
 
@@ -159,8 +175,12 @@ def test_leaves_what_is_no_text_unchanged() -> None:
 
 REPLIES: list[ScriptedReply] = [
     ScriptedReply(text="x", finish=FORGED),
-    ScriptedReply(status=429, error={"message": FORGED, "type": FORGED, "code": FORGED, "param": FORGED}),
-    ScriptedReply(status=400, error={"message": f"Unsupported parameter: '{FORGED}'", "param": FORGED}),
+    ScriptedReply(
+        status=429, error={"message": FORGED, "type": FORGED, "code": FORGED, "param": FORGED}
+    ),
+    ScriptedReply(
+        status=400, error={"message": f"Unsupported parameter: '{FORGED}'", "param": FORGED}
+    ),
     ScriptedReply(text="x", model=FORGED, error_event={"message": FORGED, "code": FORGED}),
     ScriptedReply(text="x", model=FORGED),
 ]
@@ -168,13 +188,17 @@ REPLIES: list[ScriptedReply] = [
 
 @pytest.mark.parametrize("reply", REPLIES)
 @pytest.mark.parametrize("streams", [False, True])
-def test_no_provider_forges_a_line(reply: ScriptedReply, streams: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_provider_forges_a_line(
+    reply: ScriptedReply, streams: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG, "rungwise")
     seen: list[Any] = []
     with (
         EmbeddedProvider(Script([reply])) as provider,
         Client(
-            OpenAIChat("m", base_url=provider.base_url), sleep=lambda _: None, observer=lambda s: seen.append(str(s))
+            OpenAIChat("m", base_url=provider.base_url),
+            sleep=lambda _: None,
+            observer=lambda s: seen.append(str(s)),
         ) as client,
     ):
         try:
@@ -184,11 +208,21 @@ def test_no_provider_forges_a_line(reply: ScriptedReply, streams: bool, caplog: 
             result, error = raised.result, str(raised)
     told = [record.getMessage() for record in caplog.records]
     assert told
-    for text in (*told, *seen, error, *(failure.code or "" for _, failure in result.failures), result.model or ""):
+    for text in (
+        *told,
+        *seen,
+        error,
+        *(failure.code or "" for _, failure in result.failures),
+        result.model or "",
+    ):
         assert text.isprintable(), text
         assert len(text) < 1000
     for step in json.loads(result.journal.to_json())["steps"]:
-        assert all(value.isprintable() and len(value) <= LONGEST_NOTE for value in step.values() if type(value) is str)
+        assert all(
+            value.isprintable() and len(value) <= LONGEST_NOTE
+            for value in step.values()
+            if type(value) is str
+        )
 
 
 def test_a_journal_of_a_stranger_forges_none_either() -> None:
@@ -196,7 +230,18 @@ def test_a_journal_of_a_stranger_forges_none_either() -> None:
     call.begin()
     call.receive(Reply("Hello.", stop_reason="stop", stop_raw="stop"))
     document = json.loads(call.journal.to_json())
-    for name in ("event", "source", "target", "backend", "stop_raw", "reason", "code", "note", "guard", "effect"):
+    for name in (
+        "event",
+        "source",
+        "target",
+        "backend",
+        "stop_raw",
+        "reason",
+        "code",
+        "note",
+        "guard",
+        "effect",
+    ):
         document["steps"][-1][name] = FORGED
     for step in rungwise.Journal.from_json(json.dumps(document)).steps:
         assert str(step).isprintable()

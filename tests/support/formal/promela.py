@@ -1,4 +1,6 @@
-"""A table as a model for SPIN, in Promela: what its certificate says is proved once more, by another tool."""
+"""A table as a model for SPIN, in Promela: what its certificate says is proved once more, by
+another tool.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,24 +13,34 @@ from rungwise.fsm.machine.table import Table
 from support.formal.shared import Names, Used, folded, limits_of, most_attempts, plain
 
 PROMELA: Final = """
-active always assert atomic bit bool break byte c_code c_decl c_expr c_state c_track chan cond_expr const d_proctype
-d_step do else empty enabled end eval eventually false fi for full get_priority goto hidden if implies in init inline
-int len local ltl mtype nempty never next nfull notrace np_ od of pc_value pid print printf printm priority proctype
-progress provided release return run select set_priority short show skip stronguntil strong timeout trace true typedef
+active always assert atomic bit bool break byte c_code c_decl c_expr c_state c_track chan cond_expr
+const d_proctype
+d_step do else empty enabled end eval eventually false fi for full get_priority goto hidden if
+implies in init inline
+int len local ltl mtype nempty never next nfull notrace np_ od of pc_value pid print printf printm
+priority proctype
+progress provided release return run select set_priority short show skip stronguntil strong timeout
+trace true typedef
 unless unsigned until weak weakuntil xr xs accept
 """
 IN_C: Final = """
-asm auto case char continue default double enum extern float long now register restrict signed sizeof static struct
+asm auto case char continue default double enum extern float long now register restrict signed
+sizeof static struct
 switch typeof uchar uint union void volatile while linux unix i386
 """
 OF_THE_MODEL: Final = """
-state holds attempts choose nothing ends stepped fact guard effect target where was_waiting is_waiting is_rung is_over
+state holds attempts choose nothing ends stepped fact guard effect target where was_waiting
+is_waiting is_rung is_over
 is_less is_within_limits
 """
 TAKEN: Final = frozenset(f"{PROMELA} {IN_C} {OF_THE_MODEL}".split())
-"""The words of the language, of C, where each variable becomes the field of a struct, and of every model."""
+"""The words of the language, of C, where each variable becomes the field of a struct, and of every
+model.
+"""
 
-ALSO_TAKEN: Final = re.compile(r"find_|LIMIT_|(was|left)_\d|[A-Z0-9_]+$|(errno|stdin|stdout|stderr)$|(s[ait]|sigev)_")
+ALSO_TAKEN: Final = re.compile(
+    r"find_|LIMIT_|(was|left)_\d|[A-Z0-9_]+$|(errno|stdin|stdout|stderr)$|(s[ait]|sigev)_"
+)
 LARGEST_SHORT: Final = 32_767
 
 HEAD: Final = """\
@@ -37,13 +49,17 @@ HEAD: Final = """\
    To prove it:          spin -a {file} && cc -O2 -o pan pan.c && ./pan -a -m100000
    With other limits:    spin -a -DLIMIT_...=1 {file}, and so on
 {worst}
-   One round of the loop is one event: any that may come where the machine stands. Its rows are tried
-   from the top, and the first whose guard holds is taken. A fact is chosen freely when a guard first
+   One round of the loop is one event: any that may come where the machine stands. Its rows are
+   tried
+   from the top, and the first whose guard holds is taken. A fact is chosen freely when a guard
+   first
    looks at it, and stays so for the rest of that event. Nothing is known of budgets: what ends the
-   machine for want of one may come in any rung, so all that is proved here holds for every budget."""
+   machine for want of one may come in any rung, so all that is proved here holds for every
+   budget."""
 
 WORST: Final = """\
-   The worst case:       spin -a -DMOST_ATTEMPTS={most} {file} finds no error, -DMOST_ATTEMPTS={less} finds a path
+   The worst case:       spin -a -DMOST_ATTEMPTS={most} {file} finds no error,
+   -DMOST_ATTEMPTS={less} finds a path
 """
 
 WORDS: Final = """
@@ -65,7 +81,7 @@ inline choose(fact) { if :: fact == UNKNOWN -> if :: fact = YES :: fact = NO fi 
 #define CHECK_ATTEMPTS   skip
 #define FORGET_ATTEMPTS  skip
 #endif
-"""
+"""  # noqa: E501
 
 
 def model(table: Table, limits: Mapping[str, int | None] | None = None) -> str:
@@ -84,14 +100,24 @@ class _Model:
         self.names = Names(lambda name: name in TAKEN or ALSO_TAKEN.match(name) is not None)
         self.most = most_attempts(table, limits)
         self.ranks = range(len(table.ranks))
-        for kind, names in (("state", table.states), ("counter", table.counters), ("fact", self.used.facts)):
+        for kind, names in (
+            ("state", table.states),
+            ("counter", table.counters),
+            ("fact", self.used.facts),
+        ):
             for name in names:
                 self.names.of(kind, name)
         self.machine = self.names.of("machine", table.name)
 
     def text(self) -> str:
         """Write all of it."""
-        parts = [*self.constants(), *self.variables(), *self.properties(), *self.words(), *self.process()]
+        parts = [
+            *self.constants(),
+            *self.variables(),
+            *self.properties(),
+            *self.words(),
+            *self.process(),
+        ]
         return "\n".join([*self.head(), "", *parts, ""])
 
     # names
@@ -115,9 +141,14 @@ class _Model:
 
     def head(self) -> Iterator[str]:
         file = f"{self.machine}.pml"
-        worst = "" if self.most is None else WORST.format(file=file, most=self.most, less=self.most - 1)
+        worst = (
+            "" if self.most is None else WORST.format(file=file, most=self.most, less=self.most - 1)
+        )
         yield HEAD.format(name=plain(self.table.name), file=file, worst=worst)
-        renamed = [f"     {given}: the {kind} {plain(name)!r}" for kind, name, given in self.names.renamed()]
+        renamed = [
+            f"     {given}: the {kind} {plain(name)!r}"
+            for kind, name, given in self.names.renamed()
+        ]
         if renamed:
             yield from ("", "   Names that could not stay as they are:", *renamed)
         yield "*/"
@@ -135,7 +166,11 @@ class _Model:
         yield f"mtype state = {self.state(self.table.start)}"
         for name in self.table.counters:
             yield f"{_kind(self.limits[name])} {self.counter(name)}"
-        yield from ("#ifdef MOST_ATTEMPTS", "int attempts  /* how often something was sent */", "#endif")
+        yield from (
+            "#ifdef MOST_ATTEMPTS",
+            "int attempts  /* how often something was sent */",
+            "#endif",
+        )
         yield ""
         yield "/* What is found of a reply. */"
         yield from ("#define UNKNOWN 0", "#define NO 1", "#define YES 2")
@@ -144,20 +179,28 @@ class _Model:
 
     def properties(self) -> Iterator[str]:
         yield ""
-        yield "/* What is left, by rank: these lines, read as digits of one number, fall with every step. */"
+        yield (
+            "/* What is left, by rank: these lines, read as digits of one number, fall with "
+            "every step. */"
+        )
         for place, group in enumerate(self.table.ranks):
             left = [f"LIMIT_{self.counter(name)} - {self.counter(name)}" for name in group]
             yield from (_defined(f"left_{place}", left, " + "), f"int was_{place}")
         yield from ("#define is_waiting (is_rung -> 1 : 0)  /* to be sent */", "bit was_waiting")
         falls = "is_waiting < was_waiting"
         for place in reversed(self.ranks):
-            falls = f"left_{place} < was_{place} || (left_{place} == was_{place} && ( \\\n        {falls}))"
+            falls = (
+                f"left_{place} < was_{place} || (left_{place} == was_{place} && ( \\\n    "
+                f"    {falls}))"
+            )
         yield f"#define is_less ({falls})"
         yield ""
         yield _defined("is_rung", self.among(self.table.rungs), " || ")
         yield _defined("is_over", self.among(self.table.outcomes), " || ")
         yield _defined(
-            "is_within_limits", [self.has_left(each).replace("<", "<=") for each in self.table.counters], " && "
+            "is_within_limits",
+            [self.has_left(each).replace("<", "<=") for each in self.table.counters],
+            " && ",
         )
         yield ""
         yield "/* Every run comes to an outcome, and stays there. */"
@@ -171,7 +214,10 @@ class _Model:
         for name, fact in self.used.facts.items():
             yield f"/* {plain(fact.says)} */"
             yield f"inline find_{self.fact(name)}() {{ {self.found(fact)} }}"
-        yield from ("", "/* The guards: the counter of which a unit must be left, and the facts. */")
+        yield from (
+            "",
+            "/* The guards: the counter of which a unit must be left, and the facts. */",
+        )
         for guard in self.used.guards:
             yield f"inline {self.names.of('guard', guard.name)}() {{ {self.tested(guard)} }}"
         yield from ("", "/* The effects: what is spent, and what is given back. */")
@@ -207,13 +253,19 @@ class _Model:
     # what runs
 
     def process(self) -> Iterator[str]:
-        saved = "; ".join([*(f"was_{place} = left_{place}" for place in self.ranks), "was_waiting = is_waiting"])
+        saved = "; ".join(
+            [*(f"was_{place} = left_{place}" for place in self.ranks), "was_waiting = is_waiting"]
+        )
         forgotten = [*(f"{self.fact(each)} = UNKNOWN" for each in self.used.facts), "holds = false"]
         forgotten += [*(f"was_{place} = 0" for place in self.ranks), "was_waiting = 0"]
         ended = [f"{self.counter(name)} = 0" for name in self.table.counters]
         yield from ("", f"#define IN(where) (where) -> d_step {{ assert(!is_over); {saved} }};", "")
         yield f"active proctype {self.machine}() {{"
-        yield from ("end:  /* where no event can come, which must be in an outcome */", "  do", "  :: atomic {")
+        yield from (
+            "end:  /* where no event can come, which must be in an outcome */",
+            "  do",
+            "  :: atomic {",
+        )
         yield "     if"
         for decision in self.used.decisions:
             yield from self.decision(decision)
@@ -224,7 +276,9 @@ class _Model:
         yield "       assert(is_within_limits);"
         yield "       assert(is_over || is_less);"
         hub = self.state(self.table.hub)
-        yield f"       assert(state != {hub} || was_waiting);  /* in flight is only what was sent */"
+        yield (
+            f"       assert(state != {hub} || was_waiting);  /* in flight is only what was sent */"
+        )
         yield "       CHECK_ATTEMPTS;"
         yield "       if"
         yield "       :: is_over ->  /* with what a run ends makes no difference */"
@@ -245,7 +299,10 @@ class _Model:
     def decision(self, decision: Decision) -> Iterator[str]:
         """Write what an event leads to, a line for each row."""
         says = self.table.says(decision.event)
-        yield f"     /* {plain(decision.event)}{f': {plain(says)}' if says != decision.event else ''} */"
+        yield (
+            f"     /* {plain(decision.event)}"
+            f"{f': {plain(says)}' if says != decision.event else ''} */"
+        )
         yield f"     :: IN({self.where(decision.sources)})"
         for line in decision.lines:
             row = line.row
@@ -254,7 +311,11 @@ class _Model:
                 yield f"        LAST({effect}, {self.state(row.target)})"
                 continue
             is_fact = row.guard in self.used.facts
-            guard = f"FACT({self.fact(row.guard)})" if is_fact else f"{self.names.of('guard', row.guard)}()"
+            guard = (
+                f"FACT({self.fact(row.guard)})"
+                if is_fact
+                else f"{self.names.of('guard', row.guard)}()"
+            )
             yield f"        ROW({guard}, {effect}, {self.state(row.target)})"
         if decision.lines[-1].row.guard is not None:
             yield "        assert(false)  /* no row is taken */"

@@ -1,4 +1,6 @@
-"""What the models for independent checkers share: names that their languages take, limits, and texts for comments."""
+"""What the models for independent checkers share: names that their languages take, limits, and
+texts for comments.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +20,8 @@ WIDTH: Final = 90
 
 
 class Names:
-    """Give each name of a table an identifier of its own, the name itself wherever that is possible.
+    """Give each name of a table an identifier of its own, the name itself wherever that is
+    possible.
 
     Arguments:
         is_taken: tells whether an identifier means something in the language, or in the model.
@@ -35,7 +38,9 @@ class Names:
             kind: what is named: names of two kinds never share an identifier.
         """
         if (kind, name) not in self._found:
-            wanted = "".join(each if re.match(r"[A-Za-z0-9_]", each) else f"u{ord(each):x}" for each in name)
+            wanted = "".join(
+                each if re.match(r"[A-Za-z0-9_]", each) else f"u{ord(each):x}" for each in name
+            )
             if not wanted[0].isalpha() or self._is_taken(wanted) or wanted in self._found.values():
                 wanted = f"{kind}_{wanted}"
             while wanted in self._found.values():
@@ -44,7 +49,9 @@ class Names:
         return self._found[kind, name]
 
     def renamed(self) -> list[tuple[str, str, str]]:
-        """List the names that could not stay as they are: the kind, the name, and what stands for it."""
+        """List the names that could not stay as they are: the kind, the name, and what stands for
+        it.
+        """
         return [(kind, name, given) for (kind, name), given in self._found.items() if name != given]
 
 
@@ -79,7 +86,8 @@ def followed(table: Table, names: Iterable[str]) -> dict[str, Fact]:
 
 
 def limits_of(table: Table, limits: Mapping[str, int | None] | None) -> dict[str, int]:
-    """Return the limit of each counter, by default as the rungs declare it; a limit that only a chain tells is 1.
+    """Return the limit of each counter, by default as the rungs declare it; a limit that only a
+    chain tells is 1.
 
     Arguments:
         limits: those of a policy.
@@ -91,13 +99,14 @@ def limits_of(table: Table, limits: Mapping[str, int | None] | None) -> dict[str
 def most_attempts(table: Table, limits: Mapping[str, int]) -> int | None:
     """Return how often something is sent on the longest path of a model.
 
-    The certificate gives the same figure for the ladder, or a lower one where a fact that lasts stands in the way; in a
-    model any fact may change at any event. None where there is no such figure, because the table cannot be proved, or
-    where it takes too long to find.
+    The certificate gives the same figure for the ladder, or a lower one where a fact that lasts
+    stands in the way; in a model any fact may change at any event. None where there is no such
+    figure, because the table cannot be proved, or where it takes too long to find.
     """
     if any(proof.verdict == "refused" for proof in prove(table)):
         return None
-    table = evolve(table, facts=tuple(evolve(fact, lasts=None) for fact in table.facts))  # none lasts in a model
+    # none lasts in a model
+    table = evolve(table, facts=tuple(evolve(fact, lasts=None) for fact in table.facts))
     moves = moves_of(table, limits)
     moves = (*moves, *detours_of(table, limits, moves))
     try:
@@ -113,7 +122,13 @@ def facts_of(guard: Guard) -> tuple[str, ...]:
 
 def plain(text: str) -> str:
     """Return a text that can stand in any comment, on one line."""
-    return " ".join(text.encode("ascii", "backslashreplace").decode().replace("*/", "* /").replace("*)", "* )").split())
+    return " ".join(
+        text.encode("ascii", "backslashreplace")
+        .decode()
+        .replace("*/", "* /")
+        .replace("*)", "* )")
+        .split()
+    )
 
 
 def folded(items: Iterable[str], indent: str, between: str = ", ") -> str:

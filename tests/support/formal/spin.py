@@ -18,8 +18,9 @@ class Found:
 
     Arguments:
         states: how many states it reached.
-        violated: the assertion that failed, or the cycle that never comes to an outcome; None where nothing is wrong.
-        unreached: the lines of the model that it never came to, with the statement in quotes.
+        violated: the assertion that failed, or the cycle that never comes to an outcome; None where
+        nothing is wrong. unreached: the lines of the model that it never came to, with the
+        statement in quotes.
     """
 
     states: int
@@ -28,7 +29,12 @@ class Found:
 
 
 def spin(
-    model: str, folder: Path, *, defined: Iterable[str] = (), claim: bool = True, run: Iterable[str] = ()
+    model: str,
+    folder: Path,
+    *,
+    defined: Iterable[str] = (),
+    claim: bool = True,
+    run: Iterable[str] = (),
 ) -> Found:
     """Search all of a model.
 
@@ -52,12 +58,16 @@ def spin(
     assert (errors == "0") == (violated is None), report
     unreached = re.findall(r"^\tmodel\.pml:(\d+), state \d+, (\".*\")$", report, re.MULTILINE)
     lines = model.splitlines()
-    seen = tuple(f"{lines[int(line) - 1].strip()} {what}" for line, what in unreached if what != '"-end-"')
+    seen = tuple(
+        f"{lines[int(line) - 1].strip()} {what}" for line, what in unreached if what != '"-end-"'
+    )
     return Found(int(float(states)), violated[1] if violated else None, seen)
 
 
 def said(folder: Path, *command: str) -> str:
     """Run a program to its end, and return what it said."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=patience(1_200), check=False)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=patience(1_200), check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -1,4 +1,6 @@
-"""A table as a TLA+ specification, with what must always hold of it and that it ends; and what TLC is told of it."""
+"""A table as a TLA+ specification, with what must always hold of it and that it ends; and what TLC
+is told of it.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,14 +12,19 @@ from rungwise.fsm.machine.table import Row, Table
 from support.formal.shared import Names, Used, facts_of, folded, followed, limits_of, plain
 
 TLA: Final = """
-ACTION ASSUME ASSUMPTION AXIOM BOOLEAN BY CASE CHOOSE CONSTANT CONSTANTS COROLLARY DEF DEFINE DEFS DOMAIN ELSE ENABLED
-EXCEPT EXTENDS FALSE HAVE HIDE IF IN INSTANCE Int LAMBDA LEMMA LET LOCAL MODULE Nat NEW OBVIOUS OMITTED ONLY OTHER PICK
-PROOF PROPOSITION PROVE QED RECURSIVE SF_ STATE STRING SUBSET SUFFICES TAKE TEMPORAL THEN THEOREM TRUE UNCHANGED UNION
+ACTION ASSUME ASSUMPTION AXIOM BOOLEAN BY CASE CHOOSE CONSTANT CONSTANTS COROLLARY DEF DEFINE DEFS
+DOMAIN ELSE ENABLED
+EXCEPT EXTENDS FALSE HAVE HIDE IF IN INSTANCE Int LAMBDA LEMMA LET LOCAL MODULE Nat NEW OBVIOUS
+OMITTED ONLY OTHER PICK
+PROOF PROPOSITION PROVE QED RECURSIVE SF_ STATE STRING SUBSET SUFFICES TAKE TEMPORAL THEN THEOREM
+TRUE UNCHANGED UNION
 USE VARIABLE VARIABLES WF_ WITH WITNESS
 """
 OF_THE_SPECIFICATION: Final = """
-state spent vars facts target after Limit Rungs Hub Outcomes NoRow Counters HasLeft Start Go End Init Next Over Spec
-TypeOK Total Moves Variant Less Pays Absorbs OnlySentIsInFlight Terminates digit above old new counter
+state spent vars facts target after Limit Rungs Hub Outcomes NoRow Counters HasLeft Start Go End
+Init Next Over Spec
+TypeOK Total Moves Variant Less Pays Absorbs OnlySentIsInFlight Terminates digit above old new
+counter
 """
 TAKEN: Final = frozenset(f"{TLA} {OF_THE_SPECIFICATION}".split())
 ALSO_TAKEN: Final = re.compile("limit_|WF_|SF_")
@@ -32,7 +39,8 @@ HEAD: Final = """\
 {configuration}
 
    A step is one event: any that may come where the machine stands, with any facts. Of its rows the
-   first whose guard holds is taken. Nothing is known of budgets: what ends the machine for want of one
+   first whose guard holds is taken. Nothing is known of budgets: what ends the machine for want of
+   one
    may come in any rung, so all that is checked here holds for every budget."""
 
 
@@ -64,7 +72,10 @@ class _Specification:
             ("event", table.events),
             ("fact", self.used.derived),
             ("guard", [guard.name for guard in self.used.guards]),
-            ("effect", [effect.name for effect in self.used.effects if effect.spends or effect.refills]),
+            (
+                "effect",
+                [effect.name for effect in self.used.effects if effect.spends or effect.refills],
+            ),
         )
         for kind, names in named:
             for name in names:
@@ -73,7 +84,13 @@ class _Specification:
 
     def text(self) -> str:
         """Write all of it."""
-        parts = [*self.head(), *self.declared(), *self.words(), *self.behaviour(), *self.properties()]
+        parts = [
+            *self.head(),
+            *self.declared(),
+            *self.words(),
+            *self.behaviour(),
+            *self.properties(),
+        ]
         title = f" MODULE {self.module} "
         return "\n".join([title.center(100, "-"), *parts, "=" * 100, ""])
 
@@ -81,7 +98,9 @@ class _Specification:
         """Write what TLC is told."""
         yield "SPECIFICATION Spec"
         yield "CONSTANTS"
-        yield from (f"  limit_{self.counter(name)} = {self.limits[name]}" for name in self.table.counters)
+        yield from (
+            f"  limit_{self.counter(name)} = {self.limits[name]}" for name in self.table.counters
+        )
         yield f"INVARIANTS {' '.join(INVARIANTS)}"
         yield f"PROPERTIES {' '.join(PROPERTIES)}"
 
@@ -93,7 +112,10 @@ class _Specification:
     def head(self) -> Iterator[str]:
         told = "\n".join(f"     {line}" for line in self.configuration())
         yield HEAD.format(name=plain(self.table.name), file=self.module, configuration=told)
-        renamed = [f"     {given}: the {kind} '{plain(name)}'" for kind, name, given in self.names.renamed()]
+        renamed = [
+            f"     {given}: the {kind} '{plain(name)}'"
+            for kind, name, given in self.names.renamed()
+        ]
         if renamed:
             yield from ("", "   Names that could not stay as they are:", *renamed)
         yield "*)"
@@ -103,7 +125,11 @@ class _Specification:
         yield "EXTENDS Integers"
         yield ""
         limits = [f"limit_{self.counter(name)}" for name in table.counters]
-        yield from ("\\* How often each rung may be taken.", f"CONSTANTS {folded(limits, ' ' * 10)}", "")
+        yield from (
+            "\\* How often each rung may be taken.",
+            f"CONSTANTS {folded(limits, ' ' * 10)}",
+            "",
+        )
         yield from ("VARIABLES state, spent", "vars == <<state, spent>>", "")
         yield f"Rungs == {{{folded(map(_text, table.rungs), ' ' * 4)}}}"
         yield f"Hub == {_text(table.hub)}"
@@ -122,11 +148,16 @@ class _Specification:
 
     def words(self) -> Iterator[str]:
         yield from ("", "\\* The facts. A reply can have any of these:")
-        yield from (f"\\*   {_text(name)}: {plain(fact.says)}" for name, fact in self.used.found.items())
+        yield from (
+            f"\\*   {_text(name)}: {plain(fact.says)}" for name, fact in self.used.found.items()
+        )
         if self.used.derived:
             yield "\\* and the others follow from them."
         for name, fact in self.used.derived.items():
-            yield f"{self.names.of('fact', name)}(facts) == {self.follows(fact)}  \\* {plain(fact.says)}"
+            yield (
+                f"{self.names.of('fact', name)}(facts) == {self.follows(fact)}  \\* "
+                f"{plain(fact.says)}"
+            )
         yield from ("", "\\* The guards.")
         for guard in self.used.guards:
             given = "(facts)" if facts_of(guard) else ""
@@ -139,11 +170,19 @@ class _Specification:
 
     def holds(self, name: str) -> str:
         fact = self.table.fact(name)
-        return f"{self.names.of('fact', name)}(facts)" if fact.is_derived else f"{_text(name)} \\in facts"
+        return (
+            f"{self.names.of('fact', name)}(facts)"
+            if fact.is_derived
+            else f"{_text(name)} \\in facts"
+        )
 
     def lacks(self, name: str) -> str:
         fact = self.table.fact(name)
-        return f"~{self.names.of('fact', name)}(facts)" if fact.is_derived else f"{_text(name)} \\notin facts"
+        return (
+            f"~{self.names.of('fact', name)}(facts)"
+            if fact.is_derived
+            else f"{_text(name)} \\notin facts"
+        )
 
     def follows(self, fact: Fact) -> str:
         return " \\/ ".join([*map(self.holds, fact.any_holds), *map(self.lacks, fact.any_lacks)])
@@ -169,12 +208,21 @@ class _Specification:
             by_event.setdefault(decision.event, []).append(decision)
         for event, decisions in by_event.items():
             says = table.says(event)
-            yield from ("", *([f"\\* {plain(says)}"] if says != event else []), f"{self.names.of('event', event)} ==")
+            yield from (
+                "",
+                *([f"\\* {plain(says)}"] if says != event else []),
+                f"{self.names.of('event', event)} ==",
+            )
             for decision in decisions:
                 yield from self.decision(decision)
-        steps = folded([*(self.names.of("event", event) for event in by_event), "Over"], " " * 5, " \\/ ")
+        steps = folded(
+            [*(self.names.of("event", event) for event in by_event), "Over"], " " * 5, " \\/ "
+        )
         yield ""
-        yield "\\* So that TLC finds a machine that stands still before it has come to an outcome, and no other."
+        yield (
+            "\\* So that TLC finds a machine that stands still before it has come to an "
+            "outcome, and no other."
+        )
         yield "Over == state \\in Outcomes /\\ UNCHANGED vars"
         yield ""
         yield f"Next == {steps}"
@@ -193,7 +241,9 @@ class _Specification:
             if row.guard is None:
                 yield f"{indent}{before}{self.go(row)}"
             else:
-                guard = self.holds(row.guard) if row.guard in self.used.facts else self.guard(row.guard)
+                guard = (
+                    self.holds(row.guard) if row.guard in self.used.facts else self.guard(row.guard)
+                )
                 yield f"{indent}{before}IF {guard} THEN {self.go(row)}"
             indent = " " * 10
         if rows[-1].guard is not None:
@@ -237,11 +287,22 @@ class _Specification:
         yield "TypeOK == /\\ state \\in Rungs \\union {Hub, NoRow} \\union Outcomes"
         yield "          /\\ \\A counter \\in Counters : spent[counter] \\in 0..Limit[counter]"
         yield "Total == state # NoRow"
-        yield from ("", "\\* What is left, by rank, and last whether something waits to be sent: every step lowers it.")
+        yield from (
+            "",
+            "\\* What is left, by rank, and last whether something waits to be sent: every step "
+            "lowers it.",
+        )
         left = [self.left(group) for group in table.ranks]
-        yield "Variant == <<" + ",\n             ".join([*left, "IF state \\in Rungs THEN 1 ELSE 0"]) + ">>"
+        yield (
+            "Variant == <<"
+            + ",\n             ".join([*left, "IF state \\in Rungs THEN 1 ELSE 0"])
+            + ">>"
+        )
         yield "Less(new, old) == \\E digit \\in DOMAIN old :"
-        yield "                    new[digit] < old[digit] /\\ \\A above \\in 1..(digit - 1) : new[above] = old[above]"
+        yield (
+            "                    new[digit] < old[digit] /\\ \\A above \\in 1..(digit - 1) "
+            ": new[above] = old[above]"
+        )
         yield "\\* A step that changes nothing is none to TLA+; such a one would be no payment."
         yield "Moves == state \\in Outcomes \\/ ~ENABLED (Next /\\ UNCHANGED vars)"
         yield "Pays == [][state' \\in Outcomes \\/ Less(Variant', Variant)]_vars"
@@ -252,7 +313,11 @@ class _Specification:
         yield "Terminates == <>(state \\in Outcomes)"
 
     def left(self, group: Iterable[str]) -> str:
-        return folded([f"(Limit.{self.counter(name)} - spent.{self.counter(name)})" for name in group], " " * 15, " + ")
+        return folded(
+            [f"(Limit.{self.counter(name)} - spent.{self.counter(name)})" for name in group],
+            " " * 15,
+            " + ",
+        )
 
 
 def _text(name: str) -> str:

@@ -1,4 +1,6 @@
-"""TLC, run on a specification; it comes with a package of the registry, and Java from the system."""
+"""TLC, run on a specification; it comes with a package of the registry, and Java from the
+system.
+"""
 
 import re
 import shutil
@@ -38,7 +40,15 @@ def tlc(name: str, specification: str, configuration: str, folder: Path) -> Chec
     jar = Path(package.submodule_search_locations[0]) / "tla2tools.jar"
     (folder / f"{name}.tla").write_text(specification, encoding="utf-8")
     (folder / f"{name}.cfg").write_text(configuration, encoding="utf-8")
-    command = ["java", f"-Djava.io.tmpdir={folder}", "-XX:+UseParallelGC", "-cp", str(jar), "tlc2.TLC", f"{name}.tla"]
+    command = [
+        "java",
+        f"-Djava.io.tmpdir={folder}",
+        "-XX:+UseParallelGC",
+        "-cp",
+        str(jar),
+        "tlc2.TLC",
+        f"{name}.tla",
+    ]
     said = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=patience(300), check=False
     ).stdout

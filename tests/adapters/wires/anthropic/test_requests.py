@@ -1,4 +1,6 @@
-"""What goes out to Anthropic: valid by the types of its own client, strictly, and what was meant."""
+"""What goes out to Anthropic: valid by the types of its own client, strictly, and what was
+meant.
+"""
 
 from typing import Any
 
@@ -24,16 +26,33 @@ from support import official
 from support.protocols import body_of, encoded
 from support.sampling import examples
 
-NEW, MIDDLE, OLD, OLDEST = "claude-opus-5-5", "claude-sonnet-4-6", "claude-sonnet-4-5", "claude-3-5-haiku-latest"
+NEW, MIDDLE, OLD, OLDEST = (
+    "claude-opus-5-5",
+    "claude-sonnet-4-6",
+    "claude-sonnet-4-5",
+    "claude-3-5-haiku-latest",
+)
 QUESTION = {"role": "user", "content": "Which bird is this?"}
 CACHE = {"type": "ephemeral", "ttl": "1h"}
 PIXEL = "iVBORw0KGgoAAAANSUhEUg=="
 CHAT_TOOL = {
     "type": "function",
-    "function": {"name": "look", "description": "Look it up.", "parameters": {"type": "object", "properties": {}}},
+    "function": {
+        "name": "look",
+        "description": "Look it up.",
+        "parameters": {"type": "object", "properties": {}},
+    },
 }
-TOOL = {"name": "look", "description": "Look it up.", "input_schema": {"type": "object", "properties": {}}}
-SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}, "additionalProperties": False}
+TOOL = {
+    "name": "look",
+    "description": "Look it up.",
+    "input_schema": {"type": "object", "properties": {}},
+}
+SCHEMA = {
+    "type": "object",
+    "properties": {"bird": {"type": "string"}},
+    "additionalProperties": False,
+}
 WANTED = {"type": "json_schema", "json_schema": {"name": "bird", "schema": SCHEMA, "strict": True}}
 
 
@@ -48,7 +67,9 @@ CALL = ToolCall("toolu_1", "look", '{"bird": "heron"}')
 
 def sent(*messages: Any, to: Anthropic | None = None, **fields: Any) -> dict[str, Any]:
     """Return the body of a request, which is valid."""
-    body: dict[str, Any] = body_of(to or backend(), *(messages or (QUESTION,)), **{"max_tokens": None, **fields})
+    body: dict[str, Any] = body_of(
+        to or backend(), *(messages or (QUESTION,)), **{"max_tokens": None, **fields}
+    )
     check(body)
     return body
 
@@ -97,7 +118,9 @@ def test_system_messages_go_out_apart_with_their_marks() -> None:
     body = sent({"role": "system", "content": "Be brief."}, QUESTION)
     assert (body["system"], body["messages"]) == ("Be brief.", [QUESTION])
     marked = [{"type": "text", "text": "Know birds.", "cache_control": CACHE}]
-    body = sent({"role": "system", "content": marked}, Message.saying("system", "Be brief."), QUESTION)
+    body = sent(
+        {"role": "system", "content": marked}, Message.saying("system", "Be brief."), QUESTION
+    )
     assert body["system"] == [*marked, {"type": "text", "text": "Be brief."}]
     body = sent({"role": "developer", "content": "Be brief."}, QUESTION)
     assert (body["system"], body["messages"]) == ("Be brief.", [QUESTION])
@@ -111,14 +134,26 @@ OWN = [
         "content": [
             {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
             {"type": "redacted_thinking", "data": "ZW5j"},
-            {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}},
+            {
+                "type": "server_tool_use",
+                "id": "srvtoolu_1",
+                "name": "web_search",
+                "input": {"query": "q"},
+            },
             {"type": "text", "text": "I look."},
             {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"bird": "heron"}},
         ],
     },
     {
         "role": "user",
-        "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "Ardea.", "cache_control": CACHE}],
+        "content": [
+            {
+                "type": "tool_result",
+                "tool_use_id": "toolu_1",
+                "content": "Ardea.",
+                "cache_control": CACHE,
+            }
+        ],
     },
 ]
 
@@ -135,7 +170,12 @@ def test_what_another_provider_may_have_signed_is_left_out() -> None:
 
 
 def test_what_it_has_said_goes_back_word_for_word_and_in_order() -> None:
-    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
+    search = {
+        "type": "server_tool_use",
+        "id": "srvtoolu_1",
+        "name": "web_search",
+        "input": {"query": "q"},
+    }
     cited = [
         {
             "type": "char_location",
@@ -162,16 +202,27 @@ def test_what_it_has_said_goes_back_word_for_word_and_in_order() -> None:
         {"type": "redacted_thinking", "data": "ZW5j"},
         search,
         {"type": "text", "text": "A heron.", "citations": cited},
-        {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"bird": "heron"}, "caller": {"type": "direct"}},
+        {
+            "type": "tool_use",
+            "id": "toolu_1",
+            "name": "look",
+            "input": {"bird": "heron"},
+            "caller": {"type": "direct"},
+        },
     ]
     foreign = sent(QUESTION, Message("assistant", said), result, to=backend("another"))
     assert [block["type"] for block in foreign["messages"][1]["content"]] == ["text", "tool_use"]
-    assert sent(QUESTION, Message("assistant", said), result, unsigned=True)["messages"] == foreign["messages"]
+    assert (
+        sent(QUESTION, Message("assistant", said), result, unsigned=True)["messages"]
+        == foreign["messages"]
+    )
 
 
 def test_results_stand_first_in_one_turn() -> None:
     calls = Message("assistant", (ToolCall("a", "look", "{}"), ToolCall("b", "look", "")))
-    results = Message("tool", (ToolResult("a", "look", "One."), ToolResult("b", "look", "", is_fault=True)))
+    results = Message(
+        "tool", (ToolResult("a", "look", "One."), ToolResult("b", "look", "", is_fault=True))
+    )
     body = sent(QUESTION, calls, results, Message.saying("user", "And?"))
     assert body["messages"][1:] == [
         {
@@ -195,7 +246,11 @@ def test_results_stand_first_in_one_turn() -> None:
             ],
         },
     ]
-    empty = sent(QUESTION, Message("assistant", (CALL,)), Message("tool", (ToolResult("toolu_1", "look", ""),)))
+    empty = sent(
+        QUESTION,
+        Message("assistant", (CALL,)),
+        Message("tool", (ToolResult("toolu_1", "look", ""),)),
+    )
     assert empty["messages"][2]["content"] == [{"type": "tool_result", "tool_use_id": "toolu_1"}]
 
 
@@ -212,7 +267,13 @@ def test_messages_of_chat_completions_are_written_anew() -> None:
         {
             "role": "assistant",
             "content": None,
-            "tool_calls": [{"id": "call:1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+            "tool_calls": [
+                {
+                    "id": "call:1",
+                    "type": "function",
+                    "function": {"name": "look", "arguments": "{}"},
+                }
+            ],
         },
         {"role": "tool", "tool_call_id": "call:1", "content": "Ardea."},
         tools=[CHAT_TOOL],
@@ -241,13 +302,19 @@ MEDIA = [
 
 
 @pytest.mark.parametrize(("part", "kind", "source"), MEDIA)
-def test_pictures_and_documents_have_their_blocks(part: MediaPart, kind: str, source: str | None) -> None:
+def test_pictures_and_documents_have_their_blocks(
+    part: MediaPart, kind: str, source: str | None
+) -> None:
     part = MediaPart(part.kind, part.data, part.media_type, part.url, part.name, cache=CACHE)
     calls = Message("assistant", (CALL,))
     result = Message("tool", (ToolResult("toolu_1", "look", "See:", media=(part,)),))
     body = sent(Message("user", (part, TextPart("Which?", CACHE))), calls, result)
     block = body["messages"][0]["content"][0]
-    assert (block["type"], block.get("source", {}).get("type"), block["cache_control"]) == (kind, source, CACHE)
+    assert (block["type"], block.get("source", {}).get("type"), block["cache_control"]) == (
+        kind,
+        source,
+        CACHE,
+    )
     assert body["messages"][0]["content"][1]["cache_control"] == CACHE
     told = body["messages"][2]["content"][0]["content"]
     assert [each["type"] for each in told] == ["text", kind]
@@ -258,12 +325,17 @@ def test_a_conversation_begins_with_the_user_and_has_something_in_it() -> None:
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
     assert sent({"role": "system", "content": "Be brief."})["messages"][0]["role"] == "user"
     only_thought = Message("assistant", (ReasoningPart("Hm."),))
-    assert [message["role"] for message in sent(QUESTION, only_thought, QUESTION)["messages"]] == ["user"]
+    assert [message["role"] for message in sent(QUESTION, only_thought, QUESTION)["messages"]] == [
+        "user"
+    ]
 
 
 def test_what_is_written_in_its_own_form_stays_word_for_word_beside_what_is_not() -> None:
     own = [
-        {"role": "user", "content": [{"type": "text", "text": "Which bird is this?", "cache_control": CACHE}]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "Which bird is this?", "cache_control": CACHE}],
+        },
         {
             "role": "assistant",
             "content": [
@@ -272,7 +344,11 @@ def test_what_is_written_in_its_own_form_stays_word_for_word_beside_what_is_not(
             ],
         },
     ]
-    call = {"id": "functions.look:0", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    call = {
+        "id": "functions.look:0",
+        "type": "function",
+        "function": {"name": "look", "arguments": "{}"},
+    }
     foreign = [
         {"role": "user", "content": "Sure?"},
         {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -287,23 +363,40 @@ def test_what_is_written_in_its_own_form_stays_word_for_word_beside_what_is_not(
 def test_calls_of_another_provider_have_ids_that_fit_at_the_first_backend_too() -> None:
     call = ToolCall("functions.look:0", "look", "{}", provider="api.moonshot.ai/kimi")
     messages = sent(
-        QUESTION, Message("assistant", (call,)), Message("tool", (ToolResult("functions.look:0", "look", "It is."),))
+        QUESTION,
+        Message("assistant", (call,)),
+        Message("tool", (ToolResult("functions.look:0", "look", "It is."),)),
     )["messages"]
-    assert messages[1]["content"][0]["id"] == messages[2]["content"][0]["tool_use_id"] != "functions.look:0"
+    assert (
+        messages[1]["content"][0]["id"]
+        == messages[2]["content"][0]["tool_use_id"]
+        != "functions.look:0"
+    )
 
 
 def test_tools_are_written_and_marked() -> None:
     search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}
     own = [{**TOOL, "cache_control": CACHE}, search]
     assert sent(tools=own)["tools"] == own
-    strict = {**CHAT_TOOL, "function": {**CHAT_TOOL["function"], "strict": True}, "cache_control": CACHE}  # type: ignore[dict-item]
+    strict = {
+        **CHAT_TOOL,
+        "function": {**CHAT_TOOL["function"], "strict": True},
+        "cache_control": CACHE,
+    }  # type: ignore[dict-item]
     foreign = {"type": "code_interpreter", "container": {"type": "auto"}}
     body = sent(tools=[strict, search, foreign])
     assert body["tools"] == [{**TOOL, "strict": True, "cache_control": CACHE}, search]
     assert "tools" not in sent(tools=[foreign], parameters={"tool_choice": "auto"})
-    assert backend().lost(Request("x", tools=[foreign, search])) == ("the tool code_interpreter: it has no form here",)
+    assert backend().lost(Request("x", tools=[foreign, search])) == (
+        "the tool code_interpreter: it has no form here",
+    )
     made = ANTHROPIC.strictly(ANTHROPIC.tool_of("look", "Look it up.", SCHEMA), True)
-    assert made == {"name": "look", "description": "Look it up.", "input_schema": SCHEMA, "strict": True}
+    assert made == {
+        "name": "look",
+        "description": "Look it up.",
+        "input_schema": SCHEMA,
+        "strict": True,
+    }
 
 
 @settings(max_examples=examples(60))
@@ -323,13 +416,19 @@ def test_any_conversation_is_valid(messages: Any, portable: bool) -> None:
         ({"stop": "\n"}, {}),
         ({"stop_sequences": ["END"]}, {"stop_sequences": ["END"]}),
         ({"seed": 7}, {}),
-        ({"response_format": WANTED}, {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
+        (
+            {"response_format": WANTED},
+            {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        ),
         ({"response_format": {"type": "json_object"}}, {}),
         ({"response_format": {"type": "text"}}, {}),
         ({"metadata": {"user_id": "u"}}, {"metadata": {"user_id": "u"}}),
         ({"tool_choice": "none"}, {"tool_choice": {"type": "none"}}),
         ({"tool_choice": {"type": "allowed_tools", "tools": []}}, {}),
-        ({"parallel_tool_calls": False}, {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}),
+        (
+            {"parallel_tool_calls": False},
+            {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+        ),
         ({"parallel_tool_calls": True}, {}),
         (
             {"parallel_tool_calls": False, "tool_choice": "required"},
@@ -338,7 +437,9 @@ def test_any_conversation_is_valid(messages: Any, portable: bool) -> None:
         ({"parallel_tool_calls": False, "tool_choice": "none"}, {"tool_choice": {"type": "none"}}),
     ],
 )
-def test_common_parameters_are_said_in_its_words(given: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_common_parameters_are_said_in_its_words(
+    given: dict[str, Any], expected: dict[str, Any]
+) -> None:
     body = sent(parameters=given, tools=[TOOL])
     usual = ("model", "messages", "max_tokens", "tools")
     assert {name: value for name, value in body.items() if name not in usual} == expected
@@ -360,7 +461,9 @@ EFFORTS = [
 
 
 @pytest.mark.parametrize(("model", "effort", "thinking", "level"), EFFORTS)
-def test_effort_is_said_as_the_model_takes_it(model: str, effort: str, thinking: Any, level: str | None) -> None:
+def test_effort_is_said_as_the_model_takes_it(
+    model: str, effort: str, thinking: Any, level: str | None
+) -> None:
     body = sent(to=backend(model), parameters={"reasoning_effort": effort})
     assert (body.get("thinking"), body.get("output_config", {}).get("effort")) == (thinking, level)
     lost = backend(model).lost(Request("x", parameters={"reasoning_effort": effort}))
@@ -370,7 +473,11 @@ def test_effort_is_said_as_the_model_takes_it(model: str, effort: str, thinking:
 def test_the_words_of_its_own_win() -> None:
     own = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "reasoning_effort": "high"}
     assert sent(to=backend(OLD), parameters=own)["thinking"] == own["thinking"]
-    config = {"output_config": {"effort": "max"}, "reasoning_effort": "low", "response_format": WANTED}
+    config = {
+        "output_config": {"effort": "max"},
+        "reasoning_effort": "low",
+        "response_format": WANTED,
+    }
     assert sent(parameters=config)["output_config"] == {
         "effort": "max",
         "format": {"type": "json_schema", "schema": SCHEMA},
@@ -390,7 +497,9 @@ def test_sampling_goes_to_models_that_take_it() -> None:
         "top_p: this model takes none",
         "stop: no blank sequence is taken",
     )
-    assert backend(OLD).lost(Request("x", parameters=sampling)) == ("temperature above 1: it is sent as 1",)
+    assert backend(OLD).lost(Request("x", parameters=sampling)) == (
+        "temperature above 1: it is sent as 1",
+    )
 
 
 @pytest.mark.parametrize(
@@ -407,7 +516,12 @@ def test_json_that_cannot_be_asked_for_is_lost(model: str, wanted: Any, why: str
 
 
 def test_what_a_provider_has_rejected_is_left_out_in_either_words() -> None:
-    given = {"stop": "END", "reasoning_effort": "low", "response_format": WANTED, "metadata": {"user_id": "u"}}
+    given = {
+        "stop": "END",
+        "reasoning_effort": "low",
+        "response_format": WANTED,
+        "metadata": {"user_id": "u"},
+    }
     for name, gone in (
         ("stop", "stop_sequences"),
         ("stop_sequences", "stop_sequences"),
@@ -418,7 +532,9 @@ def test_what_a_provider_has_rejected_is_left_out_in_either_words() -> None:
         assert gone in sent(parameters=given)
         assert gone not in sent(parameters=given, dropped=frozenset({name}))
     assert "effort" not in sent(parameters=given, dropped=frozenset({"effort"}))["output_config"]
-    kept = sent(parameters=given, dropped=frozenset({"max_tokens", "messages", "model"}), stream=True)
+    kept = sent(
+        parameters=given, dropped=frozenset({"max_tokens", "messages", "model"}), stream=True
+    )
     assert (kept["max_tokens"], kept["model"], kept["stream"]) == (4096, NEW, True)
     assert "stream" not in sent(stream=False)
 
@@ -435,13 +551,17 @@ def test_there_is_always_a_cap() -> None:
     assert sent(to=backend(OLD, parameters=reasoning))["max_tokens"] == 8000 + 4096
 
 
-@pytest.mark.parametrize(("cap", "budget"), [(9000, 8000), (8000, 4000), (1500, 1024), (1024, None), (16, None)])
+@pytest.mark.parametrize(
+    ("cap", "budget"), [(9000, 8000), (8000, 4000), (1500, 1024), (1024, None), (16, None)]
+)
 def test_reasoning_never_fills_the_cap(cap: int, budget: int | None) -> None:
     reasoning = {"thinking": {"type": "enabled", "budget_tokens": 8000}}
     body = sent(to=backend(OLD), parameters=reasoning, max_tokens=cap)
     assert body["max_tokens"] == cap
     assert body.get("thinking", {}).get("budget_tokens") == budget
-    assert "thinking" not in sent(to=backend(OLD), parameters={"reasoning_effort": "high"}, max_tokens=1024)
+    assert "thinking" not in sent(
+        to=backend(OLD), parameters={"reasoning_effort": "high"}, max_tokens=1024
+    )
 
 
 # reasoning
@@ -453,7 +573,12 @@ ENABLED = {"type": "enabled"}
 @pytest.mark.parametrize(
     ("model", "given", "thinking", "effort"),
     [
-        (OLD, {"thinking": {**ENABLED, "budget_tokens": 3000}}, {**ENABLED, "budget_tokens": 1024}, None),
+        (
+            OLD,
+            {"thinking": {**ENABLED, "budget_tokens": 3000}},
+            {**ENABLED, "budget_tokens": 1024},
+            None,
+        ),
         (OLD, {"thinking": {"type": "enabled", "budget_tokens": 1024}}, {"type": "disabled"}, None),
         (OLD, {"reasoning_effort": "high"}, {"type": "enabled", "budget_tokens": 1024}, None),
         (OLD, {}, None, None),
@@ -463,12 +588,18 @@ ENABLED = {"type": "enabled"}
         (NEW, {"thinking": {"type": "disabled"}}, {"type": "disabled"}, None),
     ],
 )
-def test_reasoning_is_lowered_where_it_was_on(model: str, given: Any, thinking: Any, effort: Any) -> None:
+def test_reasoning_is_lowered_where_it_was_on(
+    model: str, given: Any, thinking: Any, effort: Any
+) -> None:
     body = sent(to=backend(model), parameters=given, lower_reasoning=True)
     assert (body.get("thinking"), body.get("output_config", {}).get("effort")) == (thinking, effort)
 
 
-LOOP = (QUESTION, Message("assistant", (TextPart("I look."), CALL)), Message("tool", (ToolResult("toolu_1", "", "x"),)))
+LOOP = (
+    QUESTION,
+    Message("assistant", (TextPart("I look."), CALL)),
+    Message("tool", (ToolResult("toolu_1", "", "x"),)),
+)
 
 
 def test_reasoning_is_left_out_of_a_tool_loop_that_was_begun_without() -> None:
@@ -476,10 +607,16 @@ def test_reasoning_is_left_out_of_a_tool_loop_that_was_begun_without() -> None:
     to = backend(OLD)
     thought = ReasoningPart("Grey.", "c2ln", to.provider)
     assert "thinking" not in sent(*LOOP, to=to, parameters=on)
-    assert "thinking" in sent(LOOP[0], Message("assistant", (thought, CALL)), LOOP[2], to=to, parameters=on)
-    assert "thinking" in sent(*LOOP, Message.saying("assistant", "A heron."), QUESTION, to=to, parameters=on)
+    assert "thinking" in sent(
+        LOOP[0], Message("assistant", (thought, CALL)), LOOP[2], to=to, parameters=on
+    )
+    assert "thinking" in sent(
+        *LOOP, Message.saying("assistant", "A heron."), QUESTION, to=to, parameters=on
+    )
     foreign = ReasoningPart("Grey.", "c2ln", "elsewhere/m")
-    assert "thinking" not in sent(LOOP[0], Message("assistant", (foreign, CALL)), LOOP[2], to=to, parameters=on)
+    assert "thinking" not in sent(
+        LOOP[0], Message("assistant", (foreign, CALL)), LOOP[2], to=to, parameters=on
+    )
     # An effort lets the model choose, and the API takes any turn then.
     assert sent(*LOOP, parameters={"reasoning_effort": "high"})["thinking"] == {"type": "adaptive"}
 
@@ -488,7 +625,9 @@ def test_reasoning_is_left_out_of_a_tool_loop_that_was_begun_without() -> None:
 def test_reasoning_is_left_out_where_a_tool_is_forced(model: str) -> None:
     asked = {"reasoning_effort": "high", "tool_choice": "required"}
     assert "thinking" not in sent(to=backend(model), tools=[TOOL], parameters=asked)
-    assert "thinking" in sent(to=backend(model), tools=[TOOL], parameters={**asked, "tool_choice": "auto"})
+    assert "thinking" in sent(
+        to=backend(model), tools=[TOOL], parameters={**asked, "tool_choice": "auto"}
+    )
 
 
 # prefill
@@ -509,7 +648,9 @@ def test_reasoning_is_left_out_where_a_tool_is_forced(model: str) -> None:
         (OLDEST, {}, {"reasoning_effort": "low"}, True),
     ],
 )
-def test_prefill_depends_on_what_is_asked(model: str, own: Any, parameters: Any, expected: bool) -> None:
+def test_prefill_depends_on_what_is_asked(
+    model: str, own: Any, parameters: Any, expected: bool
+) -> None:
     made = backend(model, parameters=own)
     assert made.prefills_with(parameters) is expected
     if not parameters:
@@ -532,7 +673,9 @@ def test_the_key_and_the_version_stand_in_the_headers() -> None:
     made = backend(api_key="sk-ant-9d2f6b1c44e07a35", beta=["one-2026-01-01", "two-2026-01-01"])
     http = encoded(made, max_tokens=1)
     assert http.url == "http://localhost/v1/messages"
-    assert {name: http.headers[name] for name in ("x-api-key", "anthropic-version", "anthropic-beta")} == {
+    assert {
+        name: http.headers[name] for name in ("x-api-key", "anthropic-version", "anthropic-beta")
+    } == {
         "x-api-key": "sk-ant-9d2f6b1c44e07a35",
         "anthropic-version": "2023-06-01",
         "anthropic-beta": "one-2026-01-01,two-2026-01-01",
@@ -547,14 +690,21 @@ def test_a_beta_feature_is_a_name(beta: Any) -> None:
         backend(beta=beta)
 
 
-def test_the_key_of_the_environment_goes_to_its_own_host_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_of_the_environment_goes_to_its_own_host_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-9d2f6b1c44e07a35")
     assert Anthropic(NEW).problem is None
     assert Anthropic(NEW, base_url="https://elsewhere.example.org/v1").problem is not None
     monkeypatch.delenv("ANTHROPIC_API_KEY")
-    assert "api_key is missing: give the key, set ANTHROPIC_API_KEY, or " in (Anthropic(NEW).problem or "")
+    assert "api_key is missing: give the key, set ANTHROPIC_API_KEY, or " in (
+        Anthropic(NEW).problem or ""
+    )
     elsewhere = Anthropic(NEW, base_url="https://proxy.example.org").problem
-    assert elsewhere == "api_key is missing: give the key, or api_key_required=False for a server without keys"
+    assert (
+        elsewhere
+        == "api_key is missing: give the key, or api_key_required=False for a server without keys"
+    )
 
 
 def test_parameters_of_its_own_do_not_go_to_another_protocol() -> None:

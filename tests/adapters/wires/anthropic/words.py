@@ -13,7 +13,10 @@ USAGE = {"input_tokens": 9, "output_tokens": 7}
 
 
 def event(kind: str, **members: Any) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (kind.encode(), json.dumps({"type": kind, **members}).encode())
+    return b"event: %s\ndata: %s\n\n" % (
+        kind.encode(),
+        json.dumps({"type": kind, **members}).encode(),
+    )
 
 
 def read(stream: bytes) -> Any:
@@ -44,10 +47,17 @@ ENDS = [
 
 
 def ended(stop: Any, content: list[Any]) -> list[Any]:
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-opus-5-5", "usage": USAGE}
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus-5-5",
+        "usage": USAGE,
+    }
     body = json.dumps({**message, "content": content, "stop_reason": stop}).encode()
     blocks = [
-        event("content_block_start", index=index, content_block=block) + event("content_block_stop", index=index)
+        event("content_block_start", index=index, content_block=block)
+        + event("content_block_stop", index=index)
         for index, block in enumerate(content)
     ]
     last = event("message_delta", delta={"stop_reason": stop}, usage=USAGE) + event("message_stop")
@@ -59,12 +69,22 @@ WHY = {"type": "refusal", "category": "cyber", "explanation": "Not this."}
 REFUSALS = [
     (
         said,
-        json.dumps({"content": [], "stop_reason": "refusal", "stop_details": details, "usage": USAGE}).encode(),
-        event("message_delta", delta={"stop_reason": "refusal", "stop_details": details}, usage=USAGE)
+        json.dumps(
+            {"content": [], "stop_reason": "refusal", "stop_details": details, "usage": USAGE}
+        ).encode(),
+        event(
+            "message_delta", delta={"stop_reason": "refusal", "stop_details": details}, usage=USAGE
+        )
         + event("message_stop"),
     )
     for said, details in [
-        *(("Not this.", WHY), ("cyber", {**WHY, "explanation": None}), (None, None), (None, "cyber"), (None, [])),
+        *(
+            ("Not this.", WHY),
+            ("cyber", {**WHY, "explanation": None}),
+            (None, None),
+            (None, "cyber"),
+            (None, []),
+        ),
     ]
 ]
 
@@ -76,16 +96,42 @@ ERRORS = {
         (400, INVALID, "input is too long for requested model"),
     ],
     "output_cap": [
-        (400, INVALID, "input length and `max_tokens` exceed context limit: 199000 + 4096 > 200000, decrease input"),
-        (400, INVALID, "max_tokens: 70000 > 64000, which is the maximum allowed number of output tokens for claude-5"),
+        (
+            400,
+            INVALID,
+            "input length and `max_tokens` exceed context limit: 199000 + 4096 > 200000, decrease "
+            "input",
+        ),
+        (
+            400,
+            INVALID,
+            "max_tokens: 70000 > 64000, which is the maximum allowed number of output tokens for "
+            "claude-5",
+        ),
     ],
     "prefill_unsupported": [
-        (400, INVALID, "This model does not support assistant message prefill. The conversation must end with a user"),
-        (400, INVALID, "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`."),
+        (
+            400,
+            INVALID,
+            "This model does not support assistant message prefill. The conversation must end "
+            "with a user",
+        ),
+        (
+            400,
+            INVALID,
+            "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
+            "`text`.",
+        ),
         (400, INVALID, "messages: final assistant content cannot end with trailing whitespace"),
-        (400, INVALID, "When using output format, pre-filling the assistant response is not supported."),
+        (
+            400,
+            INVALID,
+            "When using output format, pre-filling the assistant response is not supported.",
+        ),
     ],
-    "reasoning_signature": [(400, INVALID, "messages.1.content.0: Invalid `signature` in `thinking` block")],
+    "reasoning_signature": [
+        (400, INVALID, "messages.1.content.0: Invalid `signature` in `thinking` block")
+    ],
     "parameter_unsupported": [
         (400, INVALID, "`temperature` is deprecated for this model."),
         (400, INVALID, "top_k: Extra inputs are not permitted"),
@@ -93,19 +139,32 @@ ERRORS = {
     ],
     "billing": [
         (400, INVALID, "Your credit balance is too low to access the Anthropic API."),
-        (400, INVALID, "You have reached your specified API usage limits. You will regain access on 2026-12-01."),
+        (
+            400,
+            INVALID,
+            "You have reached your specified API usage limits. You will regain access on "
+            "2026-12-01.",
+        ),
         (402, "billing_error", "There is an issue with your organization's billing."),
         (429, "rate_limit_error", "x", {"details": {"error_code": "enforced_spend_limit_reached"}}),
     ],
     "content_policy": [(400, INVALID, "Output blocked by content filtering policy")],
     "auth": [
         (401, "authentication_error", "invalid x-api-key"),
-        (403, "permission_error", "Your API key does not have permission to use the specified resource."),
+        (
+            403,
+            "permission_error",
+            "Your API key does not have permission to use the specified resource.",
+        ),
     ],
     "model_not_found": [(404, "not_found_error", "model: claude-opus-9")],
     "unknown": [(404, "not_found_error", "Not found")],
-    "payload_too_large": [(413, "request_too_large", "Request exceeds the maximum allowed number of bytes.")],
-    "rate_limit": [(429, "rate_limit_error", "This request would exceed your organization's rate limit of 50.")],
+    "payload_too_large": [
+        (413, "request_too_large", "Request exceeds the maximum allowed number of bytes.")
+    ],
+    "rate_limit": [
+        (429, "rate_limit_error", "This request would exceed your organization's rate limit of 50.")
+    ],
     "server_error": [(500, "api_error", "Internal server error")],
     "timeout": [(504, "timeout_error", "The request timed out.")],
     "overloaded": [(529, "overloaded_error", "Overloaded")],
@@ -113,7 +172,11 @@ ERRORS = {
 
 
 def failed(status: int, kind: str, message: str, more: Any = ()) -> list[Any]:
-    error = {"type": "error", "error": {"type": kind, "message": message, **dict(more)}, "request_id": "req_1"}
+    error = {
+        "type": "error",
+        "error": {"type": kind, "message": message, **dict(more)},
+        "request_id": "req_1",
+    }
     body, inside = json.dumps(error).encode(), event("error", **error)
     said = event("content_block_delta", index=0, delta={"type": "text_delta", "text": "In the"})
     return [

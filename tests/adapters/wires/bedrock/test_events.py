@@ -1,4 +1,6 @@
-"""The events of a Bedrock stream: what botocore makes of each, however they come, and however few it is given."""
+"""The events of a Bedrock stream: what botocore makes of each, however they come, and however few
+it is given.
+"""
 
 from typing import Any
 from zlib import crc32
@@ -13,8 +15,15 @@ from rungwise.adapters.wires.bedrock import events
 from rungwise.adapters.wires.bedrock.events import FrameReader
 from rungwise.adapters.wires.json_text import load
 
-TEXTS = [frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "a" * size}}) for size in range(5)]
-FRAMES = [*TEXTS, frame("messageStop", {"stopReason": "end_turn"}), frame("messageStart", {"role": "assistant"})]
+TEXTS = [
+    frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "a" * size}})
+    for size in range(5)
+]
+FRAMES = [
+    *TEXTS,
+    frame("messageStop", {"stopReason": "end_turn"}),
+    frame("messageStart", {"role": "assistant"}),
+]
 
 
 class Heard:
@@ -70,7 +79,9 @@ def told(frames: list[bytes]) -> list[Any]:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """Return an event with a byte changed behind its lengths; where that hides, with checksums that are right."""
+    """Return an event with a byte changed behind its lengths; where that hides, with checksums that
+    are right.
+    """
     data = bytearray(draw(st.sampled_from(FRAMES)))
     data[draw(st.integers(8, len(data) - 1))] ^= 1 << draw(st.integers(0, 7))
     if draw(st.booleans()):
@@ -79,16 +90,26 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@given(st.lists(st.sampled_from(FRAMES) | damaged(), max_size=8), st.lists(st.integers(0, 200), max_size=8))
+@given(
+    st.lists(st.sampled_from(FRAMES) | damaged(), max_size=8),
+    st.lists(st.integers(0, 200), max_size=8),
+)
 def test_each_event_is_what_the_parser_says(frames: list[bytes], sizes: list[int]) -> None:
-    came = [each if isinstance(each, tuple | str) else "another" for each in read(b"".join(frames), sizes)]
+    came = [
+        each if isinstance(each, tuple | str) else "another"
+        for each in read(b"".join(frames), sizes)
+    ]
     assert came == told(frames)
 
 
-def test_the_parser_reads_the_headers_of_a_kind_of_event_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parser_reads_the_headers_of_a_kind_of_event_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     parsed: list[bytes] = []
     take = EventStreamBuffer.add_data
-    monkeypatch.setattr(EventStreamBuffer, "add_data", lambda self, data: (parsed.append(data), take(self, data)))
+    monkeypatch.setattr(
+        EventStreamBuffer, "add_data", lambda self, data: (parsed.append(data), take(self, data))
+    )
     assert len(read(b"".join(TEXTS * 100), [])) == 500
     assert parsed == TEXTS[:1]
 
@@ -96,7 +117,9 @@ def test_the_parser_reads_the_headers_of_a_kind_of_event_once(monkeypatch: pytes
 def test_a_long_event_in_small_pieces_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
     lengths = events._LENGTHS
-    monkeypatch.setattr(events, "_LENGTHS", lambda data, place: (looks.append(len(data)), lengths(data, place))[1])
+    monkeypatch.setattr(
+        events, "_LENGTHS", lambda data, place: (looks.append(len(data)), lengths(data, place))[1]
+    )
     long = frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "a" * 200_000}})
     assert read(long, [10] * (len(long) // 10)) == told([long])
     assert looks == [20, len(long)], "when its lengths have come, and when all of it has"
@@ -125,7 +148,11 @@ def test_texts_that_differ_in_their_padding_too_are_not_parsed_again() -> None:
     reader, heard, expected = FrameReader(), Pieces(), []
     for number in range(200):
         index, text = number // 100, f'"word"\t{number}, "p":"'
-        value = {"contentBlockIndex": index, "delta": {"text": text}, "p": "abcdefghij"[: number % 10]}
+        value = {
+            "contentBlockIndex": index,
+            "delta": {"text": text},
+            "p": "abcdefghij"[: number % 10],
+        }
         reader.feed(frame("contentBlockDelta", value), heard)
         expected.append((index, text))
         if number == 50:

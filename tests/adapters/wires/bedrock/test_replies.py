@@ -16,16 +16,26 @@ from rungwise.core import CitationPart, Failure, OpaquePart, ReasoningPart, Repl
 from support.sampling import examples, sampled
 from support.work import grows_within
 
-BACKEND: Any = Bedrock("anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2")
+BACKEND: Any = Bedrock(
+    "anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2"
+)
 ME = BACKEND.provider
 SEALED = base64.b64encode(b"sealed").decode()
-CITATION = {"title": "Birds", "location": {"documentPage": {"documentIndex": 0, "start": 1, "end": 2}}}
+CITATION = {
+    "title": "Birds",
+    "location": {"documentPage": {"documentIndex": 0, "start": 1, "end": 2}},
+}
 SERVER = {"toolUseId": "srv_1", "name": "nova_grounding", "type": "server_tool_use"}
 BLOCKS = [
     {"reasoningContent": {"reasoningText": {"text": "Herons like reeds.", "signature": "c2ln"}}},
     {"reasoningContent": {"redactedContent": SEALED}},
     {"toolUse": {**SERVER, "input": {"query": "herons"}}},
-    {"citationsContent": {"content": [{"text": "In the "}, {"text": "reeds."}], "citations": [CITATION]}},
+    {
+        "citationsContent": {
+            "content": [{"text": "In the "}, {"text": "reeds."}],
+            "citations": [CITATION],
+        }
+    },
     {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}},
 ]
 PARTS = (
@@ -95,7 +105,11 @@ def read(pieces: Iterable[bytes], failure: Failure | None = None) -> tuple[Any, 
 
 
 def whole(**members: Any) -> Any:
-    told = {"output": {"message": {"role": "assistant", "content": BLOCKS}}, "stopReason": "tool_use", "usage": USAGE}
+    told = {
+        "output": {"message": {"role": "assistant", "content": BLOCKS}},
+        "stopReason": "tool_use",
+        "usage": USAGE,
+    }
     return BACKEND.decode(200, {}, json.dumps({**told, **members}).encode())
 
 
@@ -113,7 +127,12 @@ def test_blocks_are_parts_in_their_order() -> None:
         (USAGE, Usage(1110, 70, 100, 1000)),
         ({"inputTokens": 9, "outputTokens": 7, "totalTokens": 16}, Usage(9, 7)),
         (
-            {"inputTokens": 1200, "outputTokens": 7, "totalTokens": 1207, "cacheReadInputTokens": 1000},
+            {
+                "inputTokens": 1200,
+                "outputTokens": 7,
+                "totalTokens": 1207,
+                "cacheReadInputTokens": 1000,
+            },
             Usage(1200, 7, 1000),
         ),
     ],
@@ -141,25 +160,38 @@ def test_half_a_call_is_half_a_call() -> None:
     assert read([START, use, end(0), STOP])[0].tool_calls == (ToolCall("t", "look", "{}"),)
     assert read([START, use])[0].tool_calls == (ToolCall("t", "look", ""),)
     cut = delta(0, toolUse={"input": '{"bird": "he'})
-    assert read([START, use, cut, end(0), STOP])[0].tool_calls == (ToolCall("t", "look", '{"bird": "he'),)
-    assert read([START, begin(0, toolUse=SERVER), delta(0, toolUse={"input": '{"q'})])[0].parts == ()
+    assert read([START, use, cut, end(0), STOP])[0].tool_calls == (
+        ToolCall("t", "look", '{"bird": "he'),
+    )
+    assert (
+        read([START, begin(0, toolUse=SERVER), delta(0, toolUse={"input": '{"q'})])[0].parts == ()
+    )
 
 
 @pytest.mark.parametrize("kind", [None, "tool_use", "server_tool_use"])
 def test_only_a_call_of_the_servers_own_tools_is_the_servers(kind: str | None) -> None:
     use = {"toolUseId": "t", "name": "look", **({"type": kind} if kind else {})}
-    body = whole(output={"message": {"content": [{"toolUse": {**use, "input": {"bird": "heron"}}}]}})
+    body = whole(
+        output={"message": {"content": [{"toolUse": {**use, "input": {"bird": "heron"}}}]}}
+    )
     for reply in (
         body,
-        read([START, begin(0, toolUse=use), delta(0, toolUse={"input": '{"bird":"heron"}'}), end(0)])[0],
+        read(
+            [START, begin(0, toolUse=use), delta(0, toolUse={"input": '{"bird":"heron"}'}), end(0)]
+        )[0],
     ):
         is_servers = kind == "server_tool_use"
-        assert reply.tool_calls == (() if is_servers else (ToolCall("t", "look", '{"bird":"heron"}'),))
+        assert reply.tool_calls == (
+            () if is_servers else (ToolCall("t", "look", '{"bird":"heron"}'),)
+        )
         assert isinstance(reply.parts[0], OpaquePart) is is_servers
 
 
 def test_a_body_in_the_place_of_a_stream_is_read() -> None:
-    told = {"output": {"message": {"content": [{"text": "In the reeds."}]}}, "stopReason": "end_turn"}
+    told = {
+        "output": {"message": {"content": [{"text": "In the reeds."}]}},
+        "stopReason": "end_turn",
+    }
     body = json.dumps(told).encode()
     assert read([body[:5], body[5:]])[0].text == "In the reeds."
     failure, _, _ = read([b'{"__type": "ThrottlingException", "message": "Too many requests"}'])
@@ -183,7 +215,10 @@ BROKEN = {
     "headers that are none": crafted(20, 4, b"\xff\xff\xff\xff"),
     "an unknown type of header": crafted(21, 5, b"\x01a\x63\x00\x00"),
     "a payload that is not JSON": b"".join(
-        [crafted(16 + len(each), len(each), each) for each in (b"\x0d:message-type\x07\x00\x05event",)]
+        [
+            crafted(16 + len(each), len(each), each)
+            for each in (b"\x0d:message-type\x07\x00\x05event",)
+        ]
     ),
 }
 
@@ -204,24 +239,63 @@ def test_a_broken_frame_ends_the_reply_and_keeps_its_text(kind: str) -> None:
 
 WORDS = st.sampled_from(["", "text", "In the", '{"a": 1}', '{"a', "end_turn", "\ude00é", "c2ln"])
 LEAF = st.one_of(WORDS, st.none(), st.booleans(), st.integers(-5, 10**18), st.floats(-1e9, 1e9))
-FLAT = st.one_of(LEAF, st.lists(LEAF, max_size=3), st.dictionaries(st.sampled_from(["text", "input", "name"]), LEAF))
+FLAT = st.one_of(
+    LEAF,
+    st.lists(LEAF, max_size=3),
+    st.dictionaries(st.sampled_from(["text", "input", "name"]), LEAF),
+)
 NAMES = st.sampled_from(
     [
-        *("delta", "start", "contentBlockIndex", "text", "toolUse", "toolResult", "reasoningContent", "citation"),
-        *("signature", "redactedContent", "usage", "inputTokens", "stopReason", "input", "toolUseId", "name", "type"),
+        *(
+            "delta",
+            "start",
+            "contentBlockIndex",
+            "text",
+            "toolUse",
+            "toolResult",
+            "reasoningContent",
+            "citation",
+        ),
+        *(
+            "signature",
+            "redactedContent",
+            "usage",
+            "inputTokens",
+            "stopReason",
+            "input",
+            "toolUseId",
+            "name",
+            "type",
+        ),
     ]
 )
 JSON = st.one_of(FLAT, st.lists(FLAT, max_size=3), st.dictionaries(NAMES, FLAT, max_size=4))
 DELTA = st.dictionaries(
     st.sampled_from(["text", "toolUse", "reasoningContent", "citation", "toolResult"]),
-    st.one_of(WORDS, st.dictionaries(st.sampled_from(["text", "input", "signature", "redactedContent"]), WORDS), JSON),
+    st.one_of(
+        WORDS,
+        st.dictionaries(st.sampled_from(["text", "input", "signature", "redactedContent"]), WORDS),
+        JSON,
+    ),
     max_size=2,
 )
 EVENTS = st.one_of(
-    st.tuples(st.just("contentBlockDelta"), st.fixed_dictionaries({"contentBlockIndex": LEAF, "delta": DELTA})),
-    st.tuples(st.just("contentBlockDelta"), st.fixed_dictionaries({"contentBlockIndex": st.just(0), "delta": DELTA})),
-    st.tuples(st.just("contentBlockStart"), st.fixed_dictionaries({"contentBlockIndex": LEAF, "start": JSON})),
-    st.tuples(st.sampled_from(["contentBlockStop", "messageStop", "metadata", "messageStart", "gremlin"]), JSON),
+    st.tuples(
+        st.just("contentBlockDelta"),
+        st.fixed_dictionaries({"contentBlockIndex": LEAF, "delta": DELTA}),
+    ),
+    st.tuples(
+        st.just("contentBlockDelta"),
+        st.fixed_dictionaries({"contentBlockIndex": st.just(0), "delta": DELTA}),
+    ),
+    st.tuples(
+        st.just("contentBlockStart"),
+        st.fixed_dictionaries({"contentBlockIndex": LEAF, "start": JSON}),
+    ),
+    st.tuples(
+        st.sampled_from(["contentBlockStop", "messageStop", "metadata", "messageStart", "gremlin"]),
+        JSON,
+    ),
 )
 
 
@@ -234,8 +308,14 @@ def raw_frame(name: str, value: Any) -> bytes:
 
 
 @settings(max_examples=examples(200))
-@given(st.lists(EVENTS, max_size=12), st.lists(st.integers(1, 60), min_size=1, max_size=5), st.booleans())
-def test_any_stream_is_the_same_reply_however_it_is_cut(values: list[Any], sizes: list[int], ends: bool) -> None:
+@given(
+    st.lists(EVENTS, max_size=12),
+    st.lists(st.integers(1, 60), min_size=1, max_size=5),
+    st.booleans(),
+)
+def test_any_stream_is_the_same_reply_however_it_is_cut(
+    values: list[Any], sizes: list[int], ends: bool
+) -> None:
     body = b"".join(raw_frame(*each) for each in values) + (STOP + LAST if ends else b"")
     pieces, place = [], 0
     while place < len(body):
@@ -254,13 +334,20 @@ def test_any_stream_is_the_same_reply_however_it_is_cut(values: list[Any], sizes
 @settings(max_examples=examples(150))
 @given(JSON, st.lists(JSON, max_size=5))
 def test_any_body_is_a_reply_or_a_failure(value: Any, blocks: list[Any]) -> None:
-    for body in (value, {"output": value}, {"output": {"message": {"content": blocks}}, "usage": value}):
+    for body in (
+        value,
+        {"output": value},
+        {"output": {"message": {"content": blocks}}, "usage": value},
+    ):
         assert isinstance(BACKEND.decode(200, {}, json.dumps(body).encode()), Reply | Failure)
 
 
 GROWING = {
     "blocks": lambda n: [delta(k, text="x") for k in range(n)],
-    "pieces of input": lambda n: [begin(0, toolUse=SERVER), *[delta(0, toolUse={"input": "x"})] * n],
+    "pieces of input": lambda n: [
+        begin(0, toolUse=SERVER),
+        *[delta(0, toolUse={"input": "x"})] * n,
+    ],
     "one index": lambda n: [delta(0, text="x"), delta(0, reasoningContent={"text": "x"})] * n,
     "frames in one piece": lambda n: [b"".join([delta(0, text="x")] * n)],
     "a frame byte by byte": lambda n: [bytes([byte]) for byte in delta(0, text="x" * 20 * n)],

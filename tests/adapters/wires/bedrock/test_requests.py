@@ -1,4 +1,6 @@
-"""What goes out to Bedrock: valid by botocore's own model of the service, signed, and what was meant."""
+"""What goes out to Bedrock: valid by botocore's own model of the service, signed, and what was
+meant.
+"""
 
 import json
 import sys
@@ -10,7 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message, TextPart, ToolCall, ToolResult
+from rungwise import (
+    Bedrock,
+    Capabilities,
+    ConfigurationError,
+    MediaPart,
+    Message,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.core import CitationPart, OpaquePart, ReasoningPart, Request
@@ -19,19 +30,35 @@ from support import official, protocols
 from support.protocols import encoded
 from support.sampling import examples
 
-NEW, OLD, OTHER = "anthropic.claude-opus-5-5", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0"
+NEW, OLD, OTHER = (
+    "anthropic.claude-opus-5-5",
+    "eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "amazon.nova-pro-v1:0",
+)
 QUESTION = {"role": "user", "content": [{"text": "Which bird is this?"}]}
-SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}, "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"bird": {"type": "string"}},
+    "additionalProperties": False,
+}
 WANTED = {"type": "json_schema", "json_schema": {"name": "bird", "schema": SCHEMA, "strict": True}}
 TOOL = {"toolSpec": {"name": "look", "description": "Look.", "inputSchema": {"json": SCHEMA}}}
-CHAT_TOOL = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": SCHEMA}}
+CHAT_TOOL = {
+    "type": "function",
+    "function": {"name": "look", "description": "Look.", "parameters": SCHEMA},
+}
 CALL = ToolCall("tooluse_1", "look", '{"bird": "heron"}')
 PIXEL = "iVBORw0KGgoAAAANSUhEUg=="
 
 
 @pytest.fixture(autouse=True)
 def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"):
+    for name in (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_BEARER_TOKEN_BEDROCK",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
@@ -41,7 +68,12 @@ def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> N
 
 
 def backend(model: str = NEW, **options: Any) -> Any:
-    given = {"region": "eu-north-1", "base_url": "http://localhost/v1", "api_key": "k9d2f6b1c44e07a35", **options}
+    given = {
+        "region": "eu-north-1",
+        "base_url": "http://localhost/v1",
+        "api_key": "k9d2f6b1c44e07a35",
+        **options,
+    }
     return Bedrock(model, **given)
 
 
@@ -57,7 +89,9 @@ def check(body: dict[str, Any]) -> None:
     blocks = [block for message in body["messages"] for block in message["content"]]
     assert all(message["content"] for message in body["messages"])
     assert all(block["text"].strip() for block in blocks if "text" in block)
-    assert "toolConfig" in body or not any("toolUse" in block or "toolResult" in block for block in blocks)
+    assert "toolConfig" in body or not any(
+        "toolUse" in block or "toolResult" in block for block in blocks
+    )
 
 
 def sent(*messages: Any, to: Bedrock | None = None, **options: Any) -> dict[str, Any]:
@@ -71,7 +105,11 @@ def sent(*messages: Any, to: Bedrock | None = None, **options: Any) -> dict[str,
 
 
 def test_a_plain_question() -> None:
-    body = sent({"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}, max_tokens=99)
+    body = sent(
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Which?"},
+        max_tokens=99,
+    )
     assert body == {
         "messages": [{"role": "user", "content": [{"text": "Which?"}]}],
         "system": [{"text": "Be brief."}],
@@ -89,14 +127,19 @@ OWN = [
             {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}},
         ],
     },
-    {"role": "user", "content": [{"toolResult": {"toolUseId": "tooluse_1", "content": [{"json": {"a": 1}}]}}]},
+    {
+        "role": "user",
+        "content": [{"toolResult": {"toolUseId": "tooluse_1", "content": [{"json": {"a": 1}}]}}],
+    },
 ]
 
 
 def test_messages_of_its_own_form_go_out_word_for_word() -> None:
     body = sent(*OWN)
     assert body["messages"] == OWN
-    assert body["toolConfig"]["tools"] == [{"toolSpec": {"name": "look", "inputSchema": {"json": {"type": "object"}}}}]
+    assert body["toolConfig"]["tools"] == [
+        {"toolSpec": {"name": "look", "inputSchema": {"json": {"type": "object"}}}}
+    ]
     assert [CONVERSE.role_of(each) for each in OWN] == ["user", "assistant", "tool"]
     portable = sent(*OWN, portable=True)["messages"]
     assert portable == [OWN[0], {**OWN[1], "content": OWN[1]["content"][1:]}, OWN[2]]
@@ -119,24 +162,37 @@ def test_what_it_has_said_goes_back_word_for_word() -> None:
         {"citationsContent": {"content": [{"text": "I look."}], "citations": [{"title": "x"}]}},
         {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}},
     ]
-    told = {"toolUseId": "tooluse_1", "content": [{"text": "(the tool failed and said nothing)"}], "status": "error"}
+    told = {
+        "toolUseId": "tooluse_1",
+        "content": [{"text": "(the tool failed and said nothing)"}],
+        "status": "error",
+    }
     assert body["messages"][2]["content"] == [{"toolResult": told}, {"text": "And?"}]
     foreign = sent(QUESTION, Message("assistant", said), result, unsigned=True)
     assert [next(iter(block)) for block in foreign["messages"][1]["content"]] == ["text", "toolUse"]
 
 
 MEDIA = [
-    (MediaPart("image", PIXEL, "image/png"), {"image": {"format": "png", "source": {"bytes": PIXEL}}}),
+    (
+        MediaPart("image", PIXEL, "image/png"),
+        {"image": {"format": "png", "source": {"bytes": PIXEL}}},
+    ),
     (
         MediaPart("file", "JVBERi0=", "application/pdf", name="my_birds (1).pdf"),
         {"document": {"format": "pdf", "name": "my birds (1)", "source": {"bytes": "JVBERi0="}}},
     ),
-    (MediaPart("audio", "AAAA", "audio/wav"), {"audio": {"format": "wav", "source": {"bytes": "AAAA"}}}),
+    (
+        MediaPart("audio", "AAAA", "audio/wav"),
+        {"audio": {"format": "wav", "source": {"bytes": "AAAA"}}},
+    ),
     (
         MediaPart("video", url="s3://bucket/a.mp4"),
         {"video": {"format": "mp4", "source": {"s3Location": {"uri": "s3://bucket/a.mp4"}}}},
     ),
-    (MediaPart("image", url="https://example.org/a.png"), {"text": "(image: https://example.org/a.png)"}),
+    (
+        MediaPart("image", url="https://example.org/a.png"),
+        {"text": "(image: https://example.org/a.png)"},
+    ),
     (MediaPart("image", PIXEL, "image/tiff"), {"text": "(image: image/tiff)"}),
 ]
 
@@ -157,8 +213,13 @@ def test_media_have_their_blocks_and_are_read_again(part: MediaPart, block: Any)
 LLAMA = "us.meta.llama3-3-70b-instruct-v1:0"
 PROFILE = "arn:aws:bedrock:eu-north-1:123456789012:application-inference-profile/abcdefghijk2"
 MARKED = [
-    {"role": "system", "content": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]},
-    Message("user", (TextPart("Which?", {"type": "ephemeral"}), MediaPart("image", PIXEL, "image/png"))),
+    {
+        "role": "system",
+        "content": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    },
+    Message(
+        "user", (TextPart("Which?", {"type": "ephemeral"}), MediaPart("image", PIXEL, "image/png"))
+    ),
     Message("assistant", (CALL,)),
     Message("tool", (ToolResult("tooluse_1", "look", "4 herons", cache={"type": "ephemeral"}),)),
 ]
@@ -184,15 +245,25 @@ LOST = "cache marks, {} x: this model is not known to take them"
 def test_marks_of_other_forms_go_to_models_alone_that_take_them(to: Bedrock, takes: bool) -> None:
     body = sent(*MARKED, to=to)
     assert json.dumps(body).count("cachePoint") == (3 if takes else 0)
-    bare = json.loads(json.dumps(sent(*MARKED, to=backend(to.model, capabilities=Capabilities(caches=False)))))
-    assert [each["role"] for each in body["messages"]] == [each["role"] for each in bare["messages"]]
+    bare = json.loads(
+        json.dumps(sent(*MARKED, to=backend(to.model, capabilities=Capabilities(caches=False))))
+    )
+    assert [each["role"] for each in body["messages"]] == [
+        each["role"] for each in bare["messages"]
+    ]
     assert to.lost(Request(MARKED)) == (() if takes else (LOST.format(3),))
 
 
 @pytest.mark.parametrize(("model", "stays"), [(NEW, True), (PROFILE, True), (LLAMA, False)])
-def test_its_own_marks_go_to_any_model_but_those_known_to_take_none(model: str, stays: bool) -> None:
+def test_its_own_marks_go_to_any_model_but_those_known_to_take_none(
+    model: str, stays: bool
+) -> None:
     mark = {"cachePoint": {"type": "default"}}
-    given = [{"role": "system", "content": [{"text": "Be brief."}, mark]}, *OWN, {"role": "user", "content": [mark]}]
+    given = [
+        {"role": "system", "content": [{"text": "Be brief."}, mark]},
+        *OWN,
+        {"role": "user", "content": [mark]},
+    ]
     body = sent(*given, to=backend(model), tools=[TOOL, mark])
     said = [
         *body["system"],
@@ -209,7 +280,10 @@ EPHEMERAL = {"type": "ephemeral"}
 MARKED_TOOLS: dict[str, Any] = {
     "anthropic": {"name": "look", "description": "Look.", "input_schema": SCHEMA},
     "chat": CHAT_TOOL,
-    "inside": {"type": "function", "function": {**CHAT_TOOL["function"], "cache_control": EPHEMERAL}},
+    "inside": {
+        "type": "function",
+        "function": {**CHAT_TOOL["function"], "cache_control": EPHEMERAL},
+    },
 }
 
 
@@ -226,7 +300,9 @@ MARKED_TOOLS: dict[str, Any] = {
     ],
     ids=str,
 )
-def test_a_mark_of_a_tool_stands_behind_it_or_is_told(to: Bedrock, lost: str | None, mark: Any, form: str) -> None:
+def test_a_mark_of_a_tool_stands_behind_it_or_is_told(
+    to: Bedrock, lost: str | None, mark: Any, form: str
+) -> None:
     tool = MARKED_TOOLS[form]
     if form == "inside":
         tool = {**tool, "function": {**tool["function"], "cache_control": mark}}
@@ -241,7 +317,13 @@ def test_a_mark_of_a_tool_stands_behind_it_or_is_told(to: Bedrock, lost: str | N
 
 
 CALLS = [
-    {"type": "tool_use", "id": "tooluse_1", "name": "look", "input": {"bird": "heron"}, "cache_control": EPHEMERAL},
+    {
+        "type": "tool_use",
+        "id": "tooluse_1",
+        "name": "look",
+        "input": {"bird": "heron"},
+        "cache_control": EPHEMERAL,
+    },
     {
         "id": "tooluse_1",
         "type": "function",
@@ -254,10 +336,17 @@ CALLS = [
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(
     ("to", "lost"),
-    [(backend(NEW), "cache marks of tool calls, 1 x: they have no form here"), (backend(LLAMA), LOST.format(1))],
+    [
+        (backend(NEW), "cache marks of tool calls, 1 x: they have no form here"),
+        (backend(LLAMA), LOST.format(1)),
+    ],
 )
 def test_a_mark_of_a_tool_call_is_told(to: Bedrock, lost: str, call: Any) -> None:
-    said = {"content": [call]} if call["type"] == "tool_use" else {"content": None, "tool_calls": [call]}
+    said = (
+        {"content": [call]}
+        if call["type"] == "tool_use"
+        else {"content": None, "tool_calls": [call]}
+    )
     history = [{"role": "user", "content": "Which?"}, {"role": "assistant", **said}]
     assert "cachePoint" not in json.dumps(sent(*history, to=to))
     assert to.lost(Request(history)) == (lost,)
@@ -265,7 +354,11 @@ def test_a_mark_of_a_tool_call_is_told(to: Bedrock, lost: str, call: Any) -> Non
 
 def test_its_form_is_read_as_any_other() -> None:
     question, answer, result = read_messages(OWN)
-    assert (question.text, answer.reasoning, answer.tool_calls[0].arguments) == ("Which?", "Hm.", '{"bird":"heron"}')
+    assert (question.text, answer.reasoning, answer.tool_calls[0].arguments) == (
+        "Which?",
+        "Hm.",
+        '{"bird":"heron"}',
+    )
     assert result.tool_results == (ToolResult("tooluse_1", "", '{"a":1}'),)
 
 
@@ -294,7 +387,10 @@ def test_any_conversation_is_valid(messages: Any, portable: bool) -> None:
                     "textFormat": {
                         "type": "json_schema",
                         "structure": {
-                            "jsonSchema": {"name": "bird", "schema": json.dumps(SCHEMA, separators=(",", ":"))}
+                            "jsonSchema": {
+                                "name": "bird",
+                                "schema": json.dumps(SCHEMA, separators=(",", ":")),
+                            }
                         },
                     }
                 }
@@ -302,7 +398,9 @@ def test_any_conversation_is_valid(messages: Any, portable: bool) -> None:
         ),
     ],
 )
-def test_common_parameters_are_said_in_its_words(given: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_common_parameters_are_said_in_its_words(
+    given: dict[str, Any], expected: dict[str, Any]
+) -> None:
     body = sent(to=backend(OTHER), parameters=given)
     del body["messages"]
     assert body == expected
@@ -320,22 +418,43 @@ def test_claude_reasons_as_it_does_elsewhere() -> None:
     assert thinking(body) == {"type": "enabled", "budget_tokens": 3276}
     assert body["inferenceConfig"] == {"maxTokens": 4096}
     assert thinking(sent(to=backend(OLD), parameters=high, max_tokens=500)) is None
-    assert thinking(sent(to=backend(OLD), parameters=high, max_tokens=4096, lower_reasoning=True)) == {
+    assert thinking(
+        sent(to=backend(OLD), parameters=high, max_tokens=4096, lower_reasoning=True)
+    ) == {
         "type": "enabled",
         "budget_tokens": 1024,
     }
     assert sent(parameters=high, lower_reasoning=True)["outputConfig"] == {"effort": "low"}
-    own = {"additionalModelRequestFields": {"thinking": {"type": "enabled", "budget_tokens": 9000}, "top_k": 5}}
+    own = {
+        "additionalModelRequestFields": {
+            "thinking": {"type": "enabled", "budget_tokens": 9000},
+            "top_k": 5,
+        }
+    }
     body = sent(to=backend(OLD), parameters=own, max_tokens=8000)
-    assert body["additionalModelRequestFields"] == {"top_k": 5, "thinking": {"type": "enabled", "budget_tokens": 4000}}
-    loop = (QUESTION, Message("assistant", (CALL,)), Message("tool", (ToolResult("tooluse_1", "", "x"),)))
+    assert body["additionalModelRequestFields"] == {
+        "top_k": 5,
+        "thinking": {"type": "enabled", "budget_tokens": 4000},
+    }
+    loop = (
+        QUESTION,
+        Message("assistant", (CALL,)),
+        Message("tool", (ToolResult("tooluse_1", "", "x"),)),
+    )
     assert thinking(sent(*loop, to=backend(OLD), parameters=high, max_tokens=4096)) is None
-    assert thinking(sent(to=backend(OLD), tools=[TOOL], parameters={**high, "tool_choice": "required"})) is None
+    assert (
+        thinking(
+            sent(to=backend(OLD), tools=[TOOL], parameters={**high, "tool_choice": "required"})
+        )
+        is None
+    )
 
 
 def test_no_tools_are_sent_where_none_may_be_called() -> None:
     assert "toolConfig" not in sent(tools=[TOOL], parameters={"tool_choice": "none"})
-    assert sent(*OWN, tools=[TOOL], parameters={"tool_choice": "none"})["toolConfig"] == {"tools": [TOOL]}
+    assert sent(*OWN, tools=[TOOL], parameters={"tool_choice": "none"})["toolConfig"] == {
+        "tools": [TOOL]
+    }
     made = CONVERSE.strictly(CONVERSE.tool_of("look", "Look.", SCHEMA), True)
     assert made == {"toolSpec": {**TOOL["toolSpec"], "strict": True}}
     assert not CONVERSE.needs_no_arguments(
@@ -350,19 +469,30 @@ def test_what_is_lost_is_said() -> None:
         "parallel_tool_calls: Converse has none",
         "response_format: asked for in words (Converse has JSON by a schema alone)",
     )
-    assert "temperature: this model takes none" in backend().lost(Request("x", parameters={"temperature": 1}))
+    assert "temperature: this model takes none" in backend().lost(
+        Request("x", parameters={"temperature": 1})
+    )
 
 
 def test_what_a_provider_has_rejected_is_left_out_in_either_words() -> None:
-    given = {"temperature": 0.5, "top_p": 0.5, "stop": "END", "additionalModelRequestFields": {"top_k": 5}}
+    given = {
+        "temperature": 0.5,
+        "top_p": 0.5,
+        "stop": "END",
+        "additionalModelRequestFields": {"top_k": 5},
+    }
     for name, place, gone in (
         ("temperature", "inferenceConfig", "temperature"),
         ("top_p", "inferenceConfig", "topP"),
         ("topP", "inferenceConfig", "topP"),
         ("stopSequences", "inferenceConfig", "stopSequences"),
     ):
-        assert gone not in sent(to=backend(OTHER), parameters=given, dropped=frozenset({name}))[place]
-    assert "additionalModelRequestFields" not in sent(parameters=given, dropped=frozenset({"top_k"}))
+        assert (
+            gone not in sent(to=backend(OTHER), parameters=given, dropped=frozenset({name}))[place]
+        )
+    assert "additionalModelRequestFields" not in sent(
+        parameters=given, dropped=frozenset({"top_k"})
+    )
     assert "inferenceConfig" not in sent(max_tokens=9, dropped=frozenset({"max_tokens"}))
 
 
@@ -373,13 +503,23 @@ def test_what_a_provider_has_rejected_is_left_out_in_either_words() -> None:
         (NEW, {}, False),
         (OTHER, {}, False),
         (OLD, {"reasoning_effort": "low"}, False),
-        (OLD, {"additionalModelRequestFields": {"thinking": {"type": "enabled", "budget_tokens": 2000}}}, False),
+        (
+            OLD,
+            {
+                "additionalModelRequestFields": {
+                    "thinking": {"type": "enabled", "budget_tokens": 2000}
+                }
+            },
+            False,
+        ),
         (OLD, {"response_format": WANTED}, False),
     ],
 )
 def test_prefill_depends_on_what_is_asked(model: str, parameters: Any, expected: bool) -> None:
     assert backend(model).prefills_with(parameters) is expected
-    last = sent(QUESTION, Message.saying("assistant", "A heron, "), to=backend(OLD), prefill=True)["messages"][-1]
+    last = sent(QUESTION, Message.saying("assistant", "A heron, "), to=backend(OLD), prefill=True)[
+        "messages"
+    ][-1]
     assert last == {"role": "assistant", "content": [{"text": "A heron,"}]}
 
 
@@ -388,11 +528,17 @@ def test_prefill_depends_on_what_is_asked(model: str, parameters: Any, expected:
 
 def test_the_path_names_the_model_and_the_method() -> None:
     arn = "arn:aws:bedrock:eu-north-1:123456789012:inference-profile/eu.anthropic.claude"
-    assert encoded(backend(OLD)).url.endswith("/v1/model/eu.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse")
+    assert encoded(backend(OLD)).url.endswith(
+        "/v1/model/eu.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse"
+    )
     assert "%2Feu.anthropic.claude/converse-stream" in encoded(backend(arn), stream=True).url
-    assert Bedrock(NEW, region="eu-north-1", api_key="k9").origin == "https://bedrock-runtime.eu-north-1.amazonaws.com"
     assert (
-        Bedrock(NEW, region="cn-north-1", api_key="k9").origin == "https://bedrock-runtime.cn-north-1.amazonaws.com.cn"
+        Bedrock(NEW, region="eu-north-1", api_key="k9").origin
+        == "https://bedrock-runtime.eu-north-1.amazonaws.com"
+    )
+    assert (
+        Bedrock(NEW, region="cn-north-1", api_key="k9").origin
+        == "https://bedrock-runtime.cn-north-1.amazonaws.com.cn"
     )
 
 
@@ -407,7 +553,11 @@ def test_an_api_key_is_a_bearer_token(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Bedrock(NEW, base_url="https://elsewhere.example.org").problem is not None
 
 
-GIVEN = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "wJalrXUtnFEMI", "session_token": "session-9d2f"}
+GIVEN = {
+    "access_key_id": "AKIDEXAMPLE",
+    "secret_access_key": "wJalrXUtnFEMI",
+    "session_token": "session-9d2f",
+}
 
 
 def test_requests_are_signed_with_what_is_given_and_as_botocore_signs_them() -> None:
@@ -415,16 +565,23 @@ def test_requests_are_signed_with_what_is_given_and_as_botocore_signs_them() -> 
     request = encoded(made)
     scope = f"{request.headers['x-amz-date'][:8]}/eu-north-1/bedrock/aws4_request"
     authorization = request.headers["authorization"]
-    assert authorization.startswith(f"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/{scope}, SignedHeaders=")
+    assert authorization.startswith(
+        f"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/{scope}, SignedHeaders="
+    )
     assert "content-type;host;x-amz-date;x-amz-security-token" in authorization
     assert request.headers["x-amz-security-token"] == "session-9d2f"
     assert made.problem is None
     for secret in (*GIVEN.values(), authorization):
         assert secret not in repr(made) + repr(request)
-    assert made.identities != backend(OLD, api_key=None, **{**GIVEN, "access_key_id": "AKIDOTHER"}).identities
+    assert (
+        made.identities
+        != backend(OLD, api_key=None, **{**GIVEN, "access_key_id": "AKIDOTHER"}).identities
+    )
 
 
-def test_a_signature_covers_the_place_the_body_and_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signature_covers_the_place_the_body_and_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import datetime
 
     import botocore.auth
@@ -436,7 +593,10 @@ def test_a_signature_covers_the_place_the_body_and_the_time(monkeypatch: pytest.
     assert encoded(one).headers["authorization"] == first
     assert encoded(one, max_tokens=9).headers["authorization"] != first
     assert encoded(one, stream=True).headers["authorization"] != first
-    assert encoded(backend(OLD, api_key=None, region="eu-west-3", **GIVEN)).headers["authorization"] != first
+    assert (
+        encoded(backend(OLD, api_key=None, region="eu-west-3", **GIVEN)).headers["authorization"]
+        != first
+    )
     now[0] += datetime.timedelta(seconds=1)
     assert encoded(one).headers["authorization"] != first
 
@@ -445,7 +605,9 @@ def test_the_place_is_the_one_that_the_official_client_asks() -> None:
     from botocore.awsrequest import AWSResponse
     from botocore.session import Session
 
-    made = Bedrock(OLD, region="eu-north-1", access_key_id="AKIDEXAMPLE", secret_access_key="wJalrXUtnFEMI")
+    made = Bedrock(
+        OLD, region="eu-north-1", access_key_id="AKIDEXAMPLE", secret_access_key="wJalrXUtnFEMI"
+    )
     keys = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "wJalrXUtnFEMI"}
     client = Session().create_client("bedrock-runtime", region_name="eu-north-1", **keys)
     seen: list[Any] = []
@@ -465,8 +627,12 @@ def test_the_place_is_the_one_that_the_official_client_asks() -> None:
     assert json.loads(ours.body) == json.loads(seen[0].body)
 
 
-def test_credentials_come_from_where_aws_has_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    (tmp_path / "credentials").write_text("[birds]\naws_access_key_id = AKIDFILE\naws_secret_access_key = wJalr\n")
+def test_credentials_come_from_where_aws_has_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    (tmp_path / "credentials").write_text(
+        "[birds]\naws_access_key_id = AKIDFILE\naws_secret_access_key = wJalr\n"
+    )
     (tmp_path / "config").write_text("[profile birds]\nregion = eu-west-3\n")
     made = Bedrock(NEW, profile="birds")
     assert made.origin == "https://bedrock-runtime.eu-west-3.amazonaws.com"
@@ -502,7 +668,9 @@ def test_credentials_that_nobody_has_given_go_to_the_hosts_of_aws_alone(
     assert ("FwoG" in str(dict(encoded(made).headers))) is is_own
     if base_url.startswith("https") and not is_own:
         assert "to AWS's own hosts" in (made.problem or "")
-    (tmp_path / "credentials").write_text("[birds]\naws_access_key_id = AKIDFILE\naws_secret_access_key = wJalr\n")
+    (tmp_path / "credentials").write_text(
+        "[birds]\naws_access_key_id = AKIDFILE\naws_secret_access_key = wJalr\n"
+    )
     meant = Bedrock(NEW, region="eu-north-1", base_url=base_url, profile="birds")
     assert "Credential=AKIDFILE/" in encoded(meant).headers["authorization"]
 
@@ -511,16 +679,27 @@ def test_a_server_of_ones_own_needs_no_region() -> None:
     made = Bedrock(NEW, base_url="http://localhost:8080/v1")
     assert made.problem is None
     assert "authorization" not in encoded(made).headers
-    with pytest.raises(ConfigurationError, match="region is missing: set AWS_REGION, or give region="):
-        Bedrock(NEW, base_url="http://localhost:8080/v1", access_key_id="AKIDEXAMPLE", secret_access_key="wJalr")
+    with pytest.raises(
+        ConfigurationError, match="region is missing: set AWS_REGION, or give region="
+    ):
+        Bedrock(
+            NEW,
+            base_url="http://localhost:8080/v1",
+            access_key_id="AKIDEXAMPLE",
+            secret_access_key="wJalr",
+        )
 
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigurationError, match="region is missing: set AWS_REGION, or give region="):
+    with pytest.raises(
+        ConfigurationError, match="region is missing: set AWS_REGION, or give region="
+    ):
         Bedrock(NEW)
     with pytest.raises(ConfigurationError, match="given together"):
         backend(access_key_id="AKIDEXAMPLE")
-    with pytest.raises(ConfigurationError, match="AWS's configuration cannot be read: ProfileNotFound"):
+    with pytest.raises(
+        ConfigurationError, match="AWS's configuration cannot be read: ProfileNotFound"
+    ):
         backend(profile="nobody", api_key=None)
     assert "credentials are missing" in (Bedrock(NEW, region="eu-north-1").problem or "")
     monkeypatch.setitem(sys.modules, "botocore.session", None)
@@ -531,7 +710,10 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_botocore_is_not_imported_before_it_is_needed() -> None:
     import subprocess
 
-    code = "import sys, rungwise; rungwise.Bedrock; assert not any(n.startswith('botocore') for n in sys.modules)"
+    code = (
+        "import sys, rungwise; rungwise.Bedrock; assert not any(n.startswith('botocore') "
+        "for n in sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -539,7 +721,10 @@ def test_botocore_is_not_imported_before_it_is_needed() -> None:
     "block",
     [
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
-        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}},
+        {
+            "type": "file",
+            "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="},
+        },
         {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
         {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}},
@@ -547,6 +732,9 @@ def test_botocore_is_not_imported_before_it_is_needed() -> None:
     ids=lambda block: str(block["type"]),
 )
 def test_a_mark_of_a_picture_or_a_file_stands_behind_it(block: Any) -> None:
-    asked = {"role": "user", "content": [{"type": "text", "text": "Which?"}, {**block, "cache_control": EPHEMERAL}]}
+    asked = {
+        "role": "user",
+        "content": [{"type": "text", "text": "Which?"}, {**block, "cache_control": EPHEMERAL}],
+    }
     assert sent(asked)["messages"][0]["content"][2:] == [{"cachePoint": {"type": "default"}}]
     assert backend(LLAMA).lost(Request([asked]))[-1] == LOST.format(1)

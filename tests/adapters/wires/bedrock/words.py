@@ -6,7 +6,9 @@ from typing import Any
 from rungwise import Bedrock
 from rungwise.adapters.gateway.languages.bedrock import frame
 
-BACKEND: Any = Bedrock("anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2")
+BACKEND: Any = Bedrock(
+    "anthropic.claude-opus-5-5", region="eu-north-1", base_url="http://localhost/v1", api_key="k9d2"
+)
 TEXT = {"text": "In the reeds."}
 USE = {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {"bird": "heron"}}}
 THOUGHT = {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "s"}}}
@@ -44,7 +46,11 @@ def delta(index: int, block: Any) -> bytes:
 
 
 def ended(stop: Any, content: list[Any]) -> list[Any]:
-    said = {"output": {"message": {"role": "assistant", "content": content}}, "stopReason": stop, "usage": USAGE}
+    said = {
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": stop,
+        "usage": USAGE,
+    }
     pieces = [START]
     for index, block in enumerate(content):
         if block is USE:
@@ -52,7 +58,10 @@ def ended(stop: Any, content: list[Any]) -> list[Any]:
             pieces.append(frame("contentBlockStart", {"contentBlockIndex": index, "start": start}))
             pieces.append(delta(index, {"toolUse": {"input": json.dumps(USE["toolUse"]["input"])}}))
         elif block is THOUGHT:
-            pieces += [delta(index, {"reasoningContent": each}) for each in ({"text": "Hm."}, {"signature": "s"})]
+            pieces += [
+                delta(index, {"reasoningContent": each})
+                for each in ({"text": "Hm."}, {"signature": "s"})
+            ]
         else:
             pieces.append(delta(index, block))
         pieces.append(frame("contentBlockStop", {"contentBlockIndex": index}))
@@ -74,9 +83,16 @@ ERRORS = {
         (404, "ResourceNotFoundException", "Model not found."),
     ],
     "prefill_unsupported": [
-        (400, INVALID, "This model does not support assistant message prefill. The conversation must end with a user"),
+        (
+            400,
+            INVALID,
+            "This model does not support assistant message prefill. The conversation must end "
+            "with a user",
+        ),
     ],
-    "reasoning_signature": [(400, INVALID, "messages.1.content.0: Invalid `signature` in `thinking` block")],
+    "reasoning_signature": [
+        (400, INVALID, "messages.1.content.0: Invalid `signature` in `thinking` block")
+    ],
     "rate_limit": [
         (400, "ServiceQuotaExceededException", "Your request exceeds the service quota."),
         (429, "ThrottlingException", "Too many requests, please wait before trying again."),
@@ -85,7 +101,11 @@ ERRORS = {
     ],
     "auth": [
         (403, "AccessDeniedException", "You don't have access to the model."),
-        (403, "UnrecognizedClientException", "The security token included in the request is invalid."),
+        (
+            403,
+            "UnrecognizedClientException",
+            "The security token included in the request is invalid.",
+        ),
         (403, "ExpiredTokenException", "The security token included in the request is expired"),
     ],
     "timeout": [
@@ -110,11 +130,17 @@ ERRORS = {
 def failed(status: int | None, kind: str, message: str) -> list[Any]:
     if status is None:
         raised = frame(kind, {"message": message}, is_exception=True)
-        after = read(START + delta(0, {"text": "In the"}) + raised), {"code": kind, "text": "In the"}
+        after = (
+            read(START + delta(0, {"text": "In the"}) + raised),
+            {"code": kind, "text": "In the"},
+        )
         return [(read(START + raised), {"code": kind}), after]
     named = [
         ({"x-amzn-errortype": f"{kind}:http://internal.amazon.com/"}, {"message": message}),
         ({}, {"message": message, "__type": f"com.amazon#{kind}"}),
     ]
     known = {"code": kind, "status": status}
-    return [(BACKEND.decode(status, headers, json.dumps(body).encode()), known) for headers, body in named]
+    return [
+        (BACKEND.decode(status, headers, json.dumps(body).encode()), known)
+        for headers, body in named
+    ]

@@ -31,8 +31,18 @@ USER = {"role": "user", "content": "What is this?"}
         ("https://api.x.ai/v1", "grok-4", "max_completion_tokens", "no"),
         ("https://api.z.ai/api/paas/v4", "glm-4.6", "max_tokens", "no"),
         ("https://api.minimax.io/v1", "MiniMax-M2", "max_tokens", "no"),
-        ("https://api.together.xyz/v1", "meta-llama/Llama-3.3-70B-Instruct-Turbo", "max_tokens", "no"),
-        ("https://api.fireworks.ai/inference/v1", "accounts/fireworks/models/llama-v3p1-8b", "max_tokens", "no"),
+        (
+            "https://api.together.xyz/v1",
+            "meta-llama/Llama-3.3-70B-Instruct-Turbo",
+            "max_tokens",
+            "no",
+        ),
+        (
+            "https://api.fireworks.ai/inference/v1",
+            "accounts/fireworks/models/llama-v3p1-8b",
+            "max_tokens",
+            "no",
+        ),
         ("https://eu.api.openai.com/v1", "gpt-4o", "max_completion_tokens", "no"),
         ("https://notopenai.com/v1", "m", "max_tokens", "no"),
         ("https://codestral.mistral.ai/v1", "codestral-latest", "max_tokens", "prefix"),
@@ -62,7 +72,8 @@ def test_every_row_says_something() -> None:
         assert row != type(row)(host=row.host, path=row.path, model=row.model)
 
 
-# ---- keys ------------------------------------------------------------------------------------------------------------
+# ---- keys
+# --------------------------------------------------------------------------------------------------
 
 AZURE = "https://x.openai.azure.com"
 TOKEN = "eyJ0eXAiOiJKV1QifQ.eyJhdWQiOiJ4In0.c2lnbmF0dXJl"
@@ -83,7 +94,9 @@ TOKEN = "eyJ0eXAiOiJKV1QifQ.eyJhdWQiOiJ4In0.c2lnbmF0dXJl"
 def test_where_the_key_goes(url: str, key: str, name: str) -> None:
     backend = OpenAIChat("gpt-4o", base_url=url, api_key=key)
     headers = encoded(backend, USER).headers
-    sent = {each: str(value) for each, value in headers.items() if each in ("authorization", "api-key")}
+    sent = {
+        each: str(value) for each, value in headers.items() if each in ("authorization", "api-key")
+    }
     assert sent == {name: f"Bearer {key}" if name == "authorization" else key}
     assert backend.problem is None
 
@@ -97,27 +110,37 @@ def test_azures_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatc
         backend = OpenAIChat("m", base_url=url)
         assert backend.problem is None
         assert encoded(backend, USER).headers[name] == value
-    assert encoded(backend, USER).url == f"{AZURE}/openai/deployments/m/chat/completions?api-version=x"
+    assert (
+        encoded(backend, USER).url == f"{AZURE}/openai/deployments/m/chat/completions?api-version=x"
+    )
 
 
-# ---- ids of tool calls -----------------------------------------------------------------------------------------------
+# ---- ids of tool calls
+# -----------------------------------------------------------------------------------------------
 
 
 def history(*ids: str) -> list[Any]:
-    calls = [{"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}} for id in ids]
+    calls = [
+        {"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        for id in ids
+    ]
     results = [{"role": "tool", "tool_call_id": id, "content": id} for id in ids]
     return [USER, {"role": "assistant", "content": None, "tool_calls": calls}, *results, USER]
 
 
 def ids_in(body: dict[str, Any]) -> tuple[list[str], list[str]]:
     calls = [call["id"] for message in body["messages"] for call in message.get("tool_calls", ())]
-    return calls, [message["tool_call_id"] for message in body["messages"] if message["role"] == "tool"]
+    return calls, [
+        message["tool_call_id"] for message in body["messages"] if message["role"] == "tool"
+    ]
 
 
 @pytest.mark.parametrize("is_portable", [False, True])
 def test_mistral_is_sent_ids_of_nine_letters(is_portable: bool) -> None:
     given = ("call_0fypS1hVX", "abcDEF123", "call_0fypS1hVY", "short")
-    calls, results = ids_in(body_of(OpenAIChat("m", base_url=MISTRAL), *history(*given), portable=is_portable))
+    calls, results = ids_in(
+        body_of(OpenAIChat("m", base_url=MISTRAL), *history(*given), portable=is_portable)
+    )
     assert calls == results
     assert len(set(calls)) == 4
     assert calls[1] == "abcDEF123"
@@ -143,7 +166,9 @@ VLLMS = "chatcmpl-tool-" + "0123456789abcdef" * 2
 
 
 @pytest.mark.parametrize("is_portable", [False, True])
-@pytest.mark.parametrize("url", ["https://api.openai.com/v1", "https://x.openai.azure.com/openai/v1"])
+@pytest.mark.parametrize(
+    "url", ["https://api.openai.com/v1", "https://x.openai.azure.com/openai/v1"]
+)
 def test_openai_is_sent_ids_of_at_most_forty_characters(url: str, is_portable: bool) -> None:
     backend = OpenAIChat("m", base_url=url)
     given = history(VLLMS, "call_0fypS1hVX", "x" * 40, VLLMS[:-1] + "0")
@@ -168,6 +193,8 @@ def test_openai_gets_its_own_ids_back_word_for_word() -> None:
 
 
 def test_a_model_that_cannot_think_is_asked_without() -> None:
-    backend = OpenAIChat("m", base_url="http://localhost:11434/v1", parameters={"reasoning_effort": "high"})
+    backend = OpenAIChat(
+        "m", base_url="http://localhost:11434/v1", parameters={"reasoning_effort": "high"}
+    )
     assert "reasoning_effort" in body_of(backend, USER)
     assert "reasoning_effort" not in body_of(backend, USER, dropped=frozenset({"thinking"}))

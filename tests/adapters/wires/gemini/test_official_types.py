@@ -1,4 +1,6 @@
-"""What we send fits the types of Google's own client, which refuse unknown names, and we read what those write."""
+"""What we send fits the types of Google's own client, which refuse unknown names, and we read what
+those write.
+"""
 
 import json
 from typing import Any
@@ -14,13 +16,22 @@ from rungwise.testing import conversations
 from support import official
 from support.protocols import body_of
 
-SCHEMA = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "additionalProperties": False}
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "additionalProperties": False,
+}
 TOOLS = [
-    {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": SCHEMA, "strict": True}},
+    {
+        "type": "function",
+        "function": {"name": "look", "description": "Look.", "parameters": SCHEMA, "strict": True},
+    },
     {"name": "note", "input_schema": SCHEMA},
     {"googleSearch": {}},
 ]
-MODELS = pytest.mark.parametrize("model", ["gemini-2.0-flash", "gemini-2.5-pro", "gemini-3-flash-preview"])
+MODELS = pytest.mark.parametrize(
+    "model", ["gemini-2.0-flash", "gemini-2.5-pro", "gemini-3-flash-preview"]
+)
 
 
 @MODELS
@@ -34,9 +45,13 @@ def test_every_conversation_is_of_the_clients_types(model: str, messages: Any) -
     for content, after in zip(contents, [*contents[1:], None], strict=True):
         calls = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
         if calls:
-            told = [part["functionResponse"] for part in after["parts"] if "functionResponse" in part]
+            told = [
+                part["functionResponse"] for part in after["parts"] if "functionResponse" in part
+            ]
             assert [each["name"] for each in told] == [each["name"] for each in calls]
-            signed = [part.get("thoughtSignature") for part in content["parts"] if "functionCall" in part]
+            signed = [
+                part.get("thoughtSignature") for part in content["parts"] if "functionCall" in part
+            ]
             assert signed == [DUMMY if "gemini-3" in model else None, *[None] * (len(calls) - 1)]
 
 
@@ -50,7 +65,9 @@ def response(*parts: Any, **fields: Any) -> Any:
         cached_content_token_count=4,
         total_token_count=18,
     )
-    return types.GenerateContentResponse(candidates=[candidate], usage_metadata=counts, model_version="g", **fields)
+    return types.GenerateContentResponse(
+        candidates=[candidate], usage_metadata=counts, model_version="g", **fields
+    )
 
 
 def test_what_the_clients_models_say_is_what_is_read() -> None:
@@ -67,13 +84,25 @@ def test_what_the_clients_models_say_is_what_is_read() -> None:
     decoder = backend.decoder({})
     decoder.feed(b"data: %b\n\n" % body)
     for reply in (backend.decode(200, {}, body), decoder.close()):
-        assert (reply.text, reply.reasoning, reply.model, reply.stop_raw) == ("I look.", "Hm.", "g", "STOP")
+        assert (reply.text, reply.reasoning, reply.model, reply.stop_raw) == (
+            "I look.",
+            "Hm.",
+            "g",
+            "STOP",
+        )
         [called] = reply.tool_calls
-        assert (called.id, called.name, json.loads(called.arguments)) == ("1", "look", {"bird": "heron"})
+        assert (called.id, called.name, json.loads(called.arguments)) == (
+            "1",
+            "look",
+            {"bird": "heron"},
+        )
         assert reply.usage == Usage(10, 8, cache_read_tokens=4, reasoning_tokens=3)
         told = (ToolResult("1", "look", "See."),)
         sent = body_of(
-            backend, Message.saying("user", "Where?"), Message("assistant", reply.parts), Message("tool", told)
+            backend,
+            Message.saying("user", "Where?"),
+            Message("assistant", reply.parts),
+            Message("tool", told),
         )
         back = types.Content.model_validate_json(json.dumps(sent["contents"][1]))
         assert back == made.candidates[0].content
@@ -94,7 +123,15 @@ def test_every_finish_reason_of_the_client_ends_a_call_or_goes_on(reason: Any) -
 
 @pytest.mark.parametrize("reason", list(types.BlockedReason), ids=lambda reason: reason.name)
 def test_every_block_reason_of_the_client_is_a_refusal(reason: Any) -> None:
-    feedback = types.GenerateContentResponsePromptFeedback(block_reason=reason, block_reason_message="No.")
-    body = types.GenerateContentResponse(prompt_feedback=feedback).model_dump_json(by_alias=True, exclude_none=True)
+    feedback = types.GenerateContentResponsePromptFeedback(
+        block_reason=reason, block_reason_message="No."
+    )
+    body = types.GenerateContentResponse(prompt_feedback=feedback).model_dump_json(
+        by_alias=True, exclude_none=True
+    )
     reply = Gemini("g", base_url="http://localhost:1/v1beta").decode(200, {}, body.encode())
-    assert (reply.stop_reason, reply.stop_raw, reply.refusal) == ("content_filter", reason.value, "No.")
+    assert (reply.stop_reason, reply.stop_raw, reply.refusal) == (
+        "content_filter",
+        reason.value,
+        "No.",
+    )

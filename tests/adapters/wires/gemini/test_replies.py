@@ -1,4 +1,6 @@
-"""How replies of Gemini's are read: their parts in their places, whole and streamed, and whatever hostile bytes say."""
+"""How replies of Gemini's are read: their parts in their places, whole and streamed, and whatever
+hostile bytes say.
+"""
 
 import json
 import tracemalloc
@@ -26,9 +28,14 @@ PIXEL = "iVBORw0KGgo="
 
 def chunk(*parts: Any, **fields: Any) -> dict[str, Any]:
     candidate = {
-        name: fields.pop(name) for name in ("finishReason", "groundingMetadata", "logprobsResult") if name in fields
+        name: fields.pop(name)
+        for name in ("finishReason", "groundingMetadata", "logprobsResult")
+        if name in fields
     }
-    return {"candidates": [{"content": {"role": "model", "parts": [*parts]}, "index": 0, **candidate}], **fields}
+    return {
+        "candidates": [{"content": {"role": "model", "parts": [*parts]}, "index": 0, **candidate}],
+        **fields,
+    }
 
 
 def event(value: Any) -> bytes:
@@ -40,7 +47,11 @@ LAST = chunk({"text": ""}, finishReason="STOP")
 
 def whole(*parts: Any, **fields: Any) -> Reply:
     reply = GEMINI.decode(
-        200, {}, json.dumps({"finishReason": "STOP", **chunk(*parts, finishReason="STOP", **fields)}).encode()
+        200,
+        {},
+        json.dumps(
+            {"finishReason": "STOP", **chunk(*parts, finishReason="STOP", **fields)}
+        ).encode(),
     )
     assert isinstance(reply, Reply)
     return reply
@@ -56,7 +67,9 @@ def read(*pieces: bytes) -> tuple[Any, list[Text | Reasoning]]:
 def streamed(*chunks: Any) -> Reply:
     reply, deltas = read(*map(event, chunks))
     assert "".join(delta.text for delta in deltas if isinstance(delta, Text)) == reply.text
-    assert "".join(delta.text for delta in deltas if isinstance(delta, Reasoning)) == reply.reasoning
+    assert (
+        "".join(delta.text for delta in deltas if isinstance(delta, Reasoning)) == reply.reasoning
+    )
     return reply
 
 
@@ -66,7 +79,9 @@ def as_sent(parts: tuple[Part, ...]) -> list[Any]:
     return parts_sent
 
 
-def test_a_cut_stream_has_the_usage_of_its_last_unparsed_event(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cut_stream_has_the_usage_of_its_last_unparsed_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     parsed: list[int] = []
     piece_in = GeminiDecoder.piece_in
 
@@ -77,8 +92,14 @@ def test_a_cut_stream_has_the_usage_of_its_last_unparsed_event(monkeypatch: pyte
     monkeypatch.setattr(GeminiDecoder, "piece_in", counting)
     decoder = GEMINI.decoder({})
     for number in range(60):
-        usage = {"promptTokenCount": 7, "candidatesTokenCount": number + 1, "totalTokenCount": number + 8}
-        decoder.feed(event(chunk({"text": f"reed {number} "}, usageMetadata=usage, modelVersion="m")))
+        usage = {
+            "promptTokenCount": 7,
+            "candidatesTokenCount": number + 1,
+            "totalTokenCount": number + 8,
+        }
+        decoder.feed(
+            event(chunk({"text": f"reed {number} "}, usageMetadata=usage, modelVersion="m"))
+        )
     reply = decoder.close(Failure("connection"))
     assert reply.interrupted
     assert reply.text == "".join(f"reed {number} " for number in range(60))
@@ -91,13 +112,25 @@ def test_a_cut_stream_has_the_usage_of_its_last_unparsed_event(monkeypatch: pyte
 PARTS: list[list[dict[str, Any]]] = [
     [{"text": "In the reeds."}],
     [{"text": "Herons.", "thought": True}, {"text": "In the reeds."}],
-    [{"text": "Herons.", "thought": True, "thoughtSignature": SIGNATURE}, {"text": "In the reeds."}],
+    [
+        {"text": "Herons.", "thought": True, "thoughtSignature": SIGNATURE},
+        {"text": "In the reeds."},
+    ],
     [{"text": "In the reeds.", "thoughtSignature": SIGNATURE}],
     [{"text": "In the "}, {"text": "reeds.", "thoughtSignature": SIGNATURE}],
     [{"text": "In the reeds."}, {"text": "", "thoughtSignature": SIGNATURE}],
     [{"text": "", "thoughtSignature": SIGNATURE}, {"text": "In the reeds."}],
-    [{"text": "a", "thoughtSignature": "QQ=="}, {"text": "b", "thoughtSignature": "Qg=="}, {"text": "c"}],
-    [{"functionCall": {"id": "1", "name": "look", "args": {"a": [1, {"b": None}]}}, "thoughtSignature": SIGNATURE}],
+    [
+        {"text": "a", "thoughtSignature": "QQ=="},
+        {"text": "b", "thoughtSignature": "Qg=="},
+        {"text": "c"},
+    ],
+    [
+        {
+            "functionCall": {"id": "1", "name": "look", "args": {"a": [1, {"b": None}]}},
+            "thoughtSignature": SIGNATURE,
+        }
+    ],
     [
         {"text": "I look."},
         {"functionCall": {"name": "look", "args": {"b": 1}}, "thoughtSignature": SIGNATURE},
@@ -106,12 +139,22 @@ PARTS: list[list[dict[str, Any]]] = [
     ],
     [
         {"executableCode": {"language": "PYTHON", "code": "print(1)"}},
-        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}, "thoughtSignature": SIGNATURE},
+        {
+            "codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"},
+            "thoughtSignature": SIGNATURE,
+        },
         {"text": "One."},
     ],
-    [{"text": "See."}, {"inlineData": {"mimeType": "image/png", "data": PIXEL}, "thoughtSignature": SIGNATURE}],
+    [
+        {"text": "See."},
+        {"inlineData": {"mimeType": "image/png", "data": PIXEL}, "thoughtSignature": SIGNATURE},
+    ],
     [{"inlineData": {"mimeType": "image/png", "data": PIXEL}, "thought": True}, {"text": "See."}],
-    [{"toolCall": {"toolType": "GOOGLE_SEARCH", "args": {}}}, {"text": "See."}, {"toolResponse": {"id": "1"}}],
+    [
+        {"toolCall": {"toolType": "GOOGLE_SEARCH", "args": {}}},
+        {"text": "See."},
+        {"toolResponse": {"id": "1"}},
+    ],
 ]
 
 
@@ -131,11 +174,17 @@ def test_pieces_of_a_stream_are_one_part_until_another_begins() -> None:
         LAST,
     )
     assert [type(part) for part in reply.parts] == [ReasoningPart, TextPart, ToolCall, TextPart]
-    assert (reply.reasoning, reply.text, reply.final_text) == ("Herons like reeds.", "I look.And again.", "And again.")
+    assert (reply.reasoning, reply.text, reply.final_text) == (
+        "Herons like reeds.",
+        "I look.And again.",
+        "And again.",
+    )
 
 
 def test_a_signature_is_no_boundary_of_the_answer() -> None:
-    reply = streamed(chunk({"text": "In the reeds."}), chunk({"text": "", "thoughtSignature": SIGNATURE}), LAST)
+    reply = streamed(
+        chunk({"text": "In the reeds."}), chunk({"text": "", "thoughtSignature": SIGNATURE}), LAST
+    )
     assert (reply.text, reply.final_text) == ("In the reeds.", None)
     code = {"executableCode": {"language": "PYTHON", "code": "1"}}
     assert whole({"text": "First."}, code, {"text": "One."}).final_text == "One."
@@ -157,20 +206,37 @@ def test_ids_are_made_up_where_there_are_none_and_no_two_are_alike() -> None:
     assert len({*ids, other.tool_calls[0].id}) == 5
     assert [id.startswith("call_gemini_") for id in ids] == [True, True, False, True]
     assert [each.id for each in again.tool_calls] == ids
-    assert [each.id for each in streamed(chunk(call, call, twice, twice, responseId="r1"), LAST).tool_calls] == ids
+    assert [
+        each.id
+        for each in streamed(chunk(call, call, twice, twice, responseId="r1"), LAST).tool_calls
+    ] == ids
 
 
 def test_arguments_that_come_in_pieces_are_put_together() -> None:
     def piece(*partial: Any, goes_on: bool = True, **call: Any) -> Any:
         return chunk(
-            {"functionCall": {**call, "partialArgs": [*partial], **({"willContinue": True} if goes_on else {})}}
+            {
+                "functionCall": {
+                    **call,
+                    "partialArgs": [*partial],
+                    **({"willContinue": True} if goes_on else {}),
+                }
+            }
         )
 
     pieces = [
-        chunk({"functionCall": {"name": "look", "willContinue": True}, "thoughtSignature": SIGNATURE}),
+        chunk(
+            {"functionCall": {"name": "look", "willContinue": True}, "thoughtSignature": SIGNATURE}
+        ),
         piece({"jsonPath": "$.bird", "stringValue": "her", "willContinue": True}),
-        piece({"jsonPath": "$.bird", "stringValue": "on"}, {"jsonPath": "$.seen[0].at", "numberValue": 3}),
-        piece({"jsonPath": "$.seen[1]", "boolValue": True}, {"jsonPath": "$.seen[9]", "boolValue": True}),
+        piece(
+            {"jsonPath": "$.bird", "stringValue": "on"},
+            {"jsonPath": "$.seen[0].at", "numberValue": 3},
+        ),
+        piece(
+            {"jsonPath": "$.seen[1]", "boolValue": True},
+            {"jsonPath": "$.seen[9]", "boolValue": True},
+        ),
     ]
     end = piece({"jsonPath": "$.nest", "nullValue": "NULL_VALUE"}, goes_on=False)
     [call] = streamed(*pieces, end, LAST).tool_calls
@@ -180,7 +246,10 @@ def test_arguments_that_come_in_pieces_are_put_together() -> None:
     with pytest.raises(json.JSONDecodeError):
         json.loads(cut.arguments)
     one, two = streamed(
-        pieces[0], end, piece({"jsonPath": "$.a", "numberValue": 1}, goes_on=False, name="note"), LAST
+        pieces[0],
+        end,
+        piece({"jsonPath": "$.a", "numberValue": 1}, goes_on=False, name="note"),
+        LAST,
     ).tool_calls
     assert (one.name, two.name, json.loads(two.arguments)) == ("look", "note", {"a": 1})
 
@@ -193,7 +262,9 @@ def test_arguments_of_another_type_are_no_call(args: Any) -> None:
 
 def test_only_the_first_candidate_counts() -> None:
     other = {"content": {"parts": [{"text": "Elsewhere."}]}, "index": 1, "finishReason": "SAFETY"}
-    value = {"candidates": [other, *chunk({"text": "In the reeds."}, finishReason="STOP")["candidates"]]}
+    value = {
+        "candidates": [other, *chunk({"text": "In the reeds."}, finishReason="STOP")["candidates"]]
+    }
     assert streamed(value).text == "In the reeds."
     reply = GEMINI.decode(200, {}, json.dumps(value).encode())
     assert (reply.text, reply.stop_raw) == ("In the reeds.", "STOP")
@@ -209,7 +280,12 @@ def test_only_the_first_candidate_counts() -> None:
     ("counts", "usage"),
     [
         (
-            {"promptTokenCount": 10, "candidatesTokenCount": 5, "thoughtsTokenCount": 7, "totalTokenCount": 22},
+            {
+                "promptTokenCount": 10,
+                "candidatesTokenCount": 5,
+                "thoughtsTokenCount": 7,
+                "totalTokenCount": 22,
+            },
             Usage(10, 12, reasoning_tokens=7),
         ),
         (
@@ -221,7 +297,10 @@ def test_only_the_first_candidate_counts() -> None:
             },
             Usage(14, 5, cache_read_tokens=8),
         ),
-        ({"promptTokenCount": 10, "cachedContentTokenCount": 80, "candidatesTokenCount": 1}, Usage(10, 1, 10)),
+        (
+            {"promptTokenCount": 10, "cachedContentTokenCount": 80, "candidatesTokenCount": 1},
+            Usage(10, 1, 10),
+        ),
         ({"promptTokenCount": 10}, Usage(10, 4, estimated=True)),
         ({"promptTokenCount": "ten", "candidatesTokenCount": -1}, Usage(0, 4, estimated=True)),
         ({}, Usage(0, 4, estimated=True)),
@@ -231,10 +310,14 @@ def test_usage_has_one_meaning(counts: dict[str, Any], usage: Usage) -> None:
     assert whole({"text": "In the reeds."}, usageMetadata=counts).usage == usage
     later = {"usageMetadata": {"trafficType": "ON_DEMAND"}}
     early = chunk(
-        {"text": "In the "}, usageMetadata={"promptTokenCount": 1, "candidatesTokenCount": 1} if counts else {}
+        {"text": "In the "},
+        usageMetadata={"promptTokenCount": 1, "candidatesTokenCount": 1} if counts else {},
     )
-    seen = evolve(usage, input_tokens=max(usage.input_tokens, 1 if counts else 0))  # what the first event has counted
-    assert streamed(early, chunk({"text": "reeds."}, usageMetadata=counts), LAST, later).usage == seen
+    # what the first event has counted
+    seen = evolve(usage, input_tokens=max(usage.input_tokens, 1 if counts else 0))
+    assert (
+        streamed(early, chunk({"text": "reeds."}, usageMetadata=counts), LAST, later).usage == seen
+    )
 
 
 @pytest.mark.parametrize(
@@ -261,17 +344,24 @@ def test_citations_and_probabilities_are_kept_beside_the_reply() -> None:
     def logged(token: str) -> dict[str, Any]:
         return {"chosenCandidates": [{"token": token, "logProbability": -0.1}]}
 
-    grounds = {"webSearchQueries": ["herons"], "groundingChunks": [{"web": {"uri": "https://birds.test"}}]}
+    grounds = {
+        "webSearchQueries": ["herons"],
+        "groundingChunks": [{"web": {"uri": "https://birds.test"}}],
+    }
     reply = streamed(
         chunk({"text": "In the "}, logprobsResult=logged("In")),
         chunk({"text": "reeds."}, logprobsResult=logged("reeds")),
         chunk({"text": ""}, finishReason="STOP", groundingMetadata=grounds),
     )
     told = [*logged("In")["chosenCandidates"], *logged("reeds")["chosenCandidates"]]
-    assert reply.raw == {"candidates": [{"logprobsResult": {"chosenCandidates": told}, "groundingMetadata": grounds}]}
+    assert reply.raw == {
+        "candidates": [{"logprobsResult": {"chosenCandidates": told}, "groundingMetadata": grounds}]
+    }
     found = whole({"text": "In the reeds."}, groundingMetadata=grounds)
     assert found.raw["candidates"][0]["groundingMetadata"] == grounds
-    assert [type(part) for part in reply.parts] == [type(part) for part in found.parts] == [TextPart]
+    assert (
+        [type(part) for part in reply.parts] == [type(part) for part in found.parts] == [TextPart]
+    )
 
 
 def test_the_model_and_the_end_are_told() -> None:
@@ -279,17 +369,24 @@ def test_the_model_and_the_end_are_told() -> None:
     assert (reply.model, reply.stop_reason, reply.stop_raw) == ("gemini-3-pro-001", "stop", "STOP")
     cut, _ = read(event(chunk({"text": "In the reeds"})))
     assert (cut.text, cut.interrupted, cut.stop_reason) == ("In the reeds", True, None)
-    for end in (b"data: [DONE]\n\n", event({"usageMetadata": {}}), b""):  # which says nothing of the reply
+    # which says nothing of the reply
+    for end in (b"data: [DONE]\n\n", event({"usageMetadata": {}}), b""):
         cut, _ = read(event(chunk({"text": "In the reeds"})), end)
         assert cut.interrupted
-    done, _ = read(event(chunk({"text": "In the reeds"}, finishReason="STOP")), event({"usageMetadata": {}}))
+    done, _ = read(
+        event(chunk({"text": "In the reeds"}, finishReason="STOP")), event({"usageMetadata": {}})
+    )
     assert not done.interrupted
 
 
 def test_a_stream_may_come_as_a_list() -> None:
     """So the API answers where nobody asks for events, and so do some proxies."""
     chunks = [chunk({"text": "In the "}), chunk({"text": "reeds."}), LAST]
-    for body in (json.dumps(chunks), json.dumps(chunks, indent=2), json.dumps(chunks).replace("}, {", "},\r\n{")):
+    for body in (
+        json.dumps(chunks),
+        json.dumps(chunks, indent=2),
+        json.dumps(chunks).replace("}, {", "},\r\n{"),
+    ):
         for reply in (
             read(*[body.encode()[k : k + 7] for k in range(0, len(body), 7)])[0],
             GEMINI.decode(200, {}, body.encode()),
@@ -298,21 +395,38 @@ def test_a_stream_may_come_as_a_list() -> None:
 
 
 def test_a_refusal_in_mid_stream_has_its_words() -> None:
-    end = {"candidates": [{"finishReason": "PROHIBITED_CONTENT", "finishMessage": "Not this.", "index": 0}]}
+    end = {
+        "candidates": [
+            {"finishReason": "PROHIBITED_CONTENT", "finishMessage": "Not this.", "index": 0}
+        ]
+    }
     reply = streamed(chunk({"text": "In the reeds."}), end)
-    assert (reply.text, reply.refusal, reply.stop_raw) == ("In the reeds.", "Not this.", "PROHIBITED_CONTENT")
+    assert (reply.text, reply.refusal, reply.stop_raw) == (
+        "In the reeds.",
+        "Not this.",
+        "PROHIBITED_CONTENT",
+    )
 
 
 def test_like_events_take_the_quick_way_and_bring_the_same() -> None:
-    """Events that differ in their text alone are not parsed again; a part between them ends the block all the same."""
+    """Events that differ in their text alone are not parsed again; a part between them ends the
+    block all the same.
+    """
     texts = [f"word{number} " for number in range(50)]
     call = chunk({"functionCall": {"id": "1", "name": "look", "args": {}}})
-    reply = streamed(*(chunk({"text": text}) for text in texts), call, *(chunk({"text": text}) for text in texts), LAST)
+    reply = streamed(
+        *(chunk({"text": text}) for text in texts),
+        call,
+        *(chunk({"text": text}) for text in texts),
+        LAST,
+    )
     assert [type(part) for part in reply.parts] == [TextPart, ToolCall, TextPart]
     assert reply.parts[0] == reply.parts[2] == TextPart("".join(texts))
     quoted = 'He said "\\n".\n'
     assert (
-        streamed(*(chunk({"text": text}) for text in (*texts, quoted, "\ud83e\udd8b", *texts)), LAST).text.count(quoted)
+        streamed(
+            *(chunk({"text": text}) for text in (*texts, quoted, "\ud83e\udd8b", *texts)), LAST
+        ).text.count(quoted)
         == 1
     )
 
@@ -339,7 +453,11 @@ def members(*fields: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[Any
 
 
 TEXTS = st.sampled_from(["In the ", "reeds. ", "", "\ud83e", "\udd8b", "é\n", '"\\'])
-BLOB = members(some("data", st.just(PIXEL)), some("mimeType", st.just("image/png")), some("fileUri", st.just("gs://a")))
+BLOB = members(
+    some("data", st.just(PIXEL)),
+    some("mimeType", st.just("image/png")),
+    some("fileUri", st.just("gs://a")),
+)
 PIECE = members(
     some("jsonPath", st.sampled_from(["$.a", "$.a[0]", "$['b'].c[1]", "", "$", "$.a.b[5]"])),
     some("stringValue", TEXTS),
@@ -362,8 +480,14 @@ PART = members(
     some("executableCode", JUNK),
 )
 CANDIDATE = members(
-    some("content", members(some("parts", st.lists(PART, max_size=4)), some("role", st.just("model")))),
-    some("finishReason", st.sampled_from(["STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL", "X"])),
+    some(
+        "content",
+        members(some("parts", st.lists(PART, max_size=4)), some("role", st.just("model"))),
+    ),
+    some(
+        "finishReason",
+        st.sampled_from(["STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL", "X"]),
+    ),
     some("index", st.sampled_from([0, 1])),
     some("finishMessage", TEXTS),
     some("logprobsResult", JUNK),
@@ -372,12 +496,25 @@ CANDIDATE = members(
 CHUNK = members(
     some("candidates", st.lists(CANDIDATE | JUNK, max_size=3)),
     some(
-        "usageMetadata", members(some("promptTokenCount", st.integers()), some("candidatesTokenCount", st.integers()))
+        "usageMetadata",
+        members(
+            some("promptTokenCount", st.integers()), some("candidatesTokenCount", st.integers())
+        ),
     ),
-    some("promptFeedback", members(some("blockReason", st.just("SAFETY")), some("blockReasonMessage", TEXTS))),
+    some(
+        "promptFeedback",
+        members(some("blockReason", st.just("SAFETY")), some("blockReasonMessage", TEXTS)),
+    ),
     some("modelVersion", TEXTS),
     some("responseId", TEXTS),
-    some("error", members(some("code", st.just(503)), some("message", TEXTS), some("status", st.just("UNAVAILABLE")))),
+    some(
+        "error",
+        members(
+            some("code", st.just(503)),
+            some("message", TEXTS),
+            some("status", st.just("UNAVAILABLE")),
+        ),
+    ),
 )
 PLAIN = st.tuples(TEXTS, st.booleans()).map(
     lambda each: chunk({"text": each[0], **({"thought": True} if each[1] else {})})
@@ -404,7 +541,9 @@ def same(one: Reply | Failure, other: Reply | Failure) -> bool:
 
 
 @given(st.lists(CHUNK | PLAIN, max_size=6), st.lists(st.integers(0, 4000), max_size=6))
-def test_any_json_is_read_the_same_in_pieces_of_any_size(chunks: list[Any], places: list[int]) -> None:
+def test_any_json_is_read_the_same_in_pieces_of_any_size(
+    chunks: list[Any], places: list[int]
+) -> None:
     body = b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in chunks)
     bounds = [0, *sorted({place % (len(body) + 1) for place in places}), len(body)]
     at_once, _ = read(body)
@@ -414,7 +553,8 @@ def test_any_json_is_read_the_same_in_pieces_of_any_size(chunks: list[Any], plac
         assert as_sent(at_once.parts) is not None
         at_once.text.encode()
         shown = "".join(delta.text for delta in deltas if isinstance(delta, Text))
-        # Half a surrogate pair at the end of a text is held back for the other half, which never comes.
+        # Half a surrogate pair at the end of a text is held back for the other half, which never
+        # comes.
         assert shown.replace("\ufffd", "") == at_once.text.replace("\ufffd", "")
 
 
@@ -440,7 +580,10 @@ def nested(depth: int) -> Any:
 
 
 def test_deep_nesting_is_no_harm() -> None:
-    for part in ({"functionCall": {"name": "look", "args": {"a": nested(300)}}}, {"executableCode": nested(300)}):
+    for part in (
+        {"functionCall": {"name": "look", "args": {"a": nested(300)}}},
+        {"executableCode": nested(300)},
+    ):
         reply = whole({"text": "a"}, part)
         assert reply.text == "a"
         assert all(not isinstance(each, OpaquePart) for each in reply.parts)
@@ -457,11 +600,14 @@ def test_deep_nesting_is_no_harm() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "unit", [b'{"functionCall":{}},', b'{"text":"a"},{"text":"b","thought":true},', b'{"x":{}},', b"{},"]
+    "unit",
+    [b'{"functionCall":{}},', b'{"text":"a"},{"text":"b","thought":true},', b'{"x":{}},', b"{},"],
 )
 def test_no_body_takes_more_than_32_times_the_largest_reply(unit: bytes) -> None:
     largest = 8 * 2**20
-    body = b'{"candidates":[{"content":{"parts":[%b{}]},"finishReason":"STOP"}]}' % (unit * (largest // len(unit) - 5))
+    body = b'{"candidates":[{"content":{"parts":[%b{}]},"finishReason":"STOP"}]}' % (
+        unit * (largest // len(unit) - 5)
+    )
     tracemalloc.start()
     try:
         outcome = GEMINI.decode(200, {}, body)
@@ -477,14 +623,27 @@ GROWING: dict[str, Callable[[int], list[Any]]] = {
         chunk({"text": "a", **({"thought": True} if k % 2 else {})}) for k in range(n)
     ],
     "signed texts": lambda n: [chunk({"text": "a", "thoughtSignature": SIGNATURE})] * n,
-    "calls": lambda n: [chunk({"functionCall": {"name": "look", "args": {"k": k}}}) for k in range(n)],
+    "calls": lambda n: [
+        chunk({"functionCall": {"name": "look", "args": {"k": k}}}) for k in range(n)
+    ],
     "pieces of a call": lambda n: [
         chunk({"functionCall": {"name": "look", "willContinue": True}}),
-        *[chunk({"functionCall": {"partialArgs": [{"jsonPath": "$.a", "stringValue": "x"}], "willContinue": True}})]
+        *[
+            chunk(
+                {
+                    "functionCall": {
+                        "partialArgs": [{"jsonPath": "$.a", "stringValue": "x"}],
+                        "willContinue": True,
+                    }
+                }
+            )
+        ]
         * n,
     ],
     "parts in one": lambda n: [chunk(*[{"executableCode": {"code": "1"}}, {"text": "a"}] * n)],
-    "probabilities": lambda n: [chunk({"text": "a"}, logprobsResult={"chosenCandidates": [{"token": "a"}]})] * n,
+    "probabilities": lambda n: (
+        [chunk({"text": "a"}, logprobsResult={"chosenCandidates": [{"token": "a"}]})] * n
+    ),
 }
 
 

@@ -14,7 +14,10 @@ from support.protocols import encoded
 KEY = "AIza-real-looking-0123456789"
 ASKED = {"role": "user", "content": "Where?"}
 SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}, "required": ["bird"]}
-LOOK = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": SCHEMA, "strict": True}}
+LOOK = {
+    "type": "function",
+    "function": {"name": "look", "description": "Look.", "parameters": SCHEMA, "strict": True},
+}
 DECLARED = {"name": "look", "description": "Look.", "parametersJsonSchema": SCHEMA}
 PIXEL = "iVBORw0KGgo="
 
@@ -43,7 +46,10 @@ def config_of(model: str = "gemini-2.5-flash", parameters: Any = None, **fields:
         (None, "https://generativelanguage.googleapis.com/v1beta"),
         ("https://g.test/v1beta/", "https://g.test/v1beta"),
         ("https://g.test/v1beta/models/other:generateContent", "https://g.test/v1beta"),
-        ("https://g.test/v1beta/models/other:streamGenerateContent?alt=sse", "https://g.test/v1beta"),
+        (
+            "https://g.test/v1beta/models/other:streamGenerateContent?alt=sse",
+            "https://g.test/v1beta",
+        ),
         (
             "https://eu-aiplatform.googleapis.com/v1/projects/p/locations/eu/publishers/google",
             "https://eu-aiplatform.googleapis.com/v1/projects/p/locations/eu/publishers/google",
@@ -63,13 +69,21 @@ def test_a_query_is_kept_and_a_collection_is_named() -> None:
     assert encoded(backend, stream=False).url == f"{url}:generateContent?x=1"
 
 
-def test_the_key_goes_into_its_header_and_a_token_into_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_goes_into_its_header_and_a_token_into_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert encoded(gemini(), stream=True).headers["x-goog-api-key"] == KEY
     vertex = gemini(
-        api_key=None, base_url="https://eu-aiplatform.googleapis.com/v1", headers={"authorization": "Bearer t"}
+        api_key=None,
+        base_url="https://eu-aiplatform.googleapis.com/v1",
+        headers={"authorization": "Bearer t"},
     )
     headers = encoded(vertex, stream=True).headers
-    assert (vertex.problem, headers["authorization"], "x-goog-api-key" in headers) == (None, "Bearer t", False)
+    assert (vertex.problem, headers["authorization"], "x-goog-api-key" in headers) == (
+        None,
+        "Bearer t",
+        False,
+    )
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
     assert gemini(api_key=None).problem is None
     assert gemini(api_key=None, base_url="https://g.example").problem is not None
@@ -92,7 +106,11 @@ def test_a_conversation_in_the_words_of_chat_completions() -> None:
             "role": "assistant",
             "content": "I look.",
             "tool_calls": [
-                {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"bird": "heron"}'}},
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "look", "arguments": '{"bird": "heron"}'},
+                },
                 {"id": "c2", "type": "function", "function": {"name": "look", "arguments": ""}},
             ],
         },
@@ -104,7 +122,13 @@ def test_a_conversation_in_the_words_of_chat_completions() -> None:
     assert body == {
         "systemInstruction": {"parts": [{"text": "Be brief."}]},
         "contents": [
-            {"role": "user", "parts": [{"text": "Which?"}, {"inlineData": {"mimeType": "image/png", "data": PIXEL}}]},
+            {
+                "role": "user",
+                "parts": [
+                    {"text": "Which?"},
+                    {"inlineData": {"mimeType": "image/png", "data": PIXEL}},
+                ],
+            },
             {
                 "role": "model",
                 "parts": [
@@ -116,8 +140,20 @@ def test_a_conversation_in_the_words_of_chat_completions() -> None:
             {
                 "role": "user",
                 "parts": [
-                    {"functionResponse": {"id": "c1", "name": "look", "response": {"output": "One."}}},
-                    {"functionResponse": {"id": "c2", "name": "look", "response": {"output": "Two."}}},
+                    {
+                        "functionResponse": {
+                            "id": "c1",
+                            "name": "look",
+                            "response": {"output": "One."},
+                        }
+                    },
+                    {
+                        "functionResponse": {
+                            "id": "c2",
+                            "name": "look",
+                            "response": {"output": "Two."},
+                        }
+                    },
                 ],
             },
         ],
@@ -127,7 +163,13 @@ def test_a_conversation_in_the_words_of_chat_completions() -> None:
 
 
 OWN = (
-    {"role": "user", "parts": [{"text": "Where?"}, {"fileData": {"fileUri": "files/1"}, "videoMetadata": {"fps": 1}}]},
+    {
+        "role": "user",
+        "parts": [
+            {"text": "Where?"},
+            {"fileData": {"fileUri": "files/1"}, "videoMetadata": {"fps": 1}},
+        ],
+    },
     {
         "role": "model",
         "parts": [
@@ -135,7 +177,10 @@ OWN = (
             {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"},
         ],
     },
-    {"role": "user", "parts": [{"function_response": {"name": "look", "response": {"seen": [1, 2]}}}]},
+    {
+        "role": "user",
+        "parts": [{"function_response": {"name": "look", "response": {"seen": [1, 2]}}}],
+    },
 )
 
 
@@ -147,7 +192,10 @@ def test_own_contents_go_out_word_for_word() -> None:
 
 def test_after_a_switch_own_contents_lose_signatures_and_thoughts_alone() -> None:
     user, model, results = body_of(*OWN, portable=True)["contents"]
-    assert (user["parts"][0], results["parts"][0]["functionResponse"]["name"]) == ({"text": "Where?"}, "look")
+    assert (user["parts"][0], results["parts"][0]["functionResponse"]["name"]) == (
+        {"text": "Where?"},
+        "look",
+    )
     assert [sorted(part) for part in model["parts"]] == [["functionCall"]]
 
 
@@ -156,7 +204,9 @@ def test_the_first_call_of_each_step_is_signed_for_the_models_that_want_it() -> 
         return [{"functionCall": {"name": name, "args": {}}} for name in names]
 
     def results(*names: str) -> dict[str, Any]:
-        parts = [{"functionResponse": {"name": name, "response": {"output": "x"}}} for name in names]
+        parts = [
+            {"functionResponse": {"name": name, "response": {"output": "x"}}} for name in names
+        ]
         return {"role": "user", "parts": parts}
 
     given = (
@@ -168,14 +218,21 @@ def test_the_first_call_of_each_step_is_signed_for_the_models_that_want_it() -> 
     )
     for model in ("gemini-3-pro-preview", "gemini-3.6-flash", "gemini-4-pro", "m"):
         contents = body_of(*given, to=gemini(model))["contents"]
-        assert contents[1]["parts"][1:] == [{**calls("look")[0], "thoughtSignature": DUMMY}, *calls("note")]
+        assert contents[1]["parts"][1:] == [
+            {**calls("look")[0], "thoughtSignature": DUMMY},
+            *calls("note"),
+        ]
         assert [contents[0], *contents[2:]] == [given[0], *given[2:]]
     for model in ("gemini-2.5-pro", "gemini-2.0-flash", "models/gemini-2.5-flash-lite"):
         assert body_of(*given, to=gemini(model))["contents"] == [*given]
 
 
 def test_results_are_one_content_in_the_order_of_the_calls() -> None:
-    calls = (ToolCall("call_gemini_1", "look", "{}"), ToolCall("b", "note", "{}"), ToolCall("c", "look", "[1]"))
+    calls = (
+        ToolCall("call_gemini_1", "look", "{}"),
+        ToolCall("b", "note", "{}"),
+        ToolCall("c", "look", "[1]"),
+    )
     messages = (
         Message.saying("user", "Where?"),
         Message("assistant", calls),
@@ -208,8 +265,15 @@ def test_what_is_a_providers_own_goes_back_to_its_place_and_to_nobody_else() -> 
         ToolCall("call_gemini_2", "look", "{}", {"id": "twice"}, here.provider),
         ReasoningPart("", {"text": "", "thoughtSignature": "ZW5k"}, here.provider),
     )
-    told = (ToolResult("call_gemini_1", "look", "One."), ToolResult("call_gemini_2", "look", "Two."))
-    messages = (Message.saying("user", "Where?"), Message("assistant", parts), Message("tool", told))
+    told = (
+        ToolResult("call_gemini_1", "look", "One."),
+        ToolResult("call_gemini_2", "look", "Two."),
+    )
+    messages = (
+        Message.saying("user", "Where?"),
+        Message("assistant", parts),
+        Message("tool", told),
+    )
     own = [
         {"text": "Hm.", "thought": True, "thoughtSignature": "dGhpbms="},
         {"text": "I look.", "thoughtSignature": "dGV4dA=="},
@@ -226,14 +290,21 @@ def test_what_is_a_providers_own_goes_back_to_its_place_and_to_nobody_else() -> 
     ]
     for portable in (False, True):
         assert body_of(*messages, to=here, portable=portable)["contents"][1]["parts"] == own
-        assert body_of(*messages, to=here, portable=portable, unsigned=True)["contents"][1]["parts"] == bare
+        assert (
+            body_of(*messages, to=here, portable=portable, unsigned=True)["contents"][1]["parts"]
+            == bare
+        )
         other = gemini("gemini-3-flash-preview")
         assert body_of(*messages, to=other, portable=portable)["contents"][1]["parts"] == bare
 
 
 def test_a_signature_outlives_the_blank_text_that_it_signed() -> None:
     here = gemini()
-    parts = (TextPart("Yes."), ReasoningPart("", {"thoughtSignature": "c2ln"}, here.provider), TextPart(" "))
+    parts = (
+        TextPart("Yes."),
+        ReasoningPart("", {"thoughtSignature": "c2ln"}, here.provider),
+        TextPart(" "),
+    )
     sent = body_of(ASKED, Message("assistant", parts), ASKED)["contents"][1]["parts"]
     assert sent == [{"text": "Yes."}, {"text": " ", "thoughtSignature": "c2ln"}]
 
@@ -270,8 +341,16 @@ def test_the_signature_of_a_blank_text_takes_the_place_of_no_other(portable: boo
             MediaPart("video", url="https://www.youtube.com/watch?v=1"),
             {"fileData": {"mimeType": "video/mp4", "fileUri": "https://www.youtube.com/watch?v=1"}},
         ),
-        ("gemini-2.5-pro", MediaPart("file", url="gs://b/a"), {"fileData": {"fileUri": "gs://b/a"}}),
-        ("gemini-2.5-pro", MediaPart("file", url="ftp://b/a.pdf"), {"text": "(file: ftp://b/a.pdf)"}),
+        (
+            "gemini-2.5-pro",
+            MediaPart("file", url="gs://b/a"),
+            {"fileData": {"fileUri": "gs://b/a"}},
+        ),
+        (
+            "gemini-2.5-pro",
+            MediaPart("file", url="ftp://b/a.pdf"),
+            {"text": "(file: ftp://b/a.pdf)"},
+        ),
         (
             "gemini-2.5-pro",
             MediaPart("file", "JVBERi0=", name="a.pdf"),
@@ -318,8 +397,17 @@ def test_the_common_parameters_have_their_own_names() -> None:
     body = body_of(
         tools=[LOOK],
         parameters={
-            **{"temperature": 0.5, "top_p": 0.9, "stop": "END", "seed": 3, "tool_choice": "required"},
-            "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}},
+            **{
+                "temperature": 0.5,
+                "top_p": 0.9,
+                "stop": "END",
+                "seed": 3,
+                "tool_choice": "required",
+            },
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "x", "schema": SCHEMA, "strict": True},
+            },
             "parallel_tool_calls": False,
         },
     )
@@ -333,15 +421,32 @@ def test_the_common_parameters_have_their_own_names() -> None:
 
 def test_own_parameters_go_to_their_places_in_either_spelling() -> None:
     safety = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
-    backend = gemini(parameters={"topK": 4, "safety_settings": safety, "generationConfig": {"seed": 1, "topP": 0.1}})
-    asked = {"generation_config": {"top_p": 0.2, "presence_penalty": 1}, "cachedContent": "c", "logprobs": 2}
+    backend = gemini(
+        parameters={
+            "topK": 4,
+            "safety_settings": safety,
+            "generationConfig": {"seed": 1, "topP": 0.1},
+        }
+    )
+    asked = {
+        "generation_config": {"top_p": 0.2, "presence_penalty": 1},
+        "cachedContent": "c",
+        "logprobs": 2,
+    }
     body = body_of(to=backend, parameters=asked, max_tokens=9)
     assert body.pop("contents")
     assert body == {
         "safetySettings": safety,
         "cachedContent": "c",
         "generationConfig": {
-            **{"seed": 1, "topP": 0.2, "topK": 4, "presencePenalty": 1, "logprobs": 2, "maxOutputTokens": 9}
+            **{
+                "seed": 1,
+                "topP": 0.2,
+                "topK": 4,
+                "presencePenalty": 1,
+                "logprobs": 2,
+                "maxOutputTokens": 9,
+            }
         },
     }
 
@@ -349,7 +454,9 @@ def test_own_parameters_go_to_their_places_in_either_spelling() -> None:
 def test_tools_that_are_allowed_are_named_and_no_choice_is_sent_without_tools() -> None:
     choice = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [LOOK]}}
     config = {"mode": "VALIDATED", "allowedFunctionNames": ["look"]}
-    assert body_of(tools=[LOOK], parameters={"tool_choice": choice})["toolConfig"] == {"functionCallingConfig": config}
+    assert body_of(tools=[LOOK], parameters={"tool_choice": choice})["toolConfig"] == {
+        "functionCallingConfig": config
+    }
     for each in (choice, "none"):
         assert "toolConfig" not in body_of(parameters={"tool_choice": each})
 
@@ -373,13 +480,20 @@ def test_tools_that_are_allowed_are_named_and_no_choice_is_sent_without_tools() 
         ("gemini-2.5-flash", ["low"], None),
     ],
 )
-def test_the_effort_of_reasoning_in_each_generations_own_way(model: str, effort: Any, thinking: Any) -> None:
+def test_the_effort_of_reasoning_in_each_generations_own_way(
+    model: str, effort: Any, thinking: Any
+) -> None:
     config = config_of(model, {"reasoning_effort": effort})
     assert config == ({"thinkingConfig": thinking} if thinking else None)
     lost = gemini(model).lost(Request("Where?", parameters={"reasoning_effort": effort}))
-    lost = tuple(each for each in lost if not each.startswith(f"reasoning_effort {effort}: it is sent as "))
+    lost = tuple(
+        each for each in lost if not each.startswith(f"reasoning_effort {effort}: it is sent as ")
+    )
     assert [
-        each.startswith("reasoning_effort: it must be one of none, " if "2.5" in model else "reason") for each in lost
+        each.startswith(
+            "reasoning_effort: it must be one of none, " if "2.5" in model else "reason"
+        )
+        for each in lost
     ] == ([] if thinking else [True])
 
 
@@ -411,28 +525,60 @@ def test_less_reasoning(model: str, now: Any, less: Any) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("temperature", "topP", "top_p", "seed", "stop", "stopSequences", "stop_sequences", "response_format"),
-        *("reasoning_effort", "thinkingConfig", "thinking_config", "Thinking", "thinkingLevel", "tool_choice"),
+        *(
+            "temperature",
+            "topP",
+            "top_p",
+            "seed",
+            "stop",
+            "stopSequences",
+            "stop_sequences",
+            "response_format",
+        ),
+        *(
+            "reasoning_effort",
+            "thinkingConfig",
+            "thinking_config",
+            "Thinking",
+            "thinkingLevel",
+            "tool_choice",
+        ),
         *("toolConfig", "tool_config", "safetySettings", "safety_settings", "responseMimeType"),
     ],
 )
 def test_what_the_provider_rejected_is_left_out_under_any_name(name: str) -> None:
-    own = {"stop": "stopSequences", "response_format": "responseMimeType", "tool_choice": "toolConfig"}
+    own = {
+        "stop": "stopSequences",
+        "response_format": "responseMimeType",
+        "tool_choice": "toolConfig",
+    }
     parameters = {
         **{"temperature": 0.5, "top_p": 0.9, "seed": 3, "stop": ["x"], "reasoning_effort": "low"},
-        **{"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}, "tool_choice": "auto"},
+        **{
+            "response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}},
+            "tool_choice": "auto",
+        },
         "safetySettings": [],
     }
     whole = body_of(tools=[LOOK], parameters=parameters, max_tokens=5)
     left = body_of(tools=[LOOK], parameters=parameters, max_tokens=5, dropped=frozenset({name}))
     flat, less = ({**each, **each["generationConfig"]} for each in (whole, left))
     gone = {key for key in flat if key not in less}
-    camel = own.get(name, "".join(part.capitalize() if index else part for index, part in enumerate(name.split("_"))))
-    camel = "thinkingConfig" if camel.lower().startswith("thinking") or name == "reasoning_effort" else camel
+    camel = own.get(
+        name,
+        "".join(part.capitalize() if index else part for index, part in enumerate(name.split("_"))),
+    )
+    camel = (
+        "thinkingConfig"
+        if camel.lower().startswith("thinking") or name == "reasoning_effort"
+        else camel
+    )
     assert gone == ({camel, "responseJsonSchema"} if camel == "responseMimeType" else {camel})
 
 
-@pytest.mark.parametrize("name", ["contents", "systemInstruction", "system_instruction", "maxOutputTokens"])
+@pytest.mark.parametrize(
+    "name", ["contents", "systemInstruction", "system_instruction", "maxOutputTokens"]
+)
 def test_neither_the_conversation_nor_the_cap_is_ever_left_out(name: str) -> None:
     asked = ({"role": "system", "content": "Be brief."}, ASKED)
     assert body_of(*asked, max_tokens=5, dropped=frozenset({name})) == body_of(*asked, max_tokens=5)
@@ -473,7 +619,11 @@ def test_what_cannot_be_said_is_named_in_the_journal() -> None:
 
 
 def test_what_is_no_json_is_wrong_where_it_was_asked_for() -> None:
-    call = Call(Request("Where?", parameters={"response_format": {"type": "json_object"}}), Policy(), (gemini(),))
+    call = Call(
+        Request("Where?", parameters={"response_format": {"type": "json_object"}}),
+        Policy(),
+        (gemini(),),
+    )
     call.begin()
     call.receive(Reply("Not JSON.", stop_reason="stop"))
     assert call.journal.steps[1].event == "answered_wrongly"
@@ -518,13 +668,18 @@ def test_the_core_is_told_what_messages_and_tools_are() -> None:
             {"role": "tool", "tool_call_id": "a", "content": "See."},
             Message("tool", (ToolResult("a", "look", "See."),)),
         ],
-        "assistant": [{"role": "model", "parts": [{"text": "a"}]}, {"role": "assistant", "content": "a"}],
+        "assistant": [
+            {"role": "model", "parts": [{"text": "a"}]},
+            {"role": "assistant", "content": "a"},
+        ],
         "user": [ASKED, {"role": "user", "parts": ["a"]}],
     }
     for role, messages in roles.items():
         assert [form.role_of(message) for message in messages] == [role] * len(messages)
     made = form.strictly(form.tool_of("look", "", {"type": "object"}), True)
-    assert made == {"functionDeclarations": [{"name": "look", "parametersJsonSchema": {"type": "object"}}]}
+    assert made == {
+        "functionDeclarations": [{"name": "look", "parametersJsonSchema": {"type": "object"}}]
+    }
     assert form.needs_no_arguments("look", [made])
     assert not form.needs_no_arguments("look", [LOOK])
     assert {"tool_choice", "toolConfig"} <= form.tool_parameters
@@ -534,5 +689,9 @@ def test_a_form_that_nobody_knows_is_named_and_left_out() -> None:
     parameters = {"response_format": {"type": "grammar"}, "tool_choice": {"type": "custom"}}
     body = body_of(tools=[LOOK], parameters=parameters)
     assert not {"generationConfig", "toolConfig"} & body.keys()
-    assert [each.partition(":")[0] for each in gemini().lost(Request("Where?", parameters=parameters))] == [*parameters]
-    assert config_of(parameters={"response_format": {"type": "text"}}) == {"responseMimeType": "text/plain"}
+    assert [
+        each.partition(":")[0] for each in gemini().lost(Request("Where?", parameters=parameters))
+    ] == [*parameters]
+    assert config_of(parameters={"response_format": {"type": "text"}}) == {
+        "responseMimeType": "text/plain"
+    }

@@ -1,4 +1,6 @@
-"""What Gemini says at the end of a reply and of what went wrong, each word and error that Google documents."""
+"""What Gemini says at the end of a reply and of what went wrong, each word and error that Google
+documents.
+"""
 
 import json
 from typing import Any
@@ -11,7 +13,10 @@ TEXT, CALL = {"text": "In the"}, {"functionCall": {"name": "look", "args": {"bir
 SAID = {"content": {"role": "model", "parts": [TEXT]}}
 CALLED = {"content": {"role": "model", "parts": [CALL]}}
 WITHOUT_TEXT: list[Any] = [
-    *({"content": each} for each in ({"role": "model"}, {"role": "model", "parts": []}, {"parts": [{"text": ""}]})),
+    *(
+        {"content": each}
+        for each in ({"role": "model"}, {"role": "model", "parts": []}, {"parts": [{"text": ""}]})
+    ),
     {},
 ]
 BROKEN = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
@@ -20,7 +25,14 @@ REFUSED = (
     *("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER"),
 )
 UNKNOWN = (
-    *("FINISH_REASON_UNSPECIFIED", "OTHER", "NO_IMAGE", "TOO_MANY_TOOL_CALLS", "SOMETHING_NEW", "finish_reason_42"),
+    *(
+        "FINISH_REASON_UNSPECIFIED",
+        "OTHER",
+        "NO_IMAGE",
+        "TOO_MANY_TOOL_CALLS",
+        "SOMETHING_NEW",
+        "finish_reason_42",
+    ),
 )
 ENDS = [
     ("STOP", SAID, "stop", "answered"),
@@ -37,12 +49,19 @@ ENDS = [
     *[("MAX_TOKENS", each, "length", "reasoning_truncated") for each in WITHOUT_TEXT],
     *[("SAFETY", each, "content_filter", "refused") for each in WITHOUT_TEXT],
     *[("OTHER", each, "unknown", "malformed") for each in WITHOUT_TEXT],
-    *[(word, each, "unknown", "failed_transiently", "failed_generation") for word in BROKEN for each in WITHOUT_TEXT],
+    *[
+        (word, each, "unknown", "failed_transiently", "failed_generation")
+        for word in BROKEN
+        for each in WITHOUT_TEXT
+    ],
     *[
         ("MISSING_THOUGHT_SIGNATURE", each, "unknown", "rejected_fixably", "reasoning_signature")
         for each in WITHOUT_TEXT
     ],
-    *[("PUP_LIMITED_DISABLED", each, "unknown", "failed_permanently", "auth") for each in WITHOUT_TEXT],
+    *[
+        ("PUP_LIMITED_DISABLED", each, "unknown", "failed_permanently", "auth")
+        for each in WITHOUT_TEXT
+    ],
 ]
 
 
@@ -65,18 +84,31 @@ def ended(word: str | None, said: Any) -> list[Any]:
     end = {"finishReason": word, "finishMessage": ""} if word else {}
     value = {"candidates": [{**said, **end}], "usageMetadata": COUNTS}
     came = [whole(value), read(value)]
-    assert all(getattr(each, "usage", None) is None or each.usage.input_tokens == 9 for each in came)
+    assert all(
+        getattr(each, "usage", None) is None or each.usage.input_tokens == 9 for each in came
+    )
     return came
 
 
 def blocked(word: str) -> dict[str, Any]:
-    return {"promptFeedback": {"blockReason": word, "blockReasonMessage": "Not this."}, "usageMetadata": COUNTS}
+    return {
+        "promptFeedback": {"blockReason": word, "blockReasonMessage": "Not this."},
+        "usageMetadata": COUNTS,
+    }
 
 
 REFUSALS = [
     ("Not this.", json.dumps(blocked(word)).encode(), event(blocked(word)))
     for word in (
-        *("SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "MODEL_ARMOR", "JAILBREAK"),
+        *(
+            "SAFETY",
+            "OTHER",
+            "BLOCKLIST",
+            "PROHIBITED_CONTENT",
+            "IMAGE_SAFETY",
+            "MODEL_ARMOR",
+            "JAILBREAK",
+        ),
         *("BLOCKED_REASON_UNSPECIFIED", "SOMETHING_NEW"),
     )
 ]
@@ -88,9 +120,15 @@ def quota(name: str, seconds: str) -> tuple[dict[str, Any], ...]:
 
 
 INVALID = "INVALID_ARGUMENT"
-TEMPERATURE = "Invalid JSON payload received. Unknown name \"temperature\" at 'generation_config': Cannot find field."
+TEMPERATURE = (
+    'Invalid JSON payload received. Unknown name "temperature" at '
+    "'generation_config': Cannot find field."
+)
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
-CAP = "it has a maxOutputTokens value of 100000 but the supported range is from 1 (inclusive) to 65537 (exclusive)."
+CAP = (
+    "it has a maxOutputTokens value of 100000 but the supported range is from 1 (inclusive) "
+    "to 65537 (exclusive)."
+)
 ERRORS: dict[str, list[Any]] = {
     "format": [
         (400, INVALID, "Request contains an invalid argument."),
@@ -101,7 +139,12 @@ ERRORS: dict[str, list[Any]] = {
         (400, INVALID, "`top_p` is not supported.", {"parameter": "top_p"}),
         (400, INVALID, "topK is no longer supported.", {"parameter": "topK"}),
         (400, INVALID, "Thinking level MINIMAL is not supported.", {"parameter": "Thinking"}),
-        (400, INVALID, "Budget 0 is invalid. This model only works in thinking mode.", {"parameter": "thinking"}),
+        (
+            400,
+            INVALID,
+            "Budget 0 is invalid. This model only works in thinking mode.",
+            {"parameter": "thinking"},
+        ),
     ],
     "prefill_unsupported": [(400, INVALID, "Requests ending with a model turn are not supported.")],
     "reasoning_signature": [
@@ -109,9 +152,15 @@ ERRORS: dict[str, list[Any]] = {
         (400, INVALID, "Corrupted thought signature."),
     ],
     "context_overflow": [
-        (400, INVALID, "The input token count (9) exceeds the maximum number of tokens allowed (8)."),
+        (
+            400,
+            INVALID,
+            "The input token count (9) exceeds the maximum number of tokens allowed (8).",
+        ),
     ],
-    "output_cap": [(400, INVALID, f"Unable to submit request because {CAP}", {"available_tokens": 65_536})],
+    "output_cap": [
+        (400, INVALID, f"Unable to submit request because {CAP}", {"available_tokens": 65_536})
+    ],
     "payload_too_large": [(400, INVALID, "Request payload size exceeds the limit: 20 bytes.")],
     "auth": [
         (400, INVALID, "API key not valid.", {}, {"reason": "API_KEY_INVALID"}),
@@ -120,10 +169,30 @@ ERRORS: dict[str, list[Any]] = {
     ],
     "model_not_found": [(404, "NOT_FOUND", "models/g is not found for API version v1beta.")],
     "rate_limit": [
-        (429, "RESOURCE_EXHAUSTED", "It has been exhausted.", {"asked_wait": 14.0}, {"retryDelay": "14s"}),
-        (429, "RESOURCE_EXHAUSTED", QUOTA, {"asked_wait": 2.5}, *quota("GenerateRequestsPerMinute", "2.5s")),
+        (
+            429,
+            "RESOURCE_EXHAUSTED",
+            "It has been exhausted.",
+            {"asked_wait": 14.0},
+            {"retryDelay": "14s"},
+        ),
+        (
+            429,
+            "RESOURCE_EXHAUSTED",
+            QUOTA,
+            {"asked_wait": 2.5},
+            *quota("GenerateRequestsPerMinute", "2.5s"),
+        ),
     ],
-    "billing": [(429, "RESOURCE_EXHAUSTED", QUOTA, {"asked_wait": 9.0}, *quota("GenerateRequestsPerDay", "9s"))],
+    "billing": [
+        (
+            429,
+            "RESOURCE_EXHAUSTED",
+            QUOTA,
+            {"asked_wait": 9.0},
+            *quota("GenerateRequestsPerDay", "9s"),
+        )
+    ],
     "unknown": [(499, "CANCELLED", "The operation was cancelled.")],
     "server_error": [(500, "INTERNAL", "An internal error has occurred.")],
     "overloaded": [
@@ -134,9 +203,18 @@ ERRORS: dict[str, list[Any]] = {
 }
 
 
-def failed(status: int, name: str, message: str, known: Any = (), *details: dict[str, Any]) -> list[Any]:
+def failed(
+    status: int, name: str, message: str, known: Any = (), *details: dict[str, Any]
+) -> list[Any]:
     told = [{"@type": "type.googleapis.com/google.rpc.X", **each} for each in details]
-    error = {"error": {"code": status, "message": message, "status": name, **({"details": told} if told else {})}}
+    error = {
+        "error": {
+            "code": status,
+            "message": message,
+            "status": name,
+            **({"details": told} if told else {}),
+        }
+    }
     usual = {"parameter": None, "available_tokens": None, "asked_wait": None, **dict(known)}
     said = {"candidates": [SAID], "usageMetadata": COUNTS}
     return [

@@ -15,8 +15,19 @@ from support.sampling import examples
 
 OLLAMA: Any = Ollama("m")
 ABOUT = {"model": "m", "created_at": "2026-08-21T18:48:22.123Z"}
-COUNTS = {"prompt_eval_count": 26, "eval_count": 298, "total_duration": 4883583458, "eval_duration": 4799921000}
-END = {**ABOUT, "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop", **COUNTS}
+COUNTS = {
+    "prompt_eval_count": 26,
+    "eval_count": 298,
+    "total_duration": 4883583458,
+    "eval_duration": 4799921000,
+}
+END = {
+    **ABOUT,
+    "message": {"role": "assistant", "content": ""},
+    "done": True,
+    "done_reason": "stop",
+    **COUNTS,
+}
 CALL = {"function": {"name": "look", "arguments": {"bird": "heron"}}}
 
 
@@ -54,7 +65,12 @@ def whole(message: dict[str, Any], **members: Any) -> Reply:
 
 
 def test_a_stream_says_what_the_whole_reply_says() -> None:
-    said = {"role": "assistant", "content": "In the reeds.", "thinking": "Herons like reeds.", "tool_calls": [CALL]}
+    said = {
+        "role": "assistant",
+        "content": "In the reeds.",
+        "thinking": "Herons like reeds.",
+        "tool_calls": [CALL],
+    }
     reply = reply_of(
         *[piece(thinking=word) for word in ("Herons", " like", " reeds.")],
         *[piece(content=word) for word in ("In the", " reeds.")],
@@ -62,20 +78,34 @@ def test_a_stream_says_what_the_whole_reply_says() -> None:
         END,
     )
     assert reply == whole(said)
-    assert (reply.text, reply.reasoning, reply.model) == ("In the reeds.", "Herons like reeds.", "m")
-    assert [(each.name, each.arguments) for each in reply.tool_calls] == [("look", '{"bird":"heron"}')]
+    assert (reply.text, reply.reasoning, reply.model) == (
+        "In the reeds.",
+        "Herons like reeds.",
+        "m",
+    )
+    assert [(each.name, each.arguments) for each in reply.tool_calls] == [
+        ("look", '{"bird":"heron"}')
+    ]
     assert reply.usage == Usage(input_tokens=26, output_tokens=298)
     assert (reply.stop_reason, reply.stop_raw, reply.interrupted) == ("stop", "stop", False)
 
 
 def test_the_last_line_may_say_something() -> None:
-    assert reply_of(piece(content="In the"), {**END, "message": {"content": " reeds."}}).text == "In the reeds."
+    assert (
+        reply_of(piece(content="In the"), {**END, "message": {"content": " reeds."}}).text
+        == "In the reeds."
+    )
 
 
 def test_a_stream_without_its_last_line_is_cut() -> None:
     for body in (lines(piece(content="In the")), lines({**piece(content="In the"), "done": None})):
         reply, said, _ = streamed(body)
-        assert (reply.text, said, reply.interrupted, reply.stop_reason) == ("In the", "In the", True, None)
+        assert (reply.text, said, reply.interrupted, reply.stop_reason) == (
+            "In the",
+            "In the",
+            True,
+            None,
+        )
 
 
 def test_an_end_without_a_reason_is_an_end() -> None:
@@ -89,22 +119,32 @@ def test_what_comes_after_the_end_is_no_part_of_it() -> None:
 
 @pytest.mark.parametrize("reason", ["load", "unload"])
 def test_loading_a_model_is_an_empty_reply(reason: str) -> None:
-    body = {**ABOUT, "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": reason}
+    body = {
+        **ABOUT,
+        "message": {"role": "assistant", "content": ""},
+        "done": True,
+        "done_reason": reason,
+    }
     reply = OLLAMA.decode(200, {}, json.dumps(body).encode())
     assert (reply.stop_raw, event_of(reply)) == (reason, "came_empty")
 
 
 def test_an_error_in_a_stream_keeps_what_came_before() -> None:
-    reply, said, _ = streamed(lines(piece(content="In the"), {"error": "unexpected EOF"}, piece(content=" reeds.")))
+    reply, said, _ = streamed(
+        lines(piece(content="In the"), {"error": "unexpected EOF"}, piece(content=" reeds."))
+    )
     assert (reply.text, said, reply.interrupted) == ("In the", "In the", True)
     assert (reply.failure.message, reply.failure.status) == ("unexpected EOF", None)
 
 
 def test_a_reply_up_to_its_cap_without_a_reason_was_cut_by_it() -> None:
-    assert event_of(whole({"content": "In the"}, done_reason="", eval_count=8), cap=8) == "truncated"
+    assert (
+        event_of(whole({"content": "In the"}, done_reason="", eval_count=8), cap=8) == "truncated"
+    )
 
 
-# ---- tool calls ------------------------------------------------------------------------------------------------------
+# ---- tool calls
+# --------------------------------------------------------------------------------------------------
 
 
 def test_distinguishes_calls_without_ids() -> None:
@@ -115,14 +155,19 @@ def test_distinguishes_calls_without_ids() -> None:
     assert found[2].id == "call_x"
 
 
-@pytest.mark.parametrize("other", [{"created_at": "2026-08-21T18:48:23Z"}, {"prompt_eval_count": 27}, {"model": "n"}])
+@pytest.mark.parametrize(
+    "other", [{"created_at": "2026-08-21T18:48:23Z"}, {"prompt_eval_count": 27}, {"model": "n"}]
+)
 def test_the_same_call_of_two_replies_has_two_ids(other: dict[str, Any]) -> None:
-    first, again, second = (whole({"tool_calls": [CALL]}, **members).tool_calls[0] for members in ({}, {}, other))
+    first, again, second = (
+        whole({"tool_calls": [CALL]}, **members).tool_calls[0] for members in ({}, {}, other)
+    )
     assert (first.id == again.id, first.id == second.id) == (True, False)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"), [({}, "{}"), (None, ""), ('{"bird": "her', '{"bird": "her'), ([1], "[1]"), (5, "5")]
+    ("arguments", "expected"),
+    [({}, "{}"), (None, ""), ('{"bird": "her', '{"bird": "her'), ([1], "[1]"), (5, "5")],
 )
 def test_arguments_are_handed_over_as_they_came(arguments: Any, expected: str) -> None:
     call = {"function": {"name": "look", "arguments": arguments}}
@@ -131,24 +176,39 @@ def test_arguments_are_handed_over_as_they_came(arguments: Any, expected: str) -
 
 
 @pytest.mark.parametrize(
-    "calls", [{}, 5, "x", [5, None, {}, {"function": 5}, {"function": {}}, {"function": {"name": 5}}]]
+    "calls",
+    [{}, 5, "x", [5, None, {}, {"function": 5}, {"function": {}}, {"function": {"name": 5}}]],
 )
 def test_what_is_no_call_is_none(calls: Any) -> None:
     assert whole({"content": "a", "tool_calls": calls}).tool_calls == ()
     assert reply_of(piece(content="a", tool_calls=calls), END).tool_calls == ()
 
 
-# ---- whatever a server sends -----------------------------------------------------------------------------------------
+# ---- whatever a server sends
+# -----------------------------------------------------------------------------------------
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.just("\ud83d")
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=6)
+    | st.just("\ud83d")
+)
 JSON = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 CALLS = st.lists(
     st.fixed_dictionaries(
-        {}, optional={"id": JSON, "function": JSON | st.fixed_dictionaries({"name": JSON, "arguments": JSON})}
+        {},
+        optional={
+            "id": JSON,
+            "function": JSON | st.fixed_dictionaries({"name": JSON, "arguments": JSON}),
+        },
     )
     | JSON,
     max_size=3,
@@ -181,7 +241,9 @@ VALUES = st.fixed_dictionaries(
 
 @settings(max_examples=examples(200))
 @given(st.lists(VALUES | JSON, max_size=6), st.lists(st.integers(0, 300), max_size=8))
-def test_any_lines_are_read_alike_wherever_they_are_cut(values: list[Any], places: list[int]) -> None:
+def test_any_lines_are_read_alike_wherever_they_are_cut(
+    values: list[Any], places: list[int]
+) -> None:
     body = lines(*values)
     reply, said, thought = streamed(body, *places)
     again, _, _ = streamed(body)
@@ -232,7 +294,10 @@ def test_deep_nesting_and_endless_integers_are_read() -> None:
 
 def test_log_probabilities_harm_nothing() -> None:
     held = [{"token": "a", "logprob": -0.5, "top_logprobs": [{"token": "b", "logprob": -1.5}]}]
-    assert reply_of({**piece(content="In the"), "logprobs": held}, {**END, "logprobs": held}).text == "In the"
+    assert (
+        reply_of({**piece(content="In the"), "logprobs": held}, {**END, "logprobs": held}).text
+        == "In the"
+    )
     assert whole({"content": "a"}, logprobs=held).raw["logprobs"] == held
 
 

@@ -12,7 +12,10 @@ from support.protocols import encoded
 KEY = "0123456789abcdef0123456789abcdef"
 USER = {"role": "user", "content": "hi"}
 CALL = ToolCall("call_1", "look", '{"bird": "heron"}')
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJR"
+    "U5ErkJggg=="
+)
 
 
 def body_of(*messages: Any, to: Ollama | None = None, known: bool = True, **fields: Any) -> Any:
@@ -26,7 +29,8 @@ def sent(*messages: Any, **fields: Any) -> Any:
     return body_of(*messages, **fields)["messages"]
 
 
-# ---- where it goes ---------------------------------------------------------------------------------------------------
+# ---- where it goes
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_server_of_ones_own_needs_no_key() -> None:
@@ -34,7 +38,9 @@ def test_a_server_of_ones_own_needs_no_key() -> None:
     request = encoded(backend)
     assert (backend.problem, request.url) == (None, "http://localhost:11434/api/chat")
     assert "authorization" not in request.headers
-    assert encoded(Ollama("m", base_url="http://box.lan:11434/api/chat")).url.endswith(":11434/api/chat")
+    assert encoded(Ollama("m", base_url="http://box.lan:11434/api/chat")).url.endswith(
+        ":11434/api/chat"
+    )
 
 
 def test_a_key_goes_to_the_cloud_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,22 +53,37 @@ def test_a_key_goes_to_the_cloud_and_nowhere_else(monkeypatch: pytest.MonkeyPatc
     assert "api_key is missing" in str(Ollama("m", base_url="https://ollama.com").problem)
 
 
-def test_the_address_that_a_server_listens_on_is_not_where_requests_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_that_a_server_listens_on_is_not_where_requests_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "0.0.0.0:8080")
     assert encoded(Ollama("m")).url == "http://localhost:11434/api/chat"
 
 
-# ---- parameters ------------------------------------------------------------------------------------------------------
+# ---- parameters
+# --------------------------------------------------------------------------------------------------
 
 
 def test_common_parameters_are_said_in_ollamas_words() -> None:
-    asked = {"temperature": 0.5, "top_p": 0.9, "seed": 7, "stop": "END", "reasoning_effort": "medium"}
+    asked = {
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "seed": 7,
+        "stop": "END",
+        "reasoning_effort": "medium",
+    }
     assert body_of(parameters=asked, max_tokens=50, stream=True) == {
         "model": "m",
         "messages": [USER],
         "stream": True,
         "think": "medium",
-        "options": {"temperature": 0.5, "top_p": 0.9, "seed": 7, "stop": ["END"], "num_predict": 50},
+        "options": {
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "seed": 7,
+            "stop": ["END"],
+            "num_predict": 50,
+        },
     }
 
 
@@ -74,7 +95,12 @@ SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}}
     [
         ({"response_format": {"type": "json_object"}}, {"format": "json"}),
         (
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "b", "schema": SCHEMA}}},
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "b", "schema": SCHEMA},
+                }
+            },
             {"format": SCHEMA},
         ),
         ({"response_format": {"type": "text"}}, {}),
@@ -108,9 +134,22 @@ def test_parameters(asked: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def test_the_requests_parameters_win_over_the_backends() -> None:
-    backend = Ollama("m", parameters={"think": True, "temperature": 0.1, "options": {"num_ctx": 4096}, "max_tokens": 9})
-    body = body_of(to=backend, parameters={"reasoning_effort": "none", "options": {"temperature": 0.9}})
-    assert (body["think"], body["options"]) == (False, {"num_ctx": 4096, "temperature": 0.9, "num_predict": 9})
+    backend = Ollama(
+        "m",
+        parameters={
+            "think": True,
+            "temperature": 0.1,
+            "options": {"num_ctx": 4096},
+            "max_tokens": 9,
+        },
+    )
+    body = body_of(
+        to=backend, parameters={"reasoning_effort": "none", "options": {"temperature": 0.9}}
+    )
+    assert (body["think"], body["options"]) == (
+        False,
+        {"num_ctx": 4096, "temperature": 0.9, "num_predict": 9},
+    )
     assert body_of(to=backend, max_tokens=50)["options"]["num_predict"] == 50
     assert backend.max_tokens == 9
 
@@ -119,7 +158,10 @@ def test_the_requests_parameters_win_over_the_backends() -> None:
     ("asked", "why"),
     [
         ({"tool_choice": "required"}, "leaves it to the model"),
-        ({"tool_choice": {"type": "function", "function": {"name": "look"}}}, "leaves it to the model"),
+        (
+            {"tool_choice": {"type": "function", "function": {"name": "look"}}},
+            "leaves it to the model",
+        ),
         ({"parallel_tool_calls": False}, "leaves it to the model"),
         ({"reasoning_effort": "frantic"}, "none, minimal, low"),
         ({"response_format": {"type": "grammar"}}, "json_schema"),
@@ -134,14 +176,42 @@ def test_what_cannot_be_said_is_named_and_not_sent(asked: dict[str, Any], why: s
 @pytest.mark.parametrize(
     ("dropped", "left"),
     [
-        ("temperature", {"think": True, "format": "json", "options": {"seed": 7, "num_predict": 50}}),
-        ("think", {"format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}}),
-        ("thinking", {"format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}}),
-        ("reasoning_effort", {"format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}}),
-        ("response_format", {"think": True, "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}}),
-        ("max_tokens", {"think": True, "format": "json", "options": {"temperature": 0.5, "seed": 7}}),
-        ("num_predict", {"think": True, "format": "json", "options": {"temperature": 0.5, "seed": 7}}),
-        ("options", {"think": True, "format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}}),
+        (
+            "temperature",
+            {"think": True, "format": "json", "options": {"seed": 7, "num_predict": 50}},
+        ),
+        (
+            "think",
+            {"format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}},
+        ),
+        (
+            "thinking",
+            {"format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}},
+        ),
+        (
+            "reasoning_effort",
+            {"format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}},
+        ),
+        (
+            "response_format",
+            {"think": True, "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}},
+        ),
+        (
+            "max_tokens",
+            {"think": True, "format": "json", "options": {"temperature": 0.5, "seed": 7}},
+        ),
+        (
+            "num_predict",
+            {"think": True, "format": "json", "options": {"temperature": 0.5, "seed": 7}},
+        ),
+        (
+            "options",
+            {
+                "think": True,
+                "format": "json",
+                "options": {"temperature": 0.5, "seed": 7, "num_predict": 50},
+            },
+        ),
     ],
 )
 def test_what_was_rejected_is_left_out(dropped: str, left: dict[str, Any]) -> None:
@@ -163,7 +233,8 @@ def test_thinking_is_lowered(model: str, think: Any, expected: Any) -> None:
     assert body_of(to=Ollama(model), parameters=given, lower_reasoning=True)["think"] == expected
 
 
-# ---- messages --------------------------------------------------------------------------------------------------------
+# ---- messages
+# --------------------------------------------------------------------------------------------------
 
 OWN = [
     {"role": "system", "content": "Be brief."},
@@ -172,7 +243,12 @@ OWN = [
         "role": "assistant",
         "content": "",
         "thinking": "A bird?",
-        "tool_calls": [{"id": "call_9", "function": {"index": 0, "name": "look", "arguments": {"bird": "heron"}}}],
+        "tool_calls": [
+            {
+                "id": "call_9",
+                "function": {"index": 0, "name": "look", "arguments": {"bird": "heron"}},
+            }
+        ],
     },
     {"role": "tool", "tool_name": "look", "content": "A heron."},
 ]
@@ -183,7 +259,11 @@ def test_messages_of_ones_own_go_out_word_for_word() -> None:
 
 
 def test_messages_of_chat_completions_are_translated() -> None:
-    call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"bird": "heron"}'}}
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "look", "arguments": '{"bird": "heron"}'},
+    }
     url = {"url": f"data:image/png;base64,{PIXEL}"}
     parts = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": url}]
     assert sent(
@@ -205,8 +285,14 @@ def test_messages_of_chat_completions_are_translated() -> None:
 
 def test_what_has_no_place_is_named() -> None:
     url = "https://example.org/heron.png"
-    parts = (TextPart("See "), MediaPart("image", url=url), MediaPart("file", data="AAAA", name="heron.pdf"))
-    assert sent(Message("user", parts)) == [{"role": "user", "content": f"See \n\n(image: {url})\n\n(file: heron.pdf)"}]
+    parts = (
+        TextPart("See "),
+        MediaPart("image", url=url),
+        MediaPart("file", data="AAAA", name="heron.pdf"),
+    )
+    assert sent(Message("user", parts)) == [
+        {"role": "user", "content": f"See \n\n(image: {url})\n\n(file: heron.pdf)"}
+    ]
 
 
 def test_pictures_of_a_tool_come_behind_its_result() -> None:
@@ -219,17 +305,28 @@ def test_pictures_of_a_tool_come_behind_its_result() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [("", {}), ("{}", {}), ('{"a": [1]}', {"a": [1]}), ("[1]", {"input": [1]}), ('{"a": ', {"input": '{"a": '})],
+    [
+        ("", {}),
+        ("{}", {}),
+        ('{"a": [1]}', {"a": [1]}),
+        ("[1]", {"input": [1]}),
+        ('{"a": ', {"input": '{"a": '}),
+    ],
 )
 def test_arguments_are_an_object(arguments: str, expected: dict[str, Any]) -> None:
     call = ToolCall("call_1", "look", arguments)
-    (function,) = [each["function"] for each in sent(USER, Message("assistant", (call,)))[1]["tool_calls"]]
+    (function,) = [
+        each["function"] for each in sent(USER, Message("assistant", (call,)))[1]["tool_calls"]
+    ]
     assert function == {"name": "look", "arguments": expected}
 
 
 def test_the_models_own_thinking_goes_back_to_it_and_to_no_other() -> None:
     backend = Ollama("m")
-    own, other = (ReasoningPart("A bird?", provider=provider) for provider in (backend.provider, "ollama.com/n"))
+    own, other = (
+        ReasoningPart("A bird?", provider=provider)
+        for provider in (backend.provider, "ollama.com/n")
+    )
     for thought, expected in ((own, "A bird?"), (other, None)):
         history = [USER, Message("assistant", (thought, TextPart("A heron."))), USER]
         for fields in ({}, {"portable": True}):
@@ -241,7 +338,11 @@ def test_the_models_own_thinking_goes_back_to_it_and_to_no_other() -> None:
 def test_after_a_switch_thinking_that_may_be_anothers_is_left_out() -> None:
     history = [USER, {"role": "assistant", "content": "A heron.", "thinking": "A bird?"}, USER]
     assert sent(*history) == history
-    assert sent(*history, portable=True) == [USER, {"role": "assistant", "content": "A heron."}, USER]
+    assert sent(*history, portable=True) == [
+        USER,
+        {"role": "assistant", "content": "A heron."},
+        USER,
+    ]
 
 
 def test_a_turn_is_continued_where_the_caller_knows_that_the_template_does() -> None:
@@ -251,9 +352,13 @@ def test_a_turn_is_continued_where_the_caller_knows_that_the_template_does() -> 
     assert said[-1] == {"role": "assistant", "content": "In the"}
 
 
-# ---- tools -----------------------------------------------------------------------------------------------------------
+# ---- tools
+# --------------------------------------------------------------------------------------------------
 
-TOOL = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": SCHEMA}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "description": "Look.", "parameters": SCHEMA},
+}
 
 
 @pytest.mark.parametrize(
@@ -261,7 +366,13 @@ TOOL = {"type": "function", "function": {"name": "look", "description": "Look.",
     [
         TOOL,
         {"type": "function", "function": {**TOOL["function"], "strict": True}},  # type: ignore[dict-item]
-        {"type": "function", "name": "look", "description": "Look.", "parameters": SCHEMA, "strict": False},
+        {
+            "type": "function",
+            "name": "look",
+            "description": "Look.",
+            "parameters": SCHEMA,
+            "strict": False,
+        },
         {"name": "look", "description": "Look.", "input_schema": SCHEMA},
         {"functionDeclarations": [{"name": "look", "description": "Look.", "parameters": SCHEMA}]},
     ],

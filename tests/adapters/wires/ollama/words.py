@@ -11,7 +11,8 @@ ENDS = [
     ("stop", None, "stop", "answered"),
     ("length", None, "length", "truncated"),
     ("", None, None, "answered"),  # `omitempty`, and servers before 0.1.38
-    ("content_filter", None, "content_filter", "refused"),  # in chat's word, from what the cloud passes on
+    # in chat's word, from what the cloud passes on
+    ("content_filter", None, "content_filter", "refused"),
     ("gremlins", None, "unknown", "malformed"),
     ("load", None, "stop", "answered"),
     ("connection_closed", None, "unknown", "malformed"),
@@ -27,11 +28,17 @@ def read(*lines: Any) -> Any:
 
 
 def ended(word: Any, aside: None) -> list[Any]:
-    said = {"model": "m", "message": {"content": "In the reeds."}, "done": True, "done_reason": word}
+    said = {
+        "model": "m",
+        "message": {"content": "In the reeds."},
+        "done": True,
+        "done_reason": word,
+    }
     return [BACKEND.decode(200, {}, json.dumps(said).encode()), read(said)]
 
 
-# The wordings of ollama/ollama, server/routes.go, server/sched.go and llm/llama_server.go, but for those of ollama.com.
+# The wordings of ollama/ollama, server/routes.go, server/sched.go and llm/llama_server.go, but for
+# those of ollama.com.
 ERRORS = {
     "format": [
         (400, "missing request body"),
@@ -46,22 +53,28 @@ ERRORS = {
         (400, "the input length exceeds the context length"),
         (
             400,
-            "the prompt is longer than the context length currently available to the model; shorten the prompt, adjust"
+            "the prompt is longer than the context length currently available to the model; "
+            "shorten the prompt, adjust"
             " the context length in settings, or use a model with a longer context length",
         ),
         (None, "the input length exceeds the context length"),
     ],
-    # [NousResearch/hermes-agent #68832, continuedev/continue #9233]: hours or days, so that another backend is asked.
+    # [NousResearch/hermes-agent #68832, continuedev/continue #9233]: hours or days, so that another
+    # backend is asked.
     "billing": [
         (402, "payment required"),
         (
             429,
-            "you (heron) have reached your weekly usage limit, upgrade for higher limits: https://ollama.com/upgrade",
+            "you (heron) have reached your weekly usage limit, upgrade for higher limits: "
+            "https://ollama.com/upgrade",
         ),
         (429, "you've reached your hourly usage limit, please wait or upgrade to continue"),
         (403, "this model requires a subscription, upgrade for access: https://ollama.com/upgrade"),
     ],
-    "auth": [(401, "unauthorized"), (403, "ollama cloud is disabled: remote inference is unavailable")],
+    "auth": [
+        (401, "unauthorized"),
+        (403, "ollama cloud is disabled: remote inference is unavailable"),
+    ],
     "model_not_found": [
         (404, "model 'llama9' not found"),
         (404, 'model "llama9" not found, try pulling it first'),
@@ -78,7 +91,11 @@ ERRORS = {
     ],
     "failed_generation": [
         (500, "error parsing tool call: raw='{\"bird\": ', err=unexpected end of JSON input"),
-        (500, 'llama-server returned invalid tool call arguments for "look": unexpected end of JSON input'),
+        (
+            500,
+            'llama-server returned invalid tool call arguments for "look": unexpected end of JSON '
+            "input",
+        ),
         (None, "error parsing tool call: raw='{', err=unexpected end of JSON input"),
     ],
     "overloaded": [

@@ -24,10 +24,19 @@ SHOWN = MediaPart("image", PIXEL, "image/png")
             {"fileData": {"fileUri": "gs://b/v", "mimeType": "video/mp4"}},
             MediaPart("video", "", "video/mp4", "gs://b/v"),
         ),
-        ({"executableCode": {"language": "PYTHON", "code": "a()"}}, TextPart("\n```python\na()\n```\n")),
+        (
+            {"executableCode": {"language": "PYTHON", "code": "a()"}},
+            TextPart("\n```python\na()\n```\n"),
+        ),
         ({"executable_code": {"code": "'```'"}}, TextPart("\n````\n'```'\n````\n")),
-        ({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "5\n"}}, TextPart("\n```\n5\n```\n")),
-        ({"codeExecutionResult": {"outcome": "OK"}}, OpaquePart("", {"codeExecutionResult": {"outcome": "OK"}})),
+        (
+            {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "5\n"}},
+            TextPart("\n```\n5\n```\n"),
+        ),
+        (
+            {"codeExecutionResult": {"outcome": "OK"}},
+            OpaquePart("", {"codeExecutionResult": {"outcome": "OK"}}),
+        ),
     ],
 )
 def test_each_part(part: Any, read: Any) -> None:
@@ -36,22 +45,38 @@ def test_each_part(part: Any, read: Any) -> None:
 
 
 def test_a_part_that_is_empty_but_for_its_signature_says_nothing() -> None:
-    [message] = read_messages([{"role": "model", "parts": [{"text": "a"}, {"text": "", "thoughtSignature": "c2ln"}]}])
+    [message] = read_messages(
+        [{"role": "model", "parts": [{"text": "a"}, {"text": "", "thoughtSignature": "c2ln"}]}]
+    )
     assert message.parts == (TextPart("a"),)
 
 
 def test_calls_and_results_with_what_they_show() -> None:
     blob = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
-    result = {"id": "1", "name": "look", "response": {"output": "See."}, "parts": [blob, {"text": "not shown"}]}
+    result = {
+        "id": "1",
+        "name": "look",
+        "response": {"output": "See."},
+        "parts": [blob, {"text": "not shown"}],
+    }
     calls, results = read_messages(
         [
-            {"role": "model", "parts": [{"functionCall": {"id": "1", "name": "look", "args": {"bird": "heron"}}}]},
+            {
+                "role": "model",
+                "parts": [{"functionCall": {"id": "1", "name": "look", "args": {"bird": "heron"}}}],
+            },
             {
                 "role": "user",
-                "parts": [{"functionResponse": result}, {"functionResponse": {"response": {"error": "No."}}}],
+                "parts": [
+                    {"functionResponse": result},
+                    {"functionResponse": {"response": {"error": "No."}}},
+                ],
             },
         ]
     )
     assert calls.parts == (ToolCall("1", "look", '{"bird":"heron"}'),)
     assert results.role == "tool"
-    assert results.parts == (ToolResult("1", "look", "See.", media=(SHOWN,)), ToolResult("", "", "No.", is_fault=True))
+    assert results.parts == (
+        ToolResult("1", "look", "See.", media=(SHOWN,)),
+        ToolResult("", "", "No.", is_fault=True),
+    )

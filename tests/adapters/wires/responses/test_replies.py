@@ -1,4 +1,6 @@
-"""How responses are read: as OpenAI's own models write them, streamed and not, and whatever else a server sends."""
+"""How responses are read: as OpenAI's own models write them, streamed and not, and whatever else a
+server sends.
+"""
 
 import json
 from collections.abc import Callable, Iterable
@@ -18,21 +20,42 @@ from support.work import grows_within
 
 BACKEND: Any = OpenAIResponses("gpt-5", base_url="http://localhost/v1")
 OWN = BACKEND.provider
-CITED = {"type": "url_citation", "url": "https://e.org", "title": "E", "start_index": 0, "end_index": 2}
+CITED = {
+    "type": "url_citation",
+    "url": "https://e.org",
+    "title": "E",
+    "start_index": 0,
+    "end_index": 2,
+}
 LOGPROBS = [{"token": "In", "logprob": -0.1, "bytes": [73, 110], "top_logprobs": []}]
 THOUGHT = {
     "id": "rs_1",
     "type": "reasoning",
-    "summary": [{"type": "summary_text", "text": "First."}, {"type": "summary_text", "text": "Second."}],
+    "summary": [
+        {"type": "summary_text", "text": "First."},
+        {"type": "summary_text", "text": "Second."},
+    ],
     "encrypted_content": "gAAAA==",
 }
-SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
+SEARCH = {
+    "id": "ws_1",
+    "type": "web_search_call",
+    "status": "completed",
+    "action": {"type": "search", "query": "x"},
+}
 SAID = {
     "id": "msg_1",
     "type": "message",
     "role": "assistant",
     "status": "completed",
-    "content": [{"type": "output_text", "text": "In the reeds.", "annotations": [CITED], "logprobs": LOGPROBS}],
+    "content": [
+        {
+            "type": "output_text",
+            "text": "In the reeds.",
+            "annotations": [CITED],
+            "logprobs": LOGPROBS,
+        }
+    ],
 }
 CALLED = {
     "id": "fc_1",
@@ -55,8 +78,21 @@ USAGE = {
 
 def response(output: Any = (), **members: Any) -> dict[str, Any]:
     """Return a response as OpenAI's own model writes it."""
-    known = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-5-x", "status": "completed"}
-    given = {**known, "output": [*output], "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], **members}
+    known = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": "gpt-5-x",
+        "status": "completed",
+    }
+    given = {
+        **known,
+        "output": [*output],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        **members,
+    }
     try:
         from openai.types.responses import Response
     except ImportError:  # pragma: no cover
@@ -113,21 +149,34 @@ def delta(text: str, index: int = 0, **members: Any) -> dict[str, Any]:
     return {"type": "response.output_text.delta", **where, "delta": text, **members}
 
 
-BEGIN = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "output": []}}
+BEGIN = {
+    "type": "response.created",
+    "response": {"id": "resp_1", "status": "in_progress", "output": []},
+}
 END = {"type": "response.completed", "response": response([SAID], usage=USAGE)}
 
 
 def test_a_whole_response_is_read_part_by_part() -> None:
     reply = read(response(OUTPUT, usage=USAGE))
-    assert (reply.text, reply.reasoning, reply.model) == ("In the reeds.", "First.\n\nSecond.", "gpt-5-x")
-    assert reply.tool_calls == (ToolCall("c1", "f", '{"a": 1}'), ToolCall("c2", "g", '{"input":"free"}'))
+    assert (reply.text, reply.reasoning, reply.model) == (
+        "In the reeds.",
+        "First.\n\nSecond.",
+        "gpt-5-x",
+    )
+    assert reply.tool_calls == (
+        ToolCall("c1", "f", '{"a": 1}'),
+        ToolCall("c2", "g", '{"input":"free"}'),
+    )
     assert reply.usage == Usage(100, 50, 60, 10, reasoning_tokens=30)
     kinds = [ReasoningPart, OpaquePart, OpaquePart, TextPart, CitationPart, ToolCall, ToolCall]
     assert [type(part) for part in reply.parts] == kinds
     envelope = reply.parts[2]
     assert isinstance(envelope, OpaquePart)
     (content,) = envelope.block["content"]
-    assert (content["annotations"][0]["url"], content["logprobs"][0]["token"]) == ("https://e.org", "In")
+    assert (content["annotations"][0]["url"], content["logprobs"][0]["token"]) == (
+        "https://e.org",
+        "In",
+    )
     assert "text" not in content
 
 
@@ -139,7 +188,11 @@ def test_what_came_goes_back_as_it_came_but_for_log_probabilities() -> None:
 
 
 def test_the_last_of_several_messages_is_the_final_text() -> None:
-    first = {**SAID, "id": "msg_0", "content": [{"type": "output_text", "text": "I look. ", "annotations": []}]}
+    first = {
+        **SAID,
+        "id": "msg_0",
+        "content": [{"type": "output_text", "text": "I look. ", "annotations": []}],
+    }
     reply = read(response([first, SAID]))
     assert (reply.text, reply.final_text) == ("I look. In the reeds.", "In the reeds.")
     assert read(response([SAID])).final_text is None
@@ -147,7 +200,10 @@ def test_the_last_of_several_messages_is_the_final_text() -> None:
 
 def test_a_refusal() -> None:
     refused = {**SAID, "content": [{"type": "refusal", "refusal": "No."}]}
-    for reply in (read(response([refused])), streamed(BEGIN, {**END, "response": response([refused])})[0]):
+    for reply in (
+        read(response([refused])),
+        streamed(BEGIN, {**END, "response": response([refused])})[0],
+    ):
         assert (reply.text, reply.refusal) == ("", "No.")
 
 
@@ -166,7 +222,9 @@ def test_empty_responses_are_replies_without_text() -> None:
 
 SCRIPTED = [
     ScriptedReply(text="In the reeds, mostly. " * 9, reasoning="They like reeds. " * 5),
-    ScriptedReply(text="I look.", tool_calls=[ToolCall("c1", "f", '{"a": 1}'), ToolCall("c2", "f", "{}")]),
+    ScriptedReply(
+        text="I look.", tool_calls=[ToolCall("c1", "f", '{"a": 1}'), ToolCall("c2", "f", "{}")]
+    ),
     ScriptedReply(refusal="I will not do that."),
     ScriptedReply(text="In the", finish="length"),
     ScriptedReply(text='Ünïcödé 🐦 "quotes" \\ and\nlines', chunk_size=1),
@@ -184,8 +242,22 @@ def test_a_stream_says_what_the_whole_body_says(scripted: ScriptedReply, size: i
     body = render(scripted, {**asked, "stream": True}, path="/v1/responses").body
     came, said, thought = follow(body[start : start + size] for start in range(0, len(body), size))
     whole = BACKEND.decode(200, {}, render(scripted, asked, path="/v1/responses").body)
-    assert (came.parts, came.refusal, came.stop_reason, came.stop_raw, came.usage, came.interrupted) == (
-        (whole.parts, whole.refusal, whole.stop_reason, whole.stop_raw, whole.usage, whole.interrupted)
+    assert (
+        came.parts,
+        came.refusal,
+        came.stop_reason,
+        came.stop_raw,
+        came.usage,
+        came.interrupted,
+    ) == (
+        (
+            whole.parts,
+            whole.refusal,
+            whole.stop_reason,
+            whole.stop_raw,
+            whole.usage,
+            whole.interrupted,
+        )
     )
     assert (said, thought) == (came.text, came.reasoning)
 
@@ -198,7 +270,9 @@ def test_events_that_differ_in_their_text_alone_are_not_parsed_again() -> None:
             self.seen += 1
             return super().piece_in(value)
 
-    pieces = render(ScriptedReply(text="some words " * 300), {"stream": True}, path="/v1/responses").pieces
+    pieces = render(
+        ScriptedReply(text="some words " * 300), {"stream": True}, path="/v1/responses"
+    ).pieces
     decoder = Counting({}, OWN)
     for piece in pieces:
         decoder.feed(piece)
@@ -220,24 +294,45 @@ def test_nothing_is_said_twice_and_the_last_edition_counts() -> None:
 
 def test_pieces_are_kept_where_the_end_holds_no_items() -> None:
     end = {**END, "response": response([], usage=USAGE)}
-    thought = {"type": "response.reasoning_text.delta", "output_index": 0, "content_index": 0, "delta": "Hm."}
-    arguments = {"type": "response.function_call_arguments.delta", "output_index": 2, "delta": '{"a"'}
+    thought = {
+        "type": "response.reasoning_text.delta",
+        "output_index": 0,
+        "content_index": 0,
+        "delta": "Hm.",
+    }
+    arguments = {
+        "type": "response.function_call_arguments.delta",
+        "output_index": 2,
+        "delta": '{"a"',
+    }
     reply, said, thoughts = streamed(
         BEGIN,
         thought,
         delta("In the reeds.", 1, logprobs=LOGPROBS),
-        {"type": "response.output_text.annotation.added", "output_index": 1, "content_index": 0, "annotation": CITED},
+        {
+            "type": "response.output_text.annotation.added",
+            "output_index": 1,
+            "content_index": 0,
+            "annotation": CITED,
+        },
         added(2, {**CALLED, "arguments": ""}),
         arguments,
         {**arguments, "delta": ": 1}"},
         {"type": "response.refusal.delta", "output_index": 3, "content_index": 0, "delta": "No."},
         end,
     )
-    assert (reply.text, said, reply.reasoning, thoughts, reply.refusal) == (*["In the reeds."] * 2, *["Hm."] * 2, "No.")
+    assert (reply.text, said, reply.reasoning, thoughts, reply.refusal) == (
+        *["In the reeds."] * 2,
+        *["Hm."] * 2,
+        "No.",
+    )
     assert reply.tool_calls == (ToolCall("c1", "f", '{"a": 1}'),)
     (envelope,) = [part for part in reply.parts if isinstance(part, OpaquePart)]
     (content,) = envelope.block["content"]
-    assert (content["annotations"][0]["url"], content["logprobs"][0]["token"]) == ("https://e.org", "In")
+    assert (content["annotations"][0]["url"], content["logprobs"][0]["token"]) == (
+        "https://e.org",
+        "In",
+    )
 
 
 def test_summaries_are_parted_as_the_reply_has_them() -> None:
@@ -260,19 +355,36 @@ def test_a_stream_without_its_end_was_cut_and_keeps_what_is_whole() -> None:
         events = [BEGIN, done(0, THOUGHT), done(1, SEARCH), delta("In the", 2)]
         reply, said, _ = follow([*map(event, events), *last])
         assert (reply.interrupted, reply.text, said) == (True, "In the", "In the")
-        assert [type(part) for part in reply.parts] == [ReasoningPart, OpaquePart, OpaquePart, TextPart]
+        assert [type(part) for part in reply.parts] == [
+            ReasoningPart,
+            OpaquePart,
+            OpaquePart,
+            TextPart,
+        ]
 
 
 def test_cut_reasoning_has_no_signature_and_a_cut_search_is_dropped() -> None:
-    thought = {"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": 0, "delta": "Hm."}
+    thought = {
+        "type": "response.reasoning_summary_text.delta",
+        "output_index": 0,
+        "summary_index": 0,
+        "delta": "Hm.",
+    }
     reply, _, _ = streamed(
-        BEGIN, added(0, {**THOUGHT, "summary": []}), thought, added(1, {**SEARCH, "status": "in_progress"})
+        BEGIN,
+        added(0, {**THOUGHT, "summary": []}),
+        thought,
+        added(1, {**SEARCH, "status": "in_progress"}),
     )
     assert reply.parts == (ReasoningPart("Hm."),)
 
 
 def test_half_a_call_is_handed_over_as_it_came() -> None:
-    arguments = {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": '{"a'}
+    arguments = {
+        "type": "response.function_call_arguments.delta",
+        "output_index": 0,
+        "delta": '{"a',
+    }
     reply, _, _ = streamed(BEGIN, added(0, {**CALLED, "arguments": ""}), arguments)
     assert (reply.interrupted, reply.tool_calls) == (True, (ToolCall("c1", "f", '{"a'),))
 
@@ -290,7 +402,11 @@ def test_text_before_an_error_stays() -> None:
 
 def test_what_a_providers_own_tool_writes_is_counted() -> None:
     decoder = BACKEND.decoder({})
-    code = {"type": "response.code_interpreter_call_code.delta", "output_index": 0, "delta": "x" * 20_000}
+    code = {
+        "type": "response.code_interpreter_call_code.delta",
+        "output_index": 0,
+        "delta": "x" * 20_000,
+    }
     decoder.feed(event(BEGIN) + event(code))
     assert decoder.beside >= 10_000
 
@@ -300,35 +416,55 @@ def test_ids_are_told_apart_and_made_up_where_there_is_none() -> None:
     reply = read({"status": "completed", "output": [CALLED, CALLED, nameless]})
     ids = [call.id for call in reply.tool_calls]
     assert (ids[0], len({*ids})) == ("c1", 3)
-    assert ids == [call.id for call in read({"status": "completed", "output": [CALLED, CALLED, nameless]}).tool_calls]
+    assert ids == [
+        call.id
+        for call in read({"status": "completed", "output": [CALLED, CALLED, nameless]}).tool_calls
+    ]
 
 
 # whatever else
 
 
 JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 3) | st.sampled_from([float("nan"), "", "a", "\ud83d", "message"]),
+    st.none() | st.booleans() | st.integers(-5, 3) | st.sampled_from([float("nan"), "", "a", "\ud83d", "message"]),  # noqa: E501
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["type", "text", "id", "content", "summary", "arguments", "status", "x"]), inner, max_size=4
+        st.sampled_from(["type", "text", "id", "content", "summary", "arguments", "status", "x"]), inner, max_size=4  # noqa: E501
     ),
     max_leaves=8,
 )  # fmt: skip
 KINDS = [
-    *("response.created", "response.output_item.added", "response.output_item.done", "response.content_part.added"),
+    *(
+        "response.created",
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.content_part.added",
+    ),
     *(
         "response.content_part.done",
         "response.output_text.delta",
         "response.output_text.done",
         "response.refusal.delta",
     ),
-    *("response.refusal.done", "response.function_call_arguments.delta", "response.function_call_arguments.done"),
-    *("response.custom_tool_call_input.delta", "response.reasoning_summary_part.added", "response.reasoning_text.done"),
-    *("response.reasoning_summary_text.delta", "response.output_text.annotation.added", "response.web_search_call.x"),
+    *(
+        "response.refusal.done",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+    ),
+    *(
+        "response.custom_tool_call_input.delta",
+        "response.reasoning_summary_part.added",
+        "response.reasoning_text.done",
+    ),
+    *(
+        "response.reasoning_summary_text.delta",
+        "response.output_text.annotation.added",
+        "response.web_search_call.x",
+    ),
     *("response.completed", "response.incomplete", "response.failed", "error", "gremlin"),
 ]
 ITEM = JSON | st.sampled_from([SAID, THOUGHT, CALLED, FREE, SEARCH]) | st.fixed_dictionaries(
     {"type": st.sampled_from(["message", "reasoning", "function_call", "custom_tool_call", "x"])},
-    optional=dict.fromkeys(("id", "call_id", "content", "summary", "arguments", "input", "name", "status"), JSON),
+    optional=dict.fromkeys(("id", "call_id", "content", "summary", "arguments", "input", "name", "status"), JSON),  # noqa: E501
 )  # fmt: skip
 RESPONSE = JSON | st.fixed_dictionaries(
     {"output": st.lists(ITEM, max_size=3) | JSON},
@@ -339,7 +475,9 @@ EVENT = st.fixed_dictionaries(
     {"type": st.sampled_from(KINDS) | JSON},
     optional={
         **dict.fromkeys(("output_index", "content_index", "summary_index"), INDEX),
-        **dict.fromkeys(("delta", "text", "arguments", "refusal", "item_id"), st.text(max_size=4) | JSON),
+        **dict.fromkeys(
+            ("delta", "text", "arguments", "refusal", "item_id"), st.text(max_size=4) | JSON
+        ),
         **dict.fromkeys(("part", "annotation", "logprobs", "error"), JSON),
         "item": ITEM,
         "response": RESPONSE,
@@ -349,11 +487,15 @@ EVENT = st.fixed_dictionaries(
 
 
 @given(st.lists(EVENT, max_size=12), st.integers(1, 40), st.integers(0, 400))
-def test_any_events_cut_anywhere_come_to_the_same_reply(events: list[Any], size: int, cut: int) -> None:
+def test_any_events_cut_anywhere_come_to_the_same_reply(
+    events: list[Any], size: int, cut: int
+) -> None:
     stream = b"".join(event(each) for each in events)
     for body in (stream, stream[:cut]):
         at_once, said, _ = follow([body])
-        in_pieces, also, _ = follow(body[start : start + size] for start in range(0, len(body), size))
+        in_pieces, also, _ = follow(
+            body[start : start + size] for start in range(0, len(body), size)
+        )
         assert repr(at_once) == repr(in_pieces)
         assert said == also
         if isinstance(at_once, Reply):
@@ -373,10 +515,10 @@ def test_any_body_is_read(value: Any, cut: int) -> None:
 GROWING: dict[str, Callable[[int], list[bytes]]] = {
     "items": lambda n: [event(done(k, {**SAID, "id": f"m{k}"})) for k in range(n)],
     "the same item": lambda n: [event(done(0, SAID))] * n,
-    "calls": lambda n: [event(done(k, {**CALLED, "id": f"f{k}", "call_id": f"c{k}"})) for k in range(n)],
+    "calls": lambda n: [event(done(k, {**CALLED, "id": f"f{k}", "call_id": f"c{k}"})) for k in range(n)],  # noqa: E501
     "deltas of many texts": lambda n: [event({**delta("x"), "content_index": k}) for k in range(n)],
     "short editions of a long text": lambda n: [
-        event(delta("x" * 100 * n)), *[event({**delta(""), "type": "response.output_text.done", "text": " y"})] * n
+        event(delta("x" * 100 * n)), *[event({**delta(""), "type": "response.output_text.done", "text": " y"})] * n  # noqa: E501
     ],
     "arguments": lambda n: [
         event({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "x"})
@@ -405,8 +547,15 @@ def test_what_is_held_is_known(kind: str) -> None:
 
 @pytest.mark.parametrize("item", [SAID, CALLED, FREE])
 @pytest.mark.parametrize("streams", [False, True])
-def test_an_item_that_its_provider_calls_incomplete_is_cut(item: dict[str, Any], streams: bool) -> None:
-    response = {"id": "resp_1", "status": "completed", "output": [{**item, "status": "incomplete"}], "usage": USAGE}
+def test_an_item_that_its_provider_calls_incomplete_is_cut(
+    item: dict[str, Any], streams: bool
+) -> None:
+    response = {
+        "id": "resp_1",
+        "status": "completed",
+        "output": [{**item, "status": "incomplete"}],
+        "usage": USAGE,
+    }
     decoder = BACKEND.decoder({})
     if streams:
         data = json.dumps({"type": "response.completed", "response": response})
@@ -418,16 +567,32 @@ def test_an_item_that_its_provider_calls_incomplete_is_cut(item: dict[str, Any],
 
 
 def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None:
-    added = {"type": "response.output_item.added", "output_index": 0, "item": {**SAID, "status": "in_progress"}}
-    ended = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": []}}
+    added = {
+        "type": "response.output_item.added",
+        "output_index": 0,
+        "item": {**SAID, "status": "in_progress"},
+    }
+    ended = {
+        "type": "response.completed",
+        "response": {"id": "resp_1", "status": "completed", "output": []},
+    }
     decoder = BACKEND.decoder({})
     decoder.feed(b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in (added, ended)))
     reply = decoder.close()
     assert (reply.text, reply.stop_reason) == ("In the reeds.", "stop")
 
 
-@pytest.mark.parametrize(("reason", "meaning"), [("max_output_tokens", "length"), ("nobody knows", "unknown")])
-def test_the_details_of_what_is_incomplete_count_whatever_the_status(reason: str, meaning: str) -> None:
-    value = {"status": "completed", "incomplete_details": {"reason": reason}, "output": [SAID], "usage": USAGE}
+@pytest.mark.parametrize(
+    ("reason", "meaning"), [("max_output_tokens", "length"), ("nobody knows", "unknown")]
+)
+def test_the_details_of_what_is_incomplete_count_whatever_the_status(
+    reason: str, meaning: str
+) -> None:
+    value = {
+        "status": "completed",
+        "incomplete_details": {"reason": reason},
+        "output": [SAID],
+        "usage": USAGE,
+    }
     reply = BACKEND.decode(200, {}, json.dumps(value).encode())
     assert (reply.stop_reason, reply.stop_raw) == (meaning, reason)

@@ -1,4 +1,6 @@
-"""What goes out as Responses: by OpenAI's own types, and word for word what its models want back."""
+"""What goes out as Responses: by OpenAI's own types, and word for word what its models want
+back.
+"""
 
 from typing import Any
 
@@ -23,7 +25,12 @@ URL = "http://localhost/v1"
 BACKEND: Any = OpenAIResponses("gpt-5", base_url=URL)
 OWN = BACKEND.provider
 USER = {"type": "message", "role": "user", "content": "Where?"}
-SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
+SEARCH = {
+    "id": "ws_1",
+    "type": "web_search_call",
+    "status": "completed",
+    "action": {"type": "search", "query": "x"},
+}
 THOUGHT = {
     "id": "rs_1",
     "type": "reasoning",
@@ -35,10 +42,30 @@ SAID = {
     "type": "message",
     "role": "assistant",
     "status": "completed",
-    "content": [{"type": "output_text", "text": "I look.", "annotations": [
-        {"type": "url_citation", "url": "https://e.org", "title": "E", "start_index": 0, "end_index": 1}]}],
-}  # fmt: skip
-CALLED = {"id": "fc_1", "type": "function_call", "status": "completed", "call_id": "c1", "name": "f", "arguments": "{}"}
+    "content": [
+        {
+            "type": "output_text",
+            "text": "I look.",
+            "annotations": [
+                {
+                    "type": "url_citation",
+                    "url": "https://e.org",
+                    "title": "E",
+                    "start_index": 0,
+                    "end_index": 1,
+                }
+            ],
+        }
+    ],
+}
+CALLED = {
+    "id": "fc_1",
+    "type": "function_call",
+    "status": "completed",
+    "call_id": "c1",
+    "name": "f",
+    "arguments": "{}",
+}
 FREE = {"id": "ct_1", "type": "custom_tool_call", "call_id": "c2", "name": "g", "input": 'say "hi"'}
 OUTPUT = [THOUGHT, SEARCH, SAID, CALLED, FREE]
 
@@ -73,7 +100,9 @@ def test_a_prompt() -> None:
         ("gpt-5", {"parameters": {"store": True}}, False),
     ],
 )
-def test_encrypted_reasoning_is_requested_if_nothing_is_stored(model: str, options: Any, is_asked: bool) -> None:
+def test_encrypted_reasoning_is_requested_if_nothing_is_stored(
+    model: str, options: Any, is_asked: bool
+) -> None:
     body = sent(backend=OpenAIResponses(model, base_url=URL, **options))
     assert ("include" in body) is is_asked
 
@@ -100,7 +129,10 @@ def test_nobody_else_is_sent_what_only_their_model_can_read(why: str) -> None:
     provider = "api.openai.com/gpt-4/responses" if why == "another model" else OWN
     parts, _ = parts_of_items(OUTPUT, provider)
     results = Message("tool", (ToolResult("c1", "f", "one"), ToolResult("c2", "g", "two")))
-    options = {"unsigned": {"unsigned": True, "portable": True}, "fallback": {"portable": True}}.get(why, {})
+    options = {
+        "unsigned": {"unsigned": True, "portable": True},
+        "fallback": {"portable": True},
+    }.get(why, {})
     body = sent(USER, Message("assistant", parts), results, **options)
     if why == "fallback":  # to the very same model
         assert body["input"][1:6] == OUTPUT
@@ -108,7 +140,12 @@ def test_nobody_else_is_sent_what_only_their_model_can_read(why: str) -> None:
     assert body["input"][1:] == [
         {"type": "message", "role": "assistant", "content": "I look."},
         {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
-        {"type": "function_call", "call_id": "c2", "name": "g", "arguments": '{"input":"say \\"hi\\""}'},
+        {
+            "type": "function_call",
+            "call_id": "c2",
+            "name": "g",
+            "arguments": '{"input":"say \\"hi\\""}',
+        },
         {"type": "function_call_output", "call_id": "c1", "output": "one"},
         {"type": "function_call_output", "call_id": "c2", "output": "two"},
     ]
@@ -145,7 +182,11 @@ def test_reasoning_that_did_not_come_to_its_end_is_not_sent_back() -> None:
 def test_text_that_was_changed_is_a_message_of_its_own() -> None:
     parts, _ = parts_of_items([SAID], OWN)
     body = sent(USER, Message("assistant", (*parts, TextPart(" And on."))), USER)
-    assert body["input"][1] == {"type": "message", "role": "assistant", "content": "I look. And on."}
+    assert body["input"][1] == {
+        "type": "message",
+        "role": "assistant",
+        "content": "I look. And on.",
+    }
 
 
 def test_items_of_the_callers_own_go_out_as_they_are() -> None:
@@ -161,7 +202,12 @@ def test_items_of_the_callers_own_go_out_as_they_are() -> None:
 
 def test_items_lose_signatures_where_they_may_be_anothers() -> None:
     body = sent(
-        USER, THOUGHT, SAID, CALLED, {"type": "function_call_output", "call_id": "c1", "output": "x"}, portable=True
+        USER,
+        THOUGHT,
+        SAID,
+        CALLED,
+        {"type": "function_call_output", "call_id": "c1", "output": "x"},
+        portable=True,
     )
     assert body["input"][1:3] == [
         {"type": "message", "role": "assistant", "content": "I look."},
@@ -172,30 +218,54 @@ def test_items_lose_signatures_where_they_may_be_anothers() -> None:
 def test_messages_of_any_form_become_items() -> None:
     body = sent(
         {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": [
-            {"type": "text", "text": "Look:"},
-            {"type": "image_url", "image_url": {"url": "https://e.org/a.png", "detail": "low"}},
-            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
-        ]},
-        {"role": "assistant", "content": "I do.", "reasoning_content": "Hm.", "tool_calls": [
-            {"id": "x" * 80, "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Look:"},
+                {"type": "image_url", "image_url": {"url": "https://e.org/a.png", "detail": "low"}},
+                {
+                    "type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": "aGk="},
+                },
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": "I do.",
+            "reasoning_content": "Hm.",
+            "tool_calls": [
+                {
+                    "id": "x" * 80,
+                    "type": "function",
+                    "function": {"name": "f", "arguments": '{"a": 1}'},
+                }
+            ],
+        },
         {"role": "tool", "tool_call_id": "x" * 80, "content": "one"},
         {"role": "user", "name": "ann", "content": "And?"},
-    )  # fmt: skip
+    )
     call = body["input"][3]
     assert len(call["call_id"]) <= 64
     assert body["input"] == [
         {"type": "message", "role": "system", "content": "Be brief."},
-        {"type": "message", "role": "user", "content": [
-            {"type": "input_text", "text": "Look:"},
-            {"type": "input_image", "image_url": "https://e.org/a.png", "detail": "low"},
-            {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"},
-        ]},
+        {
+            "type": "message",
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "Look:"},
+                {"type": "input_image", "image_url": "https://e.org/a.png", "detail": "low"},
+                {
+                    "type": "input_image",
+                    "image_url": "data:image/png;base64,aGk=",
+                    "detail": "auto",
+                },
+            ],
+        },
         {"type": "message", "role": "assistant", "content": "I do."},
         {"type": "function_call", "call_id": call["call_id"], "name": "f", "arguments": '{"a": 1}'},
         {"type": "function_call_output", "call_id": call["call_id"], "output": "one"},
         {"type": "message", "role": "user", "content": "And?"},
-    ]  # fmt: skip
+    ]
 
 
 def test_files_and_what_has_no_place() -> None:
@@ -205,7 +275,11 @@ def test_files_and_what_has_no_place() -> None:
         MediaPart("audio", data="aGk=", media_type="audio/wav"),
     )
     assert sent(Message("user", parts))["input"][0]["content"] == [
-        {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="},
+        {
+            "type": "input_file",
+            "filename": "a.pdf",
+            "file_data": "data:application/pdf;base64,aGk=",
+        },
         {"type": "input_file", "file_url": "https://e.org/a.pdf"},
         {"type": "input_text", "text": "(audio: audio/wav)"},
     ]
@@ -213,7 +287,9 @@ def test_files_and_what_has_no_place() -> None:
 
 def test_a_tool_may_return_a_picture() -> None:
     result = ToolResult("c1", "f", "Here:", media=(MediaPart("image", url="https://e.org/a.png"),))
-    body = sent(USER, Message("assistant", (ToolCall("c1", "f", "{}"),)), Message("tool", (result,)))
+    body = sent(
+        USER, Message("assistant", (ToolCall("c1", "f", "{}"),)), Message("tool", (result,))
+    )
     assert body["input"][-1]["output"] == [
         {"type": "input_text", "text": "Here:"},
         {"type": "input_image", "image_url": "https://e.org/a.png", "detail": "auto"},
@@ -230,26 +306,59 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
     ("tool", "expected"),
     [
         (
-            {"type": "function", "function": {"name": "f", "description": "d", "parameters": SCHEMA}},
-            {"type": "function", "name": "f", "description": "d", "parameters": SCHEMA, "strict": False},
+            {
+                "type": "function",
+                "function": {"name": "f", "description": "d", "parameters": SCHEMA},
+            },
+            {
+                "type": "function",
+                "name": "f",
+                "description": "d",
+                "parameters": SCHEMA,
+                "strict": False,
+            },
         ),
         (
             {"type": "function", "function": {"name": "f", "parameters": SCHEMA, "strict": True}},
-            {"type": "function", "name": "f", "description": "", "parameters": SCHEMA, "strict": True},
+            {
+                "type": "function",
+                "name": "f",
+                "description": "",
+                "parameters": SCHEMA,
+                "strict": True,
+            },
         ),
         (
             {"name": "f", "input_schema": SCHEMA},
-            {"type": "function", "name": "f", "description": "", "parameters": SCHEMA, "strict": False},
+            {
+                "type": "function",
+                "name": "f",
+                "description": "",
+                "parameters": SCHEMA,
+                "strict": False,
+            },
         ),
         (
-            {"type": "custom", "custom": {"name": "g", "format": {
-                "type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}}}},
-            {"type": "custom", "name": "g", "format": {"type": "grammar", "syntax": "regex", "definition": "a+"}},
+            {
+                "type": "custom",
+                "custom": {
+                    "name": "g",
+                    "format": {
+                        "type": "grammar",
+                        "grammar": {"syntax": "regex", "definition": "a+"},
+                    },
+                },
+            },
+            {
+                "type": "custom",
+                "name": "g",
+                "format": {"type": "grammar", "syntax": "regex", "definition": "a+"},
+            },
         ),
         ({"type": "web_search"}, {"type": "web_search"}),
         ({"type": "custom", "name": "g"}, {"type": "custom", "name": "g"}),
     ],
-)  # fmt: skip
+)
 def test_tools_keep_their_meaning(tool: dict[str, Any], expected: dict[str, Any]) -> None:
     assert sent(tools=[tool])["tools"] == [expected]
 
@@ -279,24 +388,46 @@ JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCH
             {"reasoning_effort": "low", "reasoning": {"summary": "auto"}},
             {"reasoning": {"effort": "low", "summary": "auto"}},
         ),
-        ({"reasoning_effort": "low", "reasoning": {"effort": "high"}}, {"reasoning": {"effort": "high"}}),
+        (
+            {"reasoning_effort": "low", "reasoning": {"effort": "high"}},
+            {"reasoning": {"effort": "high"}},
+        ),
         ({"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
-        ({"response_format": {"type": "json_object"}}, {"text": {"format": {"type": "json_object"}}}),
+        (
+            {"response_format": {"type": "json_object"}},
+            {"text": {"format": {"type": "json_object"}}},
+        ),
         (
             {"response_format": JSON_SCHEMA},
-            {"text": {"format": {"type": "json_schema", "name": "a", "schema": SCHEMA, "strict": False}}},
+            {
+                "text": {
+                    "format": {
+                        "type": "json_schema",
+                        "name": "a",
+                        "schema": SCHEMA,
+                        "strict": False,
+                    }
+                }
+            },
         ),
         (
             {"response_format": {"type": "json_object"}, "text": {"verbosity": "low"}},
             {"text": {"verbosity": "low", "format": {"type": "json_object"}}},
         ),
         ({"stop": ["x"], "seed": 7}, {}),
-        ({"service_tier": "flex", "metadata": {"a": "b"}}, {"service_tier": "flex", "metadata": {"a": "b"}}),
+        (
+            {"service_tier": "flex", "metadata": {"a": "b"}},
+            {"service_tier": "flex", "metadata": {"a": "b"}},
+        ),
     ],
-)  # fmt: skip
-def test_parameters_are_translated_and_own_ones_pass(given: dict[str, Any], expected: dict[str, Any]) -> None:
+)
+def test_parameters_are_translated_and_own_ones_pass(
+    given: dict[str, Any], expected: dict[str, Any]
+) -> None:
     plain = sent()
-    assert {name: value for name, value in sent(parameters=given).items() if name not in plain} == expected
+    assert {
+        name: value for name, value in sent(parameters=given).items() if name not in plain
+    } == expected
 
 
 def test_what_is_lost_is_named() -> None:
@@ -333,7 +464,9 @@ def test_what_a_server_rejected_is_left_out(dropped: str, name: str) -> None:
 
 def test_a_format_that_was_rejected_is_left_out_and_nothing_else_of_the_text() -> None:
     given = {"response_format": {"type": "json_object"}, "text": {"verbosity": "low"}}
-    assert sent(parameters=given, dropped=frozenset({"response_format"}))["text"] == {"verbosity": "low"}
+    assert sent(parameters=given, dropped=frozenset({"response_format"}))["text"] == {
+        "verbosity": "low"
+    }
 
 
 @pytest.mark.parametrize(
@@ -348,8 +481,12 @@ def test_a_format_that_was_rejected_is_left_out_and_nothing_else_of_the_text() -
         ("grok-4", {}, None),
     ],
 )
-def test_reasoning_is_lowered_where_it_was_on(model: str, given: dict[str, Any], lowered: str | None) -> None:
-    body = sent(backend=OpenAIResponses(model, base_url=URL), parameters=given, lower_reasoning=True)
+def test_reasoning_is_lowered_where_it_was_on(
+    model: str, given: dict[str, Any], lowered: str | None
+) -> None:
+    body = sent(
+        backend=OpenAIResponses(model, base_url=URL), parameters=given, lower_reasoning=True
+    )
     assert body.get("reasoning", {}).get("effort") == lowered
 
 
@@ -384,7 +521,11 @@ def test_the_whitespace_at_the_end_of_a_prefill_is_left_out() -> None:
     assert not BACKEND.prefills
 
 
-@pytest.mark.parametrize("block", [{}, {"type": "message"}, {"type": "message", "content": 1}, [1], "x", {"type": 5}])
+@pytest.mark.parametrize(
+    "block", [{}, {"type": "message"}, {"type": "message", "content": 1}, [1], "x", {"type": 5}]
+)
 def test_an_own_part_of_any_shape_can_be_written(block: Any) -> None:
-    items = body_of(BACKEND, USER, Message("assistant", (OpaquePart(OWN, block), TextPart("a"))), USER)["input"]
+    items = body_of(
+        BACKEND, USER, Message("assistant", (OpaquePart(OWN, block), TextPart("a"))), USER
+    )["input"]
     assert {"type": "message", "role": "assistant", "content": "a"} in items
