@@ -12,9 +12,9 @@ from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.fsm.call.budget.estimate import estimate_tokens
-from rungwise.fsm.call.conversation.for_backend import losses_of, parameters_for
-from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolResult
+from rungwise.fsm.call.chain.for_backend import losses_of, parameters_for
 from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.replies.parts import MediaPart, Message, ToolResult
 
 SMALLEST_WINDOW: Final = 4_096
 """Tokens that fit every window of today."""

@@ -10,17 +10,7 @@ from typing import Any, Unpack, overload
 import anyio
 
 from rungwise.adapters.check import Check, check_request
-from rungwise.adapters.drivers import Drivers
-from rungwise.adapters.http.async_driver import AsyncCompactor
-from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
-from rungwise.adapters.http.cancellation import Cancellation, either
-from rungwise.adapters.http.closing import AsyncClosing, Closing
-from rungwise.adapters.http.deadline import Deadlines, header_name
-from rungwise.adapters.http.exchange import LARGEST_REPLY
-from rungwise.adapters.http.running import Connections
-from rungwise.adapters.http.streams import AsyncStream, Stream, agrowing
-from rungwise.adapters.http.sync_driver import Compactor
-from rungwise.adapters.options import (
+from rungwise.adapters.client_options import (
     AsyncSleep,
     CallOptions,
     Clock,
@@ -41,9 +31,19 @@ from rungwise.adapters.options import (
     shared_of,
     throttle_of,
 )
-from rungwise.adapters.turn.options import AsyncTurnStream, TurnOptions, TurnStream
+from rungwise.adapters.drivers import Drivers
+from rungwise.adapters.http.async_driver import AsyncCompactor
+from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
+from rungwise.adapters.http.cancellation import Cancellation, either
+from rungwise.adapters.http.closing import AsyncClosing, Closing
+from rungwise.adapters.http.deadline import Deadlines, header_name
+from rungwise.adapters.http.exchange import LARGEST_REPLY
+from rungwise.adapters.http.running import Connections
+from rungwise.adapters.http.streams import AsyncStream, Stream, agrowing
+from rungwise.adapters.http.sync_driver import Compactor
+from rungwise.adapters.turn.turn_options import AsyncTurnStream, TurnOptions, TurnStream
 from rungwise.adapters.wires.backend import Backend
-from rungwise.fsm.call.conversation.link import Chain
+from rungwise.fsm.call.chain.chain import Chain
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.recording import Observer
 from rungwise.fsm.call.run.result import Result, V

@@ -7,24 +7,30 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
+from rungwise.adapters.client_options import (
+    OF_CALLS,
+    CallOptions,
+    Messages,
+    check_policy,
+    request_of,
+)
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.http.deadline import Deadlines
 from rungwise.adapters.http.running import Connections, LoopCalls
 from rungwise.adapters.http.streams import growing
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
-from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, check_policy, request_of
 from rungwise.adapters.stores.sharing import Shared
 from rungwise.adapters.tools.judging import Verdicts, found_async
-from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
+from rungwise.adapters.turn.turn_options import OF_TURNS, Planned, TurnOptions
 from rungwise.adapters.wires.backend import Backend
 from rungwise.adapters.wires.chat.discovery import Server
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.request import TurnContext
+from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import Policy, Timeouts
 from rungwise.fsm.call.run.delivery import StreamEvent
-from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.health.health import BackendHealth
 from rungwise.fsm.turn.actions import TurnEvent

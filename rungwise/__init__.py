@@ -57,17 +57,13 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.wires.gemini.backend import Gemini as Gemini
     from rungwise.adapters.wires.ollama.backend import Ollama as Ollama
     from rungwise.adapters.wires.responses.backend import OpenAIResponses as OpenAIResponses
+    from rungwise.fsm.analysis.certificate.shown.pictures import draw_policy as draw_policy
+    from rungwise.fsm.analysis.certificate.verify import verify as verify
+    from rungwise.fsm.analysis.odds.odds import odds as odds
+    from rungwise.fsm.analysis.replay.replay import replay as replay
+    from rungwise.fsm.analysis.review.diff import diff_policies as diff_policies
     from rungwise.fsm.call.budget.shared import SharedBudget as SharedBudget
-    from rungwise.fsm.call.conversation.link import Prices as Prices
-    from rungwise.fsm.call.conversation.parts import MediaPart as MediaPart
-    from rungwise.fsm.call.conversation.parts import Message as Message
-    from rungwise.fsm.call.conversation.parts import TextPart as TextPart
-    from rungwise.fsm.call.conversation.parts import ToolCall as ToolCall
-    from rungwise.fsm.call.conversation.parts import ToolResult as ToolResult
-    from rungwise.fsm.call.conversation.reply import Discard as Discard
-    from rungwise.fsm.call.conversation.reply import PartialValue as PartialValue
-    from rungwise.fsm.call.conversation.reply import Reasoning as Reasoning
-    from rungwise.fsm.call.conversation.reply import Text as Text
+    from rungwise.fsm.call.chain.prices import Prices as Prices
     from rungwise.fsm.call.hints import Hints as Hints
     from rungwise.fsm.call.limits import Limits as Limits
     from rungwise.fsm.call.policy import Budget as Budget
@@ -75,7 +71,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.policy import Reserve as Reserve
     from rungwise.fsm.call.policy import Timeouts as Timeouts
     from rungwise.fsm.call.policy import Waits as Waits
-    from rungwise.fsm.call.run.journal import Journal as Journal
+    from rungwise.fsm.call.run.call_journal import Journal as Journal
     from rungwise.fsm.call.run.result import CallError as CallError
     from rungwise.fsm.call.run.result import Cancelled as Cancelled
     from rungwise.fsm.call.run.result import EmptyResponse as EmptyResponse
@@ -86,25 +82,27 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.run.result import Result as Result
     from rungwise.fsm.call.run.result import VerdictError as VerdictError
     from rungwise.fsm.call.table import CALL as CALL
-    from rungwise.fsm.certificate.shown.pictures import draw_policy as draw_policy
-    from rungwise.fsm.certificate.verify import verify as verify
+    from rungwise.fsm.engine.journal.record import Step as Step
+    from rungwise.fsm.engine.machine.declare import Fact as Fact
+    from rungwise.fsm.engine.machine.declare import Rung as Rung
     from rungwise.fsm.errors import ConfigurationError as ConfigurationError
     from rungwise.fsm.errors import JournalMismatch as JournalMismatch
     from rungwise.fsm.errors import RungwiseError as RungwiseError
     from rungwise.fsm.errors import ToolError as ToolError
     from rungwise.fsm.health.health import Health as Health
     from rungwise.fsm.health.quota import Quota as Quota
-    from rungwise.fsm.journal.record import Step as Step
-    from rungwise.fsm.machine.declare import Fact as Fact
-    from rungwise.fsm.machine.declare import Rung as Rung
-    from rungwise.fsm.odds.odds import odds as odds
-    from rungwise.fsm.replay.replay import replay as replay
-    from rungwise.fsm.review.diff import diff_policies as diff_policies
+    from rungwise.fsm.replies.parts import MediaPart as MediaPart
+    from rungwise.fsm.replies.parts import Message as Message
+    from rungwise.fsm.replies.parts import TextPart as TextPart
+    from rungwise.fsm.replies.parts import ToolCall as ToolCall
+    from rungwise.fsm.replies.parts import ToolResult as ToolResult
+    from rungwise.fsm.replies.reply import Discard as Discard
+    from rungwise.fsm.replies.reply import PartialValue as PartialValue
+    from rungwise.fsm.replies.reply import Reasoning as Reasoning
+    from rungwise.fsm.replies.reply import Text as Text
     from rungwise.fsm.turn.actions import ToolEnded as ToolEnded
     from rungwise.fsm.turn.actions import ToolStarted as ToolStarted
     from rungwise.fsm.turn.compaction import OldestFirst as OldestFirst
-    from rungwise.fsm.turn.journal import TurnJournal as TurnJournal
-    from rungwise.fsm.turn.journal import TurnStep as TurnStep
     from rungwise.fsm.turn.policy import TurnHints as TurnHints
     from rungwise.fsm.turn.policy import TurnPolicy as TurnPolicy
     from rungwise.fsm.turn.result import TurnCancelled as TurnCancelled
@@ -114,6 +112,8 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.turn.result import TurnResult as TurnResult
     from rungwise.fsm.turn.tools import Tool as Tool
     from rungwise.fsm.turn.tools import Toolbox as Toolbox
+    from rungwise.fsm.turn.turn_journal import TurnJournal as TurnJournal
+    from rungwise.fsm.turn.turn_journal import TurnStep as TurnStep
     from rungwise.fsm.values.usage import Usage as Usage
 else:
     others = ("rungwise.core", "rungwise.testing", "rungwise.ui", "rungwise.otel")

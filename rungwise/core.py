@@ -32,27 +32,27 @@ from rungwise.lazy import lazy_names
 if TYPE_CHECKING:  # the list of public names; each is imported when it is first used
     from rungwise.adapters.check import BackendCheck as BackendCheck
     from rungwise.adapters.check import Check as Check
+    from rungwise.adapters.client_options import CallOptions as CallOptions
     from rungwise.adapters.durable.handle import Handle as Handle
     from rungwise.adapters.http.streams import AsyncStream as AsyncStream
     from rungwise.adapters.http.streams import Stream as Stream
-    from rungwise.adapters.options import CallOptions as CallOptions
-    from rungwise.adapters.turn.options import AsyncTurnStream as AsyncTurnStream
-    from rungwise.adapters.turn.options import TurnOptions as TurnOptions
-    from rungwise.adapters.turn.options import TurnStream as TurnStream
+    from rungwise.adapters.turn.turn_options import AsyncTurnStream as AsyncTurnStream
+    from rungwise.adapters.turn.turn_options import TurnOptions as TurnOptions
+    from rungwise.adapters.turn.turn_options import TurnStream as TurnStream
     from rungwise.adapters.wires.backend import Backend as Backend
     from rungwise.adapters.wires.backend import Decoder as Decoder
     from rungwise.adapters.wires.backend import HttpRequest as HttpRequest
     from rungwise.adapters.wires.learned import LEARNED as LEARNED
+    from rungwise.fsm.analysis.certificate.certificate import Certificate as Certificate
+    from rungwise.fsm.analysis.odds.calls import Odds as Odds
+    from rungwise.fsm.analysis.odds.odds import TurnOdds as TurnOdds
+    from rungwise.fsm.analysis.odds.rates import Rates as Rates
+    from rungwise.fsm.analysis.review.diff import PolicyDiff as PolicyDiff
     from rungwise.fsm.call.call import Call as Call
+    from rungwise.fsm.call.chain.lessons import Lessons as Lessons
+    from rungwise.fsm.call.chain.link import Link as Link
+    from rungwise.fsm.call.chain.link import PlainLink as PlainLink
     from rungwise.fsm.call.clocks.silence import Clocks as Clocks
-    from rungwise.fsm.call.conversation.link import Lessons as Lessons
-    from rungwise.fsm.call.conversation.link import Link as Link
-    from rungwise.fsm.call.conversation.link import PlainLink as PlainLink
-    from rungwise.fsm.call.conversation.parts import CitationPart as CitationPart
-    from rungwise.fsm.call.conversation.parts import OpaquePart as OpaquePart
-    from rungwise.fsm.call.conversation.parts import Part as Part
-    from rungwise.fsm.call.conversation.parts import ReasoningPart as ReasoningPart
-    from rungwise.fsm.call.conversation.reply import Reply as Reply
     from rungwise.fsm.call.conversation.request import PlainMessage as PlainMessage
     from rungwise.fsm.call.conversation.request import Request as Request
     from rungwise.fsm.call.conversation.request import Send as Send
@@ -60,23 +60,23 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.run.delivery import StreamEvent as StreamEvent
     from rungwise.fsm.call.run.recording import Observer as Observer
     from rungwise.fsm.call.run.sending import Needs as Needs
-    from rungwise.fsm.certificate.certificate import Certificate as Certificate
+    from rungwise.fsm.engine.machine.declare import Effect as Effect
+    from rungwise.fsm.engine.machine.declare import Entry as Entry
+    from rungwise.fsm.engine.machine.declare import Event as Event
+    from rungwise.fsm.engine.machine.declare import Guard as Guard
+    from rungwise.fsm.engine.machine.table import Row as Row
+    from rungwise.fsm.engine.machine.table import Table as Table
     from rungwise.fsm.errors import BrokenMachine as BrokenMachine
     from rungwise.fsm.errors import IllegalEvent as IllegalEvent
     from rungwise.fsm.errors import TableError as TableError
-    from rungwise.fsm.failures.failure import Failure as Failure
     from rungwise.fsm.health.health import BackendHealth as BackendHealth
     from rungwise.fsm.health.table import HEALTH as HEALTH
-    from rungwise.fsm.machine.declare import Effect as Effect
-    from rungwise.fsm.machine.declare import Entry as Entry
-    from rungwise.fsm.machine.declare import Event as Event
-    from rungwise.fsm.machine.declare import Guard as Guard
-    from rungwise.fsm.machine.table import Row as Row
-    from rungwise.fsm.machine.table import Table as Table
-    from rungwise.fsm.odds.calls import Odds as Odds
-    from rungwise.fsm.odds.odds import TurnOdds as TurnOdds
-    from rungwise.fsm.odds.rates import Rates as Rates
-    from rungwise.fsm.review.diff import PolicyDiff as PolicyDiff
+    from rungwise.fsm.replies.failures.failure import Failure as Failure
+    from rungwise.fsm.replies.parts import CitationPart as CitationPart
+    from rungwise.fsm.replies.parts import OpaquePart as OpaquePart
+    from rungwise.fsm.replies.parts import Part as Part
+    from rungwise.fsm.replies.parts import ReasoningPart as ReasoningPart
+    from rungwise.fsm.replies.reply import Reply as Reply
     from rungwise.fsm.turn.actions import Action as Action
     from rungwise.fsm.turn.actions import Compact as Compact
     from rungwise.fsm.turn.actions import MakeCall as MakeCall

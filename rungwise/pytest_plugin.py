@@ -20,7 +20,7 @@ import rungwise
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.adapters.provider.server import EmbeddedProvider
-    from rungwise.fsm.testing.backend import VirtualClock
+    from rungwise.fsm.testing.scripted import VirtualClock
 
 __all__ = [
     "ScriptedTool",
@@ -55,7 +55,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.fixture
 def rungwise_clock() -> VirtualClock:
     """Return a clock that only moves when told; the clients of `rungwise_client` wait on it."""
-    from rungwise.fsm.testing.backend import VirtualClock
+    from rungwise.fsm.testing.scripted import VirtualClock
 
     return VirtualClock()
 

@@ -44,11 +44,8 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.provider.server import EmbeddedProvider as EmbeddedProvider
     from rungwise.adapters.provider.server import ReceivedRequest as ReceivedRequest
     from rungwise.adapters.testing.survival import assert_survives as assert_survives
-    from rungwise.fsm.call.run.overrides import set_testing as set_testing
-    from rungwise.fsm.call.run.overrides import testing as testing
-    from rungwise.fsm.testing.backend import ScriptedBackend as ScriptedBackend
-    from rungwise.fsm.testing.backend import VirtualClock as VirtualClock
-    from rungwise.fsm.testing.backend import run as run
+    from rungwise.fsm.call.overrides import set_testing as set_testing
+    from rungwise.fsm.call.overrides import testing as testing
     from rungwise.fsm.testing.checks.honesty import Dishonest as Dishonest
     from rungwise.fsm.testing.checks.honesty import assert_call_honest as assert_call_honest
     from rungwise.fsm.testing.checks.honesty import assert_turn_honest as assert_turn_honest
@@ -58,6 +55,9 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.testing.conversations import conversations as conversations
     from rungwise.fsm.testing.hostile.raw import read_responses as read_responses
     from rungwise.fsm.testing.hostile.responses import hostile_responses as hostile_responses
+    from rungwise.fsm.testing.scripted import ScriptedBackend as ScriptedBackend
+    from rungwise.fsm.testing.scripted import VirtualClock as VirtualClock
+    from rungwise.fsm.testing.scripted import run as run
     from rungwise.fsm.testing.stateful import calls_of as calls_of
     from rungwise.fsm.testing.strategies import failures as failures
     from rungwise.fsm.testing.strategies import policies as policies

@@ -12,7 +12,17 @@ import click
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
 from rungwise.adapters.cli.chains import check_prices, price_list
-from rungwise.adapters.cli.options import (
+from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
+from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of
+from rungwise.adapters.cli.running import (
+    JOURNAL_LOST,
+    Answer,
+    Shown,
+    answer_to_stdout,
+    ctrl_c_cancels,
+    writing_journal,
+)
+from rungwise.adapters.cli.shared_options import (
     TOKENS,
     TOOLS,
     moment,
@@ -22,24 +32,14 @@ from rungwise.adapters.cli.options import (
     system_option,
     text,
 )
-from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
-from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of
-from rungwise.adapters.cli.run import (
-    JOURNAL_LOST,
-    Answer,
-    Shown,
-    answer_to_stdout,
-    ctrl_c_cancels,
-    writing_journal,
-)
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.turn.policy import TurnPolicy
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
-    from rungwise.fsm.schemas.returns import Returns
+    from rungwise.fsm.replies.schemas.returns import Returns
     from rungwise.fsm.turn.tools import Toolbox
 
 

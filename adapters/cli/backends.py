@@ -13,13 +13,13 @@ import click
 from attrs import field, frozen
 
 from rungwise.adapters.cli.chains import pair_of, read_health, read_price_list
-from rungwise.adapters.cli.options import choice_option, text
 from rungwise.adapters.cli.output import bad_input
+from rungwise.adapters.cli.shared_options import choice_option, text
 from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.endpoint import read_url, shown_url, variables_of
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.registry import APIS, WIRES
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.quota import Quota

@@ -11,7 +11,7 @@ import click
 from attrs import field, frozen
 
 from rungwise.adapters.cli.output import bad_input
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import Health
 from rungwise.fsm.values.files import read_toml

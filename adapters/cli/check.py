@@ -10,7 +10,8 @@ from typing import Any, Final
 import click
 
 from rungwise.adapters.cli.backends import Target, chain_of, chain_options
-from rungwise.adapters.cli.options import (
+from rungwise.adapters.cli.output import bad_input, put
+from rungwise.adapters.cli.shared_options import (
     TOKENS,
     TOOLS,
     read_json,
@@ -18,8 +19,7 @@ from rungwise.adapters.cli.options import (
     system_option,
     text,
 )
-from rungwise.adapters.cli.output import bad_input, put
-from rungwise.fsm.call.conversation.link import shapes_of
+from rungwise.fsm.call.chain.link import shapes_of
 from rungwise.fsm.call.conversation.request import Request
 
 PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 from rungwise.adapters.cli.output import counted, one_line, safe
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.journal.digest import digest_lines, plain
-from rungwise.fsm.journal.record import Step
-from rungwise.fsm.machine.table import Table
+from rungwise.fsm.engine.journal.digest import digest_lines, plain
+from rungwise.fsm.engine.journal.record import Step
+from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import TURN
 
 if TYPE_CHECKING:
-    from rungwise.fsm.journal.path import Path
-    from rungwise.fsm.turn.digest import TurnPath
+    from rungwise.fsm.engine.journal.path import Path
+    from rungwise.fsm.turn.turn_digest import TurnPath
 
 
 ENDS: Final[Mapping[str, str]] = {
@@ -85,8 +85,8 @@ def ending(result: Result | TurnResult) -> str:
 
 def brief_text(recorded: Path | TurnPath) -> str:
     """Write how a call or turn ended and why, what it took, and a line for each attempt."""
-    from rungwise.fsm.call.run.digest import digest_of_call
-    from rungwise.fsm.turn.digest import TurnPath, digest_of_turn
+    from rungwise.fsm.call.run.call_digest import digest_of_call
+    from rungwise.fsm.turn.turn_digest import TurnPath, digest_of_turn
 
     digest = (
         digest_of_turn(recorded) if isinstance(recorded, TurnPath) else digest_of_call(recorded)
@@ -96,7 +96,7 @@ def brief_text(recorded: Path | TurnPath) -> str:
 
 def steps_text(recorded: Path | TurnPath) -> str:
     """Write the steps and the end of a call, or of a turn with the steps of its calls indented."""
-    from rungwise.fsm.turn.digest import TurnPath
+    from rungwise.fsm.turn.turn_digest import TurnPath
 
     if isinstance(recorded, TurnPath):
         lines = [*_of_turn(recorded)]

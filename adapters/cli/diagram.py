@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from rungwise.adapters.cli.options import choice_option, output_option
 from rungwise.adapters.cli.output import bad_input, complain, counted, note, put, write_out
 from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
+from rungwise.adapters.cli.shared_options import choice_option, output_option
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -88,8 +88,8 @@ def diagram(
       rungwise diagram policy.toml --off hide --view ladder
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
-    from rungwise.fsm.certificate.shown.page import play_policy
-    from rungwise.fsm.certificate.shown.pictures import draw_policy
+    from rungwise.fsm.analysis.certificate.shown.page import play_policy
+    from rungwise.fsm.analysis.certificate.shown.pictures import draw_policy
 
     if write_to is not None and check is not None:
         bad_input("--write and --check exclude each other: give one of them")
@@ -120,7 +120,7 @@ def diagram(
 
 
 def _files(policy: Policy | TurnPolicy, directory: Path, *, writes: bool) -> int:
-    from rungwise.fsm.certificate.shown.pictures import drift, write_all
+    from rungwise.fsm.analysis.certificate.shown.pictures import drift, write_all
 
     stale = (write_all if writes else drift)(directory, policy)
     put("".join(f"{directory / name}\n" for name in stale))

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 
 from rungwise.adapters.cli.chains import check_prices, price_list
-from rungwise.adapters.cli.options import (
+from rungwise.adapters.cli.output import bad_input, laid_out, note, one_line, safe, write_out
+from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, NAMED, turn_option
+from rungwise.adapters.cli.shared_options import (
     BACKENDS,
     TOKENS,
     choice_option,
@@ -17,17 +19,15 @@ from rungwise.adapters.cli.options import (
     output_option,
     prices_option,
 )
-from rungwise.adapters.cli.output import bad_input, laid_out, note, one_line, safe, write_out
-from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, NAMED, turn_option
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.values.files import bytes_of_file
 
 if TYPE_CHECKING:
+    from rungwise.fsm.analysis.replay.what_if import WhatIf
     from rungwise.fsm.diagram import View
-    from rungwise.fsm.replay.what_if import WhatIf
 
 Form = Literal["text", "html", "svg", "markdown"]
 SUFFIXES: dict[str, Form] = {".html": "html", ".htm": "html", ".svg": "svg", ".md": "markdown"}
@@ -122,9 +122,9 @@ def diff(
       rungwise diff old.toml new.toml --rates rates.toml
       rungwise diff old.toml new.toml --turn
     """
+    from rungwise.fsm.analysis.odds.rates import Rates
+    from rungwise.fsm.analysis.review.diff import diff_policies
     from rungwise.fsm.diagram import draw
-    from rungwise.fsm.odds.rates import Rates
-    from rungwise.fsm.review.diff import diff_policies
 
     if markdown and format not in (None, "markdown"):
         bad_input(f"--markdown and --format {format} exclude each other: give one of them")
@@ -154,11 +154,11 @@ def diff(
 
 def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> WhatIf:
     """Replay a past call or turn under the new policy."""
-    from rungwise.fsm.call.run.journal import Journal
-    from rungwise.fsm.replay.what_if import what_if_recorded
-    from rungwise.fsm.turn.digest import TurnPath
+    from rungwise.fsm.analysis.replay.what_if import what_if_recorded
+    from rungwise.fsm.call.run.call_journal import Journal
     from rungwise.fsm.turn.explained import read_recorded
-    from rungwise.fsm.turn.journal import TurnJournal
+    from rungwise.fsm.turn.turn_digest import TurnPath
+    from rungwise.fsm.turn.turn_journal import TurnJournal
 
     table = old.of_calls.table if isinstance(old, TurnPolicy) else old.table
     try:

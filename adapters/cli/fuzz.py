@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rungwise.adapters.cli.chains import price_list
-from rungwise.adapters.cli.options import output_option, prices_option
 from rungwise.adapters.cli.output import (
     bad_input,
     check_writable,
@@ -26,7 +25,8 @@ from rungwise.adapters.cli.output import (
     write_out,
 )
 from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.adapters.cli.shared_options import output_option, prices_option
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.turn.policy import TurnPolicy
 

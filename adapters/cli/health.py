@@ -10,8 +10,8 @@ import click
 import orjson
 from attrs import asdict, frozen
 
-from rungwise.adapters.cli.options import store_option
 from rungwise.adapters.cli.output import bad_input, live, put
+from rungwise.adapters.cli.shared_options import store_option
 from rungwise.fsm.health.health import BackendHealth, Health
 from rungwise.fsm.health.quota import MINUTE
 from rungwise.fsm.health.table import HALF_OPEN, OPEN

@@ -11,7 +11,7 @@ import attrs
 import click
 
 from rungwise.adapters.cli.chains import FILES
-from rungwise.adapters.cli.options import IN_PYTHON, import_named
+from rungwise.adapters.cli.shared_options import IN_PYTHON, import_named
 from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.errors import ConfigurationError

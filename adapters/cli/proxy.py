@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rungwise.adapters.cli.backends import VARIABLE, clients_in
-from rungwise.adapters.cli.options import number_option, store_option
 from rungwise.adapters.cli.output import bad_input, note, put
 from rungwise.adapters.cli.serve import pointers, refuse_address
+from rungwise.adapters.cli.shared_options import number_option, store_option
 
 if TYPE_CHECKING:
     import uvicorn

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 from attrs import frozen
 
-from rungwise.adapters.cli.options import number_option
 from rungwise.adapters.cli.output import bad_input, counted, note, one_line, put, shortened
+from rungwise.adapters.cli.shared_options import number_option
 from rungwise.adapters.gateway.languages import CHAT, language_of
 from rungwise.adapters.gateway.languages.language import SpokenLanguage
 from rungwise.adapters.wires.plain.messages import read_message

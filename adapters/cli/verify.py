@@ -15,13 +15,6 @@ import click
 from attrs import evolve, frozen
 
 from rungwise.adapters.cli.chains import check_prices, price_list
-from rungwise.adapters.cli.options import (
-    BACKENDS,
-    IN_PYTHON,
-    MOST_TOKENS,
-    max_tokens_option,
-    prices_option,
-)
 from rungwise.adapters.cli.output import (
     bad_input,
     counted,
@@ -33,18 +26,26 @@ from rungwise.adapters.cli.output import (
     safe,
 )
 from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
+from rungwise.adapters.cli.shared_options import (
+    BACKENDS,
+    IN_PYTHON,
+    MOST_TOKENS,
+    max_tokens_option,
+    prices_option,
+)
 from rungwise.adapters.provider.enacted import EARLY, model_of, notes_of, script_of
-from rungwise.fsm.call.conversation.link import PlainLink, Prices
-from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.certificate import (
+from rungwise.fsm.analysis.certificate.certificate import (
     Certificate,
     WorstCase,
     by_fallbacks,
     number_text,
     stated,
 )
-from rungwise.fsm.certificate.shown.scripts import WorstScript
+from rungwise.fsm.analysis.certificate.shown.scripts import WorstScript
+from rungwise.fsm.call.chain.link import PlainLink
+from rungwise.fsm.call.chain.prices import Prices
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.diagram.page.templates import render_text
 from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -289,8 +290,8 @@ def _certify(
     exhaustive: bool,
 ) -> tuple[Certificate, Mapping[int, tuple[WorstCase, ...]]]:
     """Prove a policy; without a number of backends, find the worst cases of longer chains too."""
-    from rungwise.fsm.certificate.verify import verify as prove
-    from rungwise.fsm.certificate.verify import worst_by_fallbacks
+    from rungwise.fsm.analysis.certificate.verify import verify as prove
+    from rungwise.fsm.analysis.certificate.verify import worst_by_fallbacks
 
     chain = [
         PlainLink(f"backend {number}", prices=request.prices)

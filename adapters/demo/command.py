@@ -8,8 +8,8 @@ import sys
 
 import click
 
-from rungwise.adapters.cli.options import choice_option
 from rungwise.adapters.cli.output import StdoutGone, is_terminal, put
+from rungwise.adapters.cli.shared_options import choice_option
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.wires.registry import APIS
 
@@ -72,7 +72,7 @@ def demo(names: tuple[str, ...], api: str) -> int:
       rungwise demo --scenario rate-limit --scenario all-broken
       rungwise demo --api anthropic
     """
-    from rungwise.adapters.demo.run import run_demo
+    from rungwise.adapters.demo.scenes import run_demo
 
     scenarios = tuple(
         scenario for name, scenario in SCENARIOS.items() if not names or name in names

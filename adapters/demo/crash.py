@@ -19,7 +19,7 @@ from rungwise.adapters.demo.view import STYLES, Screen
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
 from rungwise.adapters.wires.chat.backend import OpenAIChat
-from rungwise.fsm.call.conversation.reply import Text
+from rungwise.fsm.replies.reply import Text
 
 ID: Final = "tides"
 MESSAGES: Final = "Why are there tides?"

@@ -20,7 +20,7 @@ from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest,
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.chain.prices import Prices
 
 PRICES: Final = Prices(input=15.0, output=75.0)
 """Made up, for a million tokens."""

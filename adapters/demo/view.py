@@ -17,15 +17,15 @@ from rungwise.adapters.cli.serve import summary_of, text_of
 from rungwise.adapters.demo.servers import DemoClock, Servers
 from rungwise.adapters.provider.server import ReceivedRequest
 from rungwise.adapters.wires.plain.messages import read_message
-from rungwise.fsm.call.conversation.reply import Discard, Reasoning
-from rungwise.fsm.call.conversation.reply import Text as Visible
 from rungwise.fsm.call.run.result import CallError, Result
-from rungwise.fsm.journal.record import Step
+from rungwise.fsm.engine.journal.record import Step
+from rungwise.fsm.replies.reply import Discard, Reasoning
+from rungwise.fsm.replies.reply import Text as Visible
 from rungwise.fsm.turn.actions import ToolEnded, ToolStarted
-from rungwise.fsm.turn.journal import TurnStep
 from rungwise.fsm.turn.result import TurnError, TurnResult
 from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.turn.tool_round import result_text
+from rungwise.fsm.turn.turn_journal import TurnStep
 
 WIDTH: Final = 79
 LABEL: Final = 15

@@ -14,10 +14,10 @@ import anyio
 import orjson
 from attrs import define, field, frozen
 
+from rungwise.adapters.client_options import request_of
 from rungwise.adapters.durable.durable import Durable
-from rungwise.adapters.options import request_of
 from rungwise.fsm.call.budget.shared import SharedBudget
-from rungwise.fsm.call.conversation.options import REQUEST_OPTIONS
+from rungwise.fsm.call.conversation.parameters import REQUEST_OPTIONS
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.errors import ConfigurationError, RungwiseError

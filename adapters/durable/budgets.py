@@ -24,8 +24,8 @@ from rungwise.adapters.stores.budgets import Answer
 from rungwise.adapters.stores.memory import MemoryStore
 from rungwise.adapters.stores.sharing import Shared
 from rungwise.adapters.stores.store import Command, Store, Work
+from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.call.budget.ledger import Ledger
-from rungwise.fsm.call.budget.prices import Paid
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError

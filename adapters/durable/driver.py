@@ -19,10 +19,10 @@ from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.tools.running import ToolTasks
 from rungwise.adapters.turn.drivers import AsyncTurnDriver
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.reply import Text
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.run.delivery import StreamEvent
-from rungwise.fsm.journal.record import json_of
+from rungwise.fsm.engine.journal.record import json_of
+from rungwise.fsm.replies.reply import Text
 from rungwise.fsm.turn.actions import Action, MakeCall, RunTools
 from rungwise.fsm.turn.turn import Turn
 

@@ -12,6 +12,7 @@ import anyio.to_thread
 import orjson
 
 from rungwise.adapters.client import Client
+from rungwise.adapters.client_options import OF_CALLS, CallOptions, Messages, request_of
 from rungwise.adapters.durable.budgets import (
     DatabaseBudgets,
     plain_within,
@@ -33,15 +34,14 @@ from rungwise.adapters.durable.work import (
 )
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.closing import Closing
-from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, request_of
-from rungwise.adapters.turn.options import OF_TURNS, TurnOptions
+from rungwise.adapters.turn.turn_options import OF_TURNS, TurnOptions
 from rungwise.adapters.wires.endpoint import KEY_HEADERS
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.record import json_of
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.values.label import short
 

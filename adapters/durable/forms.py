@@ -8,21 +8,21 @@ from typing import Any, Final
 import attrs
 
 from rungwise.fsm.call.conversation.observation import Finding
-from rungwise.fsm.call.conversation.parts import Message, Part
 from rungwise.fsm.call.conversation.plain import MARK, VERSION, read_stored, stored
-from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
+from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.call.run.delivery import StreamEvent
-from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import ToolError
-from rungwise.fsm.failures.failure import NEVER_SENT, Failure
-from rungwise.fsm.journal.record import Step
+from rungwise.fsm.replies.failures.failure import NEVER_SENT, Failure
+from rungwise.fsm.replies.parts import Message, Part
+from rungwise.fsm.replies.reply import Discard, Reasoning, Reply, Text
 from rungwise.fsm.turn.actions import ToolOutcome
-from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.tool_round import media_in, result_text
+from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.values.frozen_map import thawed
 from rungwise.fsm.values.usage import Usage
 

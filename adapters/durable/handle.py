@@ -16,8 +16,8 @@ from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import SUCCESSES, Result
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch, RungwiseError
-from rungwise.fsm.schemas.given import Misfit
-from rungwise.fsm.schemas.returns import returns_of
+from rungwise.fsm.replies.schemas.given import Misfit
+from rungwise.fsm.replies.schemas.returns import returns_of
 from rungwise.fsm.turn.result import SUCCESSES as SUCCESSES_OF_TURNS
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.values.checks import is_whole

@@ -13,9 +13,9 @@ from rungwise.adapters.durable.databases import check_exists, need_dbos
 from rungwise.adapters.durable.engine import WORKFLOW
 from rungwise.adapters.durable.forms import Plain
 from rungwise.adapters.durable.handle import FINE, STATUS, UNFINISHED
-from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.values.label import label
 
 COLUMNS = ("call", "status", "attempts", "cost", "seconds", "cause")

@@ -24,21 +24,21 @@ from rungwise.adapters.durable.forms import (
     read_finding,
     read_reply,
 )
-from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.analysis.replay.calls import recorded_budget
+from rungwise.fsm.call.budget.costs import price_of
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Lessons
+from rungwise.fsm.call.chain.lessons import Lessons
 from rungwise.fsm.call.conversation.observation import Finding, Observation
 from rungwise.fsm.call.conversation.plain import stored
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import JournalMismatch
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.replay.calls import recorded_budget
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 from rungwise.fsm.values.money import as_money
 from rungwise.fsm.values.usage import Usage
 

@@ -22,12 +22,12 @@ from rungwise.adapters.durable.forms import (
     recorded_error,
 )
 from rungwise.adapters.durable.tape import Entry, Recorded, RecordedCall
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import stored
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.run.recording import observer_of, silent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.turn.actions import Action, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn

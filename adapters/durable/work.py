@@ -28,18 +28,18 @@ from rungwise.adapters.durable.tape import Entry, RecordedCall
 from rungwise.adapters.durable.turn_tape import RecordedTurn
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.stores.sharing import Shared
-from rungwise.adapters.turn.options import Planned
+from rungwise.adapters.turn.turn_options import Planned
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, Timeouts
-from rungwise.fsm.call.run.journal import read_policy
-from rungwise.fsm.call.run.overrides import with_overrides
+from rungwise.fsm.call.run.call_journal import read_policy
+from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.record import json_of
-from rungwise.fsm.schemas.returns import returns_of
-from rungwise.fsm.turn.journal import read_turn_policy
+from rungwise.fsm.replies.schemas.returns import returns_of
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Tool, Toolbox
+from rungwise.fsm.turn.turn_journal import read_turn_policy
 from rungwise.fsm.values.frozen_map import thawed
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from attrs import evolve, frozen
 
 from rungwise.adapters.gateway.languages.language import Completion, SpokenLanguage
 from rungwise.adapters.wires.json_text import mended
-from rungwise.fsm.call.conversation.parts import ReasoningPart, ToolCall
 from rungwise.fsm.call.run.result import CallError, Result, describe
-from rungwise.fsm.failures.failure import Reason
-from rungwise.fsm.text.contents import is_json
+from rungwise.fsm.replies.failures.failure import Reason
+from rungwise.fsm.replies.parts import ReasoningPart, ToolCall
+from rungwise.fsm.replies.text.contents import is_json
 
 PREFIX: Final = "x-rungwise-"
 """How the names of our headers begin."""

@@ -25,11 +25,11 @@ from rungwise.adapters.gateway.answers import (
 from rungwise.adapters.gateway.forwarded import ENCODING, Forward
 from rungwise.adapters.gateway.languages.language import AnswerRequest, Completion, SpokenLanguage
 from rungwise.adapters.gateway.reading import Asked
-from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.run.result import CallError, Result
+from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
-from rungwise.fsm.journal.record import Step
+from rungwise.fsm.replies.reply import Discard, Reasoning, Text
 from rungwise.fsm.values.usage import NO_USAGE
 
 LOGGER: Final = logging.getLogger("rungwise")

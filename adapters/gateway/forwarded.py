@@ -15,10 +15,10 @@ from attrs import evolve
 
 from rungwise.adapters.wires.backend import Decoder, HttpRequest
 from rungwise.adapters.wires.http_backend import HttpBackend
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 from rungwise.fsm.values.usage import NO_USAGE
 
 ENCODING = "latin-1"

@@ -19,8 +19,8 @@ from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, json_schema_of, read_tools
 from rungwise.adapters.wires.registry import declared
-from rungwise.fsm.call.conversation.parts import OpaquePart
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.parts import OpaquePart
 
 
 @define

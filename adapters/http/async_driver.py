@@ -22,12 +22,12 @@ from rungwise.adapters.wires.backend import pool_of
 from rungwise.adapters.wires.endpoint import asking_for_key
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Finding, Judged
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.conversation.request import PlainMessage, Send
+from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.run.delivery import StreamEvent
-from rungwise.fsm.call.run.overrides import waits_are_off
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.replies.parts import Message
 
 AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMessage | Message]]]
 

@@ -21,11 +21,11 @@ from rungwise.adapters.wires.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.wires.learned import learn_from
 from rungwise.fsm.call.budget.metering import BYTES_A_TOKEN, Meter, is_beyond
 from rungwise.fsm.call.conversation.reading import TextWatch
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.failures.asked_wait import has_date
-from rungwise.fsm.failures.classify import classify_exception
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.asked_wait import has_date
+from rungwise.fsm.replies.failures.classify import classify_exception
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 from rungwise.fsm.values.secret import NO_HEADERS, SecretMap, drop_frames
 
 A = TypeVar("A")

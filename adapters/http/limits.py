@@ -9,9 +9,9 @@ from attrs import define, evolve, field
 
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.fsm.call.clocks.silence import Clocks
-from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.policy import Timeouts
+from rungwise.fsm.replies.reply import Reply
 
 LINGER = 0.1
 """Seconds to wait after the terminal event for the end of the body, so that the connection can

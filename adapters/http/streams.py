@@ -14,10 +14,10 @@ from attrs import define, field
 
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.closing import AsyncClosing, Closing
-from rungwise.fsm.call.conversation.reply import Discard, PartialValue, Text
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.result import Result, V
-from rungwise.fsm.schemas.returns import Returns
+from rungwise.fsm.replies.reply import Discard, PartialValue, Text
+from rungwise.fsm.replies.schemas.returns import Returns
 
 if TYPE_CHECKING:
     from rungwise.fsm.turn.result import TurnResult

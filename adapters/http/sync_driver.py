@@ -23,15 +23,15 @@ from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Finding, Judged, Observation
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import plain_messages
-from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import PlainMessage, Send
+from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.run.delivery import StreamEvent
-from rungwise.fsm.call.run.overrides import waits_are_off
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.replies.reply import Reply
 
 LATE: Final = 0.001
 """Seconds after a deadline at which every clock shows that it has passed."""

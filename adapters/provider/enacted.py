@@ -10,11 +10,11 @@ import orjson
 
 from rungwise.adapters.gateway.languages.language import event
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.fsm.call.conversation.reply import Reply
-from rungwise.fsm.certificate.enactment import EnactedAttempt
-from rungwise.fsm.certificate.shown.scripts import WorstScript
+from rungwise.fsm.analysis.certificate.enactment import EnactedAttempt
+from rungwise.fsm.analysis.certificate.shown.scripts import WorstScript
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Reason
+from rungwise.fsm.replies.failures.failure import Reason
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.usage import Usage
 
 ERRORS: Final[Mapping[Reason, Mapping[str, str]]] = {

@@ -32,8 +32,8 @@ from attrs import field, frozen
 
 from rungwise.adapters.gateway.languages.language import Completion
 from rungwise.adapters.wires.endpoint import HEADER_NAME
-from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.values.checks import (
     is_flag,
     is_number,

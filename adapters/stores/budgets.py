@@ -12,8 +12,8 @@ from attrs import define, evolve, field
 
 from rungwise.adapters.stores.store import Store, Work
 from rungwise.adapters.stores.watch import LONGEST_ATTEMPT, MARGIN
+from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.call.budget.ledger import Ledger, Reservation
-from rungwise.fsm.call.budget.prices import Paid
 from rungwise.fsm.call.budget.shared import Share
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.request import Send

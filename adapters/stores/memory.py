@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.stores.store import Command, Work
-from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
 from rungwise.fsm.health.quota import Claim, Quota, QuotaMeter, Settlement
 from rungwise.fsm.values.forks import renewed_in_children

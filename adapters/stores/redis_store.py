@@ -24,9 +24,9 @@ from attrs import asdict, fields_dict, frozen
 from rungwise.adapters.stores.budgets import Answer
 from rungwise.adapters.stores.memory import UNKNOWN, MemoryStore
 from rungwise.adapters.stores.store import Command, Work
+from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.call.budget.ledger import Ledger
-from rungwise.fsm.call.budget.prices import Paid
-from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
 from rungwise.fsm.health.quota import FORGOTTEN, POLL, TINY, Claim, Quota, Settlement

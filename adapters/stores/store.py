@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 import anyio.to_thread
 
-from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom
 from rungwise.fsm.health.quota import Claim, Quota, Settlement
 

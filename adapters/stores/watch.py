@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from rungwise.adapters.stores.store import Store, Work, perform
 from rungwise.adapters.wires.backend import Backend, pool_of
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.run.sending import OPEN

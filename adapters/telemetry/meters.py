@@ -12,7 +12,7 @@ from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, Ob
 from rungwise.adapters.client import Client
 from rungwise.adapters.telemetry.names import Attributes
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.journal.record import Step
+from rungwise.fsm.engine.journal.record import Step
 
 SECONDS: Final = [0.01 * 2**power for power in range(14)]
 TOKENS: Final = [4**power for power in range(14)]

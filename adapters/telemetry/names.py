@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.values.usage import Usage

@@ -43,8 +43,8 @@ from rungwise.adapters.telemetry.names import (
 )
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.run.recording import Follower, Observer, logger, observer_of
-from rungwise.fsm.journal.path import SKIPPED
-from rungwise.fsm.journal.record import Step
+from rungwise.fsm.engine.journal.path import SKIPPED
+from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.result import ERRORS
 from rungwise.fsm.turn.table import OUTCOMES

@@ -18,14 +18,14 @@ from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.testing.scripts import scripts
 from rungwise.adapters.testing.search import Shrinkable, with_defaults
 from rungwise.fsm.call.budget.shared import Share, SharedBudget
-from rungwise.fsm.call.conversation.link import Prices
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget, Policy, Waits
-from rungwise.fsm.testing.backend import PROMPT, TOKENIZERS, VirtualClock
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.testing.compactors import Compactor, compactors
+from rungwise.fsm.testing.scripted import PROMPT, TOKENIZERS, VirtualClock
 from rungwise.fsm.testing.strategies import requests, seldom, turns
 
 if TYPE_CHECKING:

@@ -31,26 +31,27 @@ from rungwise.adapters.testing.search import FuzzFinding, Search, Shrinkable, wi
 from rungwise.adapters.testing.survival import assert_survives, check_requests
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
-from rungwise.fsm.call.conversation.for_backend import longest_json_instruction
-from rungwise.fsm.call.conversation.link import PlainLink, Prices, most_keys
+from rungwise.fsm.analysis.certificate.certificate import Certificate
+from rungwise.fsm.analysis.certificate.verify import verify
+from rungwise.fsm.analysis.certificate.worst import worst_cases
+from rungwise.fsm.call.chain.for_backend import longest_json_instruction
+from rungwise.fsm.call.chain.link import PlainLink, most_keys
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.certificate.worst import worst_cases
-from rungwise.fsm.schemas.returns import returns_of
-from rungwise.fsm.testing.backend import ScriptedLink
+from rungwise.fsm.replies.schemas.returns import returns_of
+from rungwise.fsm.replies.text.contents import is_blank
+from rungwise.fsm.replies.text.stitching import stitch
+from rungwise.fsm.replies.text.thinking import part_thinking, split_thinking
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.honesty import check_all, check_turn, record_turn
 from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.testing.hostile.raw import RawResponse, write_responses
 from rungwise.fsm.testing.hostile.responses import raw_responses
+from rungwise.fsm.testing.scripted import ScriptedLink
 from rungwise.fsm.testing.turn_player import run_turn
 from rungwise.fsm.testing.turn_script import TurnScript, write_turn_script
 from rungwise.fsm.testing.turn_strategies import scripts_of_turns
-from rungwise.fsm.text.contents import is_blank
-from rungwise.fsm.text.stitching import stitch
-from rungwise.fsm.text.thinking import part_thinking, split_thinking
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 
 SENT = "what is done is what the provider sent"

@@ -22,13 +22,13 @@ from rungwise.adapters.testing.case import CAPS, PRICES, Case, ask, ask_async, i
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import Symptom
-from rungwise.fsm.testing.backend import TOKENIZERS, VirtualClock, fitting, prompt_tokens
 from rungwise.fsm.testing.compactors import CompactorFailed
+from rungwise.fsm.testing.scripted import TOKENIZERS, VirtualClock, fitting, prompt_tokens
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 

@@ -19,16 +19,16 @@ from rungwise.adapters.client import Client
 from rungwise.adapters.provider.server import ReceivedRequest
 from rungwise.adapters.testing.case import CAPS, MODES, ask, ask_async, is_async, is_streaming
 from rungwise.adapters.testing.raw_server import RawServer
+from rungwise.fsm.analysis.certificate.certificate import Certificate
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.result import CallError, Result
-from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.testing.backend import PROMPT
+from rungwise.fsm.replies.text.thinking import split_thinking
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.honesty import check_all
 from rungwise.fsm.testing.coverage import RECORDER
 from rungwise.fsm.testing.hostile.raw import RawResponse, healthy_response
-from rungwise.fsm.text.thinking import split_thinking
+from rungwise.fsm.testing.scripted import PROMPT
 
 STATUS: Final = Path("/proc/self/status")
 CLEAR: Final = Path("/proc/self/clear_refs")

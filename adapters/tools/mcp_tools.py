@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from rungwise.fsm.call.conversation.parts import MediaKind, MediaPart
 from rungwise.fsm.errors import ConfigurationError, ToolError
+from rungwise.fsm.replies.parts import MediaKind, MediaPart
 from rungwise.fsm.turn.tools import Tool, Toolbox
 from rungwise.fsm.turn.validity import as_name
 from rungwise.fsm.values.label import label

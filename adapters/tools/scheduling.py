@@ -17,7 +17,7 @@ from rungwise.adapters.tools.calling import ToolReturn
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.run.recording import Follower
 from rungwise.fsm.errors import ToolError
-from rungwise.fsm.text.contents import without_halves
+from rungwise.fsm.replies.text.contents import without_halves
 from rungwise.fsm.turn.actions import RunTools, ToolEnded, ToolOutcome, ToolStarted
 from rungwise.fsm.turn.tool_round import shortened
 from rungwise.fsm.turn.tools import ToolRun

@@ -21,7 +21,7 @@ from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools.calling import LATE, LoopThread, aoutcome_of, outcome_of
 from rungwise.adapters.tools.running import ToolTasks, ToolThreads
 from rungwise.adapters.tools.scheduling import ToolsEnded
-from rungwise.adapters.turn.options import AsyncTurnCompactor, TurnCompactor
+from rungwise.adapters.turn.turn_options import AsyncTurnCompactor, TurnCompactor
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn

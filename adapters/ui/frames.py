@@ -14,16 +14,16 @@ import orjson
 from attrs import asdict, define
 
 from rungwise.fsm.call.conversation.observation import RAISED, WRONG
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.reply import Discard, PartialValue, Reasoning, Text
 from rungwise.fsm.call.run.recording import logger
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import ConfigurationError, RungwiseError, ToolError
-from rungwise.fsm.journal.record import Step
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.reply import Discard, PartialValue, Reasoning, Text
 from rungwise.fsm.turn.actions import ToolEnded, ToolStarted
-from rungwise.fsm.turn.journal import TurnStep
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.tool_round import result_text
+from rungwise.fsm.turn.turn_journal import TurnStep
 
 Events = Iterable[object] | AsyncIterable[object]
 Data = dict[str, Any]

@@ -7,10 +7,10 @@ from typing import Final, Protocol
 
 from attrs import field, frozen
 
-from rungwise.fsm.call.conversation.link import Link
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 
 PIECE: Final = 2**16
 """The most bytes of a body that are unpacked or read in one go."""

@@ -10,7 +10,9 @@ from attrs import evolve, frozen
 
 from rungwise.adapters.wires.json_text import as_json, digest_of, is_heavy, load, mended
 from rungwise.fsm.call.budget.metering import bytes_of
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.replies.failures.classify import classify_response
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import (
     OpaquePart,
     Part,
     TextPart,
@@ -19,9 +21,7 @@ from rungwise.fsm.call.conversation.parts import (
     reasoning_of,
     text_of,
 )
-from rungwise.fsm.call.conversation.reply import Reply, StopReason
-from rungwise.fsm.failures.classify import classify_response
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.reply import Reply, StopReason
 from rungwise.fsm.values.usage import Usage
 
 LARGEST_COUNT: Final = 10**12

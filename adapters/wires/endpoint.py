@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 from attrs import frozen
 
 from rungwise.adapters.wires.registry import WIRES
-from rungwise.fsm.call.conversation.link import MOST_KEYS
+from rungwise.fsm.call.chain.link import MOST_KEYS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, FRAMING, MOST_TOKENS
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import LONGEST_SECONDS, is_number, is_whole, must, or_none

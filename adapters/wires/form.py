@@ -11,10 +11,10 @@ from attrs import evolve, frozen
 
 from rungwise.adapters.wires.plain.messages import ids_in, read_messages
 from rungwise.adapters.wires.plain.tools import FREE_TEXT, ToolDefinition, parted, read_tools
-from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import Shapes
+from rungwise.fsm.replies.parts import MediaPart, Message, ToolCall, ToolResult
 
 Body = dict[str, Any]
 

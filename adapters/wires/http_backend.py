@@ -28,15 +28,16 @@ from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import is_event_stream, unframed
-from rungwise.fsm.call.conversation.for_backend import AsksBy
-from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Prices
-from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.chain.for_backend import AsksBy
+from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons
+from rungwise.fsm.call.chain.prices import Prices
+from rungwise.fsm.call.conversation.parameters import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Request, Send
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import FORMAT_PARAMETER, Failure
 from rungwise.fsm.health.quota import Quota
-from rungwise.fsm.schemas.narrowed import narrowed
+from rungwise.fsm.replies.failures.failure import FORMAT_PARAMETER, Failure
+from rungwise.fsm.replies.reply import Reply
+from rungwise.fsm.replies.schemas.narrowed import narrowed
 from rungwise.fsm.values.checks import is_flag, must
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 

@@ -16,7 +16,7 @@ import orjson
 from attrs import define, field
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.text.contents import exact, is_long, whole, without_halves
+from rungwise.fsm.replies.text.contents import exact, is_long, whole, without_halves
 
 LIGHT: Final = 2**20
 """The size in bytes up to which JSON cannot become too many objects."""

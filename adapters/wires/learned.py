@@ -1,6 +1,6 @@
 """What this process learned from servers, so that no later call has to learn it again.
 
-A call reads its lessons when it begins (`fsm/call/conversation/link.py`), and the journal of the
+A call reads its lessons when it begins (`fsm/call/chain/lessons.py`), and the journal of the
 call says so. They can be wrong: a server is upgraded, a proxy switches to another one. So a reply
 that contradicts a lesson removes it.
 """
@@ -14,10 +14,10 @@ from typing import Any, Final
 from attrs import evolve
 
 from rungwise.adapters.wires.backend import Backend
-from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.forks import renewed_in_children
 
 Place = tuple[str, str]

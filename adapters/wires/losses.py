@@ -12,7 +12,9 @@ from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import parts_of, read_message, read_messages, readable
 from rungwise.adapters.wires.plain.tools import parted
 from rungwise.adapters.wires.registry import WIRES, declared
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.replies.failures.failure import FORMAT_PARAMETER
+from rungwise.fsm.replies.parts import (
     CitationPart,
     MediaPart,
     Message,
@@ -20,8 +22,6 @@ from rungwise.fsm.call.conversation.parts import (
     Part,
     ToolResult,
 )
-from rungwise.fsm.call.conversation.request import PlainMessage, Request
-from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.values.label import label
 
 MARK: Final = "cache_control"

@@ -16,8 +16,8 @@ from attrs import define, field
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import ids_in, read_together
 from rungwise.adapters.wires.registry import declared
-from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.replies.parts import Message, ToolCall, ToolResult
 
 NO_RESULT: Final = "(the result of this call was not kept)"
 """The stand-in for a missing tool result: every provider requires one."""

@@ -18,7 +18,8 @@ from rungwise.adapters.wires.form import Form, Rules
 from rungwise.adapters.wires.losses import fits
 from rungwise.adapters.wires.pairing import AnyMessage, Results, answered, is_own_call, stand_in
 from rungwise.adapters.wires.plain.messages import read_messages, read_together, readable
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.replies.parts import (
     CitationPart,
     Message,
     OpaquePart,
@@ -27,8 +28,7 @@ from rungwise.fsm.call.conversation.parts import (
     TextPart,
     ToolCall,
 )
-from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.replies.text.contents import is_blank
 
 NO_TEXT: Final = "(nothing was said)"
 """The text of a user turn that would be empty otherwise."""

@@ -13,8 +13,8 @@ from attrs import define, field
 from rungwise.adapters.wires.draft import count_of
 from rungwise.adapters.wires.json_text import as_json, mended, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
-from rungwise.fsm.call.conversation.parts import CitationPart
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.parts import CitationPart
 from rungwise.fsm.values.frozen_map import sendable_copy
 
 _MOST: Final = 2**18  # the most bytes of memory for data besides a reply, which are for diagnosis

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 from attrs import Factory, field, frozen
 
 from rungwise.adapters.wires.capabilities.capability import CapabilityRow
-from rungwise.fsm.call.conversation.parts import Message, Part
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.parts import Message, Part
 from rungwise.fsm.values.patterns import Pattern
 
 _WILDCARDS: Final = {".": r"\.", "*": "[a-z0-9-]+", "REGION": r"[a-z]{2,4}(?:-[a-z]+)+-[0-9]+"}

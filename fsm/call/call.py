@@ -21,8 +21,9 @@ from rungwise.fsm.call.budget.counting import TokenCounter, charge_of
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.budget.throttle import RetryThrottle
+from rungwise.fsm.call.chain.lessons import Lessons
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
-from rungwise.fsm.call.conversation.link import Lessons, Link
 from rungwise.fsm.call.conversation.observation import (
     ANSWERS,
     Finding,
@@ -31,7 +32,6 @@ from rungwise.fsm.call.conversation.observation import (
     Verdict,
 )
 from rungwise.fsm.call.conversation.reading import TextWatch
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.context import CallContext
@@ -44,7 +44,8 @@ from rungwise.fsm.call.run.recording import Follower, Observer, Recorder, observ
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.run.sending import Needs, Sender
 from rungwise.fsm.errors import IllegalEvent
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 
 
 class Call:

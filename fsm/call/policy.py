@@ -14,9 +14,9 @@ from attrs import field, frozen
 from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.table import CALL
+from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Reason
-from rungwise.fsm.machine.table import Table
+from rungwise.fsm.replies.failures.failure import Reason
 from rungwise.fsm.values.checks import (
     brief_repr,
     explains_arguments,

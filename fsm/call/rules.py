@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED
 from rungwise.fsm.call.table import CALL, KEEPS_TEXT, UNSENT, keeps_asked_wait
-from rungwise.fsm.checker.branches import finds
-from rungwise.fsm.checker.check import check_table
-from rungwise.fsm.checker.proof import RowProof, prove
+from rungwise.fsm.engine.checker.branches import finds
+from rungwise.fsm.engine.checker.check import check_table
+from rungwise.fsm.engine.checker.proof import RowProof, prove
+from rungwise.fsm.engine.machine.table import Row, Table
 from rungwise.fsm.errors import TableError
-from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.values.label import close_to
 
 ERRORS = frozenset({"exhausted", "failed", "refused"})

@@ -15,9 +15,9 @@ cost, the diagrams and the certificate.
 from __future__ import annotations
 
 from rungwise.fsm.call.conversation import changes
-from rungwise.fsm.machine.build import build_table
-from rungwise.fsm.machine.declare import Ending, Event, Fact, Rung
-from rungwise.fsm.machine.table import ship
+from rungwise.fsm.engine.machine.build import build_table
+from rungwise.fsm.engine.machine.declare import Ending, Event, Fact, Rung
+from rungwise.fsm.engine.machine.table import ship
 
 AWAIT = "await"
 OUTCOMES = (

@@ -12,8 +12,8 @@ from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.model import Marks, Picture, Settings
 from rungwise.fsm.diagram.svg.hub import draw_hub_view
 from rungwise.fsm.diagram.svg.ladder import draw_ladder_view
+from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.errors import ConfigurationError, TableError
-from rungwise.fsm.machine.table import Table
 
 __all__ = [
     "FORMATS",

@@ -17,7 +17,7 @@ from rungwise.fsm.diagram.model import (
     struck_html,
     wrapped,
 )
-from rungwise.fsm.journal.digest import END_SIGNS
+from rungwise.fsm.engine.journal.digest import END_SIGNS
 
 PAGE, INK, FAINT, LINE, MARK = itemgetter("page", "ink", "faint", "line", "mark")(LIGHT)
 SHAPES = {

@@ -16,8 +16,8 @@ from rungwise.fsm.diagram.model import (
     Settings,
     all_steps,
 )
-from rungwise.fsm.machine.run import machine_of, rows_tried
-from rungwise.fsm.machine.table import Table
+from rungwise.fsm.engine.machine.run import machine_of, rows_tried
+from rungwise.fsm.engine.machine.table import Table
 
 
 def picture_of(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rungwise.fsm.diagram.model import Decision, Line, Node, Picture
-from rungwise.fsm.machine.table import Table
+from rungwise.fsm.engine.machine.table import Table
 
 
 def hub_view(picture: Picture) -> str:

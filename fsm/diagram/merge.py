@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from attrs import evolve
 
 from rungwise.fsm.diagram.model import Decision, Line, Node, Picture
+from rungwise.fsm.engine.machine.table import Row
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.machine.table import Row
 
 Key = TypeVar("Key", bound=Hashable)
 Meaning = tuple[str | None, str, str | None]

@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from attrs import evolve, field, frozen
 
-from rungwise.fsm.checker.counterexample import PathStep
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.engine.checker.counterexample import PathStep
+from rungwise.fsm.engine.machine.table import Row, Table
 
 Kind = Literal["rung", "hub", "answer", "lesser", "error", "outcome"]
 """The kind of a state; `outcome` is an end of which the table does not say whether it is an answer

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.checker.check import check_table
-from rungwise.fsm.checker.counterexample import Property
-from rungwise.fsm.checker.walk import walk
+from rungwise.fsm.engine.checker.check import check_table
+from rungwise.fsm.engine.checker.counterexample import Property
+from rungwise.fsm.engine.checker.walk import walk
+from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.health.health import Health
 from rungwise.fsm.health.table import HALF_OPEN, HEALTH, OPEN
-from rungwise.fsm.machine.table import Table
 
 DUE = "an open backend comes due"
 ONE_PROBE = "one probe at a time"

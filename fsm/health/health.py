@@ -20,10 +20,10 @@ from typing import Final
 from attrs import evolve, field, frozen
 
 from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.engine.machine.run import Run
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.health.table import CLOSED, HALF_OPEN, HEALTH, OPEN
-from rungwise.fsm.machine.run import Run
+from rungwise.fsm.replies.failures.failure import Reason
 from rungwise.fsm.values.checks import brief_repr, explains_arguments, number, whole
 
 LONGEST_ASKED: Final = 86_400.0

@@ -14,8 +14,8 @@ Warning: the order of the rows is the behaviour.
 
 from __future__ import annotations
 
-from rungwise.fsm.machine.declare import Effect, Event, Guard
-from rungwise.fsm.machine.table import Row, Table, ship
+from rungwise.fsm.engine.machine.declare import Effect, Event, Guard
+from rungwise.fsm.engine.machine.table import Row, Table, ship
 
 CLOSED, OPEN, HALF_OPEN = STATES = ("closed", "open", "half_open")
 

@@ -9,9 +9,9 @@ from attrs import field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import NEUTRAL
+from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.turn.compaction import OldestFirst
 from rungwise.fsm.values.checks import must
 

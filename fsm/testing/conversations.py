@@ -12,7 +12,8 @@ from typing import Any, Final
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.replies.parts import (
     Message,
     OpaquePart,
     ReasoningPart,
@@ -20,7 +21,6 @@ from rungwise.fsm.call.conversation.parts import (
     ToolCall,
     ToolResult,
 )
-from rungwise.fsm.call.conversation.request import PlainMessage
 
 Conversation = tuple[PlainMessage | Message, ...]
 

@@ -8,9 +8,9 @@ from threading import Lock
 
 from attrs import define, field, frozen
 
-from rungwise.fsm.certificate.certificate import Certificate, compressed
-from rungwise.fsm.journal.record import Step
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.analysis.certificate.certificate import Certificate, compressed
+from rungwise.fsm.engine.journal.record import Step
+from rungwise.fsm.engine.machine.table import Row, Table
 from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.checks.spending import spending
 

@@ -10,19 +10,20 @@ from attrs import define, field
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from rungwise.fsm.analysis.replay.replay import replay
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Chain, Link
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
+from rungwise.fsm.call.chain.chain import Chain
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.sending import OPEN
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
-from rungwise.fsm.replay.replay import replay
-from rungwise.fsm.testing.backend import can_leave, links, partial_reply
+from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.honesty import assert_call_honest
 from rungwise.fsm.testing.compactors import KEEPS_LAST, Compactor, CompactorFailed, compactors
+from rungwise.fsm.testing.scripted import can_leave, links, partial_reply
 from rungwise.fsm.testing.strategies import failures, replies, requests, texts
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.frozen_map import thawed

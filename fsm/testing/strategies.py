@@ -11,8 +11,6 @@ from typing import Any, TypeVar, get_args
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.limits import BY_CHAIN, LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import (
@@ -25,9 +23,11 @@ from rungwise.fsm.call.policy import (
     Waits,
 )
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.failures.failure import Failure, Reason
-from rungwise.fsm.machine.table import Table
-from rungwise.fsm.testing.backend import PROMPT, Played, Scripted
+from rungwise.fsm.engine.machine.table import Table
+from rungwise.fsm.replies.failures.failure import Failure, Reason
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.reply import Reply, StopReason
+from rungwise.fsm.testing.scripted import PROMPT, Played, Scripted
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 T = TypeVar("T")

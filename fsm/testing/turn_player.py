@@ -10,12 +10,12 @@ from attrs import Factory, define, field
 
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Link
-from rungwise.fsm.call.conversation.parts import Message
-from rungwise.fsm.call.conversation.reply import Reasoning, Text
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
-from rungwise.fsm.testing.backend import VirtualClock, item_of, links, partial_reply
+from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.replies.reply import Reasoning, Text
 from rungwise.fsm.testing.checks.ended import Dishonest
+from rungwise.fsm.testing.scripted import VirtualClock, item_of, links, partial_reply
 from rungwise.fsm.testing.turn_script import TOOLS, TurnScript
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.policy import TurnPolicy

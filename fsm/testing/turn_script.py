@@ -11,13 +11,13 @@ from attrs import field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
-from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.testing.backend import PROMPT, Played, Scripted
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import Message, ToolCall, ToolResult
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.testing.compactors import TurnCompactor
+from rungwise.fsm.testing.scripted import PROMPT, Played, Scripted
 from rungwise.fsm.testing.strategies import TOOL_ROUND, WITH_SYSTEM, first_or_often
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.tools import Tool, Toolbox, ToolLike, ToolRun

@@ -13,17 +13,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.call.budget.shared import SharedBudget
-from rungwise.fsm.call.conversation.link import Link
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget, Policy
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.testing.backend import Scripted, VirtualClock
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.honesty import assert_turn_honest
 from rungwise.fsm.testing.compactors import turn_compactors
+from rungwise.fsm.testing.scripted import Scripted, VirtualClock
 from rungwise.fsm.testing.stateful import check_settings
 from rungwise.fsm.testing.strategies import (
     ANSWER,

@@ -7,9 +7,9 @@ from typing import Any
 from attrs import field, frozen
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.delivery import StreamEvent
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.turn.tools import ToolRun
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from attrs import define, field
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Link, shapes_of
+from rungwise.fsm.call.chain.link import Link, shapes_of
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.turn.conversation import Conversation, request_of
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tool_round import ToolRound

@@ -9,9 +9,9 @@ from typing import Any, Final
 from attrs import Factory, define, evolve, field, frozen
 
 from rungwise.fsm.call.budget.estimate import estimate_tokens
-from rungwise.fsm.call.conversation.parts import Message, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.parts import Message, ToolResult
 from rungwise.fsm.turn.validity import (
     Messages,
     ReadMessage,

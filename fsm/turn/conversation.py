@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from attrs import define, evolve, field
 
 from rungwise.fsm.call.budget.estimate import estimate_tokens, tokens_compacted
-from rungwise.fsm.call.conversation.parts import MediaPart, Message, Part, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.replies.parts import MediaPart, Message, Part, ToolCall, ToolResult
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.turn.policy import TurnHints
 from rungwise.fsm.turn.validity import Messages, as_name, read
 

@@ -9,19 +9,19 @@ from typing import Final
 import orjson
 from attrs import asdict
 
-from rungwise.fsm.call.conversation.link import most_keys
-from rungwise.fsm.call.run.digest import digest_of_call, money_of
-from rungwise.fsm.call.run.journal import Journal, Setting
+from rungwise.fsm.call.chain.link import most_keys
+from rungwise.fsm.call.run.call_digest import digest_of_call, money_of
+from rungwise.fsm.call.run.call_journal import Journal, Setting
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram.page import Page, RunDetails, Setup, explain_page, page_of
-from rungwise.fsm.diagram.page.run import Used, bars_of
+from rungwise.fsm.diagram.page.run_page import Used, bars_of
+from rungwise.fsm.engine.journal.path import Path, read_path
+from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.path import Path, read_path
-from rungwise.fsm.machine.table import Table
-from rungwise.fsm.turn.digest import KINDS, TurnPath, digest_of_turn, turn_path_of
-from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.observe import counts_of
 from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.turn.turn_digest import KINDS, TurnPath, digest_of_turn, turn_path_of
+from rungwise.fsm.turn.turn_journal import TurnJournal
 
 
 def read_call(text: str | bytes, table: Table = CALL) -> Path:

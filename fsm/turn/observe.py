@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rungwise.fsm.call.run.result import Result, error_of
-from rungwise.fsm.machine.run import Run
-from rungwise.fsm.machine.table import Row
+from rungwise.fsm.engine.machine.run import Run
+from rungwise.fsm.engine.machine.table import Row
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
 

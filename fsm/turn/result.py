@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from attrs import field, frozen
 
-from rungwise.fsm.call.conversation.parts import Message, ToolCall
 from rungwise.fsm.call.conversation.plain import plain_messages, stored
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
-from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.result import Result, V
+from rungwise.fsm.diagram.displayable import Displayable
 from rungwise.fsm.errors import RungwiseError
-from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.replies.parts import Message, ToolCall
 from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.values.usage import Usage
 
 if TYPE_CHECKING:
-    from rungwise.fsm.journal.digest import Digest
+    from rungwise.fsm.engine.journal.digest import Digest
 
 
 @frozen(repr=False)
@@ -65,7 +65,7 @@ class TurnResult(Displayable, Generic[V]):
 
     def __repr__(self) -> str:
         # loaded when somebody looks at a result
-        from rungwise.fsm.journal.digest import Spent, brief
+        from rungwise.fsm.engine.journal.digest import Spent, brief
 
         spent = {
             name: getattr(self, name) for name in ("calls", "attempts", "seconds", "usage", "cost")
@@ -73,7 +73,7 @@ class TurnResult(Displayable, Generic[V]):
         return brief("TurnResult", self.outcome, self.text, self.cause, Spent(**spent))
 
     def _digest(self) -> Digest | None:
-        from rungwise.fsm.turn.digest import digest_of_turn_journal
+        from rungwise.fsm.turn.turn_digest import digest_of_turn_journal
 
         return digest_of_turn_journal(self.journal, self.journal.calls, self.text)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rungwise.fsm.call.rules import OWN
-from rungwise.fsm.checker.branches import Branch, branches
-from rungwise.fsm.machine.table import Table
+from rungwise.fsm.engine.checker.branches import Branch, branches
+from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.turn.table import TURN
 
 Need = tuple[str, bool, str]

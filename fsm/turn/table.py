@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from rungwise.fsm.machine.build import build_table
-from rungwise.fsm.machine.declare import Ending, Event, Fact, Rung
-from rungwise.fsm.machine.table import ship
+from rungwise.fsm.engine.machine.build import build_table
+from rungwise.fsm.engine.machine.declare import Ending, Event, Fact, Rung
+from rungwise.fsm.engine.machine.table import ship
 
 AWAIT = "await"
 OUTCOMES = (

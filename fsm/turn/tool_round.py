@@ -26,12 +26,12 @@ from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN, estimate_tokens
 from rungwise.fsm.call.budget.metering import bytes_of
-from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.plain import in_words
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.errors import ConfigurationError, ToolError
-from rungwise.fsm.schemas.validator import bounded
-from rungwise.fsm.text.contents import exact, without_halves
+from rungwise.fsm.replies.parts import MediaPart, Message, ToolCall, ToolResult
+from rungwise.fsm.replies.schemas.validator import bounded
+from rungwise.fsm.replies.text.contents import exact, without_halves
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.conversation import Conversation, ResultEntry
 from rungwise.fsm.turn.policy import TurnHints, TurnPolicy

@@ -14,12 +14,12 @@ from typing import Any, Final
 import orjson
 from attrs import field, frozen
 
-from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.schemas.given import Arguments, Misfit, Schema, quoted, schema_of
-from rungwise.fsm.schemas.hints import HintedSchema
-from rungwise.fsm.text.contents import exact
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.schemas.given import Arguments, Misfit, Schema, quoted, schema_of
+from rungwise.fsm.replies.schemas.hints import HintedSchema
+from rungwise.fsm.replies.text.contents import exact
 from rungwise.fsm.turn.validity import LONGEST_NAME, NAME_FORM, is_name
 from rungwise.fsm.values.checks import LARGEST, is_flag, is_number, is_text, must, or_none
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy

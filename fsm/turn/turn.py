@@ -27,30 +27,22 @@ from rungwise.fsm.call.budget.budget import check_deadline
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Link, shapes_of
+from rungwise.fsm.call.chain.link import Link, shapes_of
 from rungwise.fsm.call.conversation.observation import Verdict
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import plain_messages, with_originals
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.run.context import NO_CHAIN
 from rungwise.fsm.call.run.recording import Observer, observer_of
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.engine.machine.run import Run
+from rungwise.fsm.engine.machine.table import Row
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
-from rungwise.fsm.machine.run import Run
-from rungwise.fsm.machine.table import Row
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.caller import Caller
 from rungwise.fsm.turn.compaction import NoHelp, accepted, room_for
 from rungwise.fsm.turn.conversation import Conversation
-from rungwise.fsm.turn.journal import (
-    Tally,
-    TurnJournal,
-    TurnRecorder,
-    TurnSetting,
-    TurnStep,
-    results_content,
-)
 from rungwise.fsm.turn.observe import (
     OF_TOOLS,
     cause_of,
@@ -64,6 +56,14 @@ from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.turn.tool_round import Approvals, Repeats, Resumed, ToolRound
 from rungwise.fsm.turn.tools import Toolbox, Tools
+from rungwise.fsm.turn.turn_journal import (
+    Tally,
+    TurnJournal,
+    TurnRecorder,
+    TurnSetting,
+    TurnStep,
+    results_content,
+)
 
 
 class Turn:

@@ -17,10 +17,10 @@ from typing import Any, Final, Literal
 import orjson
 from attrs import field, frozen
 
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import read_stored
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.replies.text.contents import is_blank
 
 Form = Literal["call", "function", "block"]
 Key = tuple[Form, str]

@@ -10,9 +10,9 @@ import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat
-from rungwise.adapters.options import OF_CALLS
+from rungwise.adapters.client_options import OF_CALLS
 from rungwise.core import CallOptions, Request
-from rungwise.fsm.call.conversation.options import (
+from rungwise.fsm.call.conversation.parameters import (
     _ELSEWHERE,
     _OF_BODIES,
     COMMON_PARAMETERS,

@@ -18,9 +18,9 @@ sys.path[0] = str(Path(__file__).parents[1])
 
 from benchmarks import machine  # noqa: E402  (the folder must be found first)
 from rungwise import Policy, Prices  # noqa: E402
-from rungwise.fsm.odds.calls import LEFT_OUT  # noqa: E402
-from rungwise.fsm.odds.odds import odds  # noqa: E402
-from rungwise.fsm.odds.rates import BackendRates, EventRate, Histogram, Rates  # noqa: E402
+from rungwise.fsm.analysis.odds.calls import LEFT_OUT  # noqa: E402
+from rungwise.fsm.analysis.odds.odds import odds  # noqa: E402
+from rungwise.fsm.analysis.odds.rates import BackendRates, EventRate, Histogram, Rates  # noqa: E402
 
 MOST_SECONDS: Final = 0.5
 ROUNDS: Final = 5

@@ -24,7 +24,7 @@ sys.path[0] = str(Path(__file__).parents[1])
 from benchmarks import machine  # noqa: E402  (the folder must be found first)
 from rungwise import Policy, Prices, Usage  # noqa: E402
 from rungwise.core import Call, Failure, PlainLink, Reply, Request  # noqa: E402
-from rungwise.fsm.journal.record import json_of  # noqa: E402
+from rungwise.fsm.engine.journal.record import json_of  # noqa: E402
 
 MOST_SECONDS: Final = 60
 MOST_GROWTH: Final = 1.5

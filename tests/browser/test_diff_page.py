@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rungwise.fsm.review.diff import PolicyDiff
+from rungwise.fsm.analysis.review.diff import PolicyDiff
 from support.changes import of_nothing, of_turns, to_interactive, to_other_table
 from support.page_checks import assert_contrast, assert_page_fits
 

@@ -14,10 +14,10 @@ import pytest
 import rungwise
 from rungwise import CALL, verify
 from rungwise.core import TURN, IllegalEvent, Table
-from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.diagram.colours import DARK, LIGHT
-from rungwise.fsm.diagram.page.machine import machine_data
-from rungwise.fsm.machine.run import Run
+from rungwise.fsm.diagram.page.machine_page import machine_data
+from rungwise.fsm.engine.checker.walk import walk
+from rungwise.fsm.engine.machine.run import Run
 from support.colours import channels_of, contrast
 from support.page_checks import assert_contrast, assert_page_fits
 from support.pages import shown, with_table

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from rungwise.fsm.turn.digest import TurnPath
 from rungwise.fsm.turn.explained import explain_turn, read_turn
+from rungwise.fsm.turn.turn_digest import TurnPath
 from support.turns import BUSY, calling, played, said
 
 Open = Callable[..., Any]  # opens a file in a new tab

@@ -10,7 +10,7 @@ import pytest
 import rungwise
 from rungwise import Message, ToolResult
 from rungwise.adapters.gateway.languages.language import SIGNATURE
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.modes import EVERY
 from support.runs import Stage, asking

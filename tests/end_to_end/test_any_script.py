@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.adapters.provider.server import render
-from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.analysis.certificate.verify import verify
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support.modes import EVERY, ask, follow, options_of, streams, waits_into
 from support.sampling import examples

@@ -12,7 +12,7 @@ import rungwise
 from rungwise import Client, Gemini, Message, Result, ToolResult
 from rungwise.adapters.gateway.languages.language import SIGNATURE
 from rungwise.adapters.wires.gemini.backend import DUMMY
-from rungwise.fsm.call.conversation.parts import MediaPart, ToolCall
+from rungwise.fsm.replies.parts import MediaPart, ToolCall
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import Caller, waits_into
 from support.sampling import sampled

@@ -15,7 +15,7 @@ import pytest
 import rungwise
 from rungwise import Budget, Cancellation, Client, Health, Journal, Policy, replay
 from rungwise.core import BackendHealth, Call
-from rungwise.fsm.replay.what_if import what_if
+from rungwise.fsm.analysis.replay.what_if import what_if
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import Caller
 from support.remembering import Clock, steps

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 import rungwise
 from rungwise.adapters.demo.scenarios import SCENARIOS
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.modes import EVERY, MODES, WHOLE

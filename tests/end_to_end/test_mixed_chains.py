@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from rungwise import Client, Message, TextPart, ToolResult
-from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolCall
+from rungwise.fsm.replies.parts import MediaPart, ReasoningPart, ToolCall
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support import protocols
 from support.runs import Stage

@@ -9,7 +9,7 @@ import rungwise
 from rungwise import Client, Ollama
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
+from rungwise.fsm.replies.parts import ToolCall, ToolResult
 from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support import ways
 from support.modes import EVERY, WHOLE, ask, options_of, streams, waits_into

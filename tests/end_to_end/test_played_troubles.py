@@ -9,9 +9,9 @@ import pytest
 
 import rungwise
 from rungwise.core import Failure, Reply
-from rungwise.fsm.certificate.courses import Scene, course_of, reported, scenes_of
-from rungwise.fsm.certificate.enactment import ANSWER
-from rungwise.fsm.certificate.troubles import Response, Trouble, troubles_of
+from rungwise.fsm.analysis.certificate.courses import Scene, course_of, reported, scenes_of
+from rungwise.fsm.analysis.certificate.enactment import ANSWER
+from rungwise.fsm.analysis.certificate.troubles import Response, Trouble, troubles_of
 from rungwise.testing import ScriptedReply
 
 DEFAULT = rungwise.Policy()

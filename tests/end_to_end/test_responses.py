@@ -9,7 +9,7 @@ import pytest
 
 import rungwise
 from rungwise import Client, OpenAIResponses
-from rungwise.fsm.call.conversation.parts import Message, OpaquePart, ToolCall, ToolResult
+from rungwise.fsm.replies.parts import Message, OpaquePart, ToolCall, ToolResult
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, Script, ScriptedReply
 from support import modes, protocols
 from support.modes import EVERY

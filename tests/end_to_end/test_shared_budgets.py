@@ -18,9 +18,9 @@ import pytest
 import rungwise
 from rungwise import Budget, Cancellation, Client, Limits, Policy, Prices, SharedBudget, Usage
 from rungwise.core import Call, Request
+from rungwise.fsm.call.budget.costs import price_of
 from rungwise.fsm.call.budget.metering import COUNTED_BESIDE, most_counted
-from rungwise.fsm.call.budget.prices import price_of
-from rungwise.fsm.testing.backend import VirtualClock
+from rungwise.fsm.testing.scripted import VirtualClock
 from rungwise.fsm.values.money import as_money
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes

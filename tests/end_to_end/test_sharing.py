@@ -17,7 +17,7 @@ from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.endpoint import key_of_environment
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.call.conversation.for_backend import headers_for
+from rungwise.fsm.call.chain.for_backend import headers_for
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 from rungwise.testing import ScriptedReply
 from support import modes

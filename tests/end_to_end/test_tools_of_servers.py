@@ -9,7 +9,7 @@ import pytest
 
 from rungwise import OpenAIChat
 from rungwise.core import Request
-from rungwise.fsm.call.conversation.for_backend import losses_of, tools_for
+from rungwise.fsm.call.chain.for_backend import losses_of, tools_for
 from rungwise.fsm.call.conversation.request import Send
 from support import official
 from support.protocols import PROTOCOLS, backend

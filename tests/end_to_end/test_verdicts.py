@@ -22,8 +22,8 @@ from rungwise import (
     ToolCall,
 )
 from rungwise.fsm.call.conversation.observation import WRONG as WRONG_EVENTS
-from rungwise.fsm.journal.path import WRONG as WORDED
-from rungwise.fsm.journal.path import words_of
+from rungwise.fsm.engine.journal.path import WRONG as WORDED
+from rungwise.fsm.engine.journal.path import words_of
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import protocols
 from support.modes import follow

@@ -16,7 +16,7 @@ from rungwise.adapters.gateway.languages import language_of
 from rungwise.adapters.wires.classes import backend_class
 from rungwise.adapters.wires.registry import WIRES
 from rungwise.core import Request
-from rungwise.fsm.journal.path import read_path
+from rungwise.fsm.engine.journal.path import read_path
 from rungwise.testing import ScriptedReply
 from support import protocols
 from support.command_line import invoke

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rungwise import CALL, Budget, Limits, Policy, Prices, Timeouts, TurnPolicy, Waits, verify
 from rungwise.adapters.cli.verify import CertifiedRequest, name_of, write_scripts
 from rungwise.core import PlainLink
-from rungwise.fsm.certificate.enactment import AFTER_A_TOOL
-from rungwise.fsm.certificate.shown.scripts import WorstScript
-from rungwise.fsm.certificate.worst import worst_cases
+from rungwise.fsm.analysis.certificate.enactment import AFTER_A_TOOL
+from rungwise.fsm.analysis.certificate.shown.scripts import WorstScript
+from rungwise.fsm.analysis.certificate.worst import worst_cases
 from support.command_line import invoke
 from support.sampling import examples
 from support.worst import played, played_turn

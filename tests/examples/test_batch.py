@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.call.budget.costs import price_of
 from rungwise.fsm.values.money import as_money
 from rungwise.testing import ReceivedRequest, ScriptedReply
 

@@ -95,10 +95,10 @@ assert done.stdout.strip() == "HELLO", done.stderr
 assert (asked[-1]["model"], asked[-1]["most"]) == ("any", 9)
 """  # noqa: E501
 MACHINE = """
-from rungwise.fsm.checker.check import check_table
+from rungwise.fsm.engine.checker.check import check_table
 from rungwise.fsm.diagram import render
 from rungwise.fsm.door import DOOR
-from rungwise.fsm.machine.run import Run
+from rungwise.fsm.engine.machine.run import Run
 check_table(DOOR)
 assert "stayed_quiet [may_knock]" in render(DOOR, "mermaid")
 run = Run.at_start(DOOR, DOOR.limits)

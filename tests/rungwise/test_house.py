@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from support.imports import MODULES, ROOT, imports_in, in_circles
 
-LINES_OF_A_FILE = 500  # while the package is set at 100 columns; 400 from then on
+LINES_OF_A_FILE = 600  # while the package is set at 100 columns; 400 from then on
 LINES_OF_A_FUNCTION = 100  # likewise; 60 from then on
 FILES_OF_A_ROOM = 20
 MODULES_IN_CIRCLES = 10

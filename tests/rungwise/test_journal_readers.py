@@ -27,8 +27,7 @@ from rungwise.adapters.cli.describe import brief_text, steps_text
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, Turn
 from rungwise.fsm.diagram import Marks
 from rungwise.fsm.diagram import render as draw_picture
-from rungwise.fsm.journal.path import Path
-from rungwise.fsm.turn.digest import TurnPath
+from rungwise.fsm.engine.journal.path import Path
 from rungwise.fsm.turn.explained import (
     explain_call,
     explain_turn,
@@ -36,6 +35,7 @@ from rungwise.fsm.turn.explained import (
     read_recorded,
     read_turn,
 )
+from rungwise.fsm.turn.turn_digest import TurnPath
 from support.sampling import examples
 from support.spoiling import RETYPED, at, deep, is_clear, spoilt
 from support.texts import places

@@ -5,7 +5,7 @@ from functools import lru_cache
 import rungwise
 from rungwise import CALL, Rung, diff_policies
 from rungwise.core import Call, Failure, PlainLink, PolicyDiff, Reply, Request, Table
-from rungwise.fsm.replay.what_if import WhatIf, what_if
+from rungwise.fsm.analysis.replay.what_if import WhatIf, what_if
 from support.played import play
 
 PRICES = rungwise.Prices(2.5, 10)

@@ -10,8 +10,10 @@ from typing import AnyStr
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, PlainLink, Prices
-from rungwise.fsm.testing.backend import ScriptedLink
+from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons
+from rungwise.fsm.call.chain.link import PlainLink
+from rungwise.fsm.call.chain.prices import Prices
+from rungwise.fsm.testing.scripted import ScriptedLink
 from rungwise.fsm.testing.strategies import seldom
 
 

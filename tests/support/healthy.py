@@ -9,7 +9,7 @@ from rungwise import Budget, Limits, Policy, Prices, Reserve, Timeouts, ToolCall
 from rungwise.core import Call, Clocks, Failure, PlainLink, Reply, Request, Send
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.reserve import reserved_seconds
-from rungwise.fsm.failures.failure import Reason
+from rungwise.fsm.replies.failures.failure import Reason
 
 ANSWER = "and here is the end of it."
 BEGAN = 100.0

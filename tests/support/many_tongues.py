@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 import rungwise
 from rungwise import Budget, Client, Policy, Timeouts
 from rungwise.adapters.provider.server import render
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import official, protocols
 from support.modes import EVERY, ask, follow, options_of, streams, waits_into

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from rungwise.fsm.odds.calls import CommonOdds, Spread
+from rungwise.fsm.analysis.odds.calls import CommonOdds, Spread
 
 NORMAL = 4.5
 """Standard deviations: an interval of 99.999 %, as some hundred figures are compared."""

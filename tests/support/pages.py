@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import rungwise
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
+from rungwise.fsm.analysis.certificate.shown.page import play_policy
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.certificate.shown.page import play_policy
-from rungwise.fsm.journal.path import Path as Route
-from rungwise.fsm.journal.path import path_of
-from rungwise.fsm.turn.digest import TurnPath
+from rungwise.fsm.engine.journal.path import Path as Route
+from rungwise.fsm.engine.journal.path import path_of
 from rungwise.fsm.turn.explained import explain_call, explain_turn, read_turn
+from rungwise.fsm.turn.turn_digest import TurnPath
 from support import recorded
 from support.played import play
 from support.turns import BUSY, OVERFLOW, calling, played, said

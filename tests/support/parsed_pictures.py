@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 
 from rungwise.fsm.diagram import Format, View
-from rungwise.fsm.machine.table import Table
+from rungwise.fsm.engine.machine.table import Table
 
 SVG = "{http://www.w3.org/2000/svg}"
 

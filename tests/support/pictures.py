@@ -8,7 +8,7 @@ from attrs import evolve
 
 from rungwise import CALL, Budget, Fact, Limits, Policy, Reserve, Rung, TurnPolicy, Waits
 from rungwise.core import Row, Table
-from rungwise.fsm.certificate.shown.settings import settings_of, table_of
+from rungwise.fsm.analysis.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of
 from rungwise.fsm.diagram.model import Marks, Picture

@@ -11,8 +11,8 @@ from rungwise.adapters.gateway.languages import language_of
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import Request, Send
+from rungwise.fsm.replies.parts import Message
 from rungwise.testing import ReceivedRequest
 
 BACKENDS: Final[Mapping[str, str]] = {

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import rungwise
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.journal.path import Path
-from rungwise.fsm.turn.digest import TurnPath
+from rungwise.fsm.engine.journal.path import Path
 from rungwise.fsm.turn.explained import read_call, read_turn
+from rungwise.fsm.turn.turn_digest import TurnPath
 from support.played import play
 from support.turns import BUSY, calling, played, said
 

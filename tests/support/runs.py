@@ -16,7 +16,7 @@ import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.fsm.journal.digest import WORDS
+from rungwise.fsm.engine.journal.digest import WORDS
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes, protocols
 from support.modes import ask, follow, waits_into

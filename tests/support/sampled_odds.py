@@ -12,13 +12,13 @@ from attrs import define, field
 
 from rungwise import Policy, Prices, Usage
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
+from rungwise.fsm.analysis.certificate.troubles import EVENTS, reply_of
+from rungwise.fsm.analysis.odds.configurations import TIMED_OUT
+from rungwise.fsm.analysis.odds.rates import BackendRates, EventRate, Histogram, Rates, position_of
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget, Reserve, Timeouts, Waits
-from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.call.run.recording import silent
-from rungwise.fsm.certificate.troubles import EVENTS, reply_of
-from rungwise.fsm.odds.configurations import TIMED_OUT
-from rungwise.fsm.odds.rates import BackendRates, EventRate, Histogram, Rates, position_of
 
 PRICES = (Prices(1.25, 10), Prices(3, 15), Prices(0.1, 0.4))
 

@@ -23,12 +23,12 @@ from rungwise.core import (
     ToolOutcome,
     Turn,
 )
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.analysis.odds.rates import POSITIONS, BackendRates, EventRate, Rates, TurnRate
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.call.run.recording import silent
-from rungwise.fsm.odds.rates import POSITIONS, BackendRates, EventRate, Rates, TurnRate
-from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.turn.turn_journal import TurnJournal
 from support.sampled_odds import came, drawn, histogram, make, random_policy, random_rates
 
 TOOLS: dict[str, Any] = {

@@ -9,9 +9,9 @@ from attrs import evolve
 
 from rungwise import CALL, Fact, Policy, Rung
 from rungwise.core import Effect, Guard, Row, Table
-from rungwise.fsm.checker.counterexample import PathStep, Property
-from rungwise.fsm.checker.walk import Walk, walk
-from rungwise.fsm.machine.run import Run, machine_of
+from rungwise.fsm.engine.checker.counterexample import PathStep, Property
+from rungwise.fsm.engine.checker.walk import Walk, walk
+from rungwise.fsm.engine.machine.run import Run, machine_of
 
 COUNTERS = CALL.counters
 ONES = dict.fromkeys(COUNTERS, 1)
@@ -141,4 +141,4 @@ def walk_little(monkeypatch: pytest.MonkeyPatch) -> None:
             **options,
         )
 
-    monkeypatch.setattr("rungwise.fsm.checker.check.walk", walked)
+    monkeypatch.setattr("rungwise.fsm.engine.checker.check.walk", walked)

@@ -10,7 +10,7 @@ import rungwise
 from rungwise import Client, ToolCall
 from rungwise import TurnResult as Result
 from rungwise.fsm.turn.explained import read_turn
-from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.turn.validity import problems_of
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import ways

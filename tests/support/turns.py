@@ -7,13 +7,14 @@ from typing import Any
 from attrs import define, field
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import PlainLink, Prices
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.chain.link import PlainLink
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget, Policy
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Tool

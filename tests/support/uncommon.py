@@ -1,8 +1,8 @@
 """A table whose names and texts are reserved in the languages of the model checkers and in C."""
 
 from rungwise import Fact, Rung
-from rungwise.fsm.machine.build import build_table
-from rungwise.fsm.machine.declare import Ending
+from rungwise.fsm.engine.machine.build import build_table
+from rungwise.fsm.engine.machine.declare import Ending
 
 UNCOMMON_LIMITS = {"ints": 300, "chans": 2}
 

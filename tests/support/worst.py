@@ -26,8 +26,8 @@ from rungwise.adapters.http.sync_driver import Driver
 from rungwise.adapters.provider.enacted import EARLY
 from rungwise.adapters.provider.script import Script
 from rungwise.core import Call, Send
+from rungwise.fsm.analysis.certificate.enactment import AFTER_A_TOOL, waited
 from rungwise.fsm.call.clocks.silence import CLOSING
-from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, waited
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, VirtualClock
 
 REAL_SECONDS = 30.0

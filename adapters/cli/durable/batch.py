@@ -12,7 +12,6 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 from attrs import define, field
 
-from rungwise.adapters.cli.options import WantedParameter, number_option
 from rungwise.adapters.cli.output import (
     CANCELLED,
     bad_input,
@@ -23,6 +22,7 @@ from rungwise.adapters.cli.output import (
     progress_bar,
     writing,
 )
+from rungwise.adapters.cli.shared_options import WantedParameter, number_option
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
@@ -219,7 +219,7 @@ def _beside(output: str | None, *, at_once: bool) -> Iterator[IO[str] | None]:
 
 def _line_of(answer: LineResult) -> str:
     from rungwise.adapters.cli.shown import as_mapping, calls_of
-    from rungwise.fsm.journal.record import json_of
+    from rungwise.fsm.engine.journal.record import json_of
 
     result = answer.result
     own: dict[str, Any] = {"outcome": None, "fault": answer.fault}

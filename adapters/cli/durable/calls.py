@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from rungwise.adapters.cli.durable.batch import database_option
-from rungwise.adapters.cli.options import number_option
 from rungwise.adapters.cli.output import bad_input, note, put
+from rungwise.adapters.cli.shared_options import number_option
 
 
 @click.command(short_help="List the durable calls of a database, or explain one.")
@@ -32,7 +32,7 @@ def calls(id: str | None, database: str, failed: bool, limit: int, as_json: bool
       rungwise calls --database sqlite:///answers.jsonl.sqlite prompts/17
     """
     from rungwise.adapters.durable.listing import StoredCalls
-    from rungwise.fsm.journal.record import json_of
+    from rungwise.fsm.engine.journal.record import json_of
 
     listing = StoredCalls(database)
     if id is not None:

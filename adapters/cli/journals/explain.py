@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
-from rungwise.adapters.cli.options import BACKENDS, choice_option, output_option
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, safe, write_out
 from rungwise.adapters.cli.policies import METAVAR, POLICY
+from rungwise.adapters.cli.shared_options import BACKENDS, choice_option, output_option
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.files import bytes_of_file
@@ -84,7 +84,7 @@ def explain(
     """
     policy = policy or DEFAULT_POLICY
     if play:
-        from rungwise.fsm.certificate.shown.page import play_policy
+        from rungwise.fsm.analysis.certificate.shown.page import play_policy
 
         if format not in (None, "html"):
             bad_input(f"--play writes a page, not {format}: leave --format out")
@@ -106,8 +106,8 @@ def explain(
 def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
     from rungwise.adapters.cli.describe import brief_text, steps_text
     from rungwise.fsm.diagram import Marks, render
-    from rungwise.fsm.turn.digest import TurnPath
     from rungwise.fsm.turn.explained import explain_call, explain_turn, read_recorded
+    from rungwise.fsm.turn.turn_digest import TurnPath
 
     try:
         recorded = read_recorded(bytes_of_file(file), policy.table)

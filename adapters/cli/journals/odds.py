@@ -11,16 +11,16 @@ import click
 
 from rungwise.adapters.cli.durable.batch import database_option
 from rungwise.adapters.cli.journals.stats import count_journals
-from rungwise.adapters.cli.options import output_option
 from rungwise.adapters.cli.output import bad_input, check_writable, note, put, write_out
 from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, METAVAR, default_of, turn_option
+from rungwise.adapters.cli.shared_options import output_option
+from rungwise.fsm.analysis.odds.counted import RatesCount
+from rungwise.fsm.analysis.odds.odds import odds as odds_of
+from rungwise.fsm.analysis.odds.prism import prism_of
+from rungwise.fsm.analysis.odds.rates import Rates
+from rungwise.fsm.analysis.odds.shown import FORMS, compare
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.journal.record import json_of
-from rungwise.fsm.odds.counted import RatesCount
-from rungwise.fsm.odds.odds import odds as odds_of
-from rungwise.fsm.odds.prism import prism_of
-from rungwise.fsm.odds.rates import Rates
-from rungwise.fsm.odds.shown import FORMS, compare
+from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.turn.policy import TurnPolicy
 
 

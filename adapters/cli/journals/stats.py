@@ -11,7 +11,6 @@ import click
 import orjson
 
 from rungwise.adapters.cli.durable.batch import database_option
-from rungwise.adapters.cli.options import output_option
 from rungwise.adapters.cli.output import (
     bad_input,
     check_writable,
@@ -21,11 +20,12 @@ from rungwise.adapters.cli.output import (
     put,
     write_out,
 )
-from rungwise.fsm.call.run.journal import Journal
-from rungwise.fsm.journal.record import json_of
-from rungwise.fsm.stats import FORMS, Stats
-from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.adapters.cli.shared_options import output_option
+from rungwise.fsm.analysis.stats import FORMS, Stats
+from rungwise.fsm.call.run.call_journal import Journal
+from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.values.files import LARGEST, check_size
 
 LINES: Final = (".jsonl", ".ndjson")

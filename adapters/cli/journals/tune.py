@@ -17,7 +17,6 @@ from typing import Any, Final
 import attrs
 import click
 
-from rungwise.adapters.cli.options import number_option, output_option
 from rungwise.adapters.cli.output import (
     bad_input,
     check_writable,
@@ -27,14 +26,15 @@ from rungwise.adapters.cli.output import (
     write_out,
 )
 from rungwise.adapters.cli.policies import METAVAR, POLICY
+from rungwise.adapters.cli.shared_options import number_option, output_option
+from rungwise.fsm.analysis.odds.rates import Rates
+from rungwise.fsm.analysis.odds.tune import CANDIDATES, WRITTEN, Candidate, Targets, Tuned
+from rungwise.fsm.analysis.odds.tune import tune as tune_policy
+from rungwise.fsm.analysis.stats import lines_of
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.diagram.page.templates import render
 from rungwise.fsm.diagram.svg.document import document
-from rungwise.fsm.journal.record import json_of
-from rungwise.fsm.odds.rates import Rates
-from rungwise.fsm.odds.tune import CANDIDATES, WRITTEN, Candidate, Targets, Tuned
-from rungwise.fsm.odds.tune import tune as tune_policy
-from rungwise.fsm.stats import lines_of
+from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.values.label import label
 
 WORKERS: Final = 2

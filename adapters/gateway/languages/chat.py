@@ -18,7 +18,7 @@ from rungwise.adapters.gateway.languages.language import (
     estimated,
     event,
 )
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.values.usage import Usage
 
 ERRORS: Final[Mapping[int, tuple[str, str | None, str]]] = {

@@ -22,7 +22,7 @@ from rungwise.adapters.gateway.languages.language import (
     input_of,
     tokens,
 )
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.values.usage import Usage
 
 STATUSES: Final[Mapping[int, tuple[str, str]]] = {

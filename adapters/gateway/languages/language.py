@@ -12,7 +12,7 @@ import orjson
 from attrs import define, frozen
 
 from rungwise.adapters.wires.plain.parts import list_of
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.values.usage import Usage
 
 CREATED: Final = 1_750_000_000  # fixed, so that `cut_after` cuts at the same place in every run

@@ -20,7 +20,7 @@ from rungwise.adapters.gateway.languages.language import (
     estimated,
     split,
 )
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.replies.parts import ToolCall
 
 VERSION: Final = "0.12.6"
 ERRORS: Final[Mapping[int, str]] = {

@@ -18,7 +18,7 @@ from rungwise.adapters.gateway.languages.language import (
     event,
 )
 from rungwise.adapters.wires.plain.parts import mapping_of
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.values.usage import Usage
 
 _STATUSES: Final = ("completed", "failed", "in_progress", "cancelled", "queued")

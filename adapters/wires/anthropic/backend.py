@@ -23,7 +23,7 @@ from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
 from rungwise.adapters.wires.request import without_end
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.values.secret import Secret, hides_arguments
 
 RESERVED: Final = {

@@ -8,7 +8,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.plain.messages import parts_of, read_passage
 from rungwise.adapters.wires.plain.parts import json_of, media, result_of, text_in
 from rungwise.adapters.wires.registry import PartReader
-from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 
 Block = Mapping[str, Any]
 

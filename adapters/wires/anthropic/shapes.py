@@ -16,7 +16,9 @@ from rungwise.adapters.wires.losses import MARK
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.registry import is_foreign
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.call.conversation.plain import in_words
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.replies.parts import (
     CitationPart,
     MediaPart,
     Message,
@@ -27,9 +29,7 @@ from rungwise.fsm.call.conversation.parts import (
     ToolCall,
     ToolResult,
 )
-from rungwise.fsm.call.conversation.plain import in_words
-from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.replies.text.contents import is_blank
 
 _PICTURES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _PDF: Final = "application/pdf"

@@ -13,8 +13,8 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice, forced_name
-from rungwise.fsm.call.conversation.for_backend import schema_of
-from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
+from rungwise.fsm.call.chain.for_backend import schema_of
+from rungwise.fsm.call.conversation.parameters import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 
 INFERENCE: Final[Mapping[str, str]] = {

@@ -19,7 +19,7 @@ from rungwise.adapters.wires.plain.parts import (
 )
 from rungwise.adapters.wires.provider_data import citations_of
 from rungwise.adapters.wires.registry import PartReader
-from rungwise.fsm.call.conversation.parts import Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.parts import Part, ReasoningPart, TextPart, ToolCall
 
 Block = Mapping[str, Any]
 

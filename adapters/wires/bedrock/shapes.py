@@ -13,7 +13,9 @@ from rungwise.adapters.wires.losses import MARK, MARKED_CALL
 from rungwise.adapters.wires.plain.messages import is_untyped, read_messages
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.call.conversation.plain import in_words
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.replies.parts import (
     CitationPart,
     MediaPart,
     Message,
@@ -24,9 +26,7 @@ from rungwise.fsm.call.conversation.parts import (
     ToolCall,
     ToolResult,
 )
-from rungwise.fsm.call.conversation.plain import in_words
-from rungwise.fsm.call.conversation.request import PlainMessage, Request
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.replies.text.contents import is_blank
 
 _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "image": {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"},

@@ -26,9 +26,9 @@ from rungwise.adapters.wires.json_text import HeldText, load, mended, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Block, BlockDecoder, index_of
-from rungwise.fsm.call.conversation.parts import Part, ToolCall
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, StopReason, Text
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import Part, ToolCall
+from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
 from rungwise.fsm.values.usage import Usage
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {

@@ -30,8 +30,8 @@ from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import without_end
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
+from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
 from rungwise.fsm.values.secret import Secret, hides_arguments
 

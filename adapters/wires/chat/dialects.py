@@ -5,8 +5,9 @@ received may use the words of any row, whatever the URL: a proxy speaks for othe
 servers (vLLM, SGLang, llama.cpp, LM Studio, Ollama) cannot be recognised by theirs. A new server is
 a new row.
 
-Errors are read in `rungwise.fsm.failures`: what the codes of all servers mean, and the numbers that
-mean something in the shape of one alone, stands in its `rules`, for an error is the same in every
+Errors are read in `rungwise.fsm.replies.failures`: what the codes of all servers mean, and the
+numbers that mean something in the shape of one alone, stands in its `rules`, for an error is the
+same in every
 protocol and through every proxy. Each row of words and codes is tried in
 `tests/adapters/wires/chat/words.py`.
 """
@@ -23,7 +24,7 @@ from urllib.parse import urlsplit
 from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires.capabilities.table import CLAUDE_PREFILLS, GEMINI_PREFILLS
-from rungwise.fsm.call.conversation.reply import StopReason
+from rungwise.fsm.replies.reply import StopReason
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
 

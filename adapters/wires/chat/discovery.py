@@ -17,7 +17,7 @@ from rungwise.adapters.wires.endpoint import optional
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.json_text import object_in
 from rungwise.adapters.wires.plain.parts import list_of
-from rungwise.fsm.call.conversation.link import Lessons
+from rungwise.fsm.call.chain.lessons import Lessons
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import label

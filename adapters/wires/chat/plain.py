@@ -7,7 +7,7 @@ from typing import Any
 
 from rungwise.adapters.wires.plain.parts import media, text_in
 from rungwise.adapters.wires.provider_data import citations_of
-from rungwise.fsm.call.conversation.parts import MediaKind, Part, TextPart
+from rungwise.fsm.replies.parts import MediaKind, Part, TextPart
 
 Block = Mapping[str, Any]
 

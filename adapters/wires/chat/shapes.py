@@ -14,9 +14,9 @@ from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.plain.messages import is_untyped
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.registry import is_foreign
-from rungwise.fsm.call.conversation.parts import Message, ToolResult
 from rungwise.fsm.call.conversation.plain import chat_messages
 from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.replies.parts import Message, ToolResult
 
 _TOOL_RESULTS: Final = ("tool_result", "function_call_output")
 _MEMBERS: Final = frozenset(

@@ -26,11 +26,11 @@ from rungwise.adapters.wires.provider_data import Aside, citations_of
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
-from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.text.contents import is_cut_json
-from rungwise.fsm.text.stitching import MINIMUM_ECHO
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.reply import Reasoning, Reply, Text
+from rungwise.fsm.replies.text.contents import is_cut_json
+from rungwise.fsm.replies.text.stitching import MINIMUM_ECHO
 
 
 class GatheredText(HeldText):

@@ -13,7 +13,7 @@ from rungwise.adapters.wires.draft import arguments_of
 from rungwise.adapters.wires.json_text import HeldText, ObjectScanner, as_json, mended, weight_of
 from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
-from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.replies.parts import ToolCall
 
 WEIGHT: Final = 200
 """The bytes that a call counts for besides its id, name and arguments, so that empty calls are

@@ -21,8 +21,8 @@ from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import first_cap, without_end
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
+from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.values.secret import Secret, hides_arguments
 
 DUMMY: Final = "skip_thought_signature_validator"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.messages import split
 from rungwise.adapters.wires.plain.parts import list_of, media, text_in
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.replies.parts import (
     MediaPart,
     Message,
     OpaquePart,

@@ -12,9 +12,9 @@ from rungwise.adapters.wires.draft import count_of, estimated
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.provider_data import copy_if_sendable
-from rungwise.fsm.call.conversation.parts import Part, ToolCall, calls_of, reasoning_of, text_of
-from rungwise.fsm.call.conversation.reply import StopReason
-from rungwise.fsm.failures.failure import Reason
+from rungwise.fsm.replies.failures.failure import Reason
+from rungwise.fsm.replies.parts import Part, ToolCall, calls_of, reasoning_of, text_of
+from rungwise.fsm.replies.reply import StopReason
 from rungwise.fsm.values.usage import Usage
 
 _REFUSALS: Final = (

@@ -17,7 +17,9 @@ from rungwise.adapters.wires.gemini.parameters import NEWEST, Traits, camel, tra
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import DECLARATIONS, NOT_GEMINIS, json_schema_of
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.call.conversation.plain import in_words
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.replies.parts import (
     CitationPart,
     MediaPart,
     Message,
@@ -28,8 +30,6 @@ from rungwise.fsm.call.conversation.parts import (
     ToolCall,
     ToolResult,
 )
-from rungwise.fsm.call.conversation.plain import in_words
-from rungwise.fsm.call.conversation.request import PlainMessage
 
 MADE_UP: Final = "call_gemini_"
 """The prefix of made-up ids for calls without one; only Rungwise uses them, they are never sent."""

@@ -34,7 +34,8 @@ from rungwise.adapters.wires.provider_data import Aside, copy_if_sendable, groun
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import (
     OpaquePart,
     Part,
     ReasoningPart,
@@ -42,8 +43,7 @@ from rungwise.fsm.call.conversation.parts import (
     reasoning_of,
     text_of,
 )
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 
 _ABOUT: Final = frozenset(
     {"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"}

@@ -15,10 +15,10 @@ from rungwise.adapters.wires.ollama.stream import OllamaDecoder
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import first_cap, without_end
-from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.secret import hides_arguments
 
 CAP: Final = "num_predict"

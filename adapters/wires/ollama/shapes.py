@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.call.conversation.plain import in_words
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.replies.parts import (
     MediaPart,
     Message,
     ReasoningPart,
@@ -17,8 +19,6 @@ from rungwise.fsm.call.conversation.parts import (
     ToolResult,
     reasoning_of,
 )
-from rungwise.fsm.call.conversation.plain import in_words
-from rungwise.fsm.call.conversation.request import PlainMessage
 
 _ROLES: Final = ("system", "user", "assistant", "tool")
 _MEMBERS: Final = frozenset(

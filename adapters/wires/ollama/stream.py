@@ -24,9 +24,9 @@ from rungwise.adapters.wires.provider_data import Aside
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.ndjson import LineReader
-from rungwise.fsm.call.conversation.parts import ReasoningPart, TextPart, ToolCall
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 from rungwise.fsm.values.usage import Usage
 
 RawCall = tuple[str, str, str]

@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 
 from rungwise.adapters.wires.plain.parts import json_of, list_of, media, result_of, text_in
 from rungwise.adapters.wires.registry import WIRES
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.replies.parts import (
     MediaPart,
     Message,
     OpaquePart,
@@ -24,7 +25,6 @@ from rungwise.fsm.call.conversation.parts import (
     ToolCall,
     ToolResult,
 )
-from rungwise.fsm.call.conversation.request import PlainMessage
 
 _ROLES: Final[Mapping[object, Role]] = {
     "system": "system",

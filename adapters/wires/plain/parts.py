@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.fsm.call.conversation.parts import MediaKind, MediaPart, Part, TextPart, ToolResult
+from rungwise.fsm.replies.parts import MediaKind, MediaPart, Part, TextPart, ToolResult
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
 _BEGINNINGS: Final = {

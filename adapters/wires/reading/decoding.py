@@ -22,9 +22,9 @@ from rungwise.adapters.wires.draft import (
 from rungwise.adapters.wires.json_text import HalfHolder, HeldText, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.sse import EventReader, StreamReader
-from rungwise.fsm.call.conversation.parts import Part
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, StopReason, Text
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import Part
+from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
 
 Kind = tuple[type[Text] | type[Reasoning], Hashable]
 """The kind of a piece of text: visible or not, and the block of the reply that it belongs to."""

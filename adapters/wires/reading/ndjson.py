@@ -13,7 +13,7 @@ from attrs import define, field
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
 from rungwise.adapters.wires.reading.alike_lines import AlikeLines
 from rungwise.adapters.wires.reading.sse import EventHandler, LineSplitter
-from rungwise.fsm.text.contents import exact
+from rungwise.fsm.replies.text.contents import exact
 
 _BOM: Final = b"\xef\xbb\xbf"
 _MOMENT: Final = re.compile(rb'"created_at": ?"[^"\\]*"')

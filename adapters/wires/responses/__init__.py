@@ -7,7 +7,7 @@ from rungwise.adapters.wires.chat.plain import read_file, read_image_url, read_t
 from rungwise.adapters.wires.plain.messages import parts_of
 from rungwise.adapters.wires.plain.parts import json_of, list_of, result_of, text_in
 from rungwise.adapters.wires.registry import Wire
-from rungwise.fsm.call.conversation.parts import Message, OpaquePart, ReasoningPart, ToolCall
+from rungwise.fsm.replies.parts import Message, OpaquePart, ReasoningPart, ToolCall
 
 
 def read_item(item: Mapping[str, Any]) -> tuple[Message, ...]:

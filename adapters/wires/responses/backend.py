@@ -20,8 +20,8 @@ from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import first_cap
 from rungwise.adapters.wires.responses.shapes import RESPONSES, with_custom_outputs
 from rungwise.adapters.wires.responses.stream import ResponsesDecoder
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
+from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.values.secret import hides_arguments
 
 CAP: Final = "max_output_tokens"

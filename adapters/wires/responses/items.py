@@ -14,7 +14,7 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import HeldText, as_json, load, mended
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 from rungwise.adapters.wires.provider_data import citations_of, copy_if_sendable
-from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 
 CUSTOM: Final = "custom_tool_call"
 """The call of a free-text tool. As for all tools its arguments are an object, `{"input": text}`."""

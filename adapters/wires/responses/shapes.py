@@ -10,7 +10,9 @@ from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.responses.items import CUSTOM, as_item, item_of_call, item_of_message
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.call.conversation.plain import in_words
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.replies.parts import (
     CitationPart,
     MediaPart,
     Message,
@@ -21,8 +23,6 @@ from rungwise.fsm.call.conversation.parts import (
     ToolCall,
     ToolResult,
 )
-from rungwise.fsm.call.conversation.plain import in_words
-from rungwise.fsm.call.conversation.request import PlainMessage
 
 _MEMBERS: Final = frozenset({"role", "content", "type", "id", "status", "phase"})
 _CONTENTS: Final = (

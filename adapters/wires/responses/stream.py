@@ -25,9 +25,9 @@ from rungwise.adapters.wires.responses.items import (
     parts_of_items,
     write,
 )
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.reply import Reasoning, Reply, StopReason, Text
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "completed": "stop",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from rungwise.fsm.call.budget.costs import Charges, bought, dearest_prompt
 from rungwise.fsm.call.budget.metering import reserve_of
-from rungwise.fsm.call.budget.prices import Charges, bought, dearest_prompt
 from rungwise.fsm.call.budget.shared import Share
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.values.checks import LARGEST, is_number

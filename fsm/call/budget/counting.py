@@ -9,20 +9,20 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from rungwise.fsm.call.budget.costs import LARGEST_PRICED_CAP
 from rungwise.fsm.call.budget.estimate import (
     MISSING_RESULT_TOKENS,
     STAND_IN_TOKENS,
     tokens_compacted,
 )
 from rungwise.fsm.call.budget.metering import measured, most_counted
-from rungwise.fsm.call.budget.prices import LARGEST_PRICED_CAP
-from rungwise.fsm.call.conversation.for_backend import Proposal, json_format_of
-from rungwise.fsm.call.conversation.parts import Message
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.chain.for_backend import Proposal, json_format_of
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.context import CallContext
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.journal.record import Evidence
+from rungwise.fsm.engine.journal.record import Evidence
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 ENDED_BY_ITSELF: Final = frozenset(

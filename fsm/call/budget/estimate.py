@@ -9,7 +9,7 @@ from typing import Any
 from attrs import astuple
 
 from rungwise.fsm.call.budget.metering import bytes_of, is_beyond, least_tokens, most_counted
-from rungwise.fsm.call.conversation.parts import PARTS, CitationPart, MediaPart, Message
+from rungwise.fsm.replies.parts import PARTS, CitationPart, MediaPart, Message
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 BYTES_A_TOKEN = 3

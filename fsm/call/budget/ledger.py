@@ -14,8 +14,7 @@ from typing import Literal
 
 from attrs import define, field
 
-from rungwise.fsm.call.budget.metering import most_counted, reserve_of
-from rungwise.fsm.call.budget.prices import (
+from rungwise.fsm.call.budget.costs import (
     LARGEST_PRICED_CAP,
     NOTHING_PAID,
     Charges,
@@ -24,7 +23,8 @@ from rungwise.fsm.call.budget.prices import (
     dearest_prompt,
     price_of_output,
 )
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.budget.metering import most_counted, reserve_of
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.values.forks import renewed_in_children
 from rungwise.fsm.values.money import units_of

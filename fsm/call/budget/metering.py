@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.usage import Usage
 
 BYTES_A_TOKEN = 16

@@ -9,8 +9,8 @@ from itertools import islice
 from attrs import evolve
 
 from rungwise.fsm.call.budget.budget import NOTHING_RESERVED, Reserved
-from rungwise.fsm.call.budget.prices import dearest_prompt, price_of_output
-from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.budget.costs import dearest_prompt, price_of_output
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Policy
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.values.money import units_of

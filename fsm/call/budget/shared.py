@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn
 from attrs import define, field, setters
 
 from rungwise.fsm.call.budget.ledger import Ledger, Reservation, ReservationQueue
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import LARGEST, is_number

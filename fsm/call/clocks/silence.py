@@ -10,12 +10,12 @@ from attrs import frozen
 from rungwise.fsm.call.budget.budget import NOTHING_RESERVED
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.reserve import may_fall_back
+from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.clocks.waiting import longest_wait
-from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.policy import DefaultSeconds
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.facts import FactFinder
-from rungwise.fsm.machine.declare import Rung
+from rungwise.fsm.engine.machine.declare import Rung
 
 # Theory
 #

@@ -6,8 +6,8 @@ from typing import Final
 
 from rungwise.fsm.call.policy import Policy, Waits
 from rungwise.fsm.call.table import keeps_asked_wait
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.machine.declare import Rung
+from rungwise.fsm.engine.machine.declare import Rung
+from rungwise.fsm.replies.failures.failure import Failure
 
 _LARGEST_EXPONENT = 1023  # of a float; every cap is reached long before
 

@@ -11,18 +11,18 @@ from attrs import define, evolve, frozen
 
 from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, message_tokens, tokens_of
 from rungwise.fsm.call.budget.metering import bytes_of
+from rungwise.fsm.call.chain.lessons import Lessons
 from rungwise.fsm.call.conversation.answer import AnswerSoFar
-from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.observation import (
     LONGEST_REASONS,
     Finding,
     Observation,
     cut_reasons,
 )
-from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, ToolCall, ToolResult
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.hints import Hints
-from rungwise.fsm.text.contents import is_blank, json_in
+from rungwise.fsm.replies.parts import Message, Part, ReasoningPart, ToolCall, ToolResult
+from rungwise.fsm.replies.text.contents import is_blank, json_in
 from rungwise.fsm.values.label import is_identifier
 
 RESERVE_BELOW_AVAILABLE = 64

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.engine.journal.record import Evidence
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.reply import Reply
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.values.label import short
 
 LONGEST_REASONS: Final = 2_000

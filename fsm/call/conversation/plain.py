@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from attrs import NOTHING, fields
 
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.parts import (
     CitationPart,
     MediaPart,
     Message,
@@ -23,7 +24,6 @@ from rungwise.fsm.call.conversation.parts import (
     ToolCall,
     ToolResult,
 )
-from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import thawed
 
 Body = dict[str, Any]

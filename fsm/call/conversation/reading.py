@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
-from rungwise.fsm.text.contents import is_blank, is_cut_json, is_json
-from rungwise.fsm.text.stitching import (
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.reply import Discard, Reasoning, Reply, Text
+from rungwise.fsm.replies.text.contents import is_blank, is_cut_json, is_json
+from rungwise.fsm.replies.text.stitching import (
     MINIMUM_ECHO,
     MINIMUM_OVERLAP,
     SeamFilter,
@@ -19,7 +19,7 @@ from rungwise.fsm.text.stitching import (
     stitch,
     without_seed,
 )
-from rungwise.fsm.text.thinking import Parted, TextBefore, ThinkFilter, part_thinking
+from rungwise.fsm.replies.text.thinking import Parted, TextBefore, ThinkFilter, part_thinking
 
 Tools = tuple[Mapping[str, Any], ...]
 

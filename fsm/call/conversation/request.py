@@ -7,10 +7,10 @@ from typing import Any, Unpack
 
 from attrs import Factory, evolve, field, frozen, validators
 
-from rungwise.fsm.call.conversation.options import CommonOptions, with_common
-from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.parameters import CommonOptions, with_common
 from rungwise.fsm.call.conversation.plain import MARK, read_stored
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.values.checks import instance, is_whole, where
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copies, sendable_copy
 from rungwise.fsm.values.secret import SecretMap, hides_arguments

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import chat_messages
+from rungwise.fsm.replies.parts import Message
 
 
 class Shapes:

@@ -10,14 +10,14 @@ from rungwise.fsm.call.budget.estimate import message_tokens
 from rungwise.fsm.call.conversation.answer import AnswerSoFar, CountedTurn
 from rungwise.fsm.call.conversation.changes import Changes, Correction
 from rungwise.fsm.call.conversation.observation import Observation
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import with_originals
 from rungwise.fsm.call.conversation.reading import PLAIN, Reading
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.hints import Hints
+from rungwise.fsm.engine.machine.declare import Rung
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.machine.declare import Rung
+from rungwise.fsm.replies.parts import Message
 
 # The caller's messages are never changed: whatever a rung adds stands behind them. What a request
 # holds is composed anew for each attempt and never kept, so a rung never has to undo what another

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.engine.journal.record import Evidence
+from rungwise.fsm.engine.machine.table import Row, Table
 
 CAUSES: Final[Mapping[str, str]] = MappingProxyType(
     {

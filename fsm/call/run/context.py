@@ -13,27 +13,22 @@ from attrs import define, frozen
 from rungwise.fsm.call.budget.budget import NOTHING_RESERVED, Reserved, Spending, check_deadline
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
 from rungwise.fsm.call.budget.throttle import RetryShare
+from rungwise.fsm.call.chain.chain import Chain
+from rungwise.fsm.call.chain.for_backend import losses_of
+from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons, lessons_of
+from rungwise.fsm.call.chain.link import Link, PlainLink
 from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, drawn_wait
 from rungwise.fsm.call.conversation.answer import AnswerSoFar
-from rungwise.fsm.call.conversation.for_backend import losses_of
-from rungwise.fsm.call.conversation.link import (
-    NO_LESSONS,
-    Chain,
-    Lessons,
-    Link,
-    PlainLink,
-    lessons_of,
-)
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.run.journal import Journal, Links, Setting
+from rungwise.fsm.call.run.call_journal import Journal, Links, Setting
 from rungwise.fsm.call.run.judging import Judge
 from rungwise.fsm.call.table import keeps_asked_wait
+from rungwise.fsm.engine.machine.declare import Rung
+from rungwise.fsm.engine.machine.run import Run
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import FORMAT_PARAMETER, Failure
-from rungwise.fsm.machine.declare import Rung
-from rungwise.fsm.machine.run import Run
+from rungwise.fsm.replies.failures.failure import FORMAT_PARAMETER, Failure
 
 
 @frozen

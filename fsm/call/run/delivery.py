@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rungwise.fsm.call.conversation.reading import Reading, ReplyFilter
-from rungwise.fsm.call.conversation.reply import Discard, PartialValue, Reasoning, Text
+from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.record import Step
+from rungwise.fsm.replies.reply import Discard, PartialValue, Reasoning, Text
 
 StreamEvent = Text | Reasoning | Discard | PartialValue | Step
 

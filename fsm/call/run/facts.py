@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from attrs import evolve
 
 from rungwise.fsm.call.budget.throttle import REPEATS
-from rungwise.fsm.call.conversation.for_backend import Proposal
+from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.conversation.observation import Observation
-from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import BROKEN_STREAM, EMPTY_REPLY, SWITCH_EVENTS, UNTIMED_LIMIT
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.table import MAY_ASK
+from rungwise.fsm.engine.machine.declare import Fact
+from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.machine.declare import Fact
-from rungwise.fsm.machine.table import Table
-from rungwise.fsm.text.contents import is_blank
-from rungwise.fsm.text.thinking import split_thinking
+from rungwise.fsm.replies.reply import Reply
+from rungwise.fsm.replies.text.contents import is_blank
+from rungwise.fsm.replies.text.thinking import split_thinking
 
 CUT = frozenset({"truncated", "paused", "interrupted", "fell_silent"})
 """The events after which text may be gone on from."""

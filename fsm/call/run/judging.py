@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, frozen
 
-from rungwise.fsm.call.conversation.for_backend import Proposal
+from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.conversation.observation import (
     RAISED,
     WRONG,
@@ -22,16 +22,16 @@ from rungwise.fsm.call.conversation.observation import (
     Verdict,
     verdicts_of,
 )
-from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import FORMAT_PARAMETER
-from rungwise.fsm.schemas.given import Misfit, Schema, schema_of
-from rungwise.fsm.text.contents import is_blank, is_json, json_in
+from rungwise.fsm.replies.failures.failure import FORMAT_PARAMETER
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.schemas.given import Misfit, Schema, schema_of
+from rungwise.fsm.replies.text.contents import is_blank, is_json, json_in
 from rungwise.fsm.values.label import close_to, label, short
 
 if TYPE_CHECKING:
-    from rungwise.fsm.schemas.returns import Returns
+    from rungwise.fsm.replies.schemas.returns import Returns
 
 RIGHT: Final = Finding()
 NO_JSON: Final = Finding.wrong(["the answer is not JSON"])
@@ -51,7 +51,7 @@ class Judge:
         read = None
         if returns is not None:
             # schemas are for calls that want values
-            from rungwise.fsm.schemas.returns import returns_of
+            from rungwise.fsm.replies.schemas.returns import returns_of
 
             read = returns_of(returns)
         if read is not None and FORMAT_PARAMETER in request.parameters:

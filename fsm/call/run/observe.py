@@ -10,21 +10,21 @@ from typing import Any, Final
 from attrs import evolve
 
 from rungwise.fsm.call.budget.counting import TokenCounter
+from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.conversation.changes import without
-from rungwise.fsm.call.conversation.for_backend import Proposal
 from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
 from rungwise.fsm.call.conversation.reading import PLAIN, ReadReply, is_too_little, read_reply
-from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.delivery import Delivery
 from rungwise.fsm.call.run.sending import Sender
 from rungwise.fsm.call.table import KEEPS_TEXT
+from rungwise.fsm.engine.journal.record import Evidence
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import FORMAT_PARAMETER, Failure, event_of_failure
-from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.text.contents import ends_within_sentence, is_blank
+from rungwise.fsm.replies.failures.failure import FORMAT_PARAMETER, Failure, event_of_failure
+from rungwise.fsm.replies.reply import Reply
+from rungwise.fsm.replies.text.contents import ends_within_sentence, is_blank
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 CUT_OFF: Final = ("interrupted", "fell_silent")

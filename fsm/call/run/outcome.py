@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.call.conversation.for_backend import Proposal
+from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.conversation.observation import Observation
-from rungwise.fsm.call.conversation.parts import TextPart
-from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.run.causes import cause_of
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.recording import Recorder
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.table import KEEP_PRIOR
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.machine.table import Row
-from rungwise.fsm.text.thinking import split_thinking
+from rungwise.fsm.engine.machine.table import Row
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import TextPart
+from rungwise.fsm.replies.reply import Reply
+from rungwise.fsm.replies.text.thinking import split_thinking
 from rungwise.fsm.values.money import as_money
 
 LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})

@@ -17,7 +17,7 @@ from rungwise.fsm.call.budget.reserve import (
     shortfall_of_shared_reserve,
 )
 from rungwise.fsm.call.budget.shared import Share
-from rungwise.fsm.call.conversation.for_backend import ForBackend, Proposal, with_json_instruction
+from rungwise.fsm.call.chain.for_backend import ForBackend, Proposal, with_json_instruction
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.call.conversation.transcript import Composed
 from rungwise.fsm.call.run.context import CallContext

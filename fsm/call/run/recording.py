@@ -8,13 +8,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rungwise.fsm.call.conversation.for_backend import Proposal
-from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.chain.for_backend import Proposal
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.run.context import NO_WAIT, CallContext, RungWait
 from rungwise.fsm.call.run.delivery import Delivery
-from rungwise.fsm.journal.record import Record, RecordedStep, Step
-from rungwise.fsm.machine.table import Row
+from rungwise.fsm.engine.journal.record import Record, RecordedStep, Step
+from rungwise.fsm.engine.machine.table import Row
 
 Observer = Callable[[Step], None]
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.observation import RAISED, WRONG
-from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, TextPart, ToolCall
-from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
-from rungwise.fsm.call.run.displayable import Displayable
-from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.call.table import CALL
+from rungwise.fsm.diagram.displayable import Displayable
 from rungwise.fsm.errors import BrokenMachine, RungwiseError
-from rungwise.fsm.failures.failure import KEY_HINT_REASONS, Failure
+from rungwise.fsm.replies.failures.failure import KEY_HINT_REASONS, Failure
+from rungwise.fsm.replies.parts import Message, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.usage import Usage
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # with defaults, which `typing` has from Python 3.13 on
 
-    from rungwise.fsm.journal.digest import Digest
+    from rungwise.fsm.engine.journal.digest import Digest
 
     V = TypeVar("V", default=Any)
 else:
@@ -81,7 +81,7 @@ class Result(Displayable, Generic[V]):
 
     def __repr__(self) -> str:
         # digests are for who looks at a result
-        from rungwise.fsm.journal.digest import Spent, brief
+        from rungwise.fsm.engine.journal.digest import Spent, brief
 
         spent = Spent(
             attempts=self.attempts, seconds=self.seconds, usage=self.usage, cost=self.cost
@@ -90,7 +90,7 @@ class Result(Displayable, Generic[V]):
         return brief("Result", self.outcome, self.text, self.cause or calls, spent)
 
     def _digest(self) -> Digest | None:
-        from rungwise.fsm.call.run.digest import digest_of_journal
+        from rungwise.fsm.call.run.call_digest import digest_of_journal
 
         return digest_of_journal(self.journal, self.text)
 

@@ -12,8 +12,8 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.budget.reserve import can_pay_another, fallbacks_left
-from rungwise.fsm.call.conversation.for_backend import Proposal
-from rungwise.fsm.call.conversation.link import others_of
+from rungwise.fsm.call.chain.for_backend import Proposal
+from rungwise.fsm.call.chain.link import others_of
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.run.context import CallContext
@@ -21,9 +21,9 @@ from rungwise.fsm.call.run.outcome import Outcome
 from rungwise.fsm.call.run.proposing import Proposer
 from rungwise.fsm.call.run.recording import Recorder
 from rungwise.fsm.call.table import ROTATE
+from rungwise.fsm.engine.journal.record import Evidence
 from rungwise.fsm.errors import IllegalEvent
-from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.replies.text.contents import is_blank
 
 # What the journal notes of an attempt, or of a backend that gets none.
 # how it begins if the backend is not asked because of what is remembered of it

@@ -2,7 +2,7 @@
 play.
 """
 
-from rungwise.fsm.diagram.page.machine import NO_BUDGET, Setup, play_page
-from rungwise.fsm.diagram.page.run import Page, RunDetails, explain_page, page_of
+from rungwise.fsm.diagram.page.machine_page import NO_BUDGET, Setup, play_page
+from rungwise.fsm.diagram.page.run_page import Page, RunDetails, explain_page, page_of
 
 __all__ = ["NO_BUDGET", "Page", "RunDetails", "Setup", "explain_page", "page_of", "play_page"]

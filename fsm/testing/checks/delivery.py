@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from itertools import dropwhile
 
-from rungwise.fsm.call.conversation.reply import Discard, PartialValue, Reasoning, Text
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.table import KEEP_PRIOR
-from rungwise.fsm.journal.record import Step
+from rungwise.fsm.engine.journal.record import Step
+from rungwise.fsm.replies.reply import Discard, PartialValue, Reasoning, Text
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
-from rungwise.fsm.text.contents import is_blank
 
 KEPT = "what a stream handed out is the text of the result"
 STITCHED = "the parts make up the text, nothing lost and nothing repeated"

@@ -7,18 +7,19 @@ from typing import Any
 
 from attrs import define, field
 
+from rungwise.fsm.analysis.certificate.certificate import Certificate
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.link import Link, Prices, most_keys
+from rungwise.fsm.call.chain.link import Link, most_keys
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.observation import Verdict
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.call.run.result import CallError, Result
-from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.journal.path import SKIPPED
-from rungwise.fsm.journal.record import Step
-from rungwise.fsm.machine.table import Table
-from rungwise.fsm.schemas.returns import Returns
+from rungwise.fsm.engine.journal.path import SKIPPED
+from rungwise.fsm.engine.journal.record import Step
+from rungwise.fsm.engine.machine.table import Table
+from rungwise.fsm.replies.schemas.returns import Returns
 from rungwise.fsm.values.usage import Usage
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from rungwise.fsm.analysis.certificate.certificate import Certificate
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.reply import Text
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.run.result import CallError, Result
-from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.replies.reply import Text
 from rungwise.fsm.testing.checks import delivery, path, privacy, replays, spending, success
 from rungwise.fsm.testing.checks import turn_tools as tools
 from rungwise.fsm.testing.checks import turn_transcript as transcript

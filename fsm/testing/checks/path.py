@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from rungwise.fsm.checker import properties
-from rungwise.fsm.checker.properties import Firing, Predicate, broken_by, fired
-from rungwise.fsm.journal.path import SKIPPED
-from rungwise.fsm.journal.record import Step
-from rungwise.fsm.machine.run import Run
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.engine.checker import properties
+from rungwise.fsm.engine.checker.properties import Firing, Predicate, broken_by, fired
+from rungwise.fsm.engine.journal.path import SKIPPED
+from rungwise.fsm.engine.journal.record import Step
+from rungwise.fsm.engine.machine.run import Run
+from rungwise.fsm.engine.machine.table import Row, Table
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 
 ENDED = "every call ends in an outcome"

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 import attrs
 import orjson
 
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.run.result import SUCCESSES, error_of
 from rungwise.fsm.call.table import UNSENT
-from rungwise.fsm.journal.path import SKIPPED
-from rungwise.fsm.journal.record import Step
+from rungwise.fsm.engine.journal.path import SKIPPED
+from rungwise.fsm.engine.journal.record import Step
+from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.turn.result import TurnError

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rungwise.fsm.analysis.replay.replay import replay
 from rungwise.fsm.call.conversation.observation import WRONG
-from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import RungwiseError
-from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.turns import SeenTurn
-from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.turn_journal import TurnJournal
 
 REPLAYS = "the journal replays to the same result"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+from rungwise.fsm.call.budget.costs import price_of, price_of_output
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.budget.prices import price_of, price_of_output
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.table import keeps_asked_wait
-from rungwise.fsm.journal.record import Step
+from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.values.money import as_money, units_of
 from rungwise.fsm.values.usage import NO_USAGE, Usage

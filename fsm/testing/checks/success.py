@@ -9,12 +9,12 @@ import attrs
 import orjson
 
 from rungwise.fsm.call.conversation.observation import ANSWERS
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.run.result import SUCCESSES
-from rungwise.fsm.schemas.given import Misfit
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.reply import Reply
+from rungwise.fsm.replies.schemas.given import Misfit
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
-from rungwise.fsm.text.contents import is_blank
 
 NOT_EMPTY = "an empty answer is no success"
 CLEAN = "what is done ended cleanly"

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.budget.metering import bytes_of
-from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
+from rungwise.fsm.replies.parts import ToolCall, ToolResult
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.success import fault_of_arguments
 from rungwise.fsm.testing.checks.turn_transcript import ANSWERED, results_of
 from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.testing.turn_player import CallInTurn, PlayedRound
-from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.tool_round import entry_of
 
 WHOLE_CALLS = "no cut tool call is run or handed out"

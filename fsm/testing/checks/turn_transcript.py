@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 
-from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.testing.turn_player import CallInTurn, Messages, PlayedCompaction, PlayedRound
-from rungwise.fsm.text.contents import is_blank
 from rungwise.fsm.turn.validity import problems_of
 
 VALID = "the conversation is valid for any provider at every moment"

@@ -10,17 +10,17 @@ from itertools import pairwise
 
 from attrs import define, field
 
-from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.journal.record import Step
+from rungwise.fsm.analysis.certificate.certificate import Certificate
+from rungwise.fsm.engine.journal.record import Step
+from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.path import COUNTED, LEGAL, follow
 from rungwise.fsm.testing.turn_player import ENDS, CallInTurn, PlayedRound, RunOfTurn, most_calls
-from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.turn.tools import Toolbox
+from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.values.money import as_money, units_of
 from rungwise.fsm.values.usage import NO_USAGE
 

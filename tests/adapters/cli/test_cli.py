@@ -23,7 +23,7 @@ from rungwise.adapters.cli.backends import Target
 from rungwise.adapters.cli.backends import chain_of as chain_of_targets
 from rungwise.adapters.cli.command import COMMANDS, main
 from rungwise.adapters.cli.output import put
-from rungwise.adapters.cli.run import TerminalAnswer
+from rungwise.adapters.cli.running import TerminalAnswer
 from rungwise.adapters.cli.shown import ShownCall
 from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.gateway.languages import language_of
@@ -631,8 +631,8 @@ def test_ctrl_c_while_a_text_is_written_leaves_it_there_once(
         for each in presses:
             signal.raise_signal(each)
 
-    monkeypatch.setattr("rungwise.adapters.cli.run.put", put_and_press)
-    monkeypatch.setattr("rungwise.adapters.cli.run.is_terminal", lambda stream: is_terminal)
+    monkeypatch.setattr("rungwise.adapters.cli.running.put", put_and_press)
+    monkeypatch.setattr("rungwise.adapters.cli.running.is_terminal", lambda stream: is_terminal)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         result = invoke("ask", "Hi", "--model", "m", "--base-url", provider.base_url)
@@ -1161,7 +1161,7 @@ def test_pictures_are_written_checked_and_found_stale(
 ) -> None:
     certificate = verify()
     monkeypatch.setattr(
-        "rungwise.fsm.certificate.verify.verify", lambda *arguments, **options: certificate
+        "rungwise.fsm.analysis.certificate.verify.verify", lambda *arguments, **options: certificate
     )  # once is enough, and quicker
     folder = tmp_path / "pictures"
     written = invoke("diagram", "--write", str(folder))
@@ -1247,7 +1247,7 @@ def test_a_property_that_fails_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -
     broken = attrs.evolve(certificate.properties[0], holds=False)
     failed = attrs.evolve(certificate, properties=(broken, *certificate.properties[1:]))
     monkeypatch.setattr(
-        "rungwise.fsm.certificate.verify.verify", lambda *arguments, **options: failed
+        "rungwise.fsm.analysis.certificate.verify.verify", lambda *arguments, **options: failed
     )
     result = invoke("verify")
     assert (result.exit_code, result.stdout) == (1, failed.to_text())

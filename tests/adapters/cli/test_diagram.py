@@ -6,7 +6,7 @@ import pytest
 
 from rungwise import CALL, Policy, TurnPolicy
 from rungwise.core import TURN
-from rungwise.fsm.certificate.shown.settings import settings_of
+from rungwise.fsm.analysis.certificate.shown.settings import settings_of
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, View, render
 from support.command_line import invoke
 

@@ -26,16 +26,16 @@ from rungwise.adapters.testing.runner import MemoryProvider
 from rungwise.adapters.testing.scripts import scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
 from rungwise.core import Effect, Guard, Link, PlainLink
+from rungwise.fsm.analysis.certificate import worst
+from rungwise.fsm.analysis.certificate.certificate import Certificate
+from rungwise.fsm.analysis.replay.calls import RecordedBudget
 from rungwise.fsm.call import call as calls
 from rungwise.fsm.call.budget import estimate
 from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.clocks import waiting
 from rungwise.fsm.call.conversation import answer, reading
 from rungwise.fsm.call.run import delivery, observe
-from rungwise.fsm.certificate import worst
-from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.machine.run import machine_of
-from rungwise.fsm.replay.calls import RecordedBudget
+from rungwise.fsm.engine.machine.run import machine_of
 from rungwise.fsm.testing.compactors import Compactor
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.testing import (

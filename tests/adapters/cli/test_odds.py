@@ -10,10 +10,10 @@ import orjson
 import pytest
 
 from rungwise import Policy
-from rungwise.fsm.odds.odds import odds
-from rungwise.fsm.odds.prism import prism_of
-from rungwise.fsm.odds.rates import Rates
-from rungwise.fsm.odds.shown import compare
+from rungwise.fsm.analysis.odds.odds import odds
+from rungwise.fsm.analysis.odds.prism import prism_of
+from rungwise.fsm.analysis.odds.rates import Rates
+from rungwise.fsm.analysis.odds.shown import compare
 from support.command_line import invoke
 from support.sampled_odds import Sample, play, random_rates
 from support.sampled_turns import TurnSample, play_turn, random_turn_policy, random_turn_rates

@@ -16,7 +16,7 @@ from rungwise import Client, OpenAIChat
 from rungwise.adapters.cli import output
 from rungwise.adapters.cli.journals import stats as module
 from rungwise.adapters.durable.durable import Durable
-from rungwise.fsm.stats import FORMS, MOST_ROWS, Stats, lines_of, tables_of
+from rungwise.fsm.analysis.stats import FORMS, MOST_ROWS, Stats, lines_of, tables_of
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.command_line import invoke
 from support.counted import journals, stats_of

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from rungwise import Policy
-from rungwise.fsm.odds.odds import odds
-from rungwise.fsm.odds.rates import Rates
+from rungwise.fsm.analysis.odds.odds import odds
+from rungwise.fsm.analysis.odds.rates import Rates
 from support.command_line import invoke
 
 RATES = """

@@ -22,8 +22,8 @@ from rungwise.adapters.durable.forms import (
 )
 from rungwise.adapters.durable.tape import RecordedCall
 from rungwise.core import Reply, Request
-from rungwise.fsm.journal.record import json_of
-from rungwise.fsm.testing.backend import links
+from rungwise.fsm.engine.journal.record import json_of
+from rungwise.fsm.testing.scripted import links
 from rungwise.testing import ScriptedBackend
 from support.sampling import examples
 

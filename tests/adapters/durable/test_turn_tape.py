@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rungwise import TurnPolicy
 from rungwise.adapters.durable.forms import plain_turn_result, read_turn_result
 from rungwise.adapters.durable.turn_tape import RecordedTurn
-from rungwise.fsm.journal.record import json_of
-from rungwise.fsm.testing.backend import links
+from rungwise.fsm.engine.journal.record import json_of
+from rungwise.fsm.testing.scripted import links
 from rungwise.fsm.testing.turn_player import TurnPlayer
 from rungwise.fsm.testing.turn_script import TOOLS, TurnScript
 from rungwise.fsm.testing.turn_strategies import scripts_of_turns, turn_policies

@@ -10,7 +10,7 @@ import pytest
 from rungwise.adapters.wires import losses, registry
 from rungwise.adapters.wires.plain import messages
 from rungwise.adapters.wires.registry import APIS, WIRES, Wire, declared
-from rungwise.fsm.call.conversation.parts import Message, OpaquePart, TextPart
+from rungwise.fsm.replies.parts import Message, OpaquePart, TextPart
 
 ROOM: Final = Path(registry.__file__).parent
 SHARED: Final = [

@@ -19,7 +19,7 @@ from rungwise.adapters.gateway.languages.bedrock import frame
 from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.draft import NO_END
 from rungwise.core import Call, Failure, Reply, Request
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.replies.parts import (
     MediaPart,
     Message,
     OpaquePart,

@@ -10,7 +10,7 @@ from attrs import evolve
 from rungwise import ConfigurationError, OpenAIChat
 from rungwise.adapters.wires.learned import MOST_PLACES, Learned, learn_from
 from rungwise.core import LEARNED, Failure, Lessons, Reply, Request, Send
-from rungwise.fsm.call.conversation.link import NO_LESSONS
+from rungwise.fsm.call.chain.lessons import NO_LESSONS
 
 HERE = [("api.example.com", "m"), ("https://api.example.com/v1", "m")]
 CHAT = OpenAIChat("m", base_url="https://api.example.com/v1", api_key="sk-1", prefill="trailing")

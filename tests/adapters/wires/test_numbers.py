@@ -9,7 +9,7 @@ import pytest
 from rungwise import ConfigurationError, Message, ToolCall, ToolResult
 from rungwise.adapters.provider.server import render
 from rungwise.adapters.wires.json_text import as_json, dump, load
-from rungwise.fsm.text.contents import is_cut_json, json_in
+from rungwise.fsm.replies.text.contents import is_cut_json, json_in
 from rungwise.testing import ScriptedReply
 from support import protocols
 

@@ -18,7 +18,7 @@ from rungwise.adapters.wires.pairing import NO_RESULT
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, portable
 from rungwise.core import OpaquePart, Part, ReasoningPart
-from rungwise.fsm.text.contents import is_blank
+from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.testing import conversations
 
 STRICT = Rules(

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from rungwise.fsm.failures.failure import event_of_failure
+from rungwise.fsm.replies.failures.failure import event_of_failure
 from rungwise.fsm.values.label import is_identifier
 from support.classified import settled
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import rungwise
 from rungwise.core import Call, Link, PlainLink, Reply, Request
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.replies.failures.failure import Failure
 
 REQUEST = Request([{"role": "user", "content": "What is a state machine?"}])
 USAGE = rungwise.Usage(10, 5)

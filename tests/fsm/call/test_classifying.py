@@ -6,8 +6,8 @@ from rungwise.fsm.call.conversation.reading import PLAIN, read_reply
 from rungwise.fsm.call.run.causes import CAUSES
 from rungwise.fsm.call.run.observe import event_of_reply
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.failures.classify import classify_response
-from rungwise.fsm.failures.failure import event_of_failure
+from rungwise.fsm.replies.failures.classify import classify_response
+from rungwise.fsm.replies.failures.failure import event_of_failure
 
 TOOLS = (
     {"name": "now", "parameters": {"type": "object", "properties": {}}},

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import Budget, Journal, Policy, Reserve, SharedBudget, replay
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.certificate.worst import worst_cases
+from rungwise.fsm.analysis.certificate.worst import worst_cases
 from support.healthy import ANSWER, BEGAN, Scene, Stage, scenes
 from support.sampling import examples
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from rungwise.core import Call, Reply, Request
 from rungwise.fsm.call.conversation.reading import Reading, ReplyFilter
-from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
 from rungwise.fsm.call.run.delivery import correction
-from rungwise.fsm.text.stitching import LONGEST_SOUGHT, SeedFilter, stitch, without_seed
-from rungwise.fsm.text.thinking import split_thinking
+from rungwise.fsm.replies.reply import Discard, Reasoning, Text
+from rungwise.fsm.replies.text.stitching import LONGEST_SOUGHT, SeedFilter, stitch, without_seed
+from rungwise.fsm.replies.text.thinking import split_thinking
 from support.texts import cut
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "ab ", " ", "\n", "step one", "two"]), max_size=9).map(

@@ -15,7 +15,7 @@ from rungwise.fsm.call.budget.estimate import (
     measures_of,
     tokens_in,
 )
-from rungwise.fsm.call.conversation.parts import (
+from rungwise.fsm.replies.parts import (
     MediaPart,
     OpaquePart,
     ReasoningPart,

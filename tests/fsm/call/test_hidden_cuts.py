@@ -9,7 +9,7 @@ import pytest
 
 import rungwise
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, Send
-from rungwise.fsm.text.contents import ends_within_sentence
+from rungwise.fsm.replies.text.contents import ends_within_sentence
 
 ASKED = {"role": "user", "content": "Where do herons nest?"}
 FIRST = "Herons nest in the reeds of the northern la"

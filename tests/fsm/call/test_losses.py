@@ -12,7 +12,7 @@ import rungwise
 from rungwise import Journal, OpenAIChat, Policy
 from rungwise.adapters.cli.describe import steps_text
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.journal.path import read_path
+from rungwise.fsm.engine.journal.path import read_path
 from rungwise.fsm.turn.explained import explain_call
 
 BUSY = Failure("server_error", status=500)

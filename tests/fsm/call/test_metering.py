@@ -21,7 +21,7 @@ from rungwise.fsm.call.budget.metering import (
 )
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.transcript import Transcript
-from rungwise.fsm.journal.record import Evidence
+from rungwise.fsm.engine.journal.record import Evidence
 from support.drawn import chunkings
 
 TEXTS = st.text(st.sampled_from("ab é\n\t漢🪜"), max_size=120)

@@ -9,9 +9,9 @@ import pytest
 import rungwise
 from rungwise import Budget, Limits, Message, Policy, Prices, SharedBudget, Usage
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
+from rungwise.fsm.call.budget.costs import bought, dearest_prompt, price_of
 from rungwise.fsm.call.budget.estimate import estimate_tokens, message_tokens, tokens_of
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.budget.prices import bought, dearest_prompt, price_of
 from rungwise.fsm.values.money import UNITS, as_money, units_of
 
 

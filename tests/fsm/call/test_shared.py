@@ -15,9 +15,9 @@ import pytest
 import rungwise
 from rungwise import Budget, Journal, Policy, Prices, SharedBudget, Usage
 from rungwise.core import Call, Failure, IllegalEvent, PlainLink, Reply, Request
+from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.call.budget.ledger import Ledger
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.budget.prices import Paid
 from rungwise.testing import run
 from support.sharing import PRICED, answer, begun, over_budget, sent, spend, waiting
 

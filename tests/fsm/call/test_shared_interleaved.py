@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import rungwise
 from rungwise import Budget, Policy, Prices, SharedBudget, Usage
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
+from rungwise.fsm.call.budget.costs import price_of
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.budget.prices import price_of
 from rungwise.fsm.values.money import units_of
 from support.sampling import examples
 

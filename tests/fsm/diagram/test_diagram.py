@@ -14,7 +14,7 @@ from rungwise.fsm.diagram.colours import LIGHT, MARK
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.markdown import counters
 from rungwise.fsm.diagram.model import Picture
-from rungwise.fsm.machine.run import Run, machine_of
+from rungwise.fsm.engine.machine.run import Run, machine_of
 from support.parsed_pictures import PARSERS, Full, Short, parts, words
 from support.pictures import PATHS, TABLES, changed
 

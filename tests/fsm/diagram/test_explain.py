@@ -11,13 +11,17 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import CALL
 from rungwise.core import TURN, Call, Effect, Failure, Guard, PlainLink, Reply, Request, Row, Table
-from rungwise.fsm.call.run.digest import digest_of_call
-from rungwise.fsm.certificate.shown.page import play_policy, usual_facts, usual_facts_of_turn
-from rungwise.fsm.diagram.page.machine import machine_data
-from rungwise.fsm.diagram.page.run import Timeline, bars_of
-from rungwise.fsm.journal.path import Path as Route
-from rungwise.fsm.journal.path import path_of
-from rungwise.fsm.machine.run import Run
+from rungwise.fsm.analysis.certificate.shown.page import (
+    play_policy,
+    usual_facts,
+    usual_facts_of_turn,
+)
+from rungwise.fsm.call.run.call_digest import digest_of_call
+from rungwise.fsm.diagram.page.machine_page import machine_data
+from rungwise.fsm.diagram.page.run_page import Timeline, bars_of
+from rungwise.fsm.engine.journal.path import Path as Route
+from rungwise.fsm.engine.journal.path import path_of
+from rungwise.fsm.engine.machine.run import Run
 from rungwise.fsm.turn.explained import explain_call, read_call
 from support.command_line import invoke
 from support.elements import Elements

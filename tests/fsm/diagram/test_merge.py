@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import CALL, ConfigurationError, Rung
 from rungwise.core import TURN, Table
+from rungwise.fsm.analysis.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.call.table import REASK, RETRY
-from rungwise.fsm.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of, merged

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import CALL, Budget, Hints, Limits, Policy, Reserve, Rung, Timeouts, TurnPolicy, Waits
-from rungwise.fsm.certificate.shown.settings import settings_of, table_of
+from rungwise.fsm.analysis.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, View, draw
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of

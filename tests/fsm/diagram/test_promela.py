@@ -10,9 +10,9 @@ import pytest
 
 from rungwise import CALL, Fact, Rung, verify
 from rungwise.core import TURN, Table
-from rungwise.fsm.checker.walk import walk
-from rungwise.fsm.machine.build import build_table
-from rungwise.fsm.machine.declare import Ending
+from rungwise.fsm.engine.checker.walk import walk
+from rungwise.fsm.engine.machine.build import build_table
+from rungwise.fsm.engine.machine.declare import Ending
 from support.formal import promela
 from support.formal.faults import FAULTY, LAST_OF_ROUND, LITTLE
 from support.formal.shared import most_attempts

@@ -11,7 +11,7 @@ import tree_sitter
 import tree_sitter_tlaplus
 
 from rungwise.core import TURN, Table
-from rungwise.fsm.checker.walk import walk
+from rungwise.fsm.engine.checker.walk import walk
 from support.formal.faults import FAULTY, LITTLE
 from support.formal.tla import configuration, specification
 from support.formal.tlc import Checked, tlc

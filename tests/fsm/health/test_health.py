@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from rungwise import ConfigurationError, Health, Policy
 from rungwise.core import HEALTH, Failure, Reply, Row, TableError
 from rungwise.fsm.call.conversation.observation import Observation
-from rungwise.fsm.failures.failure import Reason
+from rungwise.fsm.engine.journal.record import Evidence as Recorded
 from rungwise.fsm.health.check import DUE, ONE_PROBE, verify_health
 from rungwise.fsm.health.health import (
     NO_SYMPTOM,
@@ -23,7 +23,7 @@ from rungwise.fsm.health.health import (
     choose,
     symptom_of,
 )
-from rungwise.fsm.journal.record import Evidence as Recorded
+from rungwise.fsm.replies.failures.failure import Reason
 from rungwise.testing import run
 
 RULES = Health()

@@ -34,16 +34,16 @@ from rungwise.core import (
     Table,
     TurnContext,
 )
-from rungwise.fsm.call.run.overrides import Overrides, set_overrides, waits_are_off, with_overrides
+from rungwise.fsm.call.overrides import Overrides, set_overrides, waits_are_off, with_overrides
 from rungwise.fsm.call.run.result import error_of
-from rungwise.fsm.machine.run import Run
+from rungwise.fsm.engine.machine.run import Run
 from rungwise.fsm.testing import backend, compactors, strategies
-from rungwise.fsm.testing.backend import ScriptedLink
 from rungwise.fsm.testing.checks import delivery, honesty, privacy, replays, success
 from rungwise.fsm.testing.checks import path as path_checks
 from rungwise.fsm.testing.checks import spending as spending_checks
 from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.coverage import Coverage
+from rungwise.fsm.testing.scripted import ScriptedLink
 from rungwise.testing import ScriptedReply
 from support.drawn import chains, chunkings
 from support.sampling import examples

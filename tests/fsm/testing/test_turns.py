@@ -25,7 +25,7 @@ from rungwise import (
 )
 from rungwise.core import TURN, Call, Failure, MakeCall, Reply, Request, Turn
 from rungwise.fsm.call.run import judging
-from rungwise.fsm.machine.run import Run
+from rungwise.fsm.engine.machine.run import Run
 from rungwise.fsm.testing.checks import honesty, path, privacy, success
 from rungwise.fsm.testing.checks import turn_tools as tools
 from rungwise.fsm.testing.checks import turn_transcript as transcript
@@ -37,7 +37,7 @@ from rungwise.fsm.testing.turn_player import ENDS
 from rungwise.fsm.testing.turn_script import Stop, ToolPlay, write_turn_script
 from rungwise.fsm.turn import caller, compaction, tool_round
 from rungwise.fsm.turn.conversation import Conversation
-from rungwise.fsm.turn.journal import TurnRecorder
+from rungwise.fsm.turn.turn_journal import TurnRecorder
 from support.sampling import examples
 
 USAGE = Usage(10, 5)

@@ -8,7 +8,7 @@ import pytest
 from rungwise import ConfigurationError, Tool, TurnPolicy, replay
 from rungwise.core import MakeCall, Reply, Request, RunTools, Turn
 from rungwise.fsm.turn.actions import ToolOutcome
-from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.turn_journal import TurnJournal
 from support.turns import calling, said
 
 ANSWER = "It is paid."

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
-from rungwise.fsm.diagram.page.run import bars_of
-from rungwise.fsm.turn.digest import TurnPath, digest_of_turn
+from rungwise.fsm.diagram.page.run_page import bars_of
 from rungwise.fsm.turn.explained import explain_call, explain_turn, read_turn
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.turn.turn_digest import TurnPath, digest_of_turn
 from support.elements import Elements
 from support.turns import BUSY, OVERFLOW, calling, played, said
 

@@ -21,8 +21,8 @@ from rungwise.core import (
     Turn,
 )
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
-from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.turn.validity import problems_of
 from support.turns import OVERFLOW, USAGE, cut, said
 from support.turns import calling as calls
@@ -554,7 +554,7 @@ def test_a_call_that_needs_approval_ends_the_turn_beside_those_that_ran() -> Non
 
 def test_every_row_is_taken_by_some_test_of_this_file(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: set[tuple[str, str, str | None, str]] = set()
-    fire = rungwise.fsm.machine.run.Run.fire
+    fire = rungwise.fsm.engine.machine.run.Run.fire
 
     def noted(self: Any, event: str, facts: Any = ()) -> Any:
         row = fire(self, event, facts)
@@ -562,7 +562,7 @@ def test_every_row_is_taken_by_some_test_of_this_file(monkeypatch: pytest.Monkey
             taken.add((row.event, row.source, row.guard, row.target))
         return row
 
-    monkeypatch.setattr(rungwise.fsm.machine.run.Run, "fire", noted)
+    monkeypatch.setattr(rungwise.fsm.engine.machine.run.Run, "fire", noted)
     for name, test in list(globals().items()):
         if (
             not name.startswith("test_")
@@ -581,12 +581,12 @@ def test_every_row_is_taken_by_some_test_of_this_file(monkeypatch: pytest.Monkey
                     else {names: values}
                 )
     # What a turn asks a compactor for it can go on from, so only the table itself ends here.
-    run = rungwise.fsm.machine.run.Run.at_start(TURN, TurnPolicy(auto_continues=0).limits)
+    run = rungwise.fsm.engine.machine.run.Run.at_start(TURN, TurnPolicy(auto_continues=0).limits)
     run.state = TURN.hub
     run.fire("compacted")
     for state in TURN.rungs:  # the caller, and the clock, may end a turn anywhere
         for event in ("cancelled", "ran_out"):
-            run = rungwise.fsm.machine.run.Run.at_start(TURN, TurnPolicy().limits)
+            run = rungwise.fsm.engine.machine.run.Run.at_start(TURN, TurnPolicy().limits)
             run.state = state
             run.fire(event)
     assert taken == {(row.event, row.source, row.guard, row.target) for row in TURN.rows}

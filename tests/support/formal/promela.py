@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from rungwise.fsm.diagram.model import Decision
-from rungwise.fsm.machine.build import COUNT_ATTEMPT
-from rungwise.fsm.machine.declare import Effect, Fact, Guard
-from rungwise.fsm.machine.table import Table
+from rungwise.fsm.engine.machine.build import COUNT_ATTEMPT
+from rungwise.fsm.engine.machine.declare import Effect, Fact, Guard
+from rungwise.fsm.engine.machine.table import Table
 from support.formal.shared import Names, Used, folded, limits_of, most_attempts, plain
 
 PROMELA: Final = """

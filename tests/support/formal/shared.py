@@ -8,12 +8,12 @@ from typing import Final
 
 from attrs import evolve
 
-from rungwise.fsm.checker.longest import TooLarge, longest
-from rungwise.fsm.checker.moves import detours_of, moves_of
-from rungwise.fsm.checker.proof import prove
 from rungwise.fsm.diagram.extract import picture_of
-from rungwise.fsm.machine.declare import Fact, Guard
-from rungwise.fsm.machine.table import Table
+from rungwise.fsm.engine.checker.longest import TooLarge, longest
+from rungwise.fsm.engine.checker.moves import detours_of, moves_of
+from rungwise.fsm.engine.checker.proof import prove
+from rungwise.fsm.engine.machine.declare import Fact, Guard
+from rungwise.fsm.engine.machine.table import Table
 
 WIDTH: Final = 90
 """How long a line of a model may be before it is broken."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from rungwise.fsm.diagram.model import Decision
-from rungwise.fsm.machine.declare import Effect, Fact, Guard
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.engine.machine.declare import Effect, Fact, Guard
+from rungwise.fsm.engine.machine.table import Row, Table
 from support.formal.shared import Names, Used, facts_of, folded, followed, limits_of, plain
 
 TLA: Final = """

@@ -708,7 +708,7 @@ def test_the_key_of_the_environment_goes_to_its_own_host_alone(
 
 
 def test_parameters_of_its_own_do_not_go_to_another_protocol() -> None:
-    from rungwise.fsm.call.conversation.for_backend import parameters_for
+    from rungwise.fsm.call.chain.for_backend import parameters_for
 
     request = Request("x", parameters={"output_config": {"effort": "low"}, "stop": "END"})
     chat = OpenAIChat("m", base_url="http://localhost/v1")

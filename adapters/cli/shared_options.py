@@ -1,0 +1,247 @@
+"""The options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from rungwise.adapters.cli.output import bad_input, prints_aside
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.files import bytes_of_file
+from rungwise.fsm.values.moments import read_rfc_3339
+
+if TYPE_CHECKING:
+    from rungwise.fsm.call.chain.prices import Prices
+    from rungwise.fsm.replies.schemas.returns import Returns
+    from rungwise.fsm.turn.tools import Toolbox
+
+
+IN_PYTHON: Final = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
+
+
+def import_named(value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    """Return what a module holds under a name of the form of `IN_PYTHON`, or raise
+    `click.BadParameter`.
+    """
+    module, _, name = value.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return attrgetter(name)(import_module(module))
+    except AttributeError as error:
+        problem = f"{value}: {error}."
+    except ImportError as error:
+        problem = f"{value} cannot be imported: {error}."
+    except (Exception, SystemExit) as error:  # whatever else the module does when it is imported
+        problem = f"{value} cannot be imported: {type(error).__name__}: {error}"
+    raise click.BadParameter(problem, ctx=ctx, param=param)
+
+
+MOST_TOKENS: Final = 10**9
+_SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?s", re.ASCII)
+TOKENS: Final = click.IntRange(1, MOST_TOKENS)
+BACKENDS: Final = click.IntRange(1, 100)
+
+
+def store_option(*, required: bool = False) -> Callable[[Any], Any]:
+    """Return the option `--store` of a command."""
+    return click.option(
+        "--store",
+        metavar="URL",
+        required=required,
+        help="A Redis or Valkey server by which many processes remember together which backends "
+        "are down, as in "
+        "redis://localhost:6379/0.",
+    )
+
+
+def text(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Read an argument as UTF-8 where the locale could not."""
+    if value is None or not any("\udc80" <= character <= "\udcff" for character in value):
+        return value
+    try:
+        return os.fsencode(value).decode("utf-8")
+    except UnicodeError:
+        raise click.BadParameter("it is not UTF-8 text: convert it first") from None
+
+
+output_option: Final = click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file."
+)
+system_option: Final = click.option(
+    "--system", metavar="TEXT", callback=text, help="The system message."
+)
+max_tokens_option: Final = click.option(
+    "--max-tokens", type=TOKENS, metavar="N", help="The output cap that calls ask for."
+)
+
+
+def _prices(context: click.Context, parameter: click.Parameter, value: str | None) -> Prices | None:
+    from rungwise.adapters.cli.chains import HIGHEST_PRICE, prices_of
+
+    if value is None:
+        return None
+    with suppress(ValueError, ConfigurationError):
+        price_in, price_out = map(float, value.split("/"))
+        return prices_of(price_in, price_out)
+    shape = (
+        f"IN/OUT, two prices of a million tokens, each from 0 to {HIGHEST_PRICE:.0f}, as in 2.5/10"
+    )
+    raise click.BadParameter(f"{value!r} is not of the form {shape}")
+
+
+def moment(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Read a point in time, or how many seconds from now it is; return the seconds since 1970."""
+    if value is None:
+        return None
+    if _SECONDS.fullmatch(value):
+        return time.time() + float(value[:-1])
+    seconds = read_rfc_3339(value)
+    if seconds is None:
+        shape = (
+            "a time in RFC 3339 with its offset, as in 2030-01-31T18:00:00Z, nor seconds "
+            "from now, as in 30s"
+        )
+        raise click.BadParameter(f"{value!r} is neither {shape}")
+    return seconds
+
+
+def read_json(option: str, file: str) -> Any:
+    """Read the JSON file that an option names."""
+    try:
+        return json.loads(bytes_of_file(file))
+    except OSError as error:
+        bad_input(f"{option}: {file} cannot be read ({error.strerror})")
+    except ConfigurationError as error:
+        bad_input(f"{option}: {file}: {error}")
+    except (ValueError, RecursionError):
+        bad_input(f"{option}: {file} is not JSON")
+
+
+def choice_option(
+    name: str, words: Sequence[str], help: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make an option that takes one of these words, the first by default."""
+    return click.option(
+        name, type=click.Choice(words), default=words[0], show_default=True, help=help
+    )
+
+
+def number_option(
+    name: str, default: int, ends: tuple[int, int], help: str
+) -> Callable[[Any], Any]:
+    """Make an option that takes a whole number, from the one end to the other."""
+    kind = click.IntRange(*ends)
+    return click.option(name, type=kind, default=default, show_default=True, metavar="N", help=help)
+
+
+def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make the option that takes prices."""
+    return click.option(
+        "--prices",
+        callback=_prices,
+        metavar="IN/OUT",
+        help=f"The price of a million tokens in and out, {whose}; a budget of money needs it, "
+        f"here or under [prices] "
+        "in the file of the policy.",
+    )
+
+
+class _ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    name = "tools"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Toolbox:
+        from rungwise.fsm.turn.tools import Tool, Toolbox
+
+        if isinstance(value, Toolbox):
+            return value
+        if not IN_PYTHON.fullmatch(value):
+            self.fail(f"{value!r} is not of the form module:NAME, as in birds:TOOLS.", param, ctx)
+        with prints_aside():
+            named = import_named(value, param, ctx)
+        if callable(named) or isinstance(named, Tool):
+            named = [named]
+        if not isinstance(named, Toolbox | Iterable) or isinstance(named, str | bytes):
+            kinds = "a function, a rungwise.Tool, a list or mapping of them, or a rungwise.Toolbox"
+            self.fail(f"{value} is a {type(named).__name__}, and must be {kinds}.", param, ctx)
+        try:
+            tools = Toolbox.of(named)
+        except ConfigurationError as error:
+            self.fail(f"{value}: {error}.", param, ctx)
+        except Exception as error:  # it is a stranger's object
+            self.fail(f"{value} cannot be read: it raised {type(error).__name__}.", param, ctx)
+        if not tools:
+            self.fail(f"{value} holds no tools.", param, ctx)
+        return tools
+
+
+class ReturnsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Read what an answer must be."""
+
+    name = "returns"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the type that a module holds, or the JSON schema in a file."""
+        from rungwise.fsm.replies.schemas.returns import Returns
+
+        return value if isinstance(value, Returns) else self._read(value, param, ctx)[1]
+
+    def _read(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Any, Returns]:
+        """Return what a module or a file holds, and what checks an answer by it."""
+        from rungwise.fsm.replies.schemas.returns import returns_of
+
+        if IN_PYTHON.fullmatch(value) and not Path(value).exists():
+            with prints_aside():
+                wanted = import_named(value, param, ctx)
+        else:
+            wanted = read_json("--returns", value)
+            if not isinstance(wanted, dict):
+                bad_input(f"--returns: {value} holds no JSON object")
+            wanted = (
+                wanted["schema"]
+                if isinstance(wanted.get("schema"), dict) and "name" in wanted
+                else wanted
+            )
+        try:
+            returns = returns_of(wanted)
+        except ConfigurationError as error:
+            bad_input(f"--returns: {value}: {error}")
+        if returns is None:
+            bad_input(f"--returns: {value} is None")
+        return wanted, returns
+
+
+class WantedParameter(ReturnsParameter):
+    """Read what an answer must be, as it stands in the file or the module, for other processes to
+    find it.
+    """
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the type or the JSON schema."""
+        return self._read(value, param, ctx)[0] if isinstance(value, str) else value
+
+
+returns_option: Final = click.option(
+    "--returns",
+    type=ReturnsParameter(),
+    metavar="FILE|module:NAME",
+    help="What the answer must be: a JSON schema, bare or as {name, schema}, or a type in Python. "
+    "A wrong answer goes "
+    "back to the model with the reason.",
+)
+TOOLS: Final = _ToolsParameter()

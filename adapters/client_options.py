@@ -1,0 +1,280 @@
+"""The options of calls and clients, and their checks."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.stores.budgets import BudgetStore
+from rungwise.adapters.stores.memory import MemoryStore
+from rungwise.adapters.stores.quotas import quota_of
+from rungwise.adapters.stores.sharing import Shared
+from rungwise.adapters.stores.watch import Watch
+from rungwise.fsm.call.budget.shared import SharedBudget
+from rungwise.fsm.call.budget.throttle import RetryThrottle
+from rungwise.fsm.call.conversation.observation import Verdict
+from rungwise.fsm.call.conversation.parameters import (
+    REQUEST_OPTIONS,
+    RequestOptions,
+    refuse_unknown,
+)
+from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.health.health import Health
+from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.values.checks import is_flag, is_number, is_whole
+from rungwise.fsm.values.label import short
+from rungwise.fsm.values.moments import LAST
+from rungwise.fsm.values.secret import SecretMap
+
+Messages = str | Iterable[PlainMessage | Message] | Request
+Clock = Callable[[], float]
+Draws = Callable[[], float]
+Sleep = Callable[[float], object]
+AsyncSleep = Callable[[float], Awaitable[object]]
+
+
+class RunOptions(RequestOptions, total=False):
+    """The options that calls and turns share."""
+
+    within: SharedBudget | None
+    deadline: float | datetime | None
+    verdict: Verdict | Iterable[Verdict] | None
+
+
+class CallOptions(RunOptions, total=False):
+    """The options of a call.
+
+    Arguments:
+        temperature, top_p, stop, seed, response_format: as in chat completions; each protocol
+            translates them. None is the same as leaving them out.
+        reasoning_effort, tool_choice, parallel_tool_calls: likewise.
+        max_tokens, parameters, headers, input_tokens: as a `rungwise.core.Request` has them.
+        tools: the definitions of tools, as the provider takes them.
+        within: a `rungwise.SharedBudget` that the call draws from.
+        deadline: when the call must have ended: a `datetime` with a time zone, or seconds since
+        1970. verdict: a function that judges the reply, or several: it takes the
+        `rungwise.core.Reply` with the whole text,
+            and the value if it takes two arguments (None where the model called tools), and returns
+            None, or a sentence that tells the model what is wrong. A turn's judges what would end
+            it.
+        turn: the turn around the call.
+        policy: replaces the client's policy.
+    """
+
+    tools: Iterable[Mapping[str, Any]]
+    turn: TurnContext | None
+    policy: Policy | None
+
+
+OF_CALLS: Final = frozenset({"turn", "policy", "within", "deadline", "verdict"})
+"""The options of a call that a request does not have."""
+
+
+def request_of(messages: Messages, options: Any, others: frozenset[str]) -> Request:
+    """Make a request from the options of a call or turn, without those that a request does not have
+    (`others`).
+
+    It hides the values of headers in place, for a traceback shows the options of the method that
+    was called. What is unknown or malformed, or stands beside a request, is a ConfigurationError.
+    """
+    if isinstance(options.get("headers"), Mapping):
+        options["headers"] = SecretMap(options["headers"])
+    options = {name: value for name, value in options.items() if name not in others}
+    if options:
+        refuse_unknown(options, REQUEST_OPTIONS | others)
+    if not isinstance(messages, Request):
+        return Request(messages, **options)
+    if options:
+        raise ConfigurationError(
+            f"a Request holds its own options; do not pass {', '.join(options)} beside it"
+        )
+    return messages
+
+
+def check_functions(**functions: object) -> None:
+    """Refuse arguments that are not functions, and coroutine functions that nobody would await."""
+    for name, value in functions.items():
+        if not callable(value) and not (value is None and name in _MAY_BE_NONE):
+            raise ConfigurationError(f"{name} must be a function, not {type(value).__name__}")
+        if name not in _MAY_BE_ASYNC and inspect.iscoroutinefunction(value):
+            raise ConfigurationError(
+                f"{name} must be a function, not a coroutine function, which nobody would await"
+            )
+
+
+def checked_clock(wall_clock: Callable[[], float]) -> Callable[[], float]:
+    """Return the function with a check of its result."""
+    return checked_number(wall_clock, -LAST, LAST, "wall_clock must return the seconds since 1970")
+
+
+def checked_number(
+    function: Callable[[], float], least: float, most: float, what: str
+) -> Callable[[], float]:
+    """Return the function with a check that it returns a number within these bounds."""
+
+    def call() -> float:
+        number = function()
+        if not is_number(number, least, most):
+            raise ConfigurationError(f"{what}, not {short(number)}")
+        return number
+
+    return call
+
+
+def checked_sleep(sleep: Callable[[float], object]) -> Callable[[float], None]:
+    """Return the function with a check of its result."""
+
+    def wait(seconds: float) -> None:
+        slept = sleep(seconds)
+        if inspect.isawaitable(slept):
+            if inspect.iscoroutine(slept):
+                slept.close()
+            raise ConfigurationError(
+                "sleep must wait by itself; it returned what is to be awaited: see async_sleep"
+            )
+
+    return wait
+
+
+def checked_waits(
+    async_sleep: Callable[[float], Awaitable[object]],
+) -> Callable[[float], Awaitable[object]]:
+    """Return the function with a check of its result."""
+
+    def wait(seconds: float) -> Awaitable[object]:
+        waiting = async_sleep(seconds)
+        if not inspect.isawaitable(waiting):
+            kind = type(waiting).__name__
+            raise ConfigurationError(
+                f"async_sleep must return what can be awaited, not {kind}: see sleep"
+            )
+        return waiting
+
+    return wait
+
+
+_MAY_BE_ASYNC = frozenset({"compactor", "async_sleep"})
+_MAY_BE_NONE = frozenset({"observer", "compactor", "sleep"})
+
+
+def check_http(http: object, async_http: object) -> None:
+    """Refuse objects that are not HTTP clients, or are of the other kind."""
+    for name, value, other in (("http", http, "async_http"), ("async_http", async_http, "http")):
+        if value is None:
+            continue
+        if not (hasattr(value, "build_request") and hasattr(value, "send")):
+            raise ConfigurationError(
+                f"{name} must be an HTTP client of httpx's shape, not {type(value).__name__}"
+            )
+        if inspect.iscoroutinefunction(value.send) is not (name == "async_http"):
+            raise ConfigurationError(
+                f"{name} cannot be of type {type(value).__name__}: give it as {other}"
+            )
+
+
+def check_sizes(max_connections: object, largest_reply: object) -> None:
+    """Refuse sizes that are not whole numbers of 1 or more."""
+    if not is_whole(max_connections, 1):
+        raise ConfigurationError(
+            f"max_connections must be a whole number of 1 or more, not {short(max_connections)}"
+        )
+    if not is_whole(largest_reply, 1):
+        raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Refuse values other than True and False."""
+    if not is_flag(value):
+        raise ConfigurationError(f"{name} must be True or False, not {short(value)}")
+
+
+def check_chain(chain: Iterable[object]) -> None:
+    """Refuse objects that are not backends, classes included."""
+    for backend in chain:
+        is_backend = callable(getattr(backend, "encode", None)) and hasattr(backend, "identities")
+        if not is_backend or isinstance(backend, type):
+            raise ConfigurationError(
+                f"the chain must hold backends such as OpenAIChat, not {type(backend).__name__}"
+            )
+
+
+def check_policy(policy: object) -> Policy:
+    """Return the policy; refuse anything else."""
+    if not isinstance(policy, Policy):
+        raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
+    return policy
+
+
+def shared_of(
+    health: object, store: object, clock: Clock, wall_clock: Clock, chain: Iterable[object]
+) -> Shared | None:
+    """Return what calls share, in memory or behind a URL: health by some rules, quotas, and only
+    there budgets.
+    """
+    if store is not None and not isinstance(store, str):
+        raise ConfigurationError(
+            f"store must be a URL such as redis://localhost:6379/0, not {type(store).__name__}"
+        )
+    if health is not None and not isinstance(health, Health):
+        raise ConfigurationError(f"health must be a Health, or None, not {type(health).__name__}")
+    has_quotas = any(map(quota_of, chain))
+    if health is None and store is None and not has_quotas:
+        return None
+    budgets: BudgetStore | None = None
+    if store is not None:
+        from rungwise.adapters.stores.redis_store import RedisStore  # an extra
+
+        budgets = RedisStore(store, clock)
+    kept = MemoryStore(clock) if budgets is None else budgets
+    watch = None if health is None else Watch(kept, health, wall_clock)
+    return Shared(kept, watch, has_quotas, budgets)
+
+
+def throttle_of(share: object) -> RetryThrottle | None:
+    """Return what limits the retries of all calls to a share of them; None for None."""
+    if share is None:
+        return None
+    if not is_number(share, 0, 1):
+        raise ConfigurationError(
+            f"retry_share must be a number from 0 to 1, or None, not {short(share)}"
+        )
+    return RetryThrottle(share)
+
+
+_warned: Final[set[str]] = set()
+
+
+def check_sync(name: str, cancellation: object, compactor: object) -> None:
+    """Refuse a cancellation of another type, and a compactor that a thread cannot await; warn once
+    in an event loop.
+    """
+    if cancellation is not None and not isinstance(cancellation, Cancellation):
+        raise ConfigurationError(
+            f"cancellation must be a Cancellation, not {type(cancellation).__name__}"
+        )
+    if compactor is not None and inspect.iscoroutinefunction(compactor):
+        raise ConfigurationError(
+            "the compactor is a coroutine function; only what is asynchronous can await it"
+        )
+    # if nobody imported one, it does not run
+    asyncio, trio = sys.modules.get("asyncio"), sys.modules.get("trio")
+    is_blocking = (asyncio and asyncio._get_running_loop()) or (
+        trio and trio.lowlevel.in_trio_run()
+    )
+    if is_blocking and name not in _warned:
+        _warned.add(name)
+        instead = (
+            f"await client.a{name}(...)"
+            if name in ("call", "turn")
+            else f"async with client.a{name}(...)"
+        )
+        warnings.warn(
+            f"client.{name}() blocks the event loop that runs here; use `{instead}`", stacklevel=3
+        )

@@ -1,0 +1,146 @@
+"""The options of a turn, the turn that they make, and the streams of its events."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from rungwise.adapters.client_options import RunOptions, check_functions
+from rungwise.adapters.http.streams import LoopStream, SyncStream
+from rungwise.adapters.wires.backend import Backend
+from rungwise.fsm.call.conversation.plain import stored
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.call.overrides import with_overrides
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.run.result import V
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.turn.actions import TurnEvent
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.tool_round import Approvals
+from rungwise.fsm.turn.tools import Executor, Toolbox, Tools
+from rungwise.fsm.turn.turn import Turn
+
+TurnCompactor = Callable[[Sequence[PlainMessage], int], Sequence[PlainMessage | Message]]
+AsyncTurnCompactor = Callable[
+    [Sequence[PlainMessage], int], Awaitable[Sequence[PlainMessage | Message]]
+]
+
+
+class TurnOptions(RunOptions, total=False):
+    """The options of a turn. Those not listed here are as in `rungwise.core.CallOptions`.
+
+    Arguments:
+        tools: the tools by name, or a list of them: functions, or a `rungwise.Tool` that says more.
+        executor: called with name and arguments for tools that have no function.
+        policy: the policy of the turn; its calls use the client's policy unless it names one.
+        compactor: shortens a conversation; called with its plain messages and by how many tokens.
+        approvals: to go on after `awaiting_approval`: for the id of each call in `awaiting`, True
+        or why not.
+    """
+
+    tools: Tools | Toolbox
+    executor: Executor | None
+    policy: TurnPolicy | None
+    compactor: TurnCompactor | AsyncTurnCompactor | None
+    approvals: Approvals | None
+
+
+OF_TURNS = frozenset(
+    {"tools", "executor", "policy", "compactor", "within", "deadline", "verdict", "approvals"}
+)
+"""The options of a turn that a request does not have."""
+
+
+@frozen
+class Planned:
+    """A turn that has not begun, and its compactor."""
+
+    turn: Turn
+    compactor: TurnCompactor | AsyncTurnCompactor | None
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        options: TurnOptions,
+        chain: Iterable[Backend],
+        policy: Policy,
+        compactor: Callable[[Any], Any] | None,
+        new: Callable[..., Turn] = Turn,
+        **call_options: Any,
+    ) -> Planned:
+        """Make a turn from the client's settings and the options of the turn, or raise a
+        ConfigurationError.
+
+        Arguments:
+            request: its tools are for the executor if the options have no tools; otherwise the
+            provider runs them. compactor: the client's compactor, which is called with the messages
+            alone.
+            new: makes the turn; takes the arguments of `Turn`.
+            call_options: what the client passes to its calls, and when the turn must have ended, on
+                its clock.
+        """
+        own = options.get("policy")
+        own = TurnPolicy() if own is None else own
+        if not isinstance(own, TurnPolicy):
+            hint = (
+                "; that of its calls goes into one, as in TurnPolicy(call=...)"
+                if isinstance(own, Policy)
+                else ""
+            )
+            raise ConfigurationError(f"policy must be a TurnPolicy, not {type(own).__name__}{hint}")
+        tools, executor = options.get("tools"), options.get("executor")
+        if tools is None and executor is not None:  # the request's tools are for it
+            tools, request = request.tools, evolve(request, tools=())
+        shorten = options.get("compactor")
+        check_functions(compactor=shorten)
+        if shorten is None and compactor is not None:
+            whole = compactor
+            shorten = lambda messages, room: whole(messages)  # noqa: E731 # what awaits it sees what it returns
+        turn = new(
+            request,
+            evolve(own, call=with_overrides(own.call or policy)),
+            tuple(chain),
+            tools=Toolbox.of(tools, executor),
+            within=options.get("within"),
+            verdict=options.get("verdict"),
+            approvals=options.get("approvals"),
+            **{**call_options, "has_compactor": shorten is not None},
+        )
+        return cls(turn, shorten)
+
+    def in_threads(self) -> Planned:
+        """Return this turn, to be run without an event loop; refuse tools that need one."""
+        for name, tool in self.turn.tools.tools.items():
+            if getattr(tool.function, "needs_loop", False):
+                raise ConfigurationError(
+                    f"the tool {name!r} belongs to an event loop: use aturn or astream_turn there"
+                )
+        return self
+
+
+class _OfTurn:
+    _run: Any
+
+    @property
+    def messages(self) -> tuple[dict[str, Any], ...]:
+        """Return the conversation so far, as plain mappings; you can store it, and go on from it,
+        at any moment.
+        """
+        return tuple(map(stored, self._run.messages))
+
+
+class TurnStream(_OfTurn, SyncStream[TurnEvent, TurnResult[V]]):
+    """Iterate over the events of a turn; close it, or leave its `with` block, to end the turn
+    early.
+    """
+
+
+class AsyncTurnStream(_OfTurn, LoopStream[TurnEvent, TurnResult[V]]):
+    """Iterate asynchronously over the events of a turn; use it in an `async with` block to end the
+    turn early.
+    """

@@ -1,0 +1,1 @@
+"""A policy or a journal, looked at from outside a call."""

@@ -1,0 +1,279 @@
+"""Play what a call does about a trouble to the real core: one that passes, and one that comes back
+from every attempt.
+
+Waits are random, so each trouble is played twice: with the shortest waits and with the longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby, product
+from typing import Literal
+
+from attrs import evolve, frozen
+
+from rungwise.fsm.analysis.certificate.certificate import backends_text, counted, number_text
+from rungwise.fsm.analysis.certificate.enactment import ANSWER, links_of
+from rungwise.fsm.analysis.certificate.troubles import Response, Trouble, marked, troubles_of
+from rungwise.fsm.call.budget.metering import least_tokens, texts_of
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.chain.prices import Prices
+from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.run.recording import silent
+from rungwise.fsm.errors import ConfigurationError, IllegalEvent
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.reply import Reply
+from rungwise.fsm.values.usage import Usage
+
+MOST_PLAYED = 200  # attempts of one call, even if the budget allows more
+# how a call ends that is not played to its end
+MORE = f"more than the {MOST_PLAYED} attempts that are played"
+MOST_RUNS = 16  # different rungs in a row that a path lists
+MOST_WAITS = 5  # waits of one rung that a path lists
+PROMPT = 20  # input tokens that a reply reports, if those of the request are unknown
+
+
+@frozen
+class Scene:
+    """Say which attempts of a call fail; the others are answered."""
+
+    fails: Literal["the first backend", "the first attempt", "every attempt"]
+    backends: int
+
+    def takes(self, number: int, backend: int) -> bool:
+        """Tell whether the attempt of this number, at this backend, fails."""
+        return {"the first backend": backend == 0, "the first attempt": number == 1}.get(
+            self.fails, True
+        )
+
+    def __str__(self) -> str:
+        """Name the scene for a reader."""
+        if self.fails == "the first backend":
+            return "the first backend fails each time, the next one answers"
+        return f"with {backends_text(self.backends)}, {self.fails} fails"
+
+
+@frozen
+class PlayedTrouble:
+    """Hold what a call did about a trouble."""
+
+    rungs: tuple[tuple[str, float], ...]  # each with the seconds of the wait before it
+    outcome: str | None  # None if it took more attempts than are played
+    cause: str  # the field of the budget that ended it
+    seconds: float
+
+
+@frozen
+class Course:
+    """Hold what a call does about a trouble with the shortest random waits, and with the
+    longest.
+    """
+
+    least: PlayedTrouble
+    most: PlayedTrouble
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """List how the calls end; empty if they are not played to their ends."""
+        return tuple(
+            dict.fromkeys(
+                each.outcome for each in (self.least, self.most) if each.outcome is not None
+            )
+        )
+
+    @property
+    def path(self) -> str:
+        """Write the rungs with the shortest waits: `retry x3 (2, 4, 8 s), fallback`."""
+        if len(self.least.rungs) == 1:
+            return "not asked again"
+        runs = [
+            (name, [wait for _, wait in run])
+            for name, run in groupby(self.least.rungs[1:], lambda each: each[0])
+        ]
+        parts = [
+            f"{name}{f' x{len(waits)}' if len(waits) > 1 else ''}{_waits(waits)}"
+            for name, waits in runs
+        ]
+        return ", ".join(parts[:MOST_RUNS] + (["..."] if len(runs) > MOST_RUNS else []))
+
+    @property
+    def spent(self) -> str:
+        """Write the attempts and the seconds, least to most."""
+        attempts = sorted({len(self.least.rungs), len(self.most.rungs)})
+        seconds = sorted({round(self.least.seconds, 1), round(self.most.seconds, 1)})
+        text = f"{attempts[0]} to " * (len(attempts) > 1) + counted(attempts[-1], "attempt")
+        if seconds != [0.0]:
+            text += f", {' to '.join(map(number_text, seconds))} s"
+        least, most = (
+            ([name for name, _ in each.rungs], each.outcome) for each in (self.least, self.most)
+        )
+        return text if least == most else f"{text}; the path is that with the shortest waits"
+
+    def __str__(self) -> str:
+        ends = " or ".join(self.outcomes) or MORE
+        return f"{self.path} → {ends}; {self.spent}"
+
+
+def _waits(waits: Sequence[float]) -> str:
+    if not any(waits):
+        return ""
+    if len(waits) > 1 and len(set(waits)) == 1:
+        return f" ({number_text(waits[0])} s each)"
+    more = f", ... {number_text(waits[-1])}" if len(waits) > MOST_WAITS else ""
+    return f" ({', '.join(map(number_text, waits[:MOST_WAITS]))}{more} s)"
+
+
+@frozen
+class TroubleChange:
+    """Hold what a call does about troubles in a scene before and now; None if the table lacks their
+    events.
+    """
+
+    names: tuple[str, ...]
+    scene: Scene
+    old: Course | None
+    new: Course | None
+
+    @property
+    def is_change(self) -> bool:
+        """Tell whether anything differs: the path, its waits, or its end."""
+        return self.old != self.new
+
+
+def scenes_of(backends: int) -> tuple[Scene, ...]:
+    """List the scenes for a chain: those that end well come first."""
+    several = backends > 1
+    well = [Scene("the first backend", backends)] * several + [Scene("the first attempt", 1)]
+    return (*well, Scene("every attempt", 1), *[Scene("every attempt", backends)] * several)
+
+
+def trouble_changes(
+    old: Policy,
+    new: Policy,
+    backends: int = 2,
+    *,
+    prices: Prices | None = None,
+    max_tokens: int | None = None,
+    input_tokens: int | None = None,
+) -> tuple[TroubleChange, ...]:
+    """Play every trouble under two policies in each scene, and group the troubles with the same
+    courses.
+    """
+    before, after = _playable(old, prices), _playable(new, prices)
+    play = partial(course_of, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
+    groups: dict[TroubleChange, list[str]] = {}
+    for scene, trouble in product(scenes_of(backends), troubles_of(before, after)):
+        was = play(before, trouble, scene)
+        now = was if before == after else play(after, trouble, scene)
+        if was is not None or now is not None:
+            groups.setdefault(TroubleChange((), scene, was, now), []).append(trouble.name)
+    return tuple(evolve(each, names=tuple(names)) for each, names in groups.items())
+
+
+def _playable(policy: Policy, prices: Prices | None) -> Policy:
+    """Drop a budget of money without prices, and let own facts hold if a reply says so."""
+    if policy.budget.money is not None and prices is None:
+        policy = evolve(policy, budget=evolve(policy.budget, money=None))
+    table = policy.table
+    if not table.own_facts:
+        return policy
+    facts = [
+        evolve(fact, of=_Holds(fact.name)) if fact.of is not None else fact for fact in table.facts
+    ]
+    return evolve(policy, table=evolve(table, facts=tuple(facts)))
+
+
+@frozen
+class _Holds:
+    """Tell whether a made-up reply is one on which a fact holds."""
+
+    name: str
+
+    def __call__(self, reply: Reply) -> bool:
+        return reply.stop_raw == marked(self.name)
+
+
+def course_of(
+    policy: Policy,
+    trouble: Trouble,
+    scene: Scene,
+    *,
+    prices: Prices | None = None,
+    max_tokens: int | None = None,
+    input_tokens: int | None = None,
+) -> Course | None:
+    """Play a trouble to calls until they end; None if the table lacks the event."""
+    request = Request(trouble.messages, max_tokens=max_tokens, input_tokens=input_tokens)
+    draws = (0.0, 1.0) if policy.waits.jitter else (0.0,)
+    try:
+        links = links_of([prices] * scene.backends)
+        calls = [
+            Call(request, policy, links, jitter=partial(float, draw), observer=silent)
+            for draw in draws
+        ]
+        played = [_play(call, trouble, scene) for call in calls]
+    except (IllegalEvent, ConfigurationError):  # a user's table may lack this event
+        return None
+    return Course(played[0], played[-1])
+
+
+def _play(call: Call, trouble: Trouble, scene: Scene) -> PlayedTrouble:
+    rungs: list[tuple[str, float]] = []
+    now, number = 0.0, 0
+    send = call.begin(now)
+    while send is not None and number < MOST_PLAYED:
+        rung, wait = call.position.state, send.wait
+        now += wait
+        send = call.sending(now)
+        if send is None:
+            break
+        number += 1
+        # The budget may have led elsewhere by the end of the wait.
+        rungs.append((rung, wait))
+        came: Reply | Failure = ANSWER
+        if scene.takes(number, send.backend):
+            now, came = _comes_back(call, trouble, number, now)
+        if isinstance(came, Reply):
+            came = reported(came, send.max_tokens, call.request.input_tokens)
+        send = call.receive(came, now)
+    if not call.is_over:
+        return PlayedTrouble(tuple(rungs), None, "", now)
+    last = call.journal.last
+    cause = (last.note or "") if last.event == "ran_out" else ""
+    return PlayedTrouble(tuple(rungs), call.result.outcome, cause, call.spending.elapsed)
+
+
+def reported(reply: Reply, cap: int | None, prompt: int | None) -> Reply:
+    """Add the usage that a provider reports: the prompt, and the words, or the whole cap if the
+    reply fills it.
+    """
+    if reply.interrupted:
+        return reply  # usage comes last
+    output = least_tokens(*texts_of(reply))
+    return evolve(
+        reply,
+        usage=Usage(prompt or PROMPT, (cap or output) if reply.stop_reason == "length" else output),
+    )
+
+
+def _comes_back(
+    call: Call, trouble: Trouble, number: int, now: float
+) -> tuple[float, Reply | Failure]:
+    """Return when something comes back, and what, as a driver would."""
+    came = trouble.comes(number)
+    came = came.failure if isinstance(came, Response) else came
+    if trouble.lasts == "no time":
+        return now, came
+    clocks, total = call.clocks(), call.policy.timeouts.total
+    latest = clocks.before_text
+    if trouble.lasts == "silence" and clocks.first_token is not None and latest is not None:
+        ends = now + clocks.first_token
+        if ends <= latest and (clocks.ends_by is None or ends <= clocks.ends_by):
+            return ends, came
+    ends_at = [
+        *([] if total is None else [now + total]),
+        *([] if clocks.ends_by is None else [clocks.ends_by]),
+    ]
+    return min(ends_at, default=now), Failure("timeout")

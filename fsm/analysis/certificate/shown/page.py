@@ -1,0 +1,212 @@
+"""Write the page on which a reviewer plays a policy's machine, with the facts that usually hold
+with each event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from attrs import asdict, evolve, frozen
+
+from rungwise.fsm.analysis.certificate.certificate import Certificate
+from rungwise.fsm.analysis.certificate.enactment import ANSWER, links_of
+from rungwise.fsm.analysis.certificate.shown.settings import settings_of
+from rungwise.fsm.analysis.certificate.troubles import EVENTS, reply_of
+from rungwise.fsm.analysis.certificate.verify import verify
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.chain.link import PlainLink
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
+from rungwise.fsm.call.run.recording import silent
+from rungwise.fsm.call.table import CALL, UNSENT
+from rungwise.fsm.diagram.page import Setup, play_page
+from rungwise.fsm.errors import IllegalEvent, TableError
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.reply import Reply
+from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.turn.tools import Tool
+from rungwise.fsm.turn.turn import Turn
+
+EMPTY = reply_of("came_empty", 1)
+EXAMPLES: tuple[Reply | Failure, ...] = (
+    *(reply_of(event, 1) for event in EVENTS if event not in ("answered", "called_tools")),
+    Reply("some text", interrupted=True),
+    Reply(tool_calls=(ToolCall("1", "read", "[]"),), stop_reason="tool_calls"),
+    Failure("silence"),
+    Failure("server_error", status=503),
+    Failure("auth", status=401),
+    Failure("parameter_unsupported", status=400, parameter="seed"),
+    Failure("context_overflow", status=400),
+)
+IN_JSON = (Reply('{"some": "json', stop_reason="length"), Reply("no JSON", stop_reason="stop"))
+"""What comes back if the request asks for JSON."""
+
+SHORT: tuple[PlainMessage, ...] = ({"role": "user", "content": "a prompt"},)
+LONG: tuple[PlainMessage, ...] = ({"role": "user", "content": "a prompt " * 100},)
+
+NO_RECOVERY = Limits(**dict.fromkeys(CALL.counters, 0))
+TOO_LONG = Failure("context_overflow", status=400)
+TURN_EXAMPLES: tuple[tuple[Reply | Failure, Sequence[PlainMessage]], ...] = (
+    (ANSWER, SHORT),
+    (Reply(tool_calls=(ToolCall("1", "read", "{}"),), stop_reason="tool_calls"), SHORT),
+    (Reply("some text", stop_reason="length"), SHORT),
+    (Reply("some text", interrupted=True), SHORT),
+    (Reply(stop_reason="content_filter"), SHORT),
+    (Failure("auth", status=401), SHORT),
+    (TOO_LONG, LONG),
+    (TOO_LONG, SHORT),
+)
+"""What comes back first, before answers, and what the compactor makes of a long prompt."""
+
+
+@frozen
+class Usual:
+    """Hold the facts that usually hold with an event, and those of them that still hold at the next
+    reply.
+    """
+
+    now: tuple[str, ...]
+    later: tuple[str, ...]
+
+
+def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1) -> str:
+    """Write the page on which a reviewer plays a policy's machine; refuse one that cannot be
+    proved.
+    """
+    table = TURN if isinstance(policy, TurnPolicy) else policy.table
+    certificate = verify(policy, backends)
+    if not certificate.ok:
+        failed = "; ".join(each.detail for each in certificate.failed)
+        raise TableError(f"the table {table.name!r} cannot be proved: {failed}")
+    usual = (
+        usual_facts_of_turn() if isinstance(policy, TurnPolicy) else usual_facts(policy, backends)
+    )
+    facts, settings = {event: asdict(each) for event, each in usual.items()}, settings_of(policy)
+    # whose budget counts requests, while its page counts actions
+    if isinstance(policy, TurnPolicy):
+        heading, setup = _turn_at_worst(certificate), Setup(limits=certificate.limits)
+        return play_page(
+            table, setup, heading=heading, facts=facts, unit="action", settings=settings
+        )
+    heading, setup = (
+        _at_worst(certificate),
+        Setup(limits=certificate.limits, budget=asdict(policy.budget)),
+    )
+    first = min(
+        (each.now for event, each in usual.items() if event not in UNSENT), key=len, default=()
+    )
+    return play_page(table, setup, heading=heading, at_first=first, facts=facts, settings=settings)
+
+
+def _turn_at_worst(certificate: Certificate) -> str:
+    worst = {each.name: each.value or 0 for each in certificate.worst}
+    return (
+        f"A turn makes at most {worst['calls']:,} calls with {worst['attempts']:,} requests, and "
+        f"runs at most "
+        f"{worst['tool runs']:,} tools. An action is a call, a round of tools or a compaction. "
+        f"Choose what comes back, "
+        "and see which guard decides. You can choose any event, even one that the last action "
+        "cannot cause."
+    )
+
+
+def _at_worst(certificate: Certificate) -> str:
+    worst = {each.name: each.value for each in certificate.worst}
+    seconds = "" if worst["seconds"] is None else f" and takes at most {worst['seconds']:,g} s"
+    chain = (
+        "one backend"
+        if len(certificate.chain) == 1
+        else f"a chain of {len(certificate.chain)} backends"
+    )
+    return (
+        f"With {chain}, a call makes at most {worst['attempts']:,} attempts{seconds}. Choose what "
+        f"comes back, and "
+        "see which guard decides."
+    )
+
+
+def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
+    """Return the usual facts of each event that an example causes, by event."""
+    ample = evolve(policy, limits=Limits(), budget=Budget())
+    usual: dict[str, Usual] = {}
+    for example in (*EXAMPLES, *IN_JSON):
+        in_json = example in IN_JSON
+        links = [
+            PlainLink(f"backend {place}", expects_json=in_json) for place in range(1, backends + 1)
+        ]
+        call = Call(Request("a prompt"), ample, links, observer=silent)
+        try:
+            call.begin()
+            now = _facts_after(call, example)
+            later = () if call.is_over else _facts_after(call, EMPTY)
+        except IllegalEvent:  # a user's table may lack this event
+            continue
+        event = next(
+            step.event for step in call.journal.steps if step.event not in ("sent", "skipped")
+        )
+        usual[event] = Usual(now, later)
+    open_now = {"found_open": Usual(("has_next_backend",) if backends > 1 else (), ())}
+    return {**usual, **_where_it_runs_out(ample, backends), **open_now}
+
+
+def _where_it_runs_out(policy: Policy, backends: int) -> dict[str, Usual]:
+    """Let the attempts run out at the first backend, except for those reserved for the others."""
+    once = evolve(policy, budget=Budget(attempts=backends))
+    call = Call(Request("a prompt"), once, links_of([None] * backends), observer=silent)
+    call.begin()
+    if not policy.table.ladder("failed_transiently", policy.table.hub):
+        return {}
+    call.receive(Failure("server_error", status=503))
+    return {
+        step.event: Usual(step.facts, ()) for step in call.journal.steps if step.event == "ran_out"
+    }
+
+
+def _facts_after(call: Call, reply: Reply | Failure) -> tuple[str, ...]:
+    call.receive(reply)
+    return next(
+        step.facts for step in reversed(call.journal.steps) if step.event not in ("sent", "skipped")
+    )
+
+
+def usual_facts_of_turn() -> dict[str, Usual]:
+    """Return the usual facts of each event of a turn that an example causes, by event."""
+    usual: dict[str, Usual] = {}
+    for first, shortened in TURN_EXAMPLES:
+        steps = [step for step in _played(first, shortened).journal.steps if step.event != "sent"]
+        for step, after in pairwise([*steps, None]):
+            if step is not None and step.event not in usual:
+                usual[step.event] = Usual(step.facts, after.facts if after is not None else ())
+    return usual
+
+
+def _played(first: Reply | Failure, shortened: Sequence[PlainMessage]) -> Turn:
+    """Play a turn to its end; no call in it recovers."""
+    policy = TurnPolicy(call=Policy(limits=NO_RECOVERY))
+    tool = Tool(lambda: "done", name="read", parameters={"type": "object"})
+    turn = Turn(
+        Request(LONG),
+        policy,
+        [PlainLink("backend 1")],
+        tools=[tool],
+        has_compactor=True,
+        observer=silent,
+    )
+    action, replies = turn.begin(), iter([first])
+    while action is not None:
+        match action:
+            case MakeCall(call):
+                call.begin()
+                call.sending()
+                call.receive(next(replies, ANSWER))
+                action = turn.called(call.result)
+            case RunTools(runs):
+                action = turn.tools_ran([ToolOutcome("done")] * len(runs))
+            case Compact():
+                action = turn.compacted(shortened)
+    return turn

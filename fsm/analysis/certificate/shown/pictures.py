@@ -1,0 +1,160 @@
+"""Draw the machine of a policy, and keep a directory of pictures in step with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from rungwise.fsm.analysis.certificate.enactment import links_of
+from rungwise.fsm.analysis.certificate.shown.settings import (
+    fields_of,
+    says_of,
+    settings_of,
+    table_of,
+    value_text,
+)
+from rungwise.fsm.analysis.certificate.verify import verify
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.diagram import Format, View, render
+from rungwise.fsm.diagram.markdown import counters, markdown_table
+from rungwise.fsm.health.check import verify_health
+from rungwise.fsm.health.table import HEALTH
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import TURN
+
+
+def draw_policy(
+    policy: Policy | TurnPolicy = DEFAULT_POLICY,
+    format: Format = "svg",
+    view: View = "hub",
+    *,
+    hides_off: bool = False,
+) -> str:
+    """Draw the machine of a policy as text, with its limits, its waits and its budget.
+
+    Arguments:
+        policy: of a call or of a turn.
+        format: `svg`, `mermaid`, `dot`, or `rows` for Markdown.
+        view: `hub` for the states and their transitions, `ladder` for the order in which guards are
+        tried. hides_off: whether to omit the rows that can never be taken; otherwise they are
+        struck out.
+
+    Raises:
+        ConfigurationError: there is no such format or view.
+    """
+    return render(table_of(policy), format, view, settings=settings_of(policy, hides_off=hides_off))
+
+
+PICTURES: tuple[tuple[str, Format, View], ...] = (
+    ("{name}.mmd", "mermaid", "hub"),
+    ("{name}.svg", "svg", "hub"),
+    ("{name}.dot", "dot", "hub"),
+    ("{of}ladder.mmd", "mermaid", "ladder"),
+    ("{of}ladder.svg", "svg", "ladder"),
+    ("{of}rows.md", "rows", "hub"),
+)
+OF_TURNS = "turn-"
+"""The prefix of a turn's files."""
+OF_HEALTH = "health-"
+
+EXPLANATION = "README.md"
+CERTIFICATE = "certificate.md"
+CHAINS = (1, 2, 3)
+"""The chain lengths that the certificate covers."""
+
+
+def write_all(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list[str]:
+    """Write the pictures, certificates and README blocks of a call and of its turn; list the files
+    that changed.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    changed = dict(_drifted(directory, policy))
+    for name, text in changed.items():
+        (directory / name).write_text(text, encoding="utf-8", newline="\n")
+    return list(changed)
+
+
+def drift(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list[str]:
+    """List the files of a directory that `write_all` would change."""
+    return [name for name, _ in _drifted(directory, policy)]
+
+
+def fill(text: str, blocks: dict[str, str]) -> str:
+    """Put each block between its two markers, `<!-- begin NAME -->` and `<!-- end NAME -->`; the
+    rest stays.
+    """
+    for name, block in blocks.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        pattern = re.compile(f"({re.escape(begin)}\n).*?({re.escape(end)})", re.DOTALL)
+        text = pattern.sub(lambda match, block=block: f"{match[1]}\n{block}\n{match[2]}", text)  # type: ignore[misc]
+    return text
+
+
+def _drifted(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
+    return (
+        (name, text) for name, text in _files(directory, policy) if _read(directory / name) != text
+    )
+
+
+def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
+    turn = policy if isinstance(policy, TurnPolicy) else TurnPolicy(call=policy)
+    call = turn.of_calls
+    yield from _pictures(call, "")
+    yield from _pictures(turn, OF_TURNS)
+    for name, format, view in PICTURES:
+        yield name.format(name=HEALTH.name, of=OF_HEALTH), render(HEALTH, format, view)
+    explanation = _read(directory / EXPLANATION)
+    if explanation is not None:
+        properties = [
+            [each.name, "yes" if each.holds else "**no**", each.detail] for each in verify_health()
+        ]
+        blocks = {
+            "decisions": draw_policy(call, "rows", "ladder"),
+            "counters": counters(call.table, call.limits),
+            "numbers": numbers(call),
+            "turn_decisions": draw_policy(turn, "rows", "ladder"),
+            "turn_counters": counters(TURN, turn.limits),
+            "turn_numbers": numbers(turn),
+            "health_decisions": render(HEALTH, "rows", "ladder"),
+            "health_properties": markdown_table(["property", "holds", "how"], properties),
+        }
+        yield EXPLANATION, fill(explanation, blocks)
+    yield CERTIFICATE, _certificates(call)
+    yield f"{OF_TURNS}{CERTIFICATE}", _certificates(turn)
+
+
+def _pictures(policy: Policy | TurnPolicy, of: str) -> Iterator[tuple[str, str]]:
+    for name, format, view in PICTURES:
+        yield name.format(name=table_of(policy).name, of=of), draw_policy(policy, format, view)
+
+
+def _certificates(policy: Policy | TurnPolicy) -> str:
+    """Write the certificate for each chain length, without that of a turn's calls, which has its
+    own file.
+    """
+    return "\n".join(
+        verify(policy, links_of([None] * length)).to_markdown(calls=False) for length in CHAINS
+    )
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def numbers(policy: Policy | TurnPolicy) -> str:
+    """Write the fields of a policy that no row and no counter shows: budget, waits, clocks, output
+    caps, tools.
+    """
+    fields = {
+        name: each
+        for name, each in fields_of(policy).items()
+        if not name.startswith(("limits.", "hints."))
+    }
+    lines = [
+        [f"`{name}`", value_text(name, value), says_of(name)] for name, value in fields.items()
+    ]
+    return markdown_table(["field", "value", "meaning"], lines)

@@ -1,0 +1,103 @@
+"""The fallback chain of one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from rungwise.fsm.call.chain.link import Link, others_of, shapes_of
+from rungwise.fsm.errors import ConfigurationError
+
+
+class Chain:
+    """Walk along the backends, and the keys of each, forward only."""
+
+    __slots__ = ("index", "is_at_end", "key", "keys_left", "link", "links", "most_keys", "shapes")
+
+    def __init__(self, links: tuple[Link, ...]) -> None:
+        self.links, self.most_keys = links, 1
+        for link in links:
+            if (keys := getattr(link, "keys", 1)) > self.most_keys:
+                self.most_keys = keys
+        self.move_to(0)
+
+    @classmethod
+    def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:
+        """Start with the first backend; refuse a chain that has no usable one, or lacks prices that
+        a budget needs.
+        """
+        if not isinstance(links, (list, tuple)):
+            raise ConfigurationError(
+                f"the chain must be a list of backends, not {type(links).__name__}"
+            )
+        for link in links:
+            if not hasattr(link, "identities"):
+                raise ConfigurationError(f"the chain must hold backends, not {type(link).__name__}")
+        if not links:
+            raise ConfigurationError("the chain is empty; give at least one backend")
+        for link in links:
+            if link.problem is None:
+                break
+        else:
+            problems = "; ".join(f"{link.name}: {link.problem}" for link in links)
+            raise ConfigurationError(f"no backend of the chain can be used ({problems})")
+        for link in links if needs_prices else ():
+            if link.prices is None:
+                raise ConfigurationError(
+                    f"Budget.money needs prices on every backend; {link.name!r} has none"
+                )
+        return cls(tuple(links))
+
+    def leave_unusable(self) -> list[tuple[Link, str]]:
+        """Move to the first usable backend, and return those before it, each with its problem."""
+        unusable = []
+        while (problem := self.link.problem) is not None:
+            unusable.append((self.link, problem))
+            self.move_to(self.index + 1)
+        return unusable
+
+    def move_to(self, index: int) -> None:
+        """Make another backend the current one."""
+        self.index, self.link, self.is_at_end = (
+            index,
+            self.links[index],
+            index + 1 == len(self.links),
+        )
+        self.shapes = shapes_of(self.link)
+        self.key, self.keys_left = 0, () if self.most_keys == 1 else others_of(self.link)
+
+    def use_keys(self, keys: Sequence[int]) -> None:
+        """Use the first of some keys of the current backend, by index, and the others where a call
+        rotates.
+        """
+        self.key, self.keys_left = keys[0], tuple(keys[1:])
+
+    def next_usable(self) -> int | None:
+        """Return the index of the next usable backend that is not the current one under another
+        name, if any.
+        """
+        if self.is_at_end:
+            return None
+        links, here = self.links, self.link.identities
+        for index in range(self.index + 1, len(links)):
+            link = links[index]
+            if link.problem is None and here.isdisjoint(link.identities):
+                return index
+        return None
+
+    def to_come(self) -> Iterator[tuple[int, Link]]:
+        """Yield the backends that a call would fall back to from here, in order, each with its
+        index.
+        """
+        here = self.link.identities
+        for index, link in enumerate(islice(self.links, self.index + 1, None), self.index + 1):
+            if link.problem is None and here.isdisjoint(link.identities):
+                yield index, link
+                here = link.identities
+
+    def passed_over(self, following: int | None = None) -> Iterator[tuple[Link, str]]:
+        """Yield the backends between the current one and the following one (or the end), each with
+        the reason.
+        """
+        for link in self.links[self.index + 1 : following]:
+            yield link, link.problem or f"same as {self.link.name}"

@@ -1,0 +1,382 @@
+"""What of a request each backend is sent, and the words that ask for JSON where it has no parameter
+for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from attrs import astuple, evolve, frozen, has
+
+from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, estimate_tokens
+from rungwise.fsm.call.chain.chain import Chain
+from rungwise.fsm.call.chain.link import Link, shapes_of
+from rungwise.fsm.call.conversation.parameters import COMMON_PARAMETERS
+from rungwise.fsm.call.conversation.reading import Reading
+from rungwise.fsm.call.conversation.request import Request, Send
+from rungwise.fsm.call.conversation.shapes import Shapes
+from rungwise.fsm.call.conversation.transcript import Composed
+from rungwise.fsm.call.hints import Hints
+from rungwise.fsm.replies.failures.failure import FORMAT_PARAMETER
+from rungwise.fsm.replies.parts import Message, TextPart, ToolCall
+from rungwise.fsm.replies.reply import Reply, StopReason
+from rungwise.fsm.replies.text.contents import is_json
+from rungwise.fsm.values.frozen_map import FrozenMap
+from rungwise.fsm.values.label import is_identifier, note
+from rungwise.fsm.values.secret import NO_HEADERS, SecretMap
+
+if TYPE_CHECKING:
+    from rungwise.fsm.replies.schemas.returns import (
+        Returns,  # which a call without them does without
+    )
+
+
+_FORMATS_IN_WORDS: Final[Iterable[Mapping[str, Any]]] = (
+    {"type": "json"},  # an unknown type
+    {"type": "json_object"},
+    {"type": "json_schema", "json_schema": {"name": "answer", "schema": {}}},
+)
+
+
+def json_format_of(
+    link: Link, request: Request, dropped: frozenset[str]
+) -> Mapping[str, Any] | None:
+    """Return the `response_format` that a backend must be asked for in words; None if a parameter
+    asks for it.
+    """
+    in_words = getattr(link, "in_words", None)
+    return in_words(request, dropped) if callable(in_words) else None
+
+
+def with_json_instruction(
+    composed: Composed,
+    request: Request,
+    link: Link,
+    hints: Hints,
+    shapes: Shapes,
+    dropped: frozenset[str],
+) -> Composed:
+    """Add a system message that asks for JSON, if the backend has no parameter for it or has
+    rejected that.
+    """
+    response_format = json_format_of(link, request, dropped)
+    if response_format is None:
+        return composed
+    text = _wording(response_format, hints)
+    own = len(
+        [
+            *takewhile(
+                lambda role: role in ("system", "developer"), map(shapes.role_of, composed.messages)
+            )
+        ]
+    )
+    messages = (*composed.messages[:own], Message.saying("system", text), *composed.messages[own:])
+    return evolve(
+        composed, messages=messages, added_tokens=composed.added_tokens + _tokens_of(text)
+    )
+
+
+def longest_json_instruction(
+    links: Iterable[Link], hints: Hints, response_format: Mapping[str, Any] | None = None
+) -> int:
+    """Return the most tokens that the instruction adds to a prompt; a backend may reject the
+    parameter and need it.
+    """
+    formats = _FORMATS_IN_WORDS if response_format is None else (response_format,)
+    requests = [Request("?"), *[Request("?", response_format=one) for one in formats]]
+    needed = [
+        json_format_of(link, request, frozenset({FORMAT_PARAMETER}))
+        for link in links
+        for request in requests
+    ]
+    return max([0, *[_tokens_of(_wording(one, hints)) for one in needed if one is not None]])
+
+
+def _tokens_of(text: str) -> int:
+    """Count the instruction, which is mostly the caller's schema, as messages of the caller's
+    are.
+    """
+    return estimate_tokens(text) + MESSAGE_TOKENS
+
+
+def _wording(response_format: Mapping[str, Any], hints: Hints) -> str:
+    schema = schema_of(response_format)
+    if schema is None:
+        return hints.json
+    return hints.json_schema.replace("{schema}", json.dumps(schema, ensure_ascii=False))
+
+
+def schema_of(response_format: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the JSON schema of a `response_format`, if it holds one."""
+    inner = response_format.get("json_schema")
+    schema = inner.get("schema") if isinstance(inner, Mapping) else response_format.get("schema")
+    return schema if isinstance(schema, Mapping) else None
+
+
+AsksBy = Literal["nothing", "schema", "tool", "words"]
+"""How a backend is asked for what the caller wants back."""
+
+ANSWER_TOOL: Final = "answer"
+"""The name of the forced tool, and of the schema."""
+
+_NOTHING: Final[AsksBy] = "nothing"
+
+
+@frozen(eq=False, repr=False)
+class Asking:
+    """Hold how a backend is asked for what the caller wants back."""
+
+    by: AsksBy
+    parameters: Mapping[str, Any]  # added to those of the request
+    tools: tuple[Mapping[str, Any], ...]  # those of the request, or the forced one
+    tokens: int = 0  # of what is added, unless it is said in words, which are counted as such
+
+    @classmethod
+    def of(
+        cls,
+        returns: Returns,
+        link: Link,
+        parameters: Mapping[str, Any],
+        tools: tuple[Mapping[str, Any], ...],
+    ) -> Asking:
+        """Choose the way; a backend without a method `asks_by` is asked in words."""
+        by, schema, strict = _NOTHING, returns.schema, False
+        if (choose := getattr(link, "asks_by", None)) is not None:
+            by, schema, strict = choose(schema, parameters, tools)
+        if by == "tool":
+            tool = FrozenMap(shapes_of(link).tool_of(ANSWER_TOOL, "Give the answer.", schema))
+            choice = {"tool_choice": {"type": "function", "function": {"name": ANSWER_TOOL}}}
+            return cls(by, choice, (tool,), estimate_tokens((tool, choice)))
+        json_schema = {
+            "name": ANSWER_TOOL,
+            "schema": schema,
+            **({"strict": True} if strict else {}),
+        }
+        json_format = {FORMAT_PARAMETER: {"type": "json_schema", "json_schema": json_schema}}
+        if by == "schema":
+            return cls(by, json_format, tools, estimate_tokens(json_format))
+        return cls("words", json_format, tools)
+
+
+def most_schema_tokens(returns: Returns | None, links: Iterable[Link]) -> int:
+    """Return the most tokens that a schema or a forced tool for an answer has at any of these
+    backends.
+    """
+    if returns is None:
+        return 0
+    asking = [
+        Asking.of(returns, link, {}, tools) for link in links for tools in ((), ({"name": "any"},))
+    ]
+    return max(each.tokens for each in asking)
+
+
+@frozen(eq=False, repr=False)
+class ForBackend:
+    """Hold what one backend is sent of a request, the same in every attempt there."""
+
+    backend: int
+    request: Request
+    headers: Mapping[str, str]
+    is_secret: Callable[[str], bool] | None
+    renews_key: bool
+    hides_cuts: bool
+    tools: tuple[Mapping[str, Any], ...]
+    max_tokens: int | None  # the output cap that the caller or the backend sets
+    asks_for_little: bool
+    prefills: bool
+    expects_json: bool
+    # whether words can ask for JSON if the backend rejects the parameter for it
+    has_json_instruction: bool
+    shapes: Shapes
+    asks_by: AsksBy  # how it is asked for what the caller wants back
+    schema_tokens: int  # of a schema or a forced tool that asks for it
+
+    @classmethod
+    def of(
+        cls, request: Request, chain: Chain, handful: int, returns: Returns | None = None
+    ) -> ForBackend:
+        """Resolve a request for the current backend; a cap of `handful` tokens or fewer asks for
+        little.
+        """
+        first, link, shapes = chain.links[0], chain.link, chain.shapes
+        parameters, tools = parameters_for(request, first, link), tools_for(request, first, link)
+        asks_by, schema_tokens = _NOTHING, 0
+        if returns is not None:
+            asking = Asking.of(returns, link, parameters, tools)
+            parameters, tools, asks_by = (
+                FrozenMap({**parameters, **asking.parameters}),
+                asking.tools,
+                asking.by,
+            )
+            schema_tokens = asking.tokens
+        resolved = (
+            request if parameters is request.parameters else evolve(request, parameters=parameters)
+        )
+        asks_json = shapes.asks_for_json(parameters) if parameters else None
+        expects_json = returns is not None or (
+            link.expects_json if asks_json is None else asks_json
+        )
+        cap, prefills_with = (
+            request.max_tokens or link.max_tokens,
+            getattr(link, "prefills_with", None),
+        )
+        without_format = frozenset({FORMAT_PARAMETER})
+        return cls(
+            backend=chain.index,
+            request=resolved,
+            headers=headers_for(request, first, link),
+            is_secret=getattr(link, "is_secret", None),
+            renews_key=getattr(link, "renews_key", False),
+            hides_cuts=getattr(link, "hides_cuts", False),
+            tools=tools,
+            max_tokens=cap,
+            asks_for_little=cap is not None and cap <= handful,
+            prefills=link.prefills if prefills_with is None else bool(prefills_with(parameters)),
+            expects_json=expects_json,
+            has_json_instruction=expects_json
+            and json_format_of(link, resolved, without_format) is not None,
+            shapes=shapes,
+            asks_by=asks_by,
+            schema_tokens=schema_tokens,
+        )
+
+    def dropped(self, rejected: frozenset[str]) -> frozenset[str]:
+        """Return the parameters to leave out: what the backend has rejected, and the format where
+        words ask for it.
+        """
+        return rejected | {FORMAT_PARAMETER} if self.asks_by == "words" else rejected
+
+    def answer_in(self, reply: Reply) -> tuple[Reply, ToolCall | None]:
+        """Return the reply with the arguments of the forced tool as its text, and that call; None
+        if it has none.
+        """
+        call = next(iter(reply.tool_calls), None)
+        if self.asks_by != "tool" or call is None or reply.interrupted:
+            return reply, None
+        if any(each.name != ANSWER_TOOL for each in reply.tool_calls) or not is_json(
+            call.arguments
+        ):
+            return reply, None
+        thought = tuple(part for part in reply.parts if not isinstance(part, ToolCall | TextPart))
+        stop: StopReason | None = "stop" if reply.stop_reason == "tool_calls" else reply.stop_reason
+        parts = (*thought, TextPart(call.arguments))
+        return evolve(
+            reply, text="", tool_calls=(), final_text=None, stop_reason=stop, parts=parts
+        ), call
+
+
+def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
+    """Return the headers of a request for a backend: only one with the origin of the first backend
+    gets them.
+    """
+    if link is first or not request.headers:
+        return request.headers
+    return request.headers if _share_origin(link, first) else NO_HEADERS
+
+
+def parameters_for(request: Request, first: Link, link: Link) -> Mapping[str, Any]:
+    """Return the parameters of a request for a backend: one of another protocol gets only the
+    common ones.
+    """
+    if not request.parameters or link is first or _speak_alike(link, first):
+        return request.parameters
+    return FrozenMap(
+        {name: value for name, value in request.parameters.items() if name in COMMON_PARAMETERS}
+    )
+
+
+def tools_for(request: Request, first: Link, link: Link) -> tuple[Mapping[str, Any], ...]:
+    """Return the tools of a request for a backend: another server gets only those that it is known
+    to take.
+    """
+    if not request.tools or link is first:
+        return request.tools
+    if _share_origin(link, first) and _speak_alike(link, first):
+        return request.tools
+    return tuple(filter(shapes_of(link).knows_tool, request.tools))
+
+
+def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
+    """Describe in a short sentence each what a backend does not get of a request to the first
+    one.
+    """
+    own_losses = getattr(link, "lost", None)  # a backend of your own may have none
+    foreign = []
+    if link is not first:
+        own_losses = getattr(link, "lost_behind", own_losses)
+        parameters = parameters_for(request, first, link)
+        names = [name for name in request.parameters if name not in parameters]
+        foreign = [f"{name}: it is a parameter of another protocol" for name in names]
+    tools = tools_for(request, first, link) if request.tools else ()
+    if len(tools) < len(request.tools):
+        ids = set(map(id, tools))
+        others = [tool for tool in request.tools if id(tool) not in ids]
+        foreign += [
+            f"the tool {tool.get('type')}: it was given for another server" for tool in others
+        ]
+        request = evolve(request, tools=tools)
+    return tuple(map(note, (*foreign, *(own_losses(request) if callable(own_losses) else ()))))
+
+
+def _share_origin(one: Link, other: Link) -> bool:
+    # a backend of your own may have none; a plain link has ""
+    origin = getattr(one, "origin", None)
+    return bool(origin) and origin == getattr(other, "origin", None)
+
+
+def _speak_alike(one: Link, other: Link) -> bool:
+    return type(shapes_of(one)) is type(shapes_of(other))
+
+
+@frozen(eq=False, repr=False)
+class Proposal:
+    """Hold what one attempt sends, and how its answer is to be read."""
+
+    send: Send
+    reading: Reading
+    for_backend: ForBackend
+    prompt_tokens: int | None = None
+    is_probe: bool = False  # whether it is the first at a backend that was not asked for a while
+
+    def shown(self, word: str | None, *, is_known: bool = False) -> str | None:
+        """Return a provider's word as journals and logs show it: only its length if it might be
+        private.
+
+        That is what is no short identifier, and, unless the word is known, what repeats a secret or
+        the prompt.
+        """
+        if word is None or (is_identifier(word) and is_known):
+            return word
+        is_private = (
+            not is_identifier(word)
+            or self.repeats_secret(word)
+            or _quotes(self.send.messages, word)
+        )
+        return f"({len(word)} characters)" if is_private else word
+
+    def repeats_secret(self, word: str) -> bool:
+        """Tell whether a word is a secret that was sent, or a part of one."""
+        is_secret = self.for_backend.is_secret
+        return SecretMap(self.for_backend.headers).shows(word) or (
+            is_secret is not None and is_secret(word)
+        )
+
+
+def _quotes(value: Any, word: str) -> bool:
+    """Tell whether a text in messages has this word."""
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            if word in item:
+                return True
+        elif isinstance(item, Mapping):
+            todo += item.values()
+        elif isinstance(item, (list, tuple)):
+            todo += item
+        elif has(type(item)):
+            todo += astuple(item, recurse=False)
+    return False

@@ -1,0 +1,131 @@
+"""What earlier calls have learned of a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from attrs import asdict, field, frozen
+
+from rungwise.fsm.call.chain.link import Link
+from rungwise.fsm.call.conversation.request import MOST_TOKENS
+from rungwise.fsm.engine.journal.record import FLAG, NAMES, TEXT, Forms, check_object, or_null
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import (
+    is_flag,
+    is_text,
+    is_whole,
+    must,
+    or_none,
+)
+from rungwise.fsm.values.label import label
+
+
+def _names(value: Iterable[str]) -> Any:
+    return value if isinstance(value, str) or not isinstance(value, Iterable) else frozenset(value)
+
+
+@frozen(kw_only=True)
+class Lessons:
+    """Hold what earlier calls have learned of a backend, so that no call pays to learn it again.
+
+    Arguments:
+        dropped: parameters that it rejects; `stream` may be one of them.
+        no_prefill: whether it rejects a trailing assistant turn.
+        restore_reasoning: whether it wants the reasoning of earlier turns back.
+        largest_output: the largest output cap that it takes, as it said itself; None if it has not.
+        server: what the server said it is; "" if it was not asked.
+
+    Raises:
+        ConfigurationError: a field has the wrong type.
+    """
+
+    dropped: frozenset[str] = field(
+        default=frozenset(),
+        converter=_names,
+        validator=must(
+            "a set of names",
+            lambda value: isinstance(value, frozenset) and all(map(is_text, value)),
+            names_class=True,
+        ),
+    )
+    no_prefill: bool = field(
+        default=False, validator=must("True or False", is_flag, names_class=True)
+    )
+    restore_reasoning: bool = field(
+        default=False, validator=must("True or False", is_flag, names_class=True)
+    )
+    largest_output: int | None = field(
+        default=None,
+        validator=must(
+            "a whole number of tokens above 0, or None",
+            or_none(lambda value: is_whole(value, 1, MOST_TOKENS)),
+            names_class=True,
+        ),
+    )
+    server: str = field(
+        default="", converter=label, validator=must("a string", is_text, names_class=True)
+    )
+
+    def joined(self, other: Lessons) -> Lessons:
+        """Join two sets of lessons; of two caps, the smaller counts."""
+        if other == NO_LESSONS:
+            return self
+        caps = [cap for cap in (self.largest_output, other.largest_output) if cap is not None]
+        return Lessons(
+            dropped=self.dropped | other.dropped,
+            no_prefill=self.no_prefill or other.no_prefill,
+            restore_reasoning=self.restore_reasoning or other.restore_reasoning,
+            largest_output=min(caps, default=None),
+            server=self.server or other.server,
+        )
+
+    def __str__(self) -> str:
+        learned = (
+            f"without {', '.join(sorted(self.dropped))}" if self.dropped else "",
+            "no prefill" if self.no_prefill else "",
+            "with the reasoning of earlier turns" if self.restore_reasoning else "",
+            "" if self.largest_output is None else f"at most {self.largest_output} output tokens",
+        )
+        found = (("discovered", self.server), ("learned", ", ".join(filter(None, learned))))
+        return "; ".join(f"{how}: {what}" for how, what in found if what)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the lessons as plain values."""
+        plain = {name: value for name, value in asdict(self).items() if value}
+        return {**plain, "dropped": sorted(self.dropped)} if self.dropped else plain
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any], where: str) -> Lessons:
+        """Read lessons from plain values, or raise a ConfigurationError that names their place.
+
+        Arguments:
+            values: what `to_mapping` returned.
+            where: the place of the values, for an error.
+        """
+        check_object(values, _FORMS, (), where)
+        return cls(**values)
+
+
+_FORMS: Final[Forms] = {
+    "dropped": NAMES,
+    **dict.fromkeys(("no_prefill", "restore_reasoning"), FLAG),
+    "largest_output": or_null(
+        (lambda value: is_whole(value, 1, MOST_TOKENS), "a whole number of 1 or more")
+    ),
+    "server": TEXT,
+}
+
+NO_LESSONS: Final = Lessons()
+
+
+def lessons_of(link: Link) -> Lessons:
+    """Return what was learned of a backend; a ConfigurationError if its `lessons` are no
+    Lessons.
+    """
+    lessons = getattr(link, "lessons", NO_LESSONS)
+    if not isinstance(lessons, Lessons):
+        raise ConfigurationError(
+            f"the lessons of {link.name!r} must be Lessons, not {type(lessons).__name__}"
+        )
+    return lessons

@@ -1,0 +1,40 @@
+"""The rich display of results and journals: HTML in a notebook, colours on a terminal that prints
+with `rich`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
+
+    from rungwise.fsm.engine.journal.digest import Digest
+
+
+class Displayable:
+    """Show a run in brief, by its digest, which subclasses make; by its `repr` where there is
+    none.
+    """
+
+    __slots__ = ()
+
+    def _digest(self) -> Digest | None:
+        """Return the run in brief; None where there is nothing to show."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str | None:
+        # Pages and digests are loaded when somebody looks at a result; a call does without them.
+        from rungwise.fsm.diagram.page.templates import digest_html
+
+        digest = self._digest()
+        return None if digest is None else digest_html(digest)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        from rungwise.fsm.engine.journal.digest import (
+            digest_texts,  # likewise loaded when somebody looks
+        )
+
+        yield from digest_texts(self._digest(), repr(self))

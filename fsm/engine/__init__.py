@@ -1,0 +1,1 @@
+"""What runs, records and checks any table. It knows no call."""

@@ -1,0 +1,1 @@
+"""What came back: its parts, its text, what went wrong, and whether it fits a schema."""

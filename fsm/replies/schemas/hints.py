@@ -1,0 +1,314 @@
+"""Checking arguments against a function's type hints, with pydantic, which also converts them."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from inspect import Parameter
+from itertools import islice
+from types import FunctionType, SimpleNamespace, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+from weakref import WeakKeyDictionary
+
+from attrs import frozen
+from typing_extensions import TypedDict
+
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replies.schemas.given import Fault, Schema, missing, place_of, unwanted
+from rungwise.fsm.replies.schemas.validator import MOST_FAULTS, MOST_WORK, spend
+from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
+from rungwise.fsm.values.label import label
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic.json_schema import GenerateJsonSchema
+
+_MORE = "**"  # the name, which no parameter can have, of what a function's `**keywords` take
+
+
+@frozen(eq=False, kw_only=True)
+class HintedSchema(Schema):
+    """Check and convert arguments by the type hints of a function."""
+
+    model: type[Any]
+    names: Mapping[str, str]  # the parameter of each field
+    # the fields with a default of the function, which are omitted if the call omits them
+    optional: frozenset[str]
+    takes_more: bool  # whether the function takes further keywords
+    # the most alternatives of an object and of an array: pydantic tries all at each level
+    widths: tuple[int, int]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], where: str) -> HintedSchema:
+        """Read the hints of a function, as `read_from` does; the result for a `def` is cached."""
+        if not isinstance(function, FunctionType):
+            return cls.read_from(function, where)
+        schema = _cache.get(function)
+        if schema is None:
+            schema = _cache[function] = cls.read_from(function, where)
+        return schema
+
+    @classmethod
+    def read_from(cls, function: Callable[..., Any], where: str) -> HintedSchema:
+        """Read the hints of a function. One without a JSON schema, or by position only, raises a
+        ConfigurationError.
+        """
+        from pydantic import Field, create_model
+        from pydantic.fields import FieldInfo
+
+        parameters = list(_parameters(function, where))
+        hints = _hints(function, where)
+        # with aliases of their own: a setting of the model would go for what it holds, too
+        fields: dict[str, Any] = {}
+        names: dict[str, str] = {}
+        optional = set()
+        try:
+            for number, parameter in enumerate(parameters):
+                hint = with_typed_dicts(hints.get(parameter.name, Any))
+                if parameter.kind is Parameter.VAR_KEYWORD:
+                    fields["more"] = (dict[str, hint], Field({}, alias=_MORE))  # type: ignore[valid-type]
+                    continue
+                field = f"p{number}"
+                names[field], named = parameter.name, Annotated[hint, Field(alias=parameter.name)]
+                # which may hold a default: `Annotated[int, Field(default=3)]`
+                own = getattr(hint, "__metadata__", ())
+                if parameter.default is not Parameter.empty:
+                    fields[field] = (named, parameter.default)
+                    if not isinstance(parameter.default, FieldInfo):
+                        optional.add(field)
+                elif any(isinstance(each, FieldInfo) and not each.is_required() for each in own):
+                    fields[field] = named
+                else:
+                    fields[field] = (named, ...)
+            model = create_model("Arguments", **fields)
+            schema = model.model_json_schema(schema_generator=generator())
+        except Exception as error:
+            raise ConfigurationError(
+                f"{where} has a parameter whose type hint has no JSON schema: "
+                f"{label(first_line(error), 200)}; "
+                "give the tool its parameters as a JSON schema"
+            ) from None
+        more = schema.setdefault("properties", {}).pop(_MORE, {})
+        schema["additionalProperties"] = more.get("additionalProperties", False)
+        schema.pop("title", None)
+        schema.pop("description", None)  # at most the docstring of pydantic's own class
+        return cls(
+            schema=frozen_copy(schema, where),
+            model=model,
+            names=FrozenMap(names),
+            optional=frozenset(optional),
+            takes_more="more" in fields,
+            widths=alternatives(schema),
+        )
+
+    def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:
+        from pydantic import ValidationError
+
+        spend(work_of(value, *self.widths))
+        known = self.schema["properties"]
+        passed = {name: each for name, each in value.items() if name in known}
+        others = {name: each for name, each in value.items() if name not in known}
+        faults = (
+            []
+            if self.takes_more
+            else [unwanted("", name, list(known)) for name in islice(others, MOST_FAULTS)]
+        )
+        try:
+            read = self.model.model_validate({**passed, _MORE: others})
+        except ValidationError as error:
+            return value, [*faults_in(error), *faults]
+        omitted = self.optional - read.model_fields_set
+        values = {
+            name: getattr(read, field) for field, name in self.names.items() if field not in omitted
+        }
+        return {**(read.more if self.takes_more else {}), **values}, faults
+
+
+def faults_in(error: ValidationError) -> Iterator[Fault]:
+    """Describe what pydantic found wrong, for the model, which wrote no `_MORE`."""
+    try:
+        faults: list[Any] = list(
+            error.errors(include_url=False, include_context=False, include_input=False)
+        )
+    except Exception:  # the message of a caller's validator may be unprintable
+        return
+    for fault in faults[: MOST_FAULTS + 1]:
+        *way, last = fault["loc"][fault["loc"][:1] == (_MORE,) :] or ("",)
+        match fault["type"]:
+            case "missing":
+                yield missing(place_of(way), last)
+            case "extra_forbidden":
+                yield unwanted(place_of(way), last, [])
+            case _:
+                place = place_of([*way, last])
+                yield Fault(
+                    place, f"{place and f'{place!r}: '}{fault['msg'][:1].lower()}{fault['msg'][1:]}"
+                )
+
+
+def alternatives(schema: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many alternatives an object and an array have at most; a discriminator tells them
+    apart at once.
+    """
+    most, defined, ahead = {"object": 1, "array": 1}, schema.get("$defs", {}), [schema]
+    while ahead:
+        part = ahead.pop()
+        for name, value in part.items():
+            inner = [
+                one
+                for one in (value if isinstance(value, list) else [value])
+                if isinstance(one, Mapping)
+            ]
+            ahead += inner
+            if name in ("anyOf", "oneOf") and "discriminator" not in part:
+                parts = [
+                    defined.get(one["$ref"].rpartition("/")[2], {}) if "$ref" in one else one
+                    for one in inner
+                ]
+                for kind in most:
+                    most[kind] = max(
+                        most[kind], sum(one.get("type", kind) == kind for one in parts)
+                    )
+    return most["object"], most["array"]
+
+
+def work_of(arguments: Any, of_object: int, of_array: int) -> int:
+    """Return the work of trying every alternative at every level; a unit is about ten values."""
+    work, ahead = 0, [(arguments, 1)]
+    while ahead and work <= 10 * MOST_WORK:
+        value, times = ahead.pop()
+        if isinstance(value, dict | list):
+            times *= of_object if isinstance(value, dict) else of_array
+            ahead += [
+                (item, times) for item in (value.values() if isinstance(value, dict) else value)
+            ]
+        work += times
+    return work // 10
+
+
+_cache: WeakKeyDictionary[Callable[..., Any], HintedSchema] = WeakKeyDictionary()
+
+
+@cache
+def generator() -> type[GenerateJsonSchema]:
+    """Return what writes the schemas of types."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Generator(GenerateJsonSchema):
+        """Write no titles, which repeat the names, and silently omit defaults without a JSON
+        form.
+        """
+
+        def emit_warning(self, kind: Any, detail: str) -> None:
+            pass
+
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+    return Generator
+
+
+def _parameters(function: Callable[..., Any], where: str) -> Iterator[Parameter]:
+    """Yield the parameters that the model may pass."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"{where} has no signature that can be read; pass its parameters as a JSON schema"
+        ) from None
+    bound = function.keywords if isinstance(function, partial) else {}
+    for parameter in signature.parameters.values():
+        if parameter.name in bound:
+            continue  # the caller has bound it
+        if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.default is Parameter.empty:
+            raise ConfigurationError(
+                f"{where} takes {parameter.name!r} by position only; tools get their arguments by "
+                f"name"
+            )
+        if parameter.kind in (
+            Parameter.POSITIONAL_OR_KEYWORD,
+            Parameter.KEYWORD_ONLY,
+            Parameter.VAR_KEYWORD,
+        ):
+            yield parameter
+
+
+def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
+    """Return the type hints of the parameters, with forward references resolved."""
+    parameters = inspect.signature(function).parameters
+    hints = {
+        name: each.annotation
+        for name, each in parameters.items()
+        if each.annotation is not Parameter.empty
+    }
+    try:
+        names = getattr(_written(function), "__globals__", {})
+        return get_type_hints(
+            SimpleNamespace(__annotations__=hints), globalns=names, include_extras=True
+        )
+    except Exception as error:
+        raise ConfigurationError(
+            f"{where} has a type hint that cannot be resolved: {label(first_line(error), 200)}; "
+            f"what it names must "
+            "stand in its module, or give the tool its parameters as a JSON schema"
+        ) from None
+
+
+def _written(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    if isinstance(function, type):
+        return inspect.unwrap(vars(function).get("__init__", function.__new__))
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    function = inspect.unwrap(function)
+    return getattr(function, "__func__", function)
+
+
+def with_typed_dicts(hint: Any) -> Any:
+    """Return a hint with each `typing.TypedDict` in the form that pydantic takes before Python
+    3.12.
+    """
+    parts = get_args(hint)
+    if sys.version_info >= (3, 12) or get_origin(hint) is Literal:
+        return hint
+    if not is_typeddict(hint):  # this knows those of `typing` alone
+        modern = tuple(map(with_typed_dicts, parts))
+        return (
+            hint
+            if modern == parts
+            else (Union if isinstance(hint, UnionType) else get_origin(hint))[modern]
+        )
+    fields = {}
+    for name, part in get_type_hints(hint, include_extras=True).items():
+        is_marked = get_origin(part) in (Required, NotRequired)
+        needs = (
+            get_origin(part)
+            if is_marked
+            else Required
+            if name in hint.__required_keys__
+            else NotRequired
+        )
+        fields[name] = needs[with_typed_dicts(get_args(part)[0] if is_marked else part)]
+    made = TypedDict(hint.__name__, fields)  # type: ignore[misc]
+    made.__doc__, made.__module__ = hint.__doc__, hint.__module__
+    return made
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says."""
+    return next(iter(str(error).splitlines()), type(error).__name__)

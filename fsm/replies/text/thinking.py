@@ -1,0 +1,368 @@
+"""Separate inline reasoning from visible text: `<think>`, `<thinking>` and `<reasoning>` blocks,
+streamed or whole.
+
+An answer may be about such tags. So a tag counts only where a model opens its reasoning, or where
+reasoning ends whose opening tag the server has removed. In doubt a tag is text: losing text is
+worse than showing it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from copy import copy
+from typing import Final, NamedTuple
+
+from rungwise.fsm.replies.text.contents import SENTENCE_ENDS, is_blank
+from rungwise.fsm.replies.text.literals import Literals
+from rungwise.fsm.values.patterns import Pattern
+
+TAG_NAMES = ("think", "thinking", "reasoning")
+"""The names of the tags around inline reasoning; their case does not matter."""
+
+LONGEST_HELD: Final = 262_144
+"""How many code points of a block are held back for its closing tag, if without one the block is
+text.
+"""
+
+# how many tags of one reply are read, more than any honest reply has; the rest is text
+MOST_TAGS: Final = 1_000
+
+
+def _pattern(slash: str, *names: str) -> re.Pattern[str]:
+    # ASCII keeps the Kelvin sign and the long s, which fold to k and s, out of a tag.
+    return re.compile(f"<({slash})({'|'.join(names)})>", re.IGNORECASE | re.ASCII)
+
+
+_TAG = _pattern("/?", *TAG_NAMES)
+_CLOSING = {name: _pattern("/", name) for name in TAG_NAMES}
+_BEGINNINGS = frozenset(
+    tag[:size]
+    for name in TAG_NAMES
+    for tag in (f"<{name}>", f"</{name}>")
+    for size in range(1, len(tag))
+)
+_LONGEST_TAG = len("</>") + max(map(len, TAG_NAMES))
+
+# Around a closing tag that is a word of its sentence and ends nothing. The Chinese and Japanese
+# signs among them are the full-width comma, full stop, semicolon, colon, exclamation and question
+# mark, parentheses and corner brackets.
+_GOES_ON = Pattern(
+    r"</|[],.;:!?)}\u2019\u201d\u00bb\uff0c\u3002\uff1b\uff1a\uff01\uff1f\uff09\u300d\u300f]"
+)
+_OPENS = Pattern(r"[(\[{</\\|=~\u201c\u201e\u00ab\uff08\u300c\u300e]")
+
+_UNDECIDED: Final = ("", "<", " ", "\n")
+"""What stands behind a closing tag while its meaning is still open."""
+
+
+class TextBefore:
+    """Follow a text that grows by parts, as far as it decides what the tags of the next part mean.
+
+    It holds no text, and reads each part once, even if a thousand parts mention such tags.
+    """
+
+    __slots__ = ("_literals", "_open", "_open_if_cut", "_read", "_sought", "_tags")
+
+    def __init__(self) -> None:
+        self._literals = Literals()
+        self._read = 0  # how far the literals were read
+        self._sought = 0  # how far tags were searched
+        self._tags = 0
+        # opening tags that are text, without their closing ones
+        self._open: Counter[str] = Counter()
+        self._open_if_cut = Counter(TAG_NAMES)  # the same if the text may be cut within a tag
+
+    def state_after(self, text: str) -> tuple[Literals, Counter[str], str]:
+        """Return what the next part needs: the literals of the text but for its end, the open tags,
+        and that end.
+
+        The text is that of last time, perhaps with more behind it.
+        """
+        for tag in _TAG.finditer(text, self._sought):
+            self._literals.read(text[self._read : tag.start()])
+            self._read, self._sought, name = tag.start(), tag.end(), tag[2].lower()
+            self._tags += 1
+            if self._tags <= MOST_TAGS and not self._literals.is_inside:
+                for waiting in (self._open, self._open_if_cut):
+                    waiting[name] = max(0, waiting[name] + (-1 if tag[1] else 1))
+        settled = _settled(text)
+        self._sought = max(self._sought, len(text) - _LONGEST_TAG)
+        # The literals may stop behind any letter: no sign spans that place.
+        at = next(
+            (at for at in range(settled, self._read, -1) if text[at - 1].isalnum()), self._read
+        )
+        self._literals.read(text[self._read : at])
+        self._read = at
+        return (
+            copy(self._literals),
+            (self._open if settled == len(text) else self._open_if_cut).copy(),
+            text[at:],
+        )
+
+
+class ThinkFilter:
+    """Split a stream into visible text and inline reasoning, chunk by chunk.
+
+    An opening tag counts at the start of the reply, and behind a closed block if it is the first on
+    its line; never in Markdown code or in quotes. A block ends at the closing tag of its own name,
+    and whatever looks like a tag inside it is reasoning. A block that never ends is reasoning if
+    the reply begins with it, and text if it comes later.
+
+    A closing tag without an opening one ends reasoning that began with the reply: all text before
+    it is no answer. It counts for the first block only, at the start of a line or right behind the
+    text before it, outside code and quotes.
+
+    Visible text is never changed, but for the whitespace between a closed block and the first
+    visible word.
+
+    Arguments:
+        gathered: the text that the reply continues; it may end within code, quotes or a line.
+        read: what was read of that text so far; None reads it when a tag comes.
+        after_block: whether that text came with a block of its own.
+        is_new_turn: whether the reply is a turn of its own, which may begin with reasoning even
+            amid a line.
+    """
+
+    __slots__ = (
+        *(
+            "_after_block",
+            "_before",
+            "_calm",
+            "_closed",
+            "_closing",
+            "_done",
+            "_empty",
+            "_gathered",
+            "_held",
+        ),
+        *("_held_block", "_literals", "_new_turn", "_open", "_read", "_shown", "_size", "_tags"),
+        *("_thinks", "_trims", "takes_back", "was_unopened"),
+    )
+
+    def __init__(
+        self,
+        gathered: str = "",
+        *,
+        read: TextBefore | None = None,
+        after_block: bool = False,
+        is_new_turn: bool = False,
+    ) -> None:
+        self._gathered, self._before = gathered, read
+        self._new_turn = is_new_turn
+        self._after_block = after_block
+        self._held = ""  # what may become a tag, or a closing tag before what follows it
+        self._closing: re.Pattern[str] | None = None  # the closing tag of the open block
+        self._held_block: list[str] | None = None  # an open block that is text if it never ends
+        self._size = 0  # its code points
+        self._empty = True  # nothing visible so far
+        self._closed = False  # a block of this reply has ended
+        self._trims = False  # whitespace is dropped
+        self._thinks = False  # visible inline reasoning has come
+        self._done = False  # all that follows is text
+        self._tags = 0  # the tags outside of blocks
+        self._calm = False  # a chunk without "<" changes nothing
+        self._shown: list[str] = []  # the visible text of this reply
+        self._read = 0  # how many pieces of it the literals have read
+        self._literals: Literals | None = None  # None before a tag comes
+        # opening tags that are text, without their closing ones
+        self._open: Counter[str] = Counter()
+        # all visible text before the last chunk has turned out to be reasoning
+        self.takes_back = False
+        # a closing tag ended reasoning that began with the reply, without an opening tag
+        self.was_unopened = False
+
+    def feed(self, text: str) -> tuple[str, str]:
+        """Return the visible text and the reasoning that the next chunk settles."""
+        self.takes_back = False
+        if self._calm and (self._done or "<" not in text):
+            if self._closing is not None:
+                return "", text
+            if not self._done:
+                self._shown.append(text)
+            return text, ""
+        return self._part(self._held + text, ended=False)
+
+    def close(self) -> tuple[str, str]:
+        """Return the visible text and the reasoning that were held back; the stream has ended."""
+        self.takes_back = False
+        return self._part(self._held, ended=True)
+
+    def _part(self, text: str, *, ended: bool) -> tuple[str, str]:
+        visible: list[str] = []
+        reasoning: list[str] = []
+        start, end = 0, len(text) if ended else _settled(text)
+        while not self._done:
+            match = (self._closing or _TAG).search(text, start)
+            if match is None:
+                break
+            behind = text[match.end() : match.end() + 2]
+            if self._closing is None and match[1] and not ended and behind in _UNDECIDED:
+                end = match.start()
+                break
+            if self._closing is None:
+                self._tags += 1
+                self._done = self._tags > MOST_TAGS
+                if self._done:
+                    break
+            self._put(text[start : match.start()], visible, reasoning)
+            start = match.end()
+            if self._held_block is not None and self._size > LONGEST_HELD:
+                self._give_up(visible)
+                start = match.start()
+            elif self._closing is not None:
+                self._end_block(reasoning)
+            elif not match[1]:
+                self._open_block(match, visible)
+            elif self._ends_unopened(match, behind):
+                self._take_back(visible, reasoning)
+            else:
+                self._show(match[0], visible)
+        if self._done:
+            end = len(text)
+        self._put(text[start:end], visible, reasoning)
+        if self._held_block is not None and (ended or self._size > LONGEST_HELD):
+            self._give_up(visible)
+        self._held = text[max(start, end) :]
+        inside = self._closing is not None
+        is_steady = (
+            self._thinks and self._held_block is None
+            if inside
+            else not (self._empty or self._trims)
+        )
+        self._calm = self._done or (not self._held and is_steady)
+        return "".join(visible), "".join(reasoning)
+
+    # what becomes of text
+
+    def _put(self, text: str, visible: list[str], reasoning: list[str]) -> None:
+        if self._held_block is not None:
+            self._held_block.append(text)
+            self._size += len(text)
+        elif self._closing is not None:
+            self._reason(text, reasoning)
+        else:
+            self._show(text, visible)
+
+    def _reason(self, text: str, reasoning: list[str]) -> None:
+        reasoning.append(text)
+        self._thinks = self._thinks or not is_blank(text)
+
+    def _show(self, text: str, visible: list[str]) -> None:
+        if self._trims:
+            text = text.lstrip()
+            self._trims = not text
+        if text:
+            self._empty = self._empty and is_blank(text)
+            visible.append(text)
+            self._shown.append(text)
+
+    # what becomes of tags
+
+    def _open_block(self, match: re.Match[str], visible: list[str]) -> None:
+        literals, tag, name = self._literals_here(), match[0], match[2].lower()
+        later = not self._empty or not (literals.is_line_blank or self._new_turn)
+        if literals.is_inside:
+            self._show(tag, visible)
+        elif later and not (
+            self._empty or (literals.is_line_blank and (self._closed or self._after_block))
+        ):
+            self._open[name] += 1
+            self._show(tag, visible)
+        else:
+            self._closing = _CLOSING[name]
+            self._held_block, self._size = ([tag] if later else None), 0
+
+    def _end_block(self, reasoning: list[str]) -> None:
+        if self._held_block is not None:
+            self._reason("".join(self._held_block[1:]), reasoning)
+        self._closing = self._held_block = None
+        self._closed = True
+        self._trims = self._empty
+
+    def _give_up(self, visible: list[str]) -> None:
+        """Take a block that was never closed for text, and every tag behind it as well."""
+        block, self._held_block, self._closing = self._held_block or [], None, None
+        self._done = True
+        self._show("".join(block), visible)
+
+    def _ends_unopened(self, match: re.Match[str], behind: str) -> bool:
+        """Tell whether a closing tag in the visible text ends reasoning that began with the
+        reply.
+        """
+        literals, name = self._literals_here(), match[2].lower()
+        if literals.is_inside:
+            return False
+        if self._open[name]:
+            self._open[name] -= 1
+            return False
+        if self._closed or _GOES_ON.match(behind) or (self._after_block and self._gathered):
+            return self._closed and self._empty
+        if literals.is_line_blank:
+            return not literals.is_indented
+        if not literals.before.isspace():
+            return not _OPENS.match(literals.before) and literals.before != behind[:1]
+        if literals.last in SENTENCE_ENDS:
+            return not behind.startswith(" ") or behind == " <"
+        return behind == "\n\n"
+
+    def _take_back(self, visible: list[str], reasoning: list[str]) -> None:
+        """Take all text of this reply for reasoning, and begin again behind it."""
+        if not self._closed:
+            self.takes_back = self.was_unopened = True
+            visible.clear()
+            self._reason("".join(self._shown), reasoning)
+            self._shown, self._read, self._literals = [], 0, None
+            self._empty = True
+        self._end_block(reasoning)
+
+    def _literals_here(self) -> Literals:
+        """Return the literals with all visible text read."""
+        pieces = self._shown[self._read :]
+        if self._literals is None:
+            before = self._before or TextBefore()
+            self._literals, self._open, rest = before.state_after(self._gathered)
+            pieces.insert(0, rest)
+        self._literals.read("".join(pieces))
+        self._read = len(self._shown)
+        return self._literals
+
+
+def _settled(text: str) -> int:
+    """Return where a tag may begin that the next chunk could complete."""
+    at = text.rfind("<")
+    return at if at >= 0 and text[at : at + _LONGEST_TAG].lower() in _BEGINNINGS else len(text)
+
+
+class Parted(NamedTuple):
+    """Hold the visible text and the inline reasoning of a text, and whether that began without an
+    opening tag.
+    """
+
+    visible: str
+    reasoning: str = ""
+    was_unopened: bool = False
+
+
+def part_thinking(
+    text: str,
+    gathered: str = "",
+    *,
+    read: TextBefore | None = None,
+    after_block: bool = False,
+    is_new_turn: bool = False,
+) -> Parted:
+    """Split a whole text exactly as `ThinkFilter` streams it, with the same arguments."""
+    if "<" not in text:
+        return Parted(text)
+    thinking = ThinkFilter(gathered, read=read, after_block=after_block, is_new_turn=is_new_turn)
+    visible, reasoning = thinking.feed(text)
+    visible_rest, reasoning_rest = thinking.close()
+    visible = visible_rest if thinking.takes_back else visible + visible_rest
+    return Parted(visible, reasoning + reasoning_rest, thinking.was_unopened)
+
+
+def split_thinking(text: str, gathered: str = "", *, after_block: bool = False) -> tuple[str, str]:
+    """Return the visible text and the inline reasoning of a whole text; see `ThinkFilter`."""
+    parted = part_thinking(text, gathered, after_block=after_block)
+    return parted.visible, parted.reasoning

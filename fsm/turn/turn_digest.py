@@ -1,0 +1,136 @@
+"""The summary of a turn, from its journal: how it ended and why, what it used, and a line for each
+action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import Final
+
+from attrs import asdict, frozen
+
+from rungwise.fsm.call.run.call_digest import digest_of_call, first_words
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.engine.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of
+from rungwise.fsm.engine.journal.path import Path, attempts_of, path_of
+from rungwise.fsm.engine.journal.record import Record
+from rungwise.fsm.engine.machine.table import Table
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.turn.observe import cause_of
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import CALLS, TURN
+from rungwise.fsm.values.money import as_money, units_of
+from rungwise.fsm.values.usage import NO_USAGE
+
+
+@frozen
+class TurnPath:
+    """Hold the path of a turn and the paths of its calls."""
+
+    path: Path
+    calls: tuple[Path | None, ...]  # None for one that was killed before its first step
+    # the call, from 1, that a step made or brought back, by the number of the step
+    call_of: Mapping[int, int]
+
+    @property
+    def policy(self) -> TurnPolicy:
+        """Return the policy that the turn ran with."""
+        policy: TurnPolicy = self.path.record.setting.policy
+        return policy
+
+
+def turn_path_of(path: Path, calls: Sequence[Record], table: Table) -> TurnPath:
+    """Find the paths of the calls of a turn."""
+    return TurnPath(path, tuple(_paths(calls, table)), dict(_numbers(path)))
+
+
+def _numbers(path: Path) -> Iterator[tuple[int, int]]:
+    call, in_flight = 0, False
+    for step in path.steps:
+        if step.event == "sent":
+            in_flight = step.source in CALLS
+            call += in_flight
+        if in_flight:
+            yield step.number, call
+        in_flight = in_flight and step.event == "sent"
+
+
+def _paths(calls: Sequence[Record], table: Table) -> Iterator[Path | None]:
+    for number, call in enumerate(calls, start=1):
+        if call.table != table.name:
+            raise ConfigurationError(
+                f"journal: call {number}: it is not of the table {table.name!r}"
+            )
+        try:
+            yield path_of(call, table) if call.size else None
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"journal: call {number}: {str(error).removeprefix('journal: ')}"
+            ) from None
+
+
+KINDS: Final = {"use_tools": "tools", "compact": "compaction"}
+"""The kind of bar for each rung that makes no call."""
+
+
+def digest_of_turn(turn: TurnPath, says: str = "") -> Digest:
+    """Sum up a turn."""
+    calls = tuple(None if call is None else digest_of_call(call) for call in turn.calls)
+    spent, cause, lines = _spent(turn, calls), _cause(turn, calls), tuple(_lines(turn, calls))
+    return digest_of(
+        turn.path, spent=spent, cause=cause, most=asdict(turn.policy.budget), lines=lines, says=says
+    )
+
+
+def digest_of_turn_journal(
+    journal: Record, calls: Sequence[Record], text: str = ""
+) -> Digest | None:
+    """Sum up a turn from its journal; None if it holds no steps, or none of the tables of its
+    policy.
+    """
+    table = calls[0].setting.policy.table if calls else CALL
+    try:
+        return digest_of_turn(turn_path_of(path_of(journal, TURN), calls, table), first_words(text))
+    except ConfigurationError:
+        return None
+
+
+def _lines(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Iterator[AttemptLine]:
+    for attempt in attempts_of(turn.path):
+        number = turn.call_of.get(attempt.sent.number)
+        within = None if number is None else calls[number - 1]
+        yield AttemptLine(
+            attempt=attempt,
+            name="" if number is None else f"call {number}",
+            cost=None if within is None else within.spent.cost,
+            end=end_of(attempt, turn.path.table),
+            within=within,
+            kind=KINDS.get(attempt.rung, "attempt"),
+        )
+
+
+def _spent(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Spent:
+    spent = [call.spent for call in calls if call is not None]
+    costs = [each.cost for each in spent if each.cost is not None]
+    return Spent(
+        calls=len(calls),
+        attempts=sum(each.attempts for each in spent),
+        seconds=turn.path.steps[-1].at,
+        usage=reduce(add, (each.usage for each in spent), NO_USAGE),
+        cost=as_money(sum(map(units_of, costs))) if costs else None,
+        is_least=any(each.is_least or each.cost is None for each in spent),
+    )
+
+
+def _cause(turn: TurnPath, calls: tuple[Digest | None, ...]) -> str:
+    """Say why a turn ended as it did; after a failed call, how that ended and why."""
+    last, row = turn.path.steps[-1], turn.path.rows[-1]
+    number = turn.call_of.get(last.number)
+    call = None if number is None else calls[number - 1]
+    if turn.path.record.outcome is None or row is None:
+        return ""
+    if call is not None and call.kind == "error" and row.target not in TURN.answers:
+        return f"its last call {call.headline}"
+    return cause_of(row, last.facts, turn.policy, None, last.note) or ""

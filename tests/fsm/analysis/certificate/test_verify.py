@@ -1,0 +1,312 @@
+"""The certificate: what it states of a policy, and that it fails where something is wrong."""
+
+import json
+import re
+
+import pytest
+from attrs import evolve
+
+from rungwise import CALL, Budget, ConfigurationError, Limits, Policy, Prices, Reserve
+from rungwise.core import Effect, Guard, PlainLink, Table
+from rungwise.fsm.analysis.certificate.verify import TERMINATES, WELL_FORMED, verify
+from rungwise.fsm.engine.checker.counterexample import Property
+from rungwise.fsm.engine.checker.properties import BOUNDED, COUNTS, ENDS, FALLS, TOTAL
+from support.sampling import sampled
+from support.tables import COUNTERS, PLEAD, redeclaring, replacing, row_of, tampered, unchecked
+
+# the certificate
+
+
+@pytest.mark.parametrize(
+    ("chain", "configurations"),
+    [(1, 6153), pytest.param(2, 12301, marks=pytest.mark.full), (3, 12301)],
+)
+def test_the_default_policy_is_proved(chain: int, configurations: int) -> None:
+    certificate = verify(chain=chain)
+    assert certificate.ok
+    assert certificate.configurations == configurations
+    assert certificate.limits["fallbacks"] == chain - 1
+    assert set(certificate.walked.values()) <= {0, 1}
+    assert [each.name for each in certificate.properties] == [
+        "well-formed table",
+        "honest endings",
+        "terminates for all limits",
+        "total",
+        "deterministic by order",
+        "no dead row",
+        "no unreachable state",
+        "finals absorb",
+        "illegal events change nothing",
+        "guards pure",
+        "effects only count",
+        "counters within limits",
+        "the variant falls on every step",
+        "every path ends",
+        "every configuration can still reach done",
+        "the next backend is reached",
+        "the figures hold with health and without",
+        "the figures hold over any number of crashes",
+    ]
+    assert len(certificate.overlaps) == 128
+    assert [each.row for each in certificate.rows] == list(CALL.rows)
+
+
+def test_json_states_everything_as_plain_values() -> None:
+    plain = json.loads(json.dumps(verify(chain=2, max_tokens=4096).to_json()))
+    assert plain["ok"] is True
+    assert plain["chain"] == ["backend 1", "backend 2"]
+    assert plain["configurations"] == 12301
+    assert {each["verdict"] for each in plain["properties"]} == {"holds"}
+    attempts = plain["worst"][0]
+    assert (attempts["name"], attempts["value"], attempts["ladder"]) == ("attempts", 24, 68)
+    assert attempts["ended_by"] == "budget.attempts"
+    assert attempts["path"].startswith("ask, ")
+    assert "fallback" in attempts["path"]
+    assert len(attempts["events"]) == 23
+    row = next(each for each in plain["rows"] if each["takes"] == "continuations")
+    assert row["refills"] == ["retries", "reasks", "prefills"]
+
+
+def test_text_names_the_figures() -> None:
+    text = verify(chain=2, max_tokens=4096).to_text()
+    assert text.startswith("# Certificate: call\n\nEverything holds.\n")
+    assert "| attempts | 24; budget.attempts ends it (the ladder alone: 68) |" in text
+    assert (
+        "| [may_prefill] -> prefill | prefills |  | finds prefills < limit, takes one | "
+        "only_reasoned |" in text
+    )
+
+
+def test_text_and_markdown_are_the_same_each_time() -> None:
+    one, other = verify(max_tokens=100), verify(max_tokens=100)
+    assert one.to_text() == one.to_markdown() == other.to_markdown()
+    assert "| holds | every path ends |" in one.to_markdown()
+
+
+def test_a_chain_of_links_is_taken_as_a_call_takes_it() -> None:
+    prices = Prices(1.0, 2.0)
+    chain = [
+        PlainLink("broken", problem="no key"),
+        PlainLink("first", prices=prices),
+        PlainLink("first", prices=prices),
+        PlainLink("second", prices=prices),
+    ]
+    certificate = verify(chain=chain, max_tokens=1000, input_tokens=500)
+    assert certificate.chain == ("first", "second")
+    assert certificate.limits["fallbacks"] == 1
+    assert certificate.worst[4].value is not None
+    assert "| money | " in certificate.to_text()
+
+
+@pytest.mark.parametrize("chain", [0, -1, True, [], [PlainLink(problem="no key")]])
+def test_a_chain_without_a_backend_is_an_error(chain: object) -> None:
+    with pytest.raises(ConfigurationError, match="backend"):
+        verify(chain=chain)  # type: ignore[arg-type]
+
+
+def test_the_policy_bounds_the_fallbacks_too() -> None:
+    assert verify(Policy(limits=Limits(fallbacks=1)), 4).limits["fallbacks"] == 1
+    assert verify(Policy(limits=Limits(fallbacks=9)), 4).limits["fallbacks"] == 3
+
+
+def test_an_exhaustive_walk_takes_the_limits_of_the_policy() -> None:
+    names = (
+        "resends",
+        "reasks",
+        "nudges",
+        "prefills",
+        "enlargements",
+        "corrections",
+        "repairs",
+        "compactions",
+    )
+    policy = Policy(limits=Limits(**dict.fromkeys(names, 0), retries=12, continuations=40))
+    seen: list[int] = []
+    certificate = verify(policy, exhaustive=True, progress=seen.append)
+    assert certificate.ok
+    assert certificate.walked == certificate.limits
+    assert certificate.configurations == 1 + 13 * 41 + 12 * 41 + 13 * 40 + 8
+    assert seen == [1000]
+    firings = next(each.detail for each in certificate.properties if each.name == TOTAL)
+    # each anew would be 200, and hours by default
+    assert int(firings.split()[-2]) < 30 * certificate.configurations
+
+
+def test_the_assistant_turns_of_the_request_are_stated() -> None:
+    chain = [PlainLink(prices=Prices(1.0, 2.0))]
+    known = verify(chain=chain, max_tokens=1000, input_tokens=500, assistant_turns=4)
+    assert known.to_json()["assistant_turns"] == 4
+    assert "| request | max_tokens 1000, input_tokens 500, assistant_turns 4 |\n" in known.to_text()
+    unknown = verify(chain=chain, max_tokens=1000, input_tokens=500)
+    assert "assistant_turns" not in unknown.to_text().partition("Properties")[0]
+    assert "to each of 166 assistant turns" in " ".join(unknown.to_text().split())
+
+
+def test_an_unknown_figure_says_what_is_missing() -> None:
+    text = verify().to_text()
+    assert "| output tokens | not known |" in text
+    assert "| money | not known |" in text
+
+
+# tables of one's own
+
+
+@pytest.mark.full
+def test_tables_without_some_rungs_are_accepted() -> None:
+    table = CALL.without("prefill", "repair")
+    certificate = verify(Policy(table=table), 2, max_tokens=100)
+    assert certificate.ok
+    assert certificate.worst[0].ladder == 1 + 1 + 2 * 1 + 3 + 5 * (3 + 3) + 2 * (1 + 2 + 3) + 3
+
+
+@pytest.mark.full
+def test_a_table_in_another_order_is_accepted() -> None:
+    table = CALL.reordered("malformed", ["may_retry", "may_fall_back", "has_text", None])
+    assert verify(Policy(table=table)).ok
+
+
+@pytest.mark.full
+def test_a_rung_with_its_own_counter_is_accepted_and_counted() -> None:
+    policy = Policy(table=CALL.with_rung(PLEAD, refused=None), limits=Limits(pleas=2))
+    certificate = verify(policy, max_tokens=4096)
+    assert certificate.ok
+    assert certificate.worst[0].ladder == 47 + 2 + 2
+
+
+# tables that are faulty, in policies that nobody checked
+
+CARELESS = unchecked(redeclaring(CALL, Guard("may_reask", lacks="same_empty_again")))
+
+
+def test_a_policy_around_a_faulty_table_has_a_certificate_that_fails() -> None:
+    certificate = verify(CARELESS)
+    assert not certificate.ok
+    assert {each.name for each in certificate.properties if not each.holds} == {TERMINATES, BOUNDED}
+    assert certificate.worst == ()
+    text = " ".join(certificate.to_text().split())
+    assert "Fails: terminates for all limits; counters within limits." in text
+    assert "REFUSED, takes one of 'reasks', but its guard did not find" in text
+    assert "2. await --came_empty [may_reask]--> reask; reasks 0 -> 1" in text
+    assert "4. await --came_empty [may_reask]--> reask; reasks 1 -> 2" in certificate.to_markdown()
+    assert json.loads(json.dumps(certificate.to_json()))["ok"] is False
+
+
+def test_a_misshapen_table_is_not_walked() -> None:
+    certificate = verify(unchecked(evolve(CALL, rows=CALL.rows[1:])))
+    assert [(each.name, each.holds) for each in certificate.properties] == [(WELL_FORMED, False)]
+    assert certificate.configurations == 0
+    assert "the rung 'ask' is never sent" in certificate.to_text()
+
+
+def test_an_effect_that_takes_nothing_fails_the_proof_and_the_walk() -> None:
+    certificate = verify(unchecked(redeclaring(CALL, Effect("spend_retry"))))
+    assert {each.name for each in certificate.properties if not each.holds} == {
+        TERMINATES,
+        FALLS,
+        ENDS,
+    }
+
+
+def test_a_machine_that_was_tampered_with_fails_the_walk() -> None:
+    certificate = verify(
+        unchecked(tampered(row_of("came_empty", "may_reask"), count=lambda count: None))
+    )
+    assert {each.name for each in certificate.properties if not each.holds} == {COUNTS, FALLS, ENDS}
+
+
+@pytest.mark.full
+def test_a_generous_policy_is_certified() -> None:
+    policy = Policy(
+        limits=Limits(**{**dict.fromkeys(COUNTERS, 10), "fallbacks": None}),
+        budget=Budget(attempts=200, seconds=None),
+        switch_after=dict.fromkeys(
+            ("empty", "broken_stream", "unreachable", "rate_limit_without_wait"), 1_000
+        ),
+    )
+    certificate = verify(
+        policy,
+        [PlainLink(str(number), prices=Prices(3.0, 15.0)) for number in range(6)],
+        max_tokens=4096,
+    )
+    assert [each.value for each in certificate.worst[:4]] == [200, 26_160, 146_360, 6_440_512]
+    assert all(each.is_exact for each in certificate.worst[:4])
+
+
+# what the backends of a chain have
+
+
+KEPT = [
+    # the budget, the reserve, the backends, and what the last of them has at least
+    (Budget(), Reserve(), 1, None),
+    (Budget(), Reserve(), 2, {"attempts": 1, "seconds": 225.0}),
+    (Budget(), Reserve(), 6, {"attempts": 1, "seconds": 150.0}),
+    (Budget(), Reserve(share=0.9), 2, {"attempts": 1, "seconds": 450.0}),
+    (Budget(seconds=9000), Reserve(share=0.5), 2, {"attempts": 1, "seconds": 600.0}),
+    (Budget(), Reserve(seconds=20), 2, {"attempts": 1, "seconds": 20.0}),
+    (Budget(attempts=2), Reserve(), 3, {"attempts": 0, "seconds": 225.0}),
+    (Budget(seconds=None), Reserve(), 2, {"attempts": 1}),
+    (Budget(), Reserve(share=0), 2, None),
+]
+
+
+@pytest.mark.parametrize(("budget", "reserve", "backends", "kept"), KEPT)
+def test_it_says_what_the_last_backend_has_at_least(
+    budget: Budget, reserve: Reserve, backends: int, kept: dict[str, float] | None
+) -> None:
+    certificate = verify(Policy(budget=budget, reserve=reserve), backends)
+    assert certificate.kept == certificate.to_json()["kept"] == kept
+    text = certificate.to_markdown()
+    assert (re.search("at least .* for the last backend", text) is not None) == (kept is not None)
+    assert (
+        kept is None
+        or "seconds" not in kept
+        or f" and {kept['seconds']:g} s for the last backend" in text
+    )
+
+
+def test_nothing_is_said_to_be_kept_for_a_backend_that_is_never_asked() -> None:
+    assert verify(Policy(limits=Limits(fallbacks=1)), 3).kept is None
+    assert verify(Policy(table=CALL.without("fallback")), 2).kept is None
+
+
+def property_of(policy: Policy) -> Property:
+    certificate = verify(policy, 2)
+    assert certificate.ok
+    assert certificate.worst
+    return next(
+        each for each in certificate.properties if each.name == "the next backend is reached"
+    )
+
+
+def test_every_failure_leads_to_a_backend_that_follows() -> None:
+    found = property_of(Policy())
+    assert (found.verdict, found.is_required) == ("holds", False)
+    assert "a refusal" not in found.detail
+    assert "a refusal ends the call, as the policy says" in property_of(Policy.interactive()).detail
+
+
+LOST = [
+    (CALL.without("fallback"), "came_empty, only_reasoned, paused, tools_truncated"),
+    (replacing(CALL, {row_of("refused", "may_ask_another"): None}), "after refused"),
+    (replacing(CALL, {row_of("malformed", "may_fall_back"): None}), "after malformed"),
+    (replacing(CALL, {row_of("fell_silent", "may_fall_back"): None}), "after fell_silent"),
+    (replacing(CALL, {row_of("ran_out", "must_yield", "reask"): None}), "after ran_out in reask"),
+    (
+        CALL.reordered("overflowed", ["may_compact", "has_text", "may_fall_back", None]),
+        "after overflowed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "says"), sampled(LOST, one_in=6), ids=[says for _, says in LOST])
+def test_a_table_that_skips_a_backend_is_reported_and_not_refused(table: Table, says: str) -> None:
+    found = property_of(Policy(table=table))
+    assert (found.holds, found.verdict, found.is_required) == (False, "not held", False)
+    assert says in found.detail
+    assert found.to_json()["required"] is False
+    certificate = verify(Policy(table=table), 2)
+    text = certificate.to_text()
+    assert certificate.kept is None
+    assert "at least for the last backend" not in text
+    assert text.startswith("# Certificate: call\n\nEverything holds.\n")
+    assert "| not held | the next backend is reached | " in text
