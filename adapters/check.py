@@ -120,7 +120,8 @@ def _checked(
     # a backend of the user's own may have none
     model = getattr(backend, "capabilities", None) or Capabilities()
     parameters = {**getattr(backend, "parameters", {}), **parameters_for(request, first, backend)}
-    losses, unknowns = list(losses_of(request, first, backend)), []
+    losses = list(losses_of(request, first, backend))
+    unknowns = []
     effort = parameters.get("reasoning_effort")
     wants_schema = mapping_of(parameters.get("response_format")).get("type") == "json_schema"
     for is_asked, can, lost, wants in (

@@ -129,7 +129,8 @@ class Client(Drivers, Closing, AsyncClosing):
         }
         check_functions(observer=observer, compactor=compactor, jitter=jitter, **clocks)
         check_http(http, async_http)
-        self._largest_reply, self._stream_calls = largest_reply, stream_calls
+        self._largest_reply = largest_reply
+        self._stream_calls = stream_calls
         self._connections = Connections(http, async_http, max_connections)
         self._options = {
             "observer": observer,
@@ -266,7 +267,8 @@ class Client(Drivers, Closing, AsyncClosing):
         `stream` does.
         """
         call = self._new(messages, options, returns, is_streaming=True)
-        running, own = self._connections.in_this_loop(), Cancellation()
+        running = self._connections.in_this_loop()
+        own = Cancellation()
         events = self._async_driver(running, own, call.policy.timeouts).stream(call)
         stream = AsyncStream(call, agrowing(events, call.returns, self._clock), own)
         running.streams.add(stream)
@@ -388,7 +390,8 @@ class Client(Drivers, Closing, AsyncClosing):
         does.
         """
         planned = self._planned(messages, options, returns, is_streaming=True)
-        running, own = self._connections.in_this_loop(), Cancellation()
+        running = self._connections.in_this_loop()
+        own = Cancellation()
         events = self._async_turn_driver(planned, running, own).stream(planned.turn)
         stream = AsyncTurnStream(planned.turn, events, own)
         running.streams.add(stream)

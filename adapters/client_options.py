@@ -264,7 +264,8 @@ def check_sync(name: str, cancellation: object, compactor: object) -> None:
             "the compactor is a coroutine function; only what is asynchronous can await it"
         )
     # if nobody imported one, it does not run
-    asyncio, trio = sys.modules.get("asyncio"), sys.modules.get("trio")
+    asyncio = sys.modules.get("asyncio")
+    trio = sys.modules.get("trio")
     is_blocking = (asyncio and asyncio._get_running_loop()) or (
         trio and trio.lowlevel.in_trio_run()
     )

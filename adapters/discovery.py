@@ -76,7 +76,8 @@ def _page(request: HttpRequest, http: OwnHttp | BorrowedHttp, cancellation: Canc
         with http.place(SECONDS, cancellation) as has_place:
             if not has_place:
                 return None
-            response, body = http.send(request, limits), bytearray()
+            response = http.send(request, limits)
+            body = bytearray()
             with closing(response):
                 for piece in response.pieces():
                     body += piece
@@ -104,7 +105,8 @@ async def _apage(
         async with http.place(SECONDS, cancellation) as has_place:
             if not has_place:
                 return None
-            response, body = await http.send(request, limits), bytearray()
+            response = await http.send(request, limits)
+            body = bytearray()
             try:
                 async with aclosing(response.apieces()) as pieces:
                     async for piece in pieces:

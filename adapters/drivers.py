@@ -70,7 +70,8 @@ class Drivers:
         self, messages: Messages, options: CallOptions, returns: Any, *, is_streaming: bool
     ) -> Call:
         request = request_of(messages, options, OF_CALLS)
-        turn, policy = options.get("turn") or TurnContext(), options.get("policy")
+        turn = options.get("turn") or TurnContext()
+        policy = options.get("policy")
         policy = self.policy if policy is None else check_policy(policy)
         deadline = self._deadlines.of(options.get("deadline"), request.headers)
         settings: dict[str, Any] = {name: options.get(name) for name in ("within", "verdict")}
@@ -101,7 +102,8 @@ class Drivers:
             )
 
     def _driver(self, ending: Cancellation, timeouts: Timeouts) -> SyncDriver:
-        http, sleep = self._connections.http, self._sleep
+        http = self._connections.http
+        sleep = self._sleep
         return SyncDriver(
             http=http, sleep=sleep, verdicts=Verdicts(), **self._settings(ending, timeouts)
         )
@@ -114,7 +116,8 @@ class Drivers:
     def _async_settings(
         self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts
     ) -> dict[str, Any]:
-        http, sleep = self._connections.http_of(running), self._async_sleep
+        http = self._connections.http_of(running)
+        sleep = self._async_sleep
         return {
             "http": http,
             "sleep": sleep,
@@ -182,7 +185,8 @@ class Drivers:
         """
         from rungwise.adapters.discovery import ask, to_ask
 
-        http, ending = self._connections.http, self._connections.in_threads.cancellation
+        http = self._connections.http
+        ending = self._connections.in_threads.cancellation
         return self._remember(
             [
                 (each, ask(backend, http, ending) if (backend := to_ask(each)) else None)
@@ -195,7 +199,8 @@ class Drivers:
         from rungwise.adapters.discovery import aask, to_ask
 
         running = self._connections.in_this_loop()
-        http, servers = self._connections.http_of(running), []
+        http = self._connections.http_of(running)
+        servers = []
         for each in self.chain:
             backend = to_ask(each)
             servers.append(

@@ -102,7 +102,8 @@ def url(context: click.Context, parameter: click.Parameter, value: str | None) -
 def _fallback(value: str) -> Target:
     api, colon, rest = value.partition(":")
     if api not in APIS:
-        api, rest = "openai", value
+        api = "openai"
+        rest = value
     elif rest.strip() and "#" not in rest and "//" not in rest:
         return Target(api, None, rest)
     place, *names = rest.split("#")
@@ -143,7 +144,8 @@ def chain_in(
             raise ConfigurationError(
                 f"{where}: api must be one of {', '.join(APIS)}, not {short(api)}"
             )
-        place, variables = table.get("base_url"), table.get("key_env")
+        place = table.get("base_url")
+        variables = table.get("key_env")
         variables = ",".join(variables) if isinstance(variables, list) else variables
         targets.append(
             Target(api, place, table["model"], variables, is_fallback=number > 1, is_listed=True)
@@ -178,14 +180,16 @@ def clients_in(path: str, **options: Any) -> dict[str, Client]:
     ConfigurationError.
     """
     text = text_of_file(path)
-    policy, chains = Policy.from_toml(text, source=path), read_toml(text).get("chain", {})
+    policy = Policy.from_toml(text, source=path)
+    chains = read_toml(text).get("chain", {})
     try:
         if not isinstance(chains, Mapping) or not chains:
             raise ConfigurationError(
                 "there is no chain: begin each backend of one with [[chain.default]]"
             )
         # the first refuses what is no table
-        prices, health = read_price_list(text), read_health(text)
+        prices = read_price_list(text)
+        health = read_health(text)
         from rungwise.adapters.client import Client
 
         return {
@@ -213,7 +217,8 @@ def chain_of(
     A fallback without a variable uses the first backend's if both have the same scheme, host and
     port. Without `needs_all`, a backend reports a missing key as its `problem`.
     """
-    primary, chain = targets[0], []
+    primary = targets[0]
+    chain = []
     for target in targets:
         if (
             target.key_env is None

@@ -70,7 +70,8 @@ def read_price_list(text: str) -> PriceList:
     come first.
     """
     document = read_toml(text)
-    prices, chains = document.get("prices", {}), document.get("chain", {})
+    prices = document.get("prices", {})
+    chains = document.get("chain", {})
     if not isinstance(prices, Mapping) or not isinstance(chains, Mapping):
         raise ConfigurationError(
             f"{'chain' if isinstance(prices, Mapping) else 'prices'} must be a table"

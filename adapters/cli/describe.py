@@ -50,7 +50,8 @@ def sentence(step: Step, table: Table = CALL) -> str:
         return f"request {step.attempts} ({step.source}) to {step.backend}{cap}{note}"
     if step.event == "skipped":
         return f"skipping {step.backend}: {step.note}"
-    happened, details = plain(table.says(step.event)), details_of(step)
+    happened = plain(table.says(step.event))
+    details = details_of(step)
     rung = table.rung(step.target)
     wait = f" in {step.wait:.1f} s" if step.wait else ""
     follows = (rung.does if rung else ENDS.get(step.target)) or plain(step.target)

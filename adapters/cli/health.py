@@ -93,7 +93,8 @@ def _look(store: Any) -> Sequence[BackendLine]:
     meters = {key.digest: (key.name, meter) for key, meter in perform(store, store.metered())}
     if store.is_away:
         bad_input("the store cannot be reached: is there a Redis server behind --store?")
-    now, rules = store.now(), Health()
+    now = store.now()
+    rules = Health()
     lines = []
     for digest in known.keys() | meters.keys():
         metered_as, meter = meters.get(digest, ("", {}))
@@ -101,7 +102,8 @@ def _look(store: Any) -> Sequence[BackendLine]:
         health = health.at(now, rules)
         moment = write_moment(health.until) if health.state == OPEN else None
         # anybody may have written them
-        name, why = str(label(name, NAME_LENGTH) or "?"), str(label(health.why) or "")
+        name = str(label(name, NAME_LENGTH) or "?")
+        why = str(label(health.why) or "")
         lines.append(BackendLine(name, digest[-4:], health.state, moment, why, _used(meter)))
     return sorted(lines, key=lambda each: each.row)
 

@@ -124,8 +124,10 @@ class _ToolsPolicyParameter(_PolicyParameter):
                 *document,
                 *(f"hints.{name}" for name in (hints if isinstance(hints, Mapping) else ())),
             }
-        of_calls, of_turns = _names(Policy, Hints), _names(TurnPolicy, TurnHints)
-        calls, turns = sorted(keys & of_calls - of_turns), sorted(keys & of_turns - of_calls)
+        of_calls = _names(Policy, Hints)
+        of_turns = _names(TurnPolicy, TurnHints)
+        calls = sorted(keys & of_calls - of_turns)
+        turns = sorted(keys & of_turns - of_calls)
         if calls and turns:
             keys_of_both = (
                 f"keys of a turn's policy ({', '.join(turns)}) and of a call's ({', '.join(calls)})"

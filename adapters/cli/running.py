@@ -122,7 +122,8 @@ class TerminalAnswer(Answer):
 
     def set_aside(self) -> None:
         """Leave the text on the screen, and begin a new line."""
-        self._aside, self._shown = self._shown if self._shown.strip() else self._aside, ""
+        self._aside = self._shown if self._shown.strip() else self._aside
+        self._shown = ""
         self.interlude()
 
     def interlude(self) -> None:
@@ -152,7 +153,8 @@ def answer_to_stdout() -> Answer:
 @contextmanager
 def ctrl_c_cancels() -> Iterator[Cancellation]:
     """Cancel with the first and second Ctrl-C; the third interrupts as usual."""
-    cancellation, presses = Cancellation(), count(1)
+    cancellation = Cancellation()
+    presses = count(1)
 
     def press(*_: object) -> None:
         if next(presses) > 2:
@@ -210,7 +212,8 @@ class Shown(ABC, Generic[End]):
         except (Cancelled, TurnCancelled) as cancelled:  # by Ctrl-C: no error to report
             self.result = cast("End", cancelled.result)
         except (CallError, TurnError) as error:
-            self.result, self.error = cast("End", error.result), error
+            self.result = cast("End", error.result)
+            self.error = error
         except KeyboardInterrupt as interrupt:
             self.result = self.result or getattr(interrupt, "result", None)
 

@@ -157,9 +157,11 @@ def pointers(base_url: str, *, of_gateway: bool = False) -> Iterator[str]:
 
 def summary_of(request: ReceivedRequest) -> RequestSummary:
     """Return what matters of a request in any protocol."""
-    body, path = request.body, request.path.partition("?")[0]
+    body = request.body
+    path = request.path.partition("?")[0]
     language = language_of(path) or CHAT
-    parsed, value = language.read_request(path, body, 0), body.get(language.conversation)
+    parsed = language.read_request(path, body, 0)
+    value = body.get(language.conversation)
     messages = [{"role": "user", "content": value}] if isinstance(value, str) else value
     messages = messages if isinstance(messages, list) else []
     return RequestSummary(parsed.model, messages, language.cap_in(body), parsed.streams)
@@ -171,7 +173,8 @@ def text_of(message: object) -> tuple[str, object]:
     """
     if not isinstance(message, Mapping):
         return "None", None
-    role, content = message.get("role"), message.get("content")
+    role = message.get("role")
+    content = message.get("content")
     if isinstance(content, str) or not isinstance(role, (str, type(None))):
         return str(role), content
     read = read_message(message)

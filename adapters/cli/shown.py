@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 EXIT_CODES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("done", "salvaged", "partial"), 0),
-    **{"refused": 3, "exhausted": 4, "failed": 5, "over_budget": 6, "cancelled": CANCELLED},
+    "refused": 3,
+    "exhausted": 4,
+    "failed": 5,
+    "over_budget": 6,
+    "cancelled": CANCELLED,
 }
 
 
@@ -115,7 +119,9 @@ def failures_of(result: Result) -> list[dict[str, Any]]:
 
 TURN_EXIT_CODES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("finished", "handed_off", "awaiting_approval", "limit_reached"), 0),
-    **{"failed": 5, "over_budget": 6, "cancelled": CANCELLED},
+    "failed": 5,
+    "over_budget": 6,
+    "cancelled": CANCELLED,
 }
 
 
@@ -166,7 +172,8 @@ class ShownTurn(Shown["TurnResult"]):
 
     def as_mapping(self, result: TurnResult) -> dict[str, Any]:
         """Return a result as plain values."""
-        handed_off, awaiting = calls_of(result.handed_off), calls_of(result.awaiting)
+        handed_off = calls_of(result.handed_off)
+        awaiting = calls_of(result.awaiting)
         own = {"handed_off": handed_off, "awaiting": awaiting, "messages": result.plain_messages}
         return as_mapping(result, result.last, own, {"calls": result.calls})
 

@@ -85,14 +85,16 @@ def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
     # of the prompt.
     is_drawn = worst.drawn > 0 and worst.case.name in ("waiting seconds", "seconds")
     has_count = request.input_tokens is not None and worst.calls.budget.money is not None
-    kind, module = "TurnPolicy" if request.is_turn else "Policy", ""
+    kind = "TurnPolicy" if request.is_turn else "Policy"
+    module = ""
     policy = (
         f"rungwise.{kind}()"
         if request.policy is None
         else f"rungwise.{kind}.load({request.policy!r})"
     )
     if request.policy is not None and IN_PYTHON.fullmatch(request.policy):
-        module, policy = request.policy.partition(":")[0], request.policy.replace(":", ".")
+        module = request.policy.partition(":")[0]
+        policy = request.policy.replace(":", ".")
     caps = [("max_tokens", request.max_tokens), ("input_tokens", request.input_tokens)]
     text = render_text(
         "worst_script.toml",
@@ -137,7 +139,8 @@ def write_scripts(
     request: CertifiedRequest,
 ) -> None:
     """Write a script for each worst case into a folder, and list them on stderr."""
-    place, missing = Path(folder), dict[str, str]()
+    place = Path(folder)
+    missing = dict[str, str]()
     for worst in [
         WorstScript(case, policy, backends) for backends, each in cases.items() for case in each
     ]:

@@ -49,7 +49,8 @@ class ScenarioEnd:
 
 def run_demo(scenarios: Sequence[Scenario], api: str, *, is_watched: bool) -> None:
     """Run scenarios in a protocol and show them on stdout."""
-    screen, pace = Screen(), WATCHED if is_watched else PIPED
+    screen = Screen()
+    pace = WATCHED if is_watched else PIPED
     turns = sum(scenario.auto_continues is not None for scenario in scenarios)
     counts = ((len(scenarios) - turns, "call"), (turns, "turn"))
     _open(screen, pace, " and ".join(counted(number, what) for number, what in counts if number))
@@ -97,7 +98,8 @@ def _open(screen: Screen, pace: Pace, what: str) -> None:
 def _run(
     screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: Scenario, api: str
 ) -> ScenarioEnd:
-    clock, jitter = DemoClock(pace), random.Random(SEED).random
+    clock = DemoClock(pace)
+    jitter = random.Random(SEED).random
     screen.print()
     screen.print(Text.assemble((f"{number:2}  ", "bold cyan"), (scenario.title, "bold")))
     screen.paragraph(scenario.says, "italic", indent=4)
@@ -114,7 +116,8 @@ def _run(
         )
         for _ in range(scenario.calls_before):
             client.call(scenario.messages)
-        error, arrived_before = None, servers.arrived
+        error = None
+        arrived_before = servers.arrived
         with _stream(client, scenario) as stream:
             try:
                 for event in stream:
@@ -141,7 +144,8 @@ def _turn_policy(scenario: Scenario) -> TurnPolicy:
 
 
 def _show_cost(screen: Screen, result: Result | TurnResult) -> None:
-    budget, usage = POLICY.budget, result.usage
+    budget = POLICY.budget
+    usage = result.usage
     about = "~" if usage.estimated else ""
     screen.label("spent", "dim")
     screen.say(
@@ -176,7 +180,8 @@ def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
     others = (
         "raised an error that says why" if failed == 1 else f"{failed} raised errors that say why"
     )
-    sent, arrived = sum(one.result.attempts for one in ends), sum(one.arrived for one in ends)
+    sent = sum(one.result.attempts for one in ends)
+    arrived = sum(one.arrived for one in ends)
     followed = sum(one.was_followed for one in ends)
     screen.paragraph(
         f"{answered} of {len(ends)} ended with an "
@@ -204,7 +209,8 @@ def _compare(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
     """Compare what calls and limited turns took with the proved worst cases."""
     calls = [one.result for one in ends if isinstance(one.result, Result)]
     if calls and (worst := _worst(screen, POLICY)):
-        attempts, seconds = max(one.attempts for one in calls), max(one.seconds for one in calls)
+        attempts = max(one.attempts for one in calls)
+        seconds = max(one.seconds for one in calls)
         screen.paragraph(
             "rungwise verify on this policy with two backends: every property holds, and a call "
             "takes at most "

@@ -102,7 +102,8 @@ def _cut(reply: ScriptedReply, request: ReceivedRequest) -> int | None:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    whole, counted = render(reply, request.body, path=request.path).body, render(reply, chat).body
+    whole = render(reply, request.body, path=request.path).body
+    counted = render(reply, chat).body
     return reply.cut_after * len(whole) // len(counted)
 
 
@@ -115,7 +116,9 @@ def started_servers(scenario: Scenario, pace: Pace, api: str) -> Iterator[Server
         "primary": scenario.primary,
         **({"second": scenario.second} if scenario.second else {}),
     }
-    chain, servers, kind = [], {}, backend_class(api)
+    chain = []
+    servers = {}
+    kind = backend_class(api)
     with ExitStack() as stack:
         for name, replies in scripts.items():
             server = stack.enter_context(EmbeddedProvider(_playing(replies, pace)))

@@ -115,7 +115,9 @@ class Screen:
         if self._live:
             self._end_word()
             self.print()
-            self._live, self._column, self._gap = "", 0, ""
+            self._live = ""
+            self._column = 0
+            self._gap = ""
 
     def _new_line(self) -> None:
         if self._column or self._labelled:
@@ -127,7 +129,8 @@ class Screen:
 
     def _end_word(self) -> None:
         """Write a word, with the white space before it that a line would otherwise end with."""
-        word, self._word = self._word, ""
+        word = self._word
+        self._word = ""
         if not word:
             return
         for _ in range(self._gap.count("\n")):
@@ -232,7 +235,8 @@ class ScenarioView:
         if step.event == "sent":
             if not self._is_labelled:
                 self.screen.label(step.source, RUNG_STYLE)
-            self._asked, self._is_labelled = step.backend, False
+            self._asked = step.backend
+            self._is_labelled = False
             return
         self.screen.say(self._row(step))
         if step.wait:
@@ -264,7 +268,8 @@ class ScenarioView:
 
     def _show_request(self) -> None:
         """Show the request that arrived since the last step, or that none did."""
-        backend, self._asked = self._asked, None
+        backend = self._asked
+        self._asked = None
         if backend is None:
             return
         line = Text.assemble((f"{self.screen.arrow} ", "dim"), (backend, "cyan"), ": ")

@@ -68,7 +68,8 @@ class BudgetRow:
         left = [each for each in self.holds if each[0] != attempt]
         if len(left) < len(self.holds):
             self.holds = left
-            self.attempts, self.tokens = self.attempts + paid.attempts, self.tokens + paid.tokens
+            self.attempts = self.attempts + paid.attempts
+            self.tokens = self.tokens + paid.tokens
             self.money += paid.money
 
     def has_room(self, reserved: Paid, ledger: Ledger) -> bool:
@@ -145,7 +146,8 @@ class DatabaseBudgets:
 
     def _leave(self) -> None:
         """Close the connection, which ends its transaction."""
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             connection.close()
 
@@ -172,7 +174,8 @@ class DatabaseBudgets:
     def _in_transaction(
         self, connection: Any, names: Sequence[str], change: Callable[[list[BudgetRow], float], T]
     ) -> T:
-        mark, now = "?", time.time()
+        mark = "?"
+        now = time.time()
         if is_postgres(self.url):
             mark = "%s"
             connection.execute("LOCK TABLE rungwise_budgets IN EXCLUSIVE MODE")

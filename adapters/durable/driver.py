@@ -70,7 +70,8 @@ class Saver:
             self._events += map(plain_event, recorded.drain())
         if len(recorded.tape) == self.saved and not self._events:
             return
-        new, self.saved = recorded.tape[self.saved :], len(recorded.tape)
+        new = recorded.tape[self.saved :]
+        self.saved = len(recorded.tape)
         events, self._events, self._size, self._last = self._events, [], 0, self.wall()
         record = {"at": self._last, "spent": recorded.spent, "tape": joined(new, "text")}
         await self.write(
@@ -118,7 +119,8 @@ class DurableTurnDriver(AsyncTurnDriver):
     def _tasks(self, action: RunTools, turn: Turn) -> ToolTasks:
         assert isinstance(turn, RecordedTurn)
         deadline = Deadline(self.calls.clock, turn.deadline)
-        executor, ending = turn.tools.executor, self.calls.cancellation
+        executor = turn.tools.executor
+        ending = self.calls.cancellation
         return RecordedToolTasks(
             action, executor, ending, deadline, turn=turn, saver=self.calls.saver
         )

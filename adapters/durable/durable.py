@@ -293,7 +293,8 @@ class Durable(Closing):
             elif not retry_failed or status in (*UNFINISHED, *FINE):
                 return Handle(self, id, returns)
             await DBOS.delete_workflow_async(id)
-        home, text = self._engine.home, json_of(work)
+        home = self._engine.home
+        text = json_of(work)
         with SetWorkflowID(id), SetWorkflowAttributes({HOME: home}):
             if enqueue:
                 started = await DBOS.enqueue_workflow_async(home, _workflow(), text)
@@ -339,10 +340,8 @@ class Durable(Closing):
         from dbos import DBOS
 
         steps = await DBOS.list_workflow_steps_async(id)
-        before, since = (
-            known.get("spent", {}),
-            orjson.loads(steps[-1]["output"] or "")["spent"] if steps else {},
-        )
+        before = known.get("spent", {})
+        since = orjson.loads(steps[-1]["output"] or "")["spent"] if steps else {}
         return {name: before.get(name, 0) + since.get(name, 0) for name in before | since}
 
     async def _known(self, id: str) -> tuple[Plain | None, str]:
@@ -385,7 +384,9 @@ class Durable(Closing):
 
             await DBOS.run_step_async(SAVE, say)
 
-        ending, work, shared = Cancellation(), orjson.loads(text), self._client._shared
+        ending = Cancellation()
+        work = orjson.loads(text)
+        shared = self._client._shared
         within = self._within.setdefault(json_of(work["within"]), read_within(work["within"]))
         if within is not None:
             prefix = f"{digest_of(id)} "

@@ -85,7 +85,8 @@ class Engine:
         if self.url is not None:
             self._owners = owners_of(self.url)
         context = start_blocking_portal()
-        self._portal, self._end_loop = context.__enter__(), context.__exit__
+        self._portal = context.__enter__()
+        self._end_loop = context.__exit__
         if self.url is None:
             return
         try:

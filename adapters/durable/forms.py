@@ -39,8 +39,16 @@ _OF_REPLY: Final = (
 )
 _OF_FAILURE: Final = [each.name for each in attrs.fields(Failure) if each.name != "exception"]
 _OF_RESULT: Final = (
-    *("outcome", "text", "final_text", "reasoning", "cause"),
-    *("cost", "seconds", "attempts", "backend", "overran"),
+    "outcome",
+    "text",
+    "final_text",
+    "reasoning",
+    "cause",
+    "cost",
+    "seconds",
+    "attempts",
+    "backend",
+    "overran",
 )
 _EVENTS: Final[Mapping[str, type[Text | Reasoning | Discard]]] = {
     each.__name__: each for each in (Text, Reasoning, Discard)
@@ -158,7 +166,8 @@ def read_outcome(plain: Mapping[str, Any]) -> ToolOutcome:
     """Return what `plain_outcome` wrote."""
     if "fault" in plain:
         return ToolOutcome(fault=plain["fault"])
-    text, media = plain["text"], _read_parts(plain["media"])
+    text = plain["text"]
+    media = _read_parts(plain["media"])
     return ToolOutcome([*([] if text is None else [text]), *media] if media else text)
 
 

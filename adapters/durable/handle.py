@@ -79,7 +79,9 @@ class Handle(Generic[End]):
         Arguments:
             offset: how many events to leave out, because you have them.
         """
-        offset, read, is_over = checked_offset(offset), 0, False
+        offset = checked_offset(offset)
+        read = 0
+        is_over = False
         while not is_over:
             events, read, is_over = self._durable._engine.run(self._news, read)
             yield from map(read_event, events[offset:])
@@ -88,7 +90,10 @@ class Handle(Generic[End]):
 
     async def astream(self, offset: int = 0) -> AsyncIterator[StreamEvent | End]:
         """Yield the events asynchronously; see `stream`."""
-        offset, read, is_over, run = checked_offset(offset), 0, False, self._durable._engine.run
+        offset = checked_offset(offset)
+        read = 0
+        is_over = False
+        run = self._durable._engine.run
         while not is_over:
             events, read, is_over = await in_thread(run, self._news, read)
             for event in events[offset:]:
@@ -145,7 +150,8 @@ class Handle(Generic[End]):
             for each in self._durable._client.chain
             if hasattr(each, "shapes")
         }
-        returns, value = returns_of(self._returns), None
+        returns = returns_of(self._returns)
+        value = None
         if returns is not None and plain["outcome"] in ("done", "finished"):
             try:
                 value = returns.read_text(plain["text"])

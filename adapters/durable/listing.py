@@ -97,7 +97,8 @@ class StoredCalls:
         from dbos import DBOSClient
         from sqlalchemy.exc import SQLAlchemyError
 
-        offset, client = 0, None
+        offset = 0
+        client = None
         try:
             client = DBOSClient(system_database_url=self.url)
             while page := client.list_workflows(

@@ -159,14 +159,15 @@ class RecordedCall(Recorded, Call):
         """Return what is spent of its budget; an attempt in flight counts as if it were cut off
         now.
         """
-        spending, flying, prices = self.spending, self._sender.in_flight, self.link.prices
-        tokens, money = spending.charged_tokens, spending.charged_money
+        spending = self.spending
+        flying = self._sender.in_flight
+        prices = self.link.prices
+        tokens = spending.charged_tokens
+        money = spending.charged_money
         if flying is not None:
             usage, _ = self._counter.usage_of(flying, None, CRASHED)
-            tokens, money = (
-                tokens + usage.output_tokens,
-                money + (price_of(usage, prices) if prices else 0),
-            )
+            tokens = tokens + usage.output_tokens
+            money = money + (price_of(usage, prices) if prices else 0)
         amounts = {"attempts": self.position.attempts, "seconds": spending.elapsed}
         return {**amounts, "output_tokens": tokens, "money": as_money(money)}
 
@@ -241,7 +242,8 @@ class RecordedCall(Recorded, Call):
         self, reply: Reply | Failure, now: float | None = None, finding: Finding | None = None
     ) -> Send | None:
         """Take what came back; see `Call`."""
-        self._draws, self.heard = [], []
+        self._draws = []
+        self.heard = []
         first = self.journal.first_token
         send = super().receive(reply, now, finding)
         held = {"facts": list(self._held), "draws": self._draws}
@@ -294,7 +296,8 @@ class RecordedCall(Recorded, Call):
 
     def retell(self, entry: Entry) -> None:
         """Tell the call one entry again, without recording that."""
-        did, now = entry["did"], entry["now"]
+        did = entry["did"]
+        now = entry["now"]
         self._is_restored = True
         if did == "begin":
             self.journal.started = entry.get("started")
@@ -321,7 +324,8 @@ class RecordedCall(Recorded, Call):
             self._waiting = None
         else:
             self.journal.first_token = entry.get("first")
-            self._retold, self.heard = {"facts": entry["facts"], "draws": [*entry["draws"]]}, []
+            self._retold = {"facts": entry["facts"], "draws": [*entry["draws"]]}
+            self.heard = []
             try:
                 self._waiting = super().receive(
                     read_reply(entry["reply"]), now, read_finding(entry["finding"])

@@ -77,7 +77,8 @@ class RecordedTurn(Recorded, Turn):
         """Return what is spent of its budget; an attempt in flight counts as if it used all that it
         may.
         """
-        ledger, call = self.budget._ledger, self._call
+        ledger = self.budget._ledger
+        call = self._call
         return {
             "attempts": ledger.attempts,
             "seconds": self._tally.elapsed + (0.0 if call is None else call.spending.elapsed),
@@ -90,7 +91,8 @@ class RecordedTurn(Recorded, Turn):
         self._to_come.extend(tape)
         super().restore(tuple(self._to_come))
         if isinstance(self._action, MakeCall):
-            call, observer = self._action.call, self._recorder.observer
+            call = self._action.call
+            observer = self._recorder.observer
             call._recorder.observer = observer and observer_of(observer, call)
 
     def resume(self, now: float, deadline: float | None, gone: float) -> None:
@@ -101,7 +103,8 @@ class RecordedTurn(Recorded, Turn):
             assert isinstance(self._action.call, RecordedCall)
             self._action.call.resume(now, deadline, gone)
         elif isinstance(self._action, RunTools):
-            runs, tools = self._action.runs, self._tools
+            runs = self._action.runs
+            tools = self._tools
             for place in tools.begun - tools.ended.keys():
                 if not runs[place].tool.repeatable:
                     tools.ended[place] = {"fault": UNKNOWN}
@@ -148,7 +151,8 @@ class RecordedTurn(Recorded, Turn):
         self, messages: Sequence[PlainMessage | Message] | Exception, now: float | None = None
     ) -> Action | None:
         """Take what the compactor returned; see `Turn`."""
-        shorter, plain = messages, None
+        shorter = messages
+        plain = None
         if not isinstance(shorter, Exception):
             try:
                 plain = [stored(message) for message in Request(shorter).messages]
@@ -173,7 +177,8 @@ class RecordedTurn(Recorded, Turn):
     def retell(self, entry: Entry) -> None:
         """Tell the turn one entry again, without recording that."""
         self._to_come.popleft()
-        did, now = entry["did"], entry["now"]
+        did = entry["did"]
+        now = entry["now"]
         if did == "turn":
             self.journal.started = entry.get("started")
             self._action = super().begin(now)

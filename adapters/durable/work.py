@@ -154,7 +154,8 @@ async def run_work(
         raise ConfigurationError(CHANGED)  # whoever put it into this queue
     read = [orjson.loads(record) for record in records]
     tape = [entry for each in read for entry in each["tape"]]
-    clock, wall = client._clock, client._deadlines.wall_clock
+    clock = client._clock
+    wall = client._deadlines.wall_clock
     # The time stands still while no process holds a call.
     behind = (
         clock() - max(entry["now"] for entry in tape if entry["now"] is not None) if tape else 0.0
@@ -209,7 +210,8 @@ def prepared(
     tape.
     """
     policy = policy or policy_of(client, work)
-    asked, request = work["asked"], read_request(work["asked"]["request"])
+    asked = work["asked"]
+    request = read_request(work["asked"]["request"])
     settings: Plain = {
         "verdict": [found(path, "the verdict") for path in asked["verdicts"]] or None,
         "returns": at_path(asked["returns"], "returns"),
@@ -285,7 +287,8 @@ def asked_of_turn(options: Mapping[str, Any]) -> Plain:
     """Return the options that only a turn has, as plain data, or raise a ConfigurationError if one
     cannot be stored.
     """
-    tools, approvals = options.get("tools"), options.get("approvals")
+    tools = options.get("tools")
+    approvals = options.get("approvals")
     functions = {name: options[name] for name in FUNCTIONS if options.get(name) is not None}
     if tools is not None:
         tools = [
@@ -337,7 +340,8 @@ def path_of(value: Any, what: str) -> str:
     """Return the import path of a function or class, or raise a ConfigurationError if it has
     none.
     """
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", "")
     if (
         module in (None, "__main__")
         or not name

@@ -25,14 +25,15 @@ BUSY: Final = "too_many_requests_at_once"
 """The code of a problem that passes by itself."""
 
 _FAULTS: Final[tuple[Reason, ...]] = (
-    *(
-        "context_overflow",
-        "payload_too_large",
-        "output_cap",
-        "prefill_unsupported",
-        "parameter_unsupported",
-    ),
-    *("reasoning_signature", "reasoning_missing", "content_policy", "format"),
+    "context_overflow",
+    "payload_too_large",
+    "output_cap",
+    "prefill_unsupported",
+    "parameter_unsupported",
+    "reasoning_signature",
+    "reasoning_missing",
+    "content_policy",
+    "format",
 )
 """The failures that are the request's fault: the program gets the provider's own status and words.
 """
@@ -184,7 +185,8 @@ def without_keys(text: str, chain: Iterable[Any]) -> str:
 
 
 def _is_late(result: Result) -> bool:
-    setting, last = result.journal.setting, result.journal.last
+    setting = result.journal.setting
+    last = result.journal.last
     limits = (setting.policy.budget.seconds, setting.deadline, setting.within_deadline)
     limit = min((each for each in limits if each is not None), default=inf)
     return result.seconds >= limit or (

@@ -59,7 +59,8 @@ class GatewayCall:
     def forwarded(self, forward: Forward, body: bytes) -> GatewayCall:
         """Return the call that goes word for word to one backend."""
         client: Any = copy.copy(self.client)  # which shares its connections and clocks
-        client.chain, client._stream_calls = (forward,), forward.streams
+        client.chain = (forward,)
+        client._stream_calls = forward.streams
         options = {
             name: each for name, each in self.options.items() if name in ("deadline", "headers")
         }
@@ -159,10 +160,8 @@ class GatewayCall:
         if self.forward is not None:
             return self._raw(headers)
         text = text_of(result, is_json_wanted=self.asked.returns is not None)
-        model, reasoning = (
-            self.model_of(result.backend),
-            self.shown(result.reasoning, result.backend),
-        )
+        model = self.model_of(result.backend)
+        reasoning = self.shown(result.reasoning, result.backend)
         answer = ended(
             Completion(text=text, reasoning=reasoning, model=model), result, self.language
         )
@@ -314,27 +313,29 @@ class Pump:
             return b""
         call = self.call
         self._answer = evolve(self._answer, usage=call.language.counts(NO_USAGE))
-        self._stream, is_begun = call.language.stream(self._answer, call.request), self._is_begun
+        self._stream = call.language.stream(self._answer, call.request)
+        is_begun = self._is_begun
         self._is_begun = True
         return b"" if is_begun else b"".join(self._stream.begin())
 
     def _end(self, result: Result) -> bytes:
         """Write what is missing of the answer, and its end."""
-        call, self.is_over = self.call, True
+        call = self.call
+        self.is_over = True
         about = call.headers(result)
         if call.forward is not None:
             cut = Problem.saying(503, "the provider's stream was cut", code="interrupted")
             return b"" if result.outcome == "done" else b"\n\n" + self.broken_off(cut)
-        text, gathered = (
-            text_of(result, is_json_wanted=call.asked.returns is not None),
-            "".join(self._text),
-        )
+        text = text_of(result, is_json_wanted=call.asked.returns is not None)
+        gathered = "".join(self._text)
         if self._holds:
-            gathered, written = "", self._begun()
+            gathered = ""
+            written = self._begun()
             thoughts = call.shown(result.reasoning, result.backend)
             written += self._written("reasoning", thoughts) if thoughts else b""
         else:
-            thoughts, written = "".join(self._thoughts), self._begun()
+            thoughts = "".join(self._thoughts)
+            written = self._begun()
             text = text if text.startswith(gathered) else gathered
         rest = text[len(gathered) :]
         written += self._written("text", rest) if rest else b""
@@ -372,7 +373,8 @@ class Rest:
         return self
 
     def __next__(self) -> bytes:
-        first, self._first = self._first, None
+        first = self._first
+        self._first = None
         return next(self._pieces) if first is None else first
 
     def close(self) -> None:
@@ -383,7 +385,8 @@ class Rest:
         return self
 
     async def __anext__(self) -> bytes:
-        first, self._first = self._first, None
+        first = self._first
+        self._first = None
         return await anext(self._pieces) if first is None else first
 
     async def aclose(self) -> None:

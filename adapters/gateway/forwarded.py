@@ -32,7 +32,10 @@ class Forward:
     def __init__(
         self, backend: HttpBackend, body: bytes, *, streams: bool, cap: int | None
     ) -> None:
-        self._backend, self._body, self.streams, self.cap = backend, body, streams, cap
+        self._backend = backend
+        self._body = body
+        self.streams = streams
+        self.cap = cap
         self.status: int | None = None
         self.content_type = "application/json"
         self.received = b""

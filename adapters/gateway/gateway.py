@@ -141,7 +141,8 @@ class Gateway:
 
 def _cap(language: SpokenLanguage, body: Mapping[str, Any]) -> int | None:
     """Return the most output tokens that a body asks for, in all of its answers."""
-    cap, config = language.cap_in(body), body.get("generationConfig")
+    cap = language.cap_in(body)
+    config = body.get("generationConfig")
     many = (
         body.get("n")
         or (config.get("candidateCount") if isinstance(config, Mapping) else None)

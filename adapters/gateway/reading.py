@@ -211,7 +211,8 @@ def _format(name: str) -> Take:
 _CHAT: Final = Fields(
     common={
         **_SAMPLING,
-        **{"stop": "stop", "reasoning_effort": "reasoning_effort"},
+        "stop": "stop",
+        "reasoning_effort": "reasoning_effort",
         **dict.fromkeys(("max_tokens", "max_completion_tokens"), "max_tokens"),
     },
     special={
@@ -227,13 +228,11 @@ _CHAT: Final = Fields(
     hints="user metadata store service_tier prompt_cache_key prompt_cache_retention "
     "safety_identifier",
     plain={
-        **{
-            "n": (1,),
-            "logprobs": (False,),
-            "modalities": (["text"],),
-            "store": (False,),
-            "logit_bias": ({},),
-        },
+        "n": (1,),
+        "logprobs": (False,),
+        "modalities": (["text"],),
+        "store": (False,),
+        "logit_bias": ({},),
         **dict.fromkeys(("frequency_penalty", "presence_penalty"), (0,)),
     },
 )
@@ -261,12 +260,10 @@ _RESPONSES: Final = Fields(
     hints="reasoning metadata user service_tier prompt_cache_key prompt_cache_retention "
     "safety_identifier",
     plain={
-        **{
-            "background": (False,),
-            "truncation": ("disabled",),
-            "top_logprobs": (0,),
-            "metadata": ({},),
-        },
+        "background": (False,),
+        "truncation": ("disabled",),
+        "top_logprobs": (0,),
+        "metadata": ({},),
         "include": ([],),
     },
     foreign={"include": _include},
@@ -338,7 +335,8 @@ def _config(asked: Asked, value: Any) -> None:
     if schema is not None:
         asked.options.pop("response_format", None)
         asked.returns = schema
-    own, asked.own = asked.own, {}
+    own = asked.own
+    asked.own = {}
     _CONFIG.read(config, asked)
     asked.own = {**own, **({"generationConfig": asked.own} if asked.own else {})}
 
@@ -349,10 +347,8 @@ def _tool_config(asked: Asked, value: Any) -> None:
         camel(name): each
         for name, each in mapping_of(config.pop("functionCallingConfig", None)).items()
     }
-    mode, names = (
-        str(calling.get("mode", "AUTO")).upper(),
-        list_of(calling.get("allowedFunctionNames")),
-    )
+    mode = str(calling.get("mode", "AUTO")).upper()
+    names = list_of(calling.get("allowedFunctionNames"))
     if mode not in _MODES or any(each is not None for each in config.values()):
         asked.unknown.append("toolConfig")
     elif names:
@@ -369,7 +365,8 @@ def _tool_config(asked: Asked, value: Any) -> None:
 
 def _thinking_config(asked: Asked, value: Any) -> None:
     config = {camel(name): each for name, each in mapping_of(value).items()}
-    level, budget = config.get("thinkingLevel"), config.get("thinkingBudget")
+    level = config.get("thinkingLevel")
+    budget = config.get("thinkingBudget")
     if isinstance(level, str):
         asked.options.setdefault("reasoning_effort", level.lower())
     else:
@@ -379,7 +376,10 @@ def _thinking_config(asked: Asked, value: Any) -> None:
 _MODES: Final = {"AUTO": "auto", "ANY": "required", "NONE": "none", "VALIDATED": "auto"}
 _CONFIG: Final = Fields(
     common={
-        **{"temperature": "temperature", "topP": "top_p", "seed": "seed", "stopSequences": "stop"},
+        "temperature": "temperature",
+        "topP": "top_p",
+        "seed": "seed",
+        "stopSequences": "stop",
         "maxOutputTokens": "max_tokens",
     },
     special={},

@@ -93,10 +93,8 @@ class Transport(Closing, AsyncClosing, _Transports):
                 name.decode("latin-1").lower(): each.decode("latin-1")
                 for name, each in request.headers.raw
             }
-            query, timeout = (
-                url.query.decode("ascii", "replace"),
-                request.extensions.get("timeout", {}).get("read"),
-            )
+            query = url.query.decode("ascii", "replace")
+            timeout = request.extensions.get("timeout", {}).get("read")
             return self._gateway.read(url.path, query, headers, body(), timeout)
         except Problem as problem:
             return problem.response(language)
@@ -133,7 +131,8 @@ def _library_of(request: Any) -> ModuleType:
 
 
 def _written(request: Any, response: HttpResponse, kind: str) -> Any:
-    library, body = _library_of(request), response.body
+    library = _library_of(request)
+    body = response.body
     content = (
         {"content": body}
         if isinstance(body, bytes)

@@ -54,7 +54,8 @@ class AsyncDriver(Driver):
 
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
-        exchange, is_fresh = None, False
+        exchange = None
+        is_fresh = False
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
         try:
             call.journal.started = call.journal.started or self.deadlines.wall_clock()
@@ -89,10 +90,8 @@ class AsyncDriver(Driver):
                 if (judged := call.judging(reply)) is not None:
                     finding = await self.found(judged, self.cancellation, self.deadline(send))
                 call.journal.first_token = exchange.first_token
-                send, is_fresh = (
-                    call.receive(reply, self.clock(), finding),
-                    needs_fresh(reply, is_fresh),
-                )
+                send = call.receive(reply, self.clock(), finding)
+                is_fresh = needs_fresh(reply, is_fresh)
                 await sharing.asettle(seen_of(call, exchange), call.last, exchange.received)
                 exchange = None
                 for event in call.drain():

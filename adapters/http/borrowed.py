@@ -255,7 +255,9 @@ class _Worker:
             lambda: self._answers.put((None, CallEnded(), False))
         )
         try:
-            value, error, is_last = None, None, False
+            value = None
+            error = None
+            is_last = False
             # it was woken for a change of `connects_by`
             while not (is_last or value is not None or error is not None):
                 until = min(self._limits.until, self.progress.connects_by)
@@ -349,13 +351,16 @@ class BorrowedResponse:
     """A response of the caller's client."""
 
     def __init__(self, worker: _Worker, response: Any) -> None:
-        self.status_code, self.headers = response.status_code, response.headers
+        self.status_code = response.status_code
+        self.headers = response.headers
         self.is_decoded = comes_decoded(response)
-        self._worker, self._response = worker, response
+        self._worker = worker
+        self._response = response
 
     def pieces(self) -> Iterator[bytes]:
         """Read the body as it comes."""
-        worker, response = self._worker, self._response
+        worker = self._worker
+        response = self._response
         chunks = response.iter_bytes() if self.is_decoded else response.iter_raw()
 
         def read() -> bool:
@@ -383,7 +388,8 @@ class BorrowedAsyncHttp(_Borrowed):
 
     async def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
-        outer, connecting = sys.exception(), anyio.CancelScope()
+        outer = sys.exception()
+        connecting = anyio.CancelScope()
 
         def restart() -> None:
             connecting.deadline = anyio.current_time() + (progress.connects_by - time.monotonic())
@@ -412,9 +418,11 @@ class BorrowedAsyncResponse:
     """A response of the caller's asynchronous client."""
 
     def __init__(self, response: Any, limits: AttemptLimits) -> None:
-        self.status_code, self.headers = response.status_code, response.headers
+        self.status_code = response.status_code
+        self.headers = response.headers
         self.is_decoded = comes_decoded(response)
-        self._response, self._limits = response, limits
+        self._response = response
+        self._limits = limits
 
     async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes."""
@@ -423,7 +431,8 @@ class BorrowedAsyncResponse:
         async def following() -> bytes | None:
             return await anext(chunks, None)
 
-        outer, limits = sys.exception(), self._limits
+        outer = sys.exception()
+        limits = self._limits
         while True:
             try:
                 data = await within(limits.remaining, following, cancellation=limits.cancellation)

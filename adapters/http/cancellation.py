@@ -37,7 +37,8 @@ class Cancellation:
         those behind, too.
         """
         with self._lock:
-            self._is_urgent, self._is_cancelled = self._is_cancelled, True
+            self._is_urgent = self._is_cancelled
+            self._is_cancelled = True
             self._event.set()
             callbacks = list(self._callbacks.values())
         for callback in callbacks:

@@ -52,7 +52,8 @@ class BodyReader:
             body, end = _whole_chunks(data)
             if body and end == len(data):
                 return body
-            self._passed, data = body, data[end:]
+            self._passed = body
+            data = data[end:]
         self._needs_data = self._is_between = False
         self._fed = len(data)
         self._protocol.receive_data(data)
@@ -63,13 +64,15 @@ class BodyReader:
         RemoteProtocolError.
         """
         if self._needs_data:
-            passed, self._passed = self._passed, b""
+            passed = self._passed
+            self._passed = b""
             return passed
         if self._fault is not None:
             raise httpx.RemoteProtocolError(self._fault)
         if self._protocol.their_state is not h11.SEND_BODY:
             return None
-        pieces, self._passed = [self._passed] if self._passed else [], b""
+        pieces = [self._passed] if self._passed else []
+        self._passed = b""
         try:
             while isinstance(event := self._protocol.next_event(), h11.Data):
                 pieces.append(event.data)
@@ -108,7 +111,8 @@ def _whole_chunks(data: bytes) -> tuple[bytes, int]:
     """Return the contents of the whole chunks at the start of some data, and where the last of them
     ends.
     """
-    pieces, end = list[bytes](), 0
+    pieces = list[bytes]()
+    end = 0
     while (size := _SIZE.match(data, end)) is not None:
         start = size.end()
         stop = start + int(size[1], 16)

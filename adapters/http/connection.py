@@ -185,7 +185,9 @@ class Connection:
             StaleConnection: it had served another request, and broke before any byte of an answer.
             httpx.TransportError: the request could not be sent, or no answer came.
         """
-        is_reused, self._has_served, self._has_read = self._has_served, True, False
+        is_reused = self._has_served
+        self._has_served = True
+        self._has_read = False
         try:
             unsent = yield from self._send(method, target, headers, body, limits)
             return (yield from self._read_head(unsent, limits))
@@ -246,7 +248,8 @@ class Connection:
     ) -> Operation[h11.Response]:
         ahead = b""  # what came behind the end of a head: whole chunks need not go through h11
         while True:
-            early, self._early = self._early, None
+            early = self._early
+            self._early = None
             event = early or (self._next_event() if self._has_read else h11.NEED_DATA)
             if isinstance(event, h11.Response):
                 is_all = self._protocol.trailing_data == (b"", False)

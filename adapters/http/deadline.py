@@ -25,17 +25,20 @@ Clock = Callable[[], float]
 
 TAKEN: Final = frozenset(
     {
-        *(*FRAMING, *KEY_HEADERS, "accept", "accept-encoding", "content-type", "user-agent"),
-        *(
-            "cookie",
-            "date",
-            "expect",
-            "proxy-authorization",
-            "te",
-            "trailer",
-            "upgrade",
-            "x-goog-api-key",
-        ),
+        *FRAMING,
+        *KEY_HEADERS,
+        "accept",
+        "accept-encoding",
+        "content-type",
+        "user-agent",
+        "cookie",
+        "date",
+        "expect",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "upgrade",
+        "x-goog-api-key",
     }
 )
 """Headers that cannot carry a deadline: they mean something else."""

@@ -231,7 +231,8 @@ class Exchange:
         self._size += len(piece)
         unshown = getattr(decoder, "unshown", 0)
         if unshown > self._unshown:
-            self._unshown, self._has_content = unshown, True
+            self._unshown = unshown
+            self._has_content = True
         for delta in deltas:
             if delta.text:
                 self._has_content = True
@@ -258,7 +259,8 @@ class Exchange:
             self._meter.feed(delta.text)
         shown = self._meter.least + getattr(self.decoder, "unshown", 0) // BYTES_A_TOKEN
         beside = getattr(self.decoder, "beside", 0) // BYTES_A_TOKEN
-        self._least, self._is_unseen = max(shown, beside), beside > shown
+        self._least = max(shown, beside)
+        self._is_unseen = beside > shown
         self._overran = is_beyond(self._least, self._cap)
         self._set_room()
 
@@ -317,7 +319,8 @@ class Exchange:
         decoder = self.decoder
         if (decoder is not None and decoder.finished) or self._overran:
             return False
-        now, limits = time.monotonic(), self.limits
+        now = time.monotonic()
+        limits = self.limits
         if now >= limits.ends_at:
             self._failure = Failure("timeout")
             return False

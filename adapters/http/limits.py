@@ -78,21 +78,21 @@ class AttemptLimits:
         if streams:
             limits.before_text = None if clocks.before_text is None else clocks.before_text + offset
             limits.after_text = None if clocks.after_text is None else clocks.after_text + offset
-            limits.patience, limits.silent_since, limits.thinking = (
-                clocks.first_token,
-                began,
-                clocks.thinking,
-            )
+            limits.patience = clocks.first_token
+            limits.silent_since = began
+            limits.thinking = clocks.thinking
         return limits
 
     def hear(self, now: float) -> None:
         """Start the silence anew: content has come."""
-        self.silent_since, self.patience = now, self.stall
+        self.silent_since = now
+        self.patience = self.stall
 
     def hear_head(self) -> None:
         """Start the long silence of a model that thinks: the server has begun to answer."""
         if self.thinking is not None:
-            self.silent_since, self.patience = time.monotonic(), self.thinking
+            self.silent_since = time.monotonic()
+            self.patience = self.thinking
 
     def ignore_silence(self) -> None:
         """Drop the limit on silence: the reply comes in one piece."""
@@ -102,7 +102,8 @@ class AttemptLimits:
         """Give the whole body of an error no more time than the pause between two pieces may
         take.
         """
-        self.silent_since, self.patience = time.monotonic(), self.stall
+        self.silent_since = time.monotonic()
+        self.patience = self.stall
         self.before_text = self.after_text = math.inf
 
     @property

@@ -100,7 +100,8 @@ class _Target(NamedTuple):
 def target_of(url: str) -> _Target:
     """Split a URL, once for all requests to it."""
     parsed = httpx.URL(url)
-    name, port = parsed.raw_host.decode("ascii"), parsed.port or DEFAULT_PORTS[parsed.scheme]
+    name = parsed.raw_host.decode("ascii")
+    port = parsed.port or DEFAULT_PORTS[parsed.scheme]
     origin = (parsed.scheme, name, port)
     return _Target(origin, parsed.host, parsed.netloc.decode("ascii"), parsed.raw_path)
 
@@ -289,7 +290,8 @@ class OwnResponse:
     ) -> None:
         self.status_code = head.status_code
         self.headers = read_headers(head.headers.raw_items())
-        self._pool, self._limits = pool, limits
+        self._pool = pool
+        self._limits = limits
         self._connection: Connection | None = connection
 
     def pieces(self) -> Iterator[bytes]:
@@ -316,7 +318,8 @@ class OwnResponse:
 
     def close(self) -> None:
         """Give the connection back, to serve the next request if it can."""
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             self._pool.give_back(connection, is_usable=connection.finish())
 

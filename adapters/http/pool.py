@@ -27,7 +27,9 @@ class Waiter(ABC):
 
     def __init__(self, pool: Pool, seconds: float | None, cancellation: Cancellation) -> None:
         self.has_place = False
-        self._pool, self._seconds, self._cancellation = pool, seconds, cancellation
+        self._pool = pool
+        self._seconds = seconds
+        self._cancellation = cancellation
 
     def __del__(self) -> None:
         self._pool.leave(self)  # a signal may come just before the block that holds the place ends
@@ -172,7 +174,8 @@ class Pool:
         self._lock = threading.RLock()
         connections = [*self._idle, *self._active]
         self._taken, self._waiting, self._active = 0, OrderedDict(), set()
-        self._idle, self._idle_to = OrderedDict(), {}
+        self._idle = OrderedDict()
+        self._idle_to = {}
         for connection in connections:
             connection.close()
 

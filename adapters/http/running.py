@@ -106,7 +106,8 @@ class Connections:
     def begin_anew(self) -> None:
         """Forget the calls of the parent in a forked child."""
         self._lock = threading.Lock()
-        self.in_threads, self._in_loops = ThreadCalls(), {}
+        self.in_threads = ThreadCalls()
+        self._in_loops = {}
 
 
 _all = renewed_in_children(Connections.begin_anew)

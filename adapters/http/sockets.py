@@ -31,7 +31,8 @@ Address = tuple[int, tuple[Any, ...]]
 class _Lookup(threading.Thread):
     def __init__(self, host: str, port: int) -> None:
         super().__init__(name=f"rungwise looks up {host}", daemon=True)
-        self.host, self.port = host, port
+        self.host = host
+        self.port = port
         self.is_done = threading.Event()
         self.addresses: list[Address] = []
         self.error: Exception | None = None
@@ -140,7 +141,9 @@ def connect(
 
 def _connect_to_any(addresses: Sequence[Address], until: float) -> Operation[socket.socket]:
     """Try one address after another, without giving up on those that are still silent."""
-    untried, trying, error = list(addresses), list[socket.socket](), OSError("no address")
+    untried = list(addresses)
+    trying = list[socket.socket]()
+    error = OSError("no address")
     next_at = 0.0
     try:
         while untried or trying:
@@ -165,7 +168,8 @@ def _connect_to_any(addresses: Sequence[Address], until: float) -> Operation[soc
                 if code == 0:
                     return sock
                 sock.close()
-                error, next_at = OSError(code, os.strerror(code)), 0.0
+                error = OSError(code, os.strerror(code))
+                next_at = 0.0
             if trying and time.monotonic() >= until:
                 raise httpx.ConnectTimeout("no connection in time")
         raise httpx.ConnectError(str(error)) from error

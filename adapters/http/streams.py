@@ -167,7 +167,9 @@ class Growing:
         """Return what the value is after an event, if there is more of it to show."""
         if isinstance(event, Discard):
             text = "".join(self._pieces).removesuffix(event.text)
-            self._pieces, self._size, self._read = [text], len(text), 0
+            self._pieces = [text]
+            self._size = len(text)
+            self._read = 0
         elif isinstance(event, Text):
             self._pieces.append(event.text)
             self._size += len(event.text)
@@ -179,7 +181,9 @@ class Growing:
         is_early = self._at is not None and now - self._at < LEAST_SECONDS
         if is_early or self._size - self._read < self._read * LEAST_GROWTH:
             return None
-        self._pieces, self._read, self._at = ["".join(self._pieces)], self._size, now
+        self._pieces = ["".join(self._pieces)]
+        self._read = self._size
+        self._at = now
         value = self.returns.so_far(self._pieces[0])
         if value is None or value == self._last:
             return None

@@ -73,7 +73,8 @@ class Driver:
         backend = self.chain[send.backend]
         wants = call.is_streaming or self.stream_calls
         streams = wants and getattr(backend, "streams", False) and "stream" not in send.dropped
-        clocks, now = call.clocks(streams=streams), self.clock()
+        clocks = call.clocks(streams=streams)
+        now = self.clock()
         limits = AttemptLimits.of(
             send,
             self.timeouts,
@@ -84,7 +85,8 @@ class Driver:
             is_fresh=is_fresh,
         )
         watch = call.text_watch() if streams and clocks.before_text != clocks.after_text else None
-        wall_clock, headers = self.deadlines.wall_clock, self.deadlines.headers(send.deadline)
+        wall_clock = self.deadlines.wall_clock
+        headers = self.deadlines.headers(send.deadline)
         if traced := call.headers:
             headers = {**headers, **traced}
         return Exchange(
@@ -158,7 +160,8 @@ class SyncDriver(Driver):
 
     def stream(self, call: Call) -> Generator[StreamEvent]:
         """Run a call to its end and yield its events; a call that does not stream has none."""
-        exchange, is_fresh = None, False
+        exchange = None
+        is_fresh = False
         sharing = ALONE if self.shared is None else self.shared.of_call(self.chain)
         try:
             call.journal.started = call.journal.started or self.deadlines.wall_clock()
@@ -188,10 +191,8 @@ class SyncDriver(Driver):
                 if (judged := call.judging(reply)) is not None:
                     finding = self.verdicts.found(judged, self.cancellation, self.deadline(send))
                 call.journal.first_token = exchange.first_token
-                send, is_fresh = (
-                    call.receive(reply, self.clock(), finding),
-                    needs_fresh(reply, is_fresh),
-                )
+                send = call.receive(reply, self.clock(), finding)
+                is_fresh = needs_fresh(reply, is_fresh)
                 sharing.settle(seen_of(call, exchange), call.last, exchange.received)
                 exchange = None
                 yield from call.drain()
@@ -206,7 +207,8 @@ class SyncDriver(Driver):
         yield from call.drain()
 
     def _exchange(self, exchange: Exchange, send: Send, call: Call) -> Iterator[StreamEvent]:
-        response, is_heard = None, call.is_streaming
+        response = None
+        is_heard = call.is_streaming
         try:
             response = self.http.send(exchange.encode(send), exchange.limits)
             chunks = response.pieces()

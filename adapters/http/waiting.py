@@ -286,7 +286,8 @@ def _watch(
     sockets.
     """
     assert isinstance(wait.what, socket.socket)
-    fd, is_reading = wait.what.fileno(), wait.want == "read"
+    fd = wait.what.fileno()
+    is_reading = wait.want == "read"
     try:
         (loop.add_reader if is_reading else loop.add_writer)(fd, _ring, future)
     except NotImplementedError:  # on Windows, where anyio waits in a thread

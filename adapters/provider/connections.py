@@ -63,7 +63,8 @@ class LoopbackHandler(BaseHTTPRequestHandler):
     def __init__(
         self, owner: Any, request: Any, client_address: Any, server: LoopbackServer
     ) -> None:
-        self.owner, self.closing = owner, server.closing
+        self.owner = owner
+        self.closing = server.closing
         super().__init__(request, client_address, server)
 
     def log_message(self, format: str, *args: Any) -> None:

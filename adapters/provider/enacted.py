@@ -91,7 +91,8 @@ def _scripted(attempt: EnactedAttempt, stop: str, longest_pause: float | None) -
         lasts = max(lasts - EARLY, lasts / 2)
     if len(came.text) + len(came.reasoning) > PIECE:
         content["chunk_size"] = PIECE
-    ending, usage = _ending(came, stop), _usage(came.usage)
+    ending = _ending(came, stop)
+    usage = _usage(came.usage)
     if lasts and came.failure is None and not any(content.values()):
         # Silence would end an empty stream, but not a reply in one piece.
         choice = {
@@ -133,7 +134,8 @@ def _ending(came: Reply, stop: str) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    prompt, output = usage.input_tokens, usage.output_tokens
+    prompt = usage.input_tokens
+    output = usage.output_tokens
     counts: dict[str, Any] = {
         "prompt_tokens": prompt,
         "completion_tokens": output,

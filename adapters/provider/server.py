@@ -72,15 +72,20 @@ def render(
     request_read = language.read_request(path.partition("?")[0], request, number)
     pieces: Iterable[bytes]
     if reply.body is not None:
-        kind, pieces = _guess_type(reply.body), [reply.body.encode()]
+        kind = _guess_type(reply.body)
+        pieces = [reply.body.encode()]
     elif reply.status != 200 or reply.error is not None:
-        kind, pieces = "application/json", [language.error(reply.error, reply.status)]
+        kind = "application/json"
+        pieces = [language.error(reply.error, reply.status)]
     elif request_read.streams:
-        kind, pieces = language.stream_type, language.events(reply.answer, request_read)
+        kind = language.stream_type
+        pieces = language.events(reply.answer, request_read)
     else:
-        kind, pieces = "application/json", [language.whole(reply.answer, request_read)]
+        kind = "application/json"
+        pieces = [language.whole(reply.answer, request_read)]
     if reply.write_sizes:
-        rest, turns = BytesIO(b"".join(pieces)), cycle(reply.write_sizes)
+        rest = BytesIO(b"".join(pieces))
+        turns = cycle(reply.write_sizes)
         pieces = iter(lambda: rest.read(next(turns)), b"")
     return Rendered(kind, tuple(pieces), kind in ("text/event-stream", language.stream_type))
 
@@ -250,8 +255,10 @@ class EmbeddedProvider(Served):
             ) from None
 
     # here for the API's documentation
-    base_url, open_connections = Served.base_url, Served.open_connections
-    wait_disconnected, close = Served.wait_disconnected, Served.close
+    base_url = Served.base_url
+    open_connections = Served.open_connections
+    wait_disconnected = Served.wait_disconnected
+    close = Served.close
 
     @property
     def models(self) -> list[str]:

@@ -64,10 +64,8 @@ class CallBudget:
             # been asked.
             share.refusal = UNHELD if reservation is None and share.is_stored else None
             return send
-        attempt, lease = (
-            self.prefix + secrets.token_hex(8),
-            (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN,
-        )
+        attempt = self.prefix + secrets.token_hex(8)
+        lease = (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
         answer = yield from self.store.hold(
             attempt, lease, Paid(1, reservation.tokens, reservation.money), ledgers
         )

@@ -57,7 +57,8 @@ class MemoryStore:
         if symptom.event in (None, "answered") and not was_probe and key not in self._known:
             return  # as nearly always: nothing is remembered of it
         with self._lock:
-            known, now = self._known.get(key, UNKNOWN), self.now()
+            known = self._known.get(key, UNKNOWN)
+            now = self.now()
             after = known.after(
                 symptom, now, rules, sent_at=sent_at, was_probe=was_probe, draw=self.draw()
             )
@@ -91,7 +92,8 @@ class MemoryStore:
         """
         self._lock = threading.Lock()
         for meter in self._meters.values():
-            meter.leases, meter.queue = {}, {}
+            meter.leases = {}
+            meter.queue = {}
         self._known = {key: health.without_probe() for key, health in self._known.items()}
 
 

@@ -97,16 +97,19 @@ class CallQuota:
         """Report what the attempt has used: all that it asked for if it went out and was broken
         off, else nothing.
         """
-        place, was_sent = self._place, self.was_sent
-        self._place, self._is_given, self.waited, self.was_sent = None, False, 0.0, False
+        place = self._place
+        was_sent = self.was_sent
+        self._place = None
+        self._is_given = False
+        self.waited = 0.0
+        self.was_sent = False
         if place is None:
             return
-        used, asked_wait = place.claim.tokens if was_sent else 0, None
+        used = place.claim.tokens if was_sent else 0
+        asked_wait = None
         if observation is not None:
-            used, asked_wait = (
-                observation.evidence.usage.total_tokens,
-                observation.evidence.asked_wait,
-            )
+            used = observation.evidence.usage.total_tokens
+            asked_wait = observation.evidence.asked_wait
         left = {
             "requests_left": _count(headers, REQUESTS_LEFT),
             "tokens_left": _count(headers, TOKENS_LEFT),

@@ -121,13 +121,16 @@ class RedisStore:
             name: self._redis.register_script(script) for name, script in SCRIPTS.items()
         }
         # that were seen in the last minute
-        self._process, self._processes = f"{os.getpid()} {secrets.token_hex(8)}", 1
-        self._clock, self._namespace = clock, namespace
+        self._process = f"{os.getpid()} {secrets.token_hex(8)}"
+        self._processes = 1
+        self._clock = clock
+        self._namespace = namespace
         self._offset = 0.0  # of the server's clock from ours
         self._local = MemoryStore(clock)
         self._seen: dict[StoreKey, str] = {}
         self._local_probes: set[StoreKey] = set()  # sent while the server was away
-        self._away_until, self._has_warned = -math.inf, False
+        self._away_until = -math.inf
+        self._has_warned = False
 
     def now(self) -> float:
         """Return the server's seconds since 1970; before it has answered, those on our clock."""
@@ -172,7 +175,9 @@ class RedisStore:
         if key not in self._seen and (yield from self._known([key])) is None:
             return  # nor is the server's time known
         for _ in range(TRIES):
-            known, now, draw = _parsed(self._seen.get(key, "")), self.now(), self._local.draw()
+            known = _parsed(self._seen.get(key, ""))
+            now = self.now()
+            draw = self._local.draw()
             after = known.after(
                 symptom, now, rules, sent_at=sent_at, was_probe=was_probe, draw=draw
             )
@@ -194,7 +199,9 @@ class RedisStore:
         answer = yield from self._count("take", key, quota, claim.attempt, *sizes)
         if answer is None:
             return (yield from self._local.take(key, quota.shared_by(self._processes), claim))
-        wait, is_given, self._processes = float(answer[0]), bool(answer[1]), max(int(answer[2]), 1)
+        wait = float(answer[0])
+        is_given = bool(answer[1])
+        self._processes = max(int(answer[2]), 1)
         return wait, is_given
 
     def pay(self, key: StoreKey, quota: Quota, paid: Settlement) -> Work[None]:
@@ -361,10 +368,8 @@ def _parsed(text: str) -> BackendHealth:
     value = {
         name: each for name, each in _value(text).items() if name in fields_dict(BackendHealth)
     }
-    spent, numbers = (
-        value.pop("spent", None),
-        [value.get(name, 0.0) for name in ("since", "until", "tried_until")],
-    )
+    spent = value.pop("spent", None)
+    numbers = [value.get(name, 0.0) for name in ("since", "until", "tried_until")]
     is_ours = (
         value.get("state") in STATES
         and isinstance(spent, list)

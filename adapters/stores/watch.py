@@ -65,7 +65,8 @@ class Watch:
 
     def remember(self, link: Link, symptom: Symptom) -> None:
         """Remember what an attempt has shown of a backend just now."""
-        key, now = self.store.key_of(link), self.store.now()
+        key = self.store.key_of(link)
+        now = self.store.now()
         perform(self.store, self.store.note(key, symptom, self.rules, sent_at=now, was_probe=False))
 
     def reason(self, health: BackendHealth) -> str:
@@ -113,7 +114,8 @@ class CallHealth:
             if choice.is_probe:
                 self._probe = keys[choice.place]
             if following is not None and call.backend == chosen:
-                self._place, self._key_there = places[choice.place], keys[choice.place]
+                self._place = places[choice.place]
+                self._key_there = keys[choice.place]
                 later = places[choice.place + 1 :]
                 call.arrive(
                     (key, *(_free(chosen, later, known) if later else ())), is_probe=choice.is_probe
@@ -136,7 +138,10 @@ class CallHealth:
         happens.
         """
         symptom = NO_SYMPTOM if observation is None else symptom_of(observation)
-        key, probe, self._key, self._probe = self._key, self._probe, None, None
+        key = self._key
+        probe = self._probe
+        self._key = None
+        self._probe = None
         reports = [(key, symptom, self._sent_at, key == probe)] if key is not None else []
         if probe not in (None, key):  # the attempt went elsewhere
             reports.append((probe, NO_SYMPTOM, self._sent_at, True))
@@ -160,7 +165,8 @@ class CallHealth:
         """Hold a denial back until it is known whether another key gets it, too: then it speaks of
         the request.
         """
-        before, self._denied = self._denied, None
+        before = self._denied
+        self._denied = None
         backend, held = (None, []) if before is None else before
         failure = None if observation is None else observation.failure
         has_pool = observation is not None and len(pool_of(self.chain[observation.backend])) > 1

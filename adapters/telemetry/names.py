@@ -21,8 +21,12 @@ from rungwise.fsm.values.usage import Usage
 Attributes = dict[str, Any]
 
 _BY_API: Final = {
-    **{"openai": "openai", "responses": "openai", "anthropic": "anthropic"},
-    **{"gemini": "gcp.gemini", "bedrock": "aws.bedrock", "ollama": "ollama"},
+    "openai": "openai",
+    "responses": "openai",
+    "anthropic": "anthropic",
+    "gemini": "gcp.gemini",
+    "bedrock": "aws.bedrock",
+    "ollama": "ollama",
 }
 _BY_HOST: Final = {
     "openai.azure.com": "azure.ai.openai",
@@ -46,7 +50,8 @@ _WHOLE: Final = ("seed", "top_k")
 def of_link(link: Link) -> Attributes:
     """Return the attributes of a backend: its provider, its model, and where it is."""
     origin = urlsplit(link.origin)
-    host, port = origin.hostname or "", origin.port or _PORTS.get(origin.scheme)
+    host = origin.hostname or ""
+    port = origin.port or _PORTS.get(origin.scheme)
     known = (name for end, name in _BY_HOST.items() if f".{host}".endswith(f".{end}"))
     provider = next(known, _BY_API.get(getattr(link, "API", ""), link.name))
     named = {"gen_ai.provider.name": provider, "gen_ai.request.model": getattr(link, "model", None)}
@@ -56,7 +61,8 @@ def of_link(link: Link) -> Attributes:
 
 def of_request(call: Call) -> Attributes:
     """Return the attributes of what a call asks for."""
-    parameters, request = call.request.parameters, call.request
+    parameters = call.request.parameters
+    request = call.request
     found: Attributes = {f"gen_ai.request.{name}": parameters.get(name) for name in _NUMBERS}
     found = {name: float(value) for name, value in found.items() if isinstance(value, (int, float))}
     found |= {

@@ -84,7 +84,8 @@ class Tracing(Follower):
     @property
     def is_off(self) -> bool:
         """Tell whether there is no SDK that records anything."""
-        tracer, meter = self.tracer, self.meters.meter
+        tracer = self.tracer
+        meter = self.meters.meter
         is_unset = isinstance(tracer, ProxyTracer) and isinstance(
             get_tracer_provider(), ProxyTracerProvider
         )
@@ -285,7 +286,8 @@ class TracedTurn(TracedRun):
         if step.target not in OUTCOMES:
             return
         journal = self.turn.journal
-        calls, usage = len(journal.calls), sum((each.usage for each in journal.steps), NO_USAGE)
+        calls = len(journal.calls)
+        usage = sum((each.usage for each in journal.steps), NO_USAGE)
         span.set_attributes(
             {"rungwise.outcome": step.target, "rungwise.calls": calls, **of_usage(usage)}
         )

@@ -65,7 +65,8 @@ class Squeeze:
             for name in ("attempts", "money")
             if getattr(self, name) is not None
         }
-        kept, others = self.left or (), policy.limits.keys() - {"fallbacks"}
+        kept = self.left or ()
+        others = policy.limits.keys() - {"fallbacks"}
         limits = {name: min(1, policy.limits[name] or 0) if name in kept else 0 for name in others}
         return attrs.evolve(
             policy,
@@ -230,7 +231,8 @@ class Case(Shrinkable):
 
     def describe(self) -> Iterator[str]:
         """Describe what the script does not show."""
-        request, turn = self.request, self.turn
+        request = self.request
+        turn = self.turn
         context = f"prior_answer={turn.prior_answer!r}, only_housekeeping={turn.only_housekeeping}"
         verdict = f"no answer may mention a river; raises above {LONGEST_READ} characters"
         yield f"mode: {self.mode}"
@@ -268,7 +270,8 @@ class Case(Shrinkable):
         """
         replies = self.script.replies
         for index, reply in enumerate(replies):
-            before, after = replies[:index], replies[index + 1 :]
+            before = replies[:index]
+            after = replies[index + 1 :]
             if before or after:
                 yield attrs.evolve(self, script=Script([*before, *after]))
             for name in reply.given:

@@ -143,11 +143,11 @@ def hostile_cases(draw: DrawFn) -> HostileCase:
 SQUEEZED = 4  # one call in so many has little room
 
 STEADY = (
-    *(ScriptedReply(body="<html>"), ScriptedReply(status=500), ScriptedReply()),
-    *(
-        ScriptedReply(status=429, headers={"retry-after": "3"}),
-        ScriptedReply(text="Half", finish="length"),
-    ),
+    ScriptedReply(body="<html>"),
+    ScriptedReply(status=500),
+    ScriptedReply(),
+    ScriptedReply(status=429, headers={"retry-after": "3"}),
+    ScriptedReply(text="Half", finish="length"),
 )
 """What a provider may answer for ever, so that the ladders are climbed to their end."""
 
@@ -181,7 +181,8 @@ class Fuzzer(Search):
         tight = st.builds(Case, steady | scripts(), mode=st.sampled_from(MODES), squeeze=squeezes())
         replies = scripted_replies(hangs=not self.over_http, delays=not self.over_http)
         usual = cases(replies, self.prices)
-        name, shrinks = f"{self.seed}/{number}", (Phase.generate, Phase.shrink)
+        name = f"{self.seed}/{number}"
+        shrinks = (Phase.generate, Phase.shrink)
         return (
             self._run_batch(tight, f"{name}/squeezed", squeezed, shrinks)
             or self._run_batch(usual, name, count - hostile - squeezed, shrinks)
@@ -202,7 +203,8 @@ class Fuzzer(Search):
             and case.leaves_after is None
             and not self._runner.compactor_raised
         )
-        returns, prompt = returns_of(case.wants["returns"]), case.request.input_tokens
+        returns = returns_of(case.wants["returns"])
+        prompt = case.request.input_tokens
         if returns is not None and prompt is not None:
             wanted = {"type": "json_schema", "schema": returns.schema}
             prompt += longest_json_instruction(self._runner.chain(), self.policy.hints, wanted)
@@ -238,7 +240,8 @@ class Fuzzer(Search):
         """Return the certificate for a request; only its worst cases depend on the request and the
         squeeze.
         """
-        policy, priced = squeeze.policy(self.policy), squeeze.prices or (prices,) * self.backends
+        policy = squeeze.policy(self.policy)
+        priced = squeeze.prices or (prices,) * self.backends
         key = max_tokens, input_tokens, priced, policy
         if key not in self._certificates:
             chain = self._runner.chain(prices=priced)
@@ -271,7 +274,8 @@ def _check_answer(
     if b'"finish_reason":"' not in arrived or not (streams or arrived == body):
         raise Dishonest(SENT, "the last reply broke off before its end")
     text = reply.final_message if streams and isinstance(reply.final_message, str) else reply.text
-    visible, part = _readings(text, result), result.parts[-1] if result.parts else ""
+    visible = _readings(text, result)
+    part = result.parts[-1] if result.parts else ""
     is_seeded = seeds and any(each.endswith(part) for each in visible)
     if part not in visible and not is_seeded and not is_blank(visible[0]):
         raise Dishonest(

@@ -41,7 +41,8 @@ class RawServer(Served):
         seconds: float = SECONDS,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        self.seconds, self.most_bytes = seconds, most_bytes
+        self.seconds = seconds
+        self.most_bytes = most_bytes
         self._lock = threading.Lock()
         self.play(responses)
         self._server = LoopbackServer(("127.0.0.1", 0), partial(_Handler, self))

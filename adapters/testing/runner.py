@@ -182,8 +182,12 @@ class CaseRunner:
         case = attrs.evolve(
             case, request=attrs.evolve(case.request, messages=deepcopy(case.request.messages))
         )
-        self._case, self.received, self.replies, self.billed = case, [], [], []
-        self.compactor_raised, self._run = False, self._run + 1
+        self._case = case
+        self.received = []
+        self.replies = []
+        self.billed = []
+        self.compactor_raised = False
+        self._run = self._run + 1
         try:
             if is_async(case.mode):
                 return anyio.run(self._ask_async, case, events)
@@ -236,7 +240,8 @@ class CaseRunner:
         }
 
     def _client(self, case: Case, **http: Any) -> Client:
-        clock, compactor = self._clock, case.compactor
+        clock = self._clock
+        compactor = case.compactor
 
         def compact(messages: tuple[Any, ...]) -> Any:
             assert compactor is not None
@@ -274,7 +279,8 @@ def _fair(
     )
     if reply.status != 200 or reply.error is not None or reply.error_event is not None:
         return attrs.evolve(reply, body=None, usage=None), NO_USAGE
-    count, usage = TOKENIZERS[case.tokenizer], reply.usage or {}
+    count = TOKENIZERS[case.tokenizer]
+    usage = reply.usage or {}
     beside = sum(
         map(count, (reply.reasoning, reply.refusal, *(each.arguments for each in reply.tool_calls)))
     )

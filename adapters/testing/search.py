@@ -123,7 +123,8 @@ class Search(ABC):
             raise ValueError("give a number of examples, or of seconds")
         self._failed = None
         self._ends_at = None if seconds is None else time.monotonic() + seconds
-        remaining, batch = examples, 0
+        remaining = examples
+        batch = 0
         while not self._is_late() and (remaining is None or remaining > 0):
             count = BATCH if remaining is None else min(BATCH, remaining)
             finding = self._run_numbered(batch, count)

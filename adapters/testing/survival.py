@@ -172,7 +172,8 @@ def assert_survives(
             anyio.run(_ask_all_async, *asked)
         else:
             _ask_all(*asked)
-    hostile, healthy = made[0], made[-1]
+    hostile = made[0]
+    healthy = made[-1]
     result = _check_end(hostile, allowed + grace, memory)
     events = hostile.events if is_streaming(mode) else None
     ended = EndedCall(
@@ -220,7 +221,8 @@ def _measured(server: RawServer, mode: str, made: list[_Measured]) -> Iterator[_
 def _measure(made: _Measured) -> Iterator[None]:
     """Measure the time and memory of a call, and catch what it raises."""
     with peak_memory() as held:
-        started, waited = time.monotonic(), waited_for_a_core()
+        started = time.monotonic()
+        waited = waited_for_a_core()
         try:
             yield
         except CallError as error:

@@ -87,7 +87,9 @@ class Worker(threading.Thread):
         self, name: str, call: Callable[[], Any], context: Context, report: Report
     ) -> None:
         super().__init__(name=f"rungwise runs {name}", daemon=True)
-        self._call, self._context, self._report = call, context, report
+        self._call = call
+        self._context = context
+        self._report = report
         self._is_abandoned = False
 
     def leave(self) -> None:
@@ -192,11 +194,13 @@ class LoopThread:
     ) -> Callable[[], object]:
         """Await in this loop what a function returns; return a function that cancels it."""
         if self._loop is None:
-            loop, is_closed = asyncio.new_event_loop(), asyncio.Event()
+            loop = asyncio.new_event_loop()
+            is_closed = asyncio.Event()
             threading.Thread(
                 target=_run, args=(loop, is_closed), name="rungwise runs async tools", daemon=True
             ).start()
-            self._loop, self._is_closed = loop, is_closed
+            self._loop = loop
+            self._is_closed = is_closed
         tasks: list[Callable[[], object]] = []
         soon = partial(_soon, self._loop)
         soon(lambda: tasks.append(spawn_in_asyncio(partial(awaited, call), context, report)))
@@ -234,7 +238,8 @@ def outcome_of(
     The deadline is for calls that it makes. What it returns is awaited in the loop, if there is
     one. If the call or turn was cancelled, CallEnded is raised.
     """
-    returns, is_done = list[ToolReturn](), threading.Event()
+    returns = list[ToolReturn]()
+    is_done = threading.Event()
 
     def report(returned: ToolReturn) -> None:
         returns.append(returned)
@@ -272,7 +277,8 @@ async def aoutcome_of(
     if is_async(call):
         value = call()
     else:
-        returns, wake = list[ToolReturn](), WakeUp()
+        returns = list[ToolReturn]()
+        wake = WakeUp()
 
         def report(returned: ToolReturn) -> None:
             returns.append(returned)

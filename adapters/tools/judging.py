@@ -34,7 +34,8 @@ class Verdicts:
         """
         from rungwise.adapters.tools.calling import LoopThread, outcome_of
 
-        self._loop, sentences = self._loop or LoopThread(), []
+        self._loop = self._loop or LoopThread()
+        sentences = []
         for ask in judged.asked():
             said = outcome_of(
                 _VERDICT, ask, deadline.seconds_left, cancellation, deadline, self._loop

@@ -118,12 +118,11 @@ def _parts(content: Iterable[Any]) -> Iterable[str | MediaPart]:
         elif block.type == "resource_link":
             yield f"{block.name}: {block.uri}"
         elif block.type == "resource":
-            inner, media_type = block.resource, block.resource.mime_type or ""
+            inner = block.resource
+            media_type = block.resource.mime_type or ""
             if hasattr(inner, "text"):
                 yield inner.text
                 continue
-            kind, name = (
-                _KINDS.get(media_type.partition("/")[0], "file"),
-                str(inner.uri).rpartition("/")[2],
-            )
+            kind = _KINDS.get(media_type.partition("/")[0], "file")
+            name = str(inner.uri).rpartition("/")[2]
             yield MediaPart(kind, data=inner.blob, media_type=media_type, name=name)

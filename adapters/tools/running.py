@@ -141,14 +141,16 @@ class ToolThreads(Runner):
             while raised is not None or not self.schedule.is_over:
                 try:
                     if raised is not None:
-                        reason, raised = raised, None
+                        reason = raised
+                        raised = None
                         self.end(reason)
                     self._go_on()
                     if not is_abandoned:
                         yield from self.schedule.drain()
                 except BaseException as error:
                     # most likely Ctrl-C; a second one abandons everything
-                    raised, is_abandoned = error, is_abandoned or isinstance(error, GeneratorExit)
+                    raised = error
+                    is_abandoned = is_abandoned or isinstance(error, GeneratorExit)
         finally:
             # a tool may block the loop for ever; the next round gets another
             if self.schedule.has_left:
@@ -188,7 +190,8 @@ class ToolTasks(Runner):
         """Run them and yield their events; `outcomes` then holds what came of each, unless
         ToolsEnded was raised.
         """
-        forget, is_abandoned = self.cancellation.on_cancel(self.wake), False
+        forget = self.cancellation.on_cancel(self.wake)
+        is_abandoned = False
         try:
             while not self.schedule.is_over or self.schedule.has_news:
                 try:

@@ -46,7 +46,8 @@ class ToolsEnded(BaseException):
 
     def __init__(self, outcomes: tuple[ToolOutcome, ...], reason: BaseException) -> None:
         super().__init__(outcomes, reason)
-        self.outcomes, self.reason = outcomes, reason
+        self.outcomes = outcomes
+        self.reason = reason
 
 
 def fault_of(error: BaseException) -> str:
@@ -139,7 +140,8 @@ class Schedule:
 
     def drain(self) -> list[ToolStarted | ToolEnded]:
         """Return the events since the last `drain`."""
-        news, self._news = self._news, []
+        news = self._news
+        self._news = []
         return news
 
     @property
@@ -183,7 +185,8 @@ class Schedule:
         if not job.is_running:
             return
         # that stands, whatever it returned after it was cancelled
-        error, fault = returned.error, job.fault
+        error = returned.error
+        fault = job.fault
         is_for_caller = not isinstance(
             error, Exception | CancelledError | GeneratorExit | SystemExit | None
         )

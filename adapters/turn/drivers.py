@@ -50,7 +50,8 @@ class SyncTurnDriver:
 
     def stream(self, turn: Turn) -> Generator[TurnEvent]:
         """Run a turn to its end and yield the events of its calls and tools."""
-        clock, loop = self.calls.clock, LoopThread()
+        clock = self.calls.clock
+        loop = LoopThread()
         turn.journal.started = turn.journal.started or self.calls.deadlines.wall_clock()
         try:
             action = turn.begin(clock())
@@ -67,7 +68,8 @@ class SyncTurnDriver:
         self, action: Action, turn: Turn, loop: LoopThread
     ) -> Generator[TurnEvent, None, Action | None]:
         """Perform an action and return the next one."""
-        clock, cancellation = self.calls.clock, self.calls.cancellation
+        clock = self.calls.clock
+        cancellation = self.calls.cancellation
         match action:
             case MakeCall(call):
                 yield from self.calls.stream(call)
@@ -153,7 +155,8 @@ class AsyncTurnDriver:
                         action = turn.tools_ran(running.outcomes, clock())
                     case Compact():
                         assert self.compactor is not None  # else the turn does not ask for it
-                        deadline, ending = Deadline(clock, turn.deadline), self.calls.cancellation
+                        deadline = Deadline(clock, turn.deadline)
+                        ending = self.calls.cancellation
                         compact = partial(self.compactor, action.messages, action.room)
                         shorter = await aoutcome_of(
                             COMPACTOR, compact, deadline.seconds_left, ending, deadline

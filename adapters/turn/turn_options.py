@@ -93,9 +93,11 @@ class Planned:
                 else ""
             )
             raise ConfigurationError(f"policy must be a TurnPolicy, not {type(own).__name__}{hint}")
-        tools, executor = options.get("tools"), options.get("executor")
+        tools = options.get("tools")
+        executor = options.get("executor")
         if tools is None and executor is not None:  # the request's tools are for it
-            tools, request = request.tools, evolve(request, tools=())
+            tools = request.tools
+            request = evolve(request, tools=())
         shorten = options.get("compactor")
         check_functions(compactor=shorten)
         if shorten is None and compactor is not None:

@@ -164,7 +164,8 @@ class Frames:
         none.
         """
         if not isinstance(error, RungwiseError) and (where := extract_tb(error.__traceback__)):
-            kind, at = type(error).__name__, where[-1]
+            kind = type(error).__name__
+            at = where[-1]
             logger.warning(
                 "the source of a shown stream raised %s at %s:%s", kind, at.filename, at.lineno
             )
@@ -188,7 +189,8 @@ class Frames:
 def _asynchronous(events: Events) -> AsyncIterable[object]:
     if isinstance(events, AsyncIterable):
         return events
-    each, end = iter(events), object()
+    each = iter(events)
+    end = object()
 
     async def in_threads() -> AsyncIterator[object]:
         while (

@@ -130,7 +130,8 @@ class VercelEncoder:
             case "step":
                 if (data["of"], data["event"]) == ("turn", "tools_ran"):
                     yield from (*self._settle(), {"type": "finish-step"}, {"type": "start-step"})
-                    self._text, self._kept = "", len(self._parts)
+                    self._text = ""
+                    self._kept = len(self._parts)
                 yield {"type": "data-rungwise", "data": data, "transient": True}
             case "tool" if "name" in data:
                 yield from (*self._settle(), self._call(data))
@@ -212,7 +213,8 @@ class VercelEncoder:
         for part in self._parts[self._kept :]:
             yield part[0]
             if "id" in part[0]:
-                kind, id = part[0]["type"].removesuffix("-start"), part[0]["id"]
+                kind = part[0]["type"].removesuffix("-start")
+                id = part[0]["id"]
                 yield {"type": f"{kind}-delta", "id": id, "delta": "".join(part[1])}
                 yield from (
                     () if self._open.get(kind) is part else ({"type": f"{kind}-end", "id": id},)
@@ -235,10 +237,8 @@ class AgUiEncoder(VercelEncoder):
 
     def _events(self, kind: str, chunk: Data) -> Iterator[Data]:
         own, _, what = kind.rpartition("-")
-        run, call = (
-            {"threadId": self.thread_id, "runId": self.id},
-            {"toolCallId": chunk.get("toolCallId")},
-        )
+        run = {"threadId": self.thread_id, "runId": self.id}
+        call = {"toolCallId": chunk.get("toolCallId")}
         if what == "delta":
             yield {
                 "type": f"{own.upper()}_MESSAGE_CONTENT",
@@ -289,10 +289,8 @@ class AgUiEncoder(VercelEncoder):
                 role = ROLES[chunk["type"].removesuffix("-start")]
                 shown[chunk["id"]] = {"id": chunk["id"], "role": role, "content": "".join(pieces)}
             elif "input" in chunk:
-                id, function = (
-                    chunk["parent"] or call,
-                    {"name": chunk["toolName"], "arguments": _words(chunk["input"])},
-                )
+                id = chunk["parent"] or call
+                function = {"name": chunk["toolName"], "arguments": _words(chunk["input"])}
                 owner = shown.setdefault(id, {"id": id, "role": "assistant"})
                 owner.setdefault("toolCalls", []).append(
                     {"id": call, "type": "function", "function": function}

@@ -58,7 +58,8 @@ class KeptStream:
 
     def _add(self, chunk: bytes) -> None:
         self._chunks.append(chunk)
-        self._last, self._size = self._last + 1, self._size + len(chunk)
+        self._last = self._last + 1
+        self._size = self._size + len(chunk)
         while self._size > LARGEST and len(self._chunks) > 1:
             self._size -= len(self._chunks.popleft())
         self._news.set()
@@ -110,7 +111,8 @@ class ResumableStreams:
 
     async def __aexit__(self, *error: Any) -> None:
         assert self._group is not None
-        group, self._group = self._group, None
+        group = self._group
+        self._group = None
         group.cancel_scope.cancel()
         await group.__aexit__(None, None, None)
 

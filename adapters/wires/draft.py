@@ -220,8 +220,11 @@ class Draft:
         return tuple(unique)
 
     def _written(self, failure: Failure | None, *, interrupted: bool, raw: object) -> Reply:
-        parts, usage = self._identified(), self.usage
-        text, reasoning, calls = text_of(parts), reasoning_of(parts), calls_of(parts)
+        parts = self._identified()
+        usage = self.usage
+        text = text_of(parts)
+        reasoning = reasoning_of(parts)
+        calls = calls_of(parts)
         # nobody writes that with no tokens
         if usage is not None and not usage.output_tokens and self._has_content:
             usage = at_least(usage, parts)
@@ -259,10 +262,8 @@ def final_text_of(parts: Sequence[Part]) -> str | None:
 
 def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:
     """Estimate the tokens of a reply: a quarter of its bytes."""
-    thought, rest = (
-        bytes_of(reasoning),
-        bytes_of(text) + sum(bytes_of(call.arguments) for call in calls),
-    )
+    thought = bytes_of(reasoning)
+    rest = bytes_of(text) + sum(bytes_of(call.arguments) for call in calls)
     return Usage(
         output_tokens=-(-(thought + rest) // 4), reasoning_tokens=-(-thought // 4), estimated=True
     )

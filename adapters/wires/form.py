@@ -48,25 +48,25 @@ class Form(Shapes, ABC):
 
     refused_keywords: ClassVar[frozenset[str]] = frozenset(
         {
-            *(
-                "allOf",
-                "not",
-                "oneOf",
-                "if",
-                "then",
-                "else",
-                "dependentRequired",
-                "dependentSchemas",
-                "default",
-            ),
-            *(
-                "patternProperties",
-                "propertyNames",
-                "minProperties",
-                "maxProperties",
-                "unevaluatedProperties",
-            ),
-            *("unevaluatedItems", "contains", "minContains", "maxContains", "uniqueItems"),
+            "allOf",
+            "not",
+            "oneOf",
+            "if",
+            "then",
+            "else",
+            "dependentRequired",
+            "dependentSchemas",
+            "default",
+            "patternProperties",
+            "propertyNames",
+            "minProperties",
+            "maxProperties",
+            "unevaluatedProperties",
+            "unevaluatedItems",
+            "contains",
+            "minContains",
+            "maxContains",
+            "uniqueItems",
         }
     )
     """The keywords of JSON Schema that its servers refuse where a model is held to a schema
@@ -246,16 +246,17 @@ class BlockForm(Form):
     SAYS = frozenset({"name", "strict"})
 
     refused_keywords = Form.refused_keywords | {
-        *(
-            "minimum",
-            "maximum",
-            "exclusiveMinimum",
-            "exclusiveMaximum",
-            "multipleOf",
-            "minLength",
-            "maxLength",
-        ),
-        *("minItems", "maxItems", "pattern", "prefixItems"),
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "pattern",
+        "prefixItems",
     }  # [platform.claude.com, structured outputs: JSON Schema limitations]
     needs_closed = True
 

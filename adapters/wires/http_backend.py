@@ -285,7 +285,8 @@ class HttpBackend(ABC):
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this protocol leaves out of a request, in a short sentence each."""
-        unsupported, form = self._unsupported(request), self.shapes
+        unsupported = self._unsupported(request)
+        form = self.shapes
         json_format = in_words(self._parameters_of(request), unsupported, form, frozenset())
         return losses(
             request, unsupported, form, json_format, provider=self.provider, is_portable=is_portable
@@ -311,11 +312,9 @@ class HttpBackend(ABC):
         """Return how to ask for an answer that fits a schema, the schema to send, and whether it
         can be strict.
         """
-        known, form, narrow = (
-            self.capabilities,
-            self.FORM,
-            narrowed(schema, self.FORM.refused_keywords),
-        )
+        known = self.capabilities
+        form = self.FORM
+        narrow = narrowed(schema, self.FORM.refused_keywords)
         is_held = (narrow.is_closed and not narrow.is_recursive) or not form.needs_closed
         is_held = is_held and (form.has_schema_beside_tools or not tools)
         if (

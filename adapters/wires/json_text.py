@@ -213,7 +213,8 @@ class ObjectScanner:
         """Scan one more piece."""
         place = 0
         if self._inside == '"\\' and piece:
-            place, self._inside = 1, '"'
+            place = 1
+            self._inside = '"'
         closely = 0  # how far the brackets are looked at one by one
         while place < len(piece) and not self._broken:
             if self._inside:
@@ -246,7 +247,8 @@ class ObjectScanner:
     def _plain(self, piece: str, place: int) -> int:
         match = self._NEXT.match(piece, place)
         assert match is not None
-        mark, end = match[1], match.end()
+        mark = match[1]
+        end = match.end()
         if not self._depth:
             begins = mark == "{" and not self._started
             self._broken |= bool(piece[place : end - begins].strip())

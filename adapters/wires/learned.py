@@ -34,18 +34,30 @@ CAPS: Final = frozenset(CAP_PARAMETERS)
 
 FORGOABLE: Final = frozenset(
     {
-        *("stream", "stream_options", *CAPS),
-        *("temperature", "top_p", "top_k", "min_p", "top_a", "typical_p", "topP", "topK", "seed"),
-        *("frequency_penalty", "presence_penalty", "repetition_penalty", "repeat_penalty"),
-        *("frequencyPenalty", "presencePenalty"),
-        *(
-            "user",
-            "metadata",
-            "store",
-            "safety_identifier",
-            "prompt_cache_key",
-            "prompt_cache_retention",
-        ),
+        "stream",
+        "stream_options",
+        *CAPS,
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "top_a",
+        "typical_p",
+        "topP",
+        "topK",
+        "seed",
+        "frequency_penalty",
+        "presence_penalty",
+        "repetition_penalty",
+        "repeat_penalty",
+        "frequencyPenalty",
+        "presencePenalty",
+        "user",
+        "metadata",
+        "store",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
     }
 )
 """The parameters that later calls may leave out: without them the answer still answers the

@@ -180,7 +180,8 @@ def losses(
             foreign.append(one)
     if not (foreign or request.tools or unsupported or is_portable):
         return ()  # nearly always
-    in_messages, tools = _unread(foreign, form, provider), _unread_of_tools(request.tools, form)
+    in_messages = _unread(foreign, form, provider)
+    tools = _unread_of_tools(request.tools, form)
     lost_tools = form.lost_tools(request.tools)
     marks = sum(map(_is_mark, lost_tools)) + sum(
         (in_messages + tools)[each] for each in _MARKS - form.MARKS

@@ -176,13 +176,15 @@ class _Ids:
 
     def of(self, call: ToolCall) -> str:
         """Return the call's own id if possible."""
-        id, turn = call.id, 0
+        id = call.id
+        turn = 0
         is_own = self.rules.takes_own_ids and bool(id) and is_own_call(call, self.provider)
         while id in self._taken or not (is_own or self.rules.call_id.fullmatch(id)):
             digest = sha256(
                 f"{len(self._taken)} {turn} {call.id}".encode("utf-8", "surrogatepass")
             ).hexdigest()
-            id, turn = digest[: self.rules.id_length], turn + 1
+            id = digest[: self.rules.id_length]
+            turn = turn + 1
         self._taken.add(id)
         return id
 
@@ -191,7 +193,8 @@ def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
     """Put the results of each message's tool calls right after it; results without a call become
     user messages.
     """
-    results, answers = Results.of(messages), {}
+    results = Results.of(messages)
+    answers = {}
     for place, message in enumerate(messages):
         for call in message.tool_calls:
             answers[id(call), place] = results.take(call, place)
@@ -207,7 +210,8 @@ def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
         elif not message.tool_calls:
             paired.append(message)
         else:
-            parts, results_here = [], []
+            parts = []
+            results_here = []
             for part in message.parts:
                 if isinstance(part, ToolCall):
                     result = answers[id(part), place] or stand_in(part)

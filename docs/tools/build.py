@@ -86,7 +86,8 @@ def build(target: Path, tool: str) -> list[str]:
 
 def main() -> int:
     """Build the site into the folder that was named."""
-    target, tool = Path(sys.argv[1]), "".join(sys.argv[2:3]) or "zensical"
+    target = Path(sys.argv[1])
+    tool = "".join(sys.argv[2:3]) or "zensical"
     try:
         faults = build(target, tool)
     except subprocess.CalledProcessError as error:

@@ -42,7 +42,8 @@ def link_names(text: str, home: str = "", *, indented_code: bool = True) -> str:
         for each in FENCED.finditer(text)
         if indented_code or each[0].lstrip().startswith("```")
     ]
-    begin, parts = 0, []
+    begin = 0
+    parts = []
     for block in fenced:
         parts += [
             CODE.sub(lambda found: _linked(found, home), text[begin : block.start()]),

@@ -61,16 +61,15 @@ class Stats:
     def _add_call(self, journal: Journal, started: float | None) -> tuple[str, str]:
         is_dated = started is not None and 0 <= started <= LAST
         day = datetime.fromtimestamp(started or 0, UTC).date().isoformat() if is_dated else "-"
-        steps, links = journal.steps, {link.name: link for link in reversed(journal.setting.chain)}
+        steps = journal.steps
+        links = {link.name: link for link in reversed(journal.setting.chain)}
         groups = {name: (day, link.model or "-") for name, link in links.items()}
         last = groups.get(steps[-1].backend if steps else "", (day, "-"))
         self._count(last, "outcomes", journal.outcome or "not ended")
         self._count(last, "seconds", steps[-1].at if steps else 0.0)
         for step in steps:
-            group, prices = (
-                groups.get(step.backend, last),
-                getattr(links.get(step.backend), "prices", None),
-            )
+            group = groups.get(step.backend, last)
+            prices = getattr(links.get(step.backend), "prices", None)
             if step.event == SENT:
                 self._count(group, "rungs", step.source)
                 self._count(group, "backends_reached", step.backend)
@@ -99,7 +98,8 @@ class Stats:
     def _count(self, group: tuple[str, str], kind: str, seen: str | float, number: int = 1) -> None:
         name = label(seen) if isinstance(seen, str) else float(f"{round(seen, 6):.2g}")
         if (group, kind, name) not in self.counts and len(self.counts) >= MOST:
-            group, name = OTHERS, name if kind not in NAMED else OTHERS[1]
+            group = OTHERS
+            name = name if kind not in NAMED else OTHERS[1]
         self.counts[group, kind, name] += number
 
     def as_mapping(self) -> dict[str, Any]:
@@ -121,13 +121,12 @@ class Stats:
 def _summary(counts: Mapping[str, Counter[Any]]) -> dict[str, Any]:
     amounts = counts["amounts"]
     return {
-        **{"calls": counts["outcomes"].total(), "attempts": counts["rungs"].total()},
+        "calls": counts["outcomes"].total(),
+        "attempts": counts["rungs"].total(),
         **{kind: dict(counts[kind].most_common()) for kind in NAMED},
         **{kind: _spread(counts[kind]) for kind in TIMED},
-        **{
-            "waited": amounts["waited"] / 1e6,
-            **{name: min(amounts[name], LARGEST_IN_JSON) for name in AMOUNTS},
-        },
+        "waited": amounts["waited"] / 1e6,
+        **{name: min(amounts[name], LARGEST_IN_JSON) for name in AMOUNTS},
         "cost": None
         if amounts["unpriced_replies"] and not amounts["cost"]
         else as_money(amounts["cost"]),
@@ -135,7 +134,8 @@ def _summary(counts: Mapping[str, Counter[Any]]) -> dict[str, Any]:
 
 
 def _spread(times: Counter[float]) -> dict[str, float | None]:
-    values, number = sorted(times), times.total()
+    values = sorted(times)
+    number = times.total()
     ranks = [*accumulate(times[value] for value in values)]
     p50, p95 = (
         values[bisect_left(ranks, share * number)] if values else None for share in (0.5, 0.95)
@@ -158,7 +158,8 @@ def tables_of(stats: Stats) -> list[list[StatsRow]]:
     headings.
     """
     counts = stats.as_mapping()
-    total, groups = counts["total"], counts["groups"]
+    total = counts["total"]
+    groups = counts["groups"]
     tables: list[list[StatsRow]] = [[("in all", ("number", "p50", "p95"), ())]]
     for name, value in total.items():
         if name in NAMED:
@@ -185,10 +186,8 @@ def _ranked(kind: str, numbers: Mapping[str, int]) -> Iterator[StatsRow]:
 
 
 def _of_group(counts: Mapping[str, Any]) -> StatsRow:
-    ends, times = (
-        counts["outcomes"],
-        [counts[kind][at] for kind in ("first_token", "seconds") for at in ("p50", "p95")],
-    )
+    ends = counts["outcomes"]
+    times = [counts[kind][at] for kind in ("first_token", "seconds") for at in ("p50", "p95")]
     numbers = [counts["calls"], ends.get("done", 0), counts["attempts"], counts["waited"], *times]
     parts = sorted([(CALL.kind_of_end(name), number) for name, number in ends.items()])
     cells = [*map(_cell, numbers), _cell(counts["cost"], "cost")]
@@ -226,13 +225,16 @@ def text_of(tables: Iterable[Sequence[StatsRow]]) -> str:
 
 def picture_of_stats(stats: Stats) -> str:
     """Draw the lines of the tables, which are set in a fixed pitch, with their bars."""
-    y, parts = 32.0, [text(20, 32, TITLE, "title")]
+    y = 32.0
+    parts = [text(20, 32, TITLE, "title")]
     for rows in tables_of(stats):
         lines = lines_of(rows)
         most = max(sum(number for number, _ in bar) for *_, bar in rows) or 1
-        y, at = y + ROW, 40 + width(max(lines, key=len))
+        y = y + ROW
+        at = 40 + width(max(lines, key=len))
         for (name, _, bar), line in zip(rows, lines, strict=True):
-            y, x = y + 1.25 * ROW, at
+            y = y + 1.25 * ROW
+            x = at
             drawn = [
                 text(
                     20, y, line.replace(" ", "\u00a0"), "label hit" if line is lines[0] else "label"

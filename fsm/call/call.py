@@ -78,27 +78,23 @@ class Call:
     """
 
     __slots__ = (
-        *(
-            "__weakref__",
-            "_context",
-            "_counter",
-            "_delivery",
-            "_facts",
-            "_jitter",
-            "_outcome",
-            "_reader",
-            "_recorder",
-        ),
-        *(
-            "_sender",
-            "is_streaming",
-            "journal",
-            "policy",
-            "position",
-            "request",
-            "spending",
-            "turn",
-        ),
+        "__weakref__",
+        "_context",
+        "_counter",
+        "_delivery",
+        "_facts",
+        "_jitter",
+        "_outcome",
+        "_reader",
+        "_recorder",
+        "_sender",
+        "is_streaming",
+        "journal",
+        "policy",
+        "position",
+        "request",
+        "spending",
+        "turn",
     )
 
     def __init__(
@@ -133,17 +129,13 @@ class Call:
             lessons=lessons,
             judge=Judge.of(request, turn, returns, verdict),
         )
-        self.request, self.policy, self.turn, self.is_streaming = (
-            request,
-            context.policy,
-            context.turn,
-            is_streaming,
-        )
-        self.journal, self.position, self.spending = (
-            context.journal,
-            context.position,
-            context.spending,
-        )
+        self.request = request
+        self.policy = context.policy
+        self.turn = context.turn
+        self.is_streaming = is_streaming
+        self.journal = context.journal
+        self.position = context.position
+        self.spending = context.spending
         self._jitter = jitter
         self._delivery = Delivery(is_streaming, self.turn.gathered)
         self._recorder = Recorder(context, self._delivery, observer and observer_of(observer, self))
@@ -216,7 +208,8 @@ class Call:
         Raises:
             IllegalEvent: the call has begun already.
         """
-        spending, chain = self.spending, self._context.chain
+        spending = self.spending
+        chain = self._context.chain
         spending.begin(now)
         self._context.retries = None if throttle is None else throttle.begin()
         if spending.share is not None:
@@ -362,7 +355,8 @@ class Call:
                 bool or raises; the call is as it was.
         """
         observation = self._reader.read(reply, self._sender)
-        proposal, gathered = self._sender.in_flight, self._context.transcript.answer.gathered
+        proposal = self._sender.in_flight
+        gathered = self._context.transcript.answer.gathered
         assert proposal is not None  # or nothing could have been read
         self.spending.pass_time(now)
         if finding is not None and observation.is_answer:
@@ -448,7 +442,9 @@ class Call:
         transcript.gather(observation)
 
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
-        context, position, evidence = self._context, self.position, observation.evidence
+        context = self._context
+        position = self.position
+        evidence = observation.evidence
         if "overran" in facts and self._sender.in_flight is not None:
             self.spending.overran = self._sender.in_flight.send.max_tokens
         self.spending.pay(

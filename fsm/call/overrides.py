@@ -47,7 +47,8 @@ def set_overrides(overrides: Overrides) -> Overrides:
     """Apply these overrides and return the previous ones."""
     global _overrides
     with _lock:
-        before, _overrides = _overrides, overrides
+        before = _overrides
+        _overrides = overrides
     return before
 
 

@@ -163,7 +163,9 @@ class Reserve:
         return self.share > 0 or self.seconds is not None
 
 
-EMPTY_REPLY, BROKEN_STREAM, UNTIMED_LIMIT = "empty", "broken_stream", "rate_limit_without_wait"
+EMPTY_REPLY = "empty"
+BROKEN_STREAM = "broken_stream"
+UNTIMED_LIMIT = "rate_limit_without_wait"
 
 SWITCH_EVENTS: Mapping[str, tuple[str, ...]] = FrozenMap(
     {

@@ -68,13 +68,13 @@ def ladder_view(picture: Picture) -> str:
 
 
 def _node(node: Node) -> str:
-    shape, fill, border = (
-        SHAPES[node.kind],
-        LIGHT[node.kind],
-        f'color="{LIGHT[node.kind + "_edge"]}"',
-    )
+    shape = SHAPES[node.kind]
+    fill = LIGHT[node.kind]
+    border = f'color="{LIGHT[node.kind + "_edge"]}"'
     if node.is_struck:
-        shape, fill, border = shape.replace("filled", "filled,dashed"), PAGE, f'color="{LINE}"'
+        shape = shape.replace("filled", "filled,dashed")
+        fill = PAGE
+        border = f'color="{LINE}"'
     if node.visited or node.change == "added":
         border = f'color="{MARK}", penwidth=3'
     label = (
@@ -131,7 +131,8 @@ def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | Non
     guard += f" was {line.was}." if line.was is not None else ""
     if line.steps:
         guard = f'<font color="{MARK}"><b>{_numbers(line.steps)}{guard}</b></font>'
-    fill, border = LIGHT[node.kind], LIGHT[node.kind + "_edge"]
+    fill = LIGHT[node.kind]
+    border = LIGHT[node.kind + "_edge"]
     paint = f'border="1" bgcolor="{fill}" color="{border}"'
     if line.is_struck:
         paint = f'border="1" style="dashed" color="{LINE}"'

@@ -79,7 +79,8 @@ def _nodes(table: Table, lines: tuple[Line, ...], settings: Settings) -> Iterato
     visited = {name for line in lines if line.steps for name in (line.row.source, line.row.target)}
     reached = {table.start, *(line.row.target for line in lines if line.off is None)}
     for name in table.states:
-        is_off, is_visited = name not in reached, name in visited
+        is_off = name not in reached
+        is_visited = name in visited
         if is_visited or not (is_off and settings.hides_off):
             words = settings.details.get(name, ""), settings.says.get(name, "")
             yield Node(

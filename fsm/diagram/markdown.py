@@ -57,7 +57,8 @@ def counters(table: Table, limits: Mapping[str, int | None]) -> str:
 
 
 def _cells(picture: Picture, decision: Decision, line: Line) -> list[str]:
-    row, struck = line.row, line.is_struck
+    row = line.row
+    struck = line.is_struck
     sources = ", ".join(
         _struck(name, picture.node(name).is_struck and not struck) for name in decision.sources
     )

@@ -23,7 +23,8 @@ def change_of(old: Picture, new: Picture) -> Picture:
         raise ConfigurationError(
             f"a picture around {old.hub!r} cannot be compared with one around {new.hub!r}"
         )
-    before, after = _lines_by_row(old), _lines_by_row(new)
+    before = _lines_by_row(old)
+    after = _lines_by_row(new)
     removed = before.keys() - after.keys()
     lines = {
         row: _line(before.get(row), after.get(row)) for row in merged(list(before), list(after))
@@ -48,7 +49,8 @@ def change_of(old: Picture, new: Picture) -> Picture:
 
 def merged(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
     """Insert what only the old order has into the new order, behind its old predecessor."""
-    both, new_keys = list(new), set(new)
+    both = list(new)
+    new_keys = set(new)
     for place, key in enumerate(old):
         if key not in new_keys:
             both.insert(both.index(old[place - 1]) + 1 if place else 0, key)
@@ -75,7 +77,8 @@ def _line(before: Line | None, after: Line | None) -> Line:
 def _nodes(old: Picture, new: Picture) -> Iterator[Node]:
     before, after = ({node.name: node for node in picture.nodes} for picture in (old, new))
     for name in merged(list(before), list(after)):
-        was, now = before.get(name), after.get(name)
+        was = before.get(name)
+        now = after.get(name)
         if was is not None and now is not None:
             yield evolve(now, was=was.detail) if was.detail != now.detail else now
         elif now is not None:
@@ -159,7 +162,8 @@ def _both(was: Decision, now: Decision) -> Decision:
         else:
             rank, line = before[key]
             lines.append(evolve(_line(line, after[key]), was=rank if key in moved else None))
-    rows, sources = tuple(merged(was.rows, now.rows)), tuple(merged(was.sources, now.sources))
+    rows = tuple(merged(was.rows, now.rows))
+    sources = tuple(merged(was.sources, now.sources))
     return Decision(now.event, sources, now.where, tuple(lines), rows)
 
 

@@ -132,8 +132,11 @@ def _panel_id(arc: Arc) -> str:
 
 
 def _arc(picture: Picture, arc: Arc) -> Iterator[Edge]:
-    source, target, panel = _id(arc.source), _id(arc.target), _panel_id(arc)
-    hit, struck = bool(arc.steps) or arc.change == "added", arc.is_struck
+    source = _id(arc.source)
+    target = _id(arc.target)
+    panel = _panel_id(arc)
+    hit = bool(arc.steps) or arc.change == "added"
+    struck = arc.is_struck
     if arc.target == picture.hub != arc.source:
         # as long as an edge through a panel
         arrow = "-.->" if picture.arc(arc.target, arc.source) else "-..->"

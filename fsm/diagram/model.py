@@ -163,7 +163,8 @@ class Node:
         """
         if self.was is None or self.was == self.detail:
             return ((self.detail, False),) if self.detail else ()
-        old, new = self.was.split(" · "), self.detail.split(" · ")
+        old = self.was.split(" · ")
+        new = self.detail.split(" · ")
         pairs = [*zip(old, new, strict=True)] if len(old) == len(new) else [(self.was, self.detail)]
         pieces: list[Piece] = []
         for place, (before, after) in enumerate(pairs):
@@ -224,7 +225,8 @@ class Note(_Lines):
     @property
     def line(self) -> Line:
         """Return one line that stands for all lines, with what they share."""
-        first, turns = self.lines[0], {line.turned for line in self.lines}
+        first = self.lines[0]
+        turns = {line.turned for line in self.lines}
         off = first.off if self.is_struck else None
         turned = turns.pop() if len(turns) == 1 else None
         return evolve(

@@ -220,7 +220,8 @@ class BackendHealth:
                 else self
             )
         if before.state == OPEN:
-            seconds, opened = symptom.asked_wait or 0.0, self.opened
+            seconds = symptom.asked_wait or 0.0
+            opened = self.opened
         else:
             opened = self.opened + 1
             seconds = (

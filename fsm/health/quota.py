@@ -125,7 +125,8 @@ class QuotaMeter:
         self.queue.pop(claim.attempt, None)
         if wait > claim.longest:
             return wait, False
-        self.requests, self.tokens = requests, tokens
+        self.requests = requests
+        self.tokens = tokens
         self.leases[claim.attempt] = now + wait + claim.lease
         return wait, True
 

@@ -122,7 +122,9 @@ def _conversations(draw: DrawFn, forms: SearchStrategy[str], scattered: bool) ->
 
 def _tool_round(draw: DrawFn, forms: SearchStrategy[str]) -> list[PlainMessage | Message]:
     """Draw a reply that calls tools, with their results."""
-    form, start, called = draw(forms), draw(_STARTS), draw(_CALLED)
+    form = draw(forms)
+    start = draw(_STARTS)
+    called = draw(_CALLED)
     calls = [
         ToolCall(f"call_{start + number}", name, arguments)
         for number, (name, arguments, _, _) in enumerate(called)
@@ -147,7 +149,8 @@ def _as_messages(
 
 
 def _as_calls(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:
-    calling, behind = list[PlainMessage](), list[PlainMessage]()
+    calling = list[PlainMessage]()
+    behind = list[PlainMessage]()
     for call, result in zip(calls, results, strict=True):
         function = {"name": call.name, "arguments": call.arguments}
         calling.append({"id": call.id, "type": "function", "function": function})
@@ -159,7 +162,8 @@ def _as_calls(calls: list[ToolCall], results: list[ToolResult], text: str, joine
 def _as_functions(
     calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
 ) -> Written:
-    call, result = calls[0], results[0]
+    call = calls[0]
+    result = results[0]
     calling: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
     return [
         {"role": "assistant", "content": text or None, "function_call": calling},

@@ -113,7 +113,8 @@ class Coverage:
     def summary(self) -> str:
         """Describe the coverage on one line."""
         visited, states = self.states
-        rows, missing = len(self.table_rows), self.missing
+        rows = len(self.table_rows)
+        missing = self.missing
         parts = [f"{self.paths} paths, {self.distinct} of them different"]
         parts.append(f"{visited} of {states} states and {rows - len(missing)} of {rows} rows")
         if 0 < len(missing) <= MOST_NAMED:

@@ -136,7 +136,8 @@ def prompt_tokens(
     """Count the tokens of a prompt as a provider does; the caller's own count, if any, holds for
     its messages.
     """
-    own, size = request.messages, len(request.messages)
+    own = request.messages
+    size = len(request.messages)
     if list(messages[:size]) != list(own):  # compacted, or with an instruction of ours in front
         return _tokens_of(messages, "prose") + _tokens_of(request.tools, "prose")
     given = request.input_tokens
@@ -316,7 +317,8 @@ class ScriptedBackend:
         """
         if self.latency == 0:
             return reply
-        total, ends_by = call.journal.setting.policy.timeouts.total, call.clocks().ends_by
+        total = call.journal.setting.policy.timeouts.total
+        ends_by = call.clocks().ends_by
         remaining = math.inf if ends_by is None else max(0.0, ends_by - self.clock.now)
         longest = remaining if total is None else min(remaining, total)
         self.clock.advance(min(self.latency, longest))

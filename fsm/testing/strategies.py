@@ -62,26 +62,23 @@ SHARES = ((0, 0, 0), (1, 0, 0), (3, 1, 4), (0, 4, 2))
 
 REASONS: tuple[Reason, ...] = get_args(Reason)
 PASSING: tuple[Reason, ...] = (
-    *(
-        "server_error",
-        "rate_limit",
-        "overloaded",
-        "timeout",
-        "silence",
-        "connection",
-        "unreachable",
-        "malformed",
-    ),
+    "server_error",
+    "rate_limit",
+    "overloaded",
+    "timeout",
+    "silence",
+    "connection",
+    "unreachable",
+    "malformed",
 )
 MENDABLE: tuple[Reason, ...] = (
-    *(
-        "output_cap",
-        "prefill_unsupported",
-        "parameter_unsupported",
-        "reasoning_signature",
-        "reasoning_missing",
-    ),
-    *("context_overflow", "payload_too_large"),
+    "output_cap",
+    "prefill_unsupported",
+    "parameter_unsupported",
+    "reasoning_signature",
+    "reasoning_missing",
+    "context_overflow",
+    "payload_too_large",
 )
 STALE = Failure("connection", is_stale=True)
 """The server had closed a reused connection before the request came."""
@@ -169,11 +166,9 @@ def usages(*, most: int = MOST_TOKENS) -> SearchStrategy[Usage]:
     counts = st.integers(0, most)
 
     def build(prompt: int, out: int, shares: tuple[int, int, int], estimated: bool) -> Usage:
-        read, created, reasoning = (
-            prompt * shares[0] // 4,
-            prompt * shares[1] // 4,
-            out * shares[2] // 4,
-        )
+        read = prompt * shares[0] // 4
+        created = prompt * shares[1] // 4
+        reasoning = out * shares[2] // 4
         return Usage(prompt, out, read, created, reasoning, estimated)
 
     return st.builds(build, counts, counts, st.sampled_from(SHARES), st.booleans())
@@ -216,10 +211,8 @@ def _good_replies() -> SearchStrategy[Reply]:
 
 def _bad_replies() -> SearchStrategy[Reply]:
     """Generate replies that a call recovers from."""
-    text, thoughts = (
-        texts(),
-        st.sampled_from(("First I look at the river.", " \n", "Then at its bank.")),
-    )
+    text = texts()
+    thoughts = st.sampled_from(("First I look at the river.", " \n", "Then at its bank."))
     calls = st.lists(tool_calls(), min_size=1, max_size=2).map(tuple)
     return st.one_of(
         _reply("stop", st.sampled_from(("", " ", "<think></think>"))),

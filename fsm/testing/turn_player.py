@@ -111,7 +111,8 @@ class TurnPlayer:
         request: Request | None = None,
     ) -> TurnPlayer:
         """Make a turn that has not begun; takes and raises the same as `run_turn`."""
-        clock, first = clock or VirtualClock(), request or script.request
+        clock = clock or VirtualClock()
+        first = request or script.request
         options: dict[str, Any] = {"contents": script.contents, "is_streaming": script.streams}
         options |= {"has_compactor": script.compactor is not None, "jitter": lambda: 1.0}
         turn = Turn(first, policy, links(chain), tools=tools, within=within, **options)
@@ -124,7 +125,8 @@ class TurnPlayer:
 
     def moments(self) -> Iterator[str]:
         """Play the turn to its end, and yield the name of each moment."""
-        turn, clock = self.run.turn, self.run.clock
+        turn = self.run.turn
+        clock = self.run.clock
         self.run.began = clock.now
         action = turn.begin(clock.now)
         while action is not None:
@@ -162,7 +164,8 @@ class TurnPlayer:
 
     def _receive(self, made: CallInTurn, sent: Send) -> Generator[str, None, Send | None]:
         """Let the next reply of the script arrive, with its deltas before it."""
-        call, script = made.call, self.run.script
+        call = made.call
+        script = self.run.script
         played = item_of(script.replies, self.number, sent, is_fair=script.is_fair)
         self.number += 1
         self.deltas = list(played.deltas()) if call.is_streaming else []
@@ -254,7 +257,8 @@ def run_turn(
     player = TurnPlayer.of(
         policy, script, chain=chain, tools=tools, within=within, clock=clock, request=request
     )
-    run, stop = player.run, script.stop
+    run = player.run
+    stop = script.stop
     most = 10 + 3 * policy.budget.attempts
     most += (most_calls(policy) + policy.limits["compactions"]) * (4 + policy.calls_per_reply)
     run.seen.append(run.turn.messages)

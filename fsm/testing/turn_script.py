@@ -305,7 +305,8 @@ def read_turn_script(text: str) -> TurnScript:
 
 def _read_item(table: Mapping[str, Any]) -> Scripted:
     entries = _read_parts(table)
-    sizes, streamed = tuple(entries.pop("sizes", ())), entries.pop("streamed", None)
+    sizes = tuple(entries.pop("sizes", ()))
+    streamed = entries.pop("streamed", None)
     failure = entries.pop("no_reply", None)
     if failure is not None:
         reply: Reply | Failure = Failure(**failure)

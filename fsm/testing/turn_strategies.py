@@ -48,14 +48,12 @@ UNKNOWN: Final = ("nowhere", "functions.look_up", "look up", "Grüße", "x" * 10
 IDS: Final = ("call_1", "call_2", "call_1", "", "call 3!")
 FITTING: Final = ('{"path": "x"}', '{"path": "y", "n": 2}', ' { "path" : "x" } ')
 UNFITTING: Final = (
-    *(
-        "{}",
-        "",
-        '{"n": "many"}',
-        '{"path": 5}',
-        '{"path": "' + "z" * 3000 + '"}',
-        '{"path": "x", "q": {}}',
-    ),
+    "{}",
+    "",
+    '{"n": "many"}',
+    '{"path": 5}',
+    '{"path": "' + "z" * 3000 + '"}',
+    '{"path": "x", "q": {}}',
 )
 MANY: Final = 40  # tool calls of a reply that went out of hand
 LATEST: Final = 30
@@ -117,7 +115,8 @@ def scripts_of_turns(*, tools: Toolbox = TOOLS, stops: bool = True) -> SearchStr
         stops: whether some turns are cancelled, or dropped half-way.
     """
     troubles: SearchStrategy[Scripted] = evenly(failures(), plays())  # of calls
-    calling, rest = called_tools(tools=tools), evenly(replies(), _turning(), troubles)
+    calling = called_tools(tools=tools)
+    rest = evenly(replies(), _turning(), troubles)
     each: SearchStrategy[Scripted] = evenly(rest, calling, calling)
     anything = scripts_of_replies(items=each, longest=6, longest_run=4)
     # Ceilings are reached by rounds of tools in a row; what comes then matters most.
@@ -250,7 +249,8 @@ class TurnMachine(RuleBasedStateMachine):
         over = [each for each in self.turns if each.is_over]
         going = over[which % len(over)]
         sent, tokens = spent_by(going)
-        self.sent, self.tokens = self.sent + sent, self.tokens + tokens
+        self.sent = self.sent + sent
+        self.tokens = self.tokens + tokens
         self.check(going)
         self.turns.remove(going)
 
@@ -258,10 +258,8 @@ class TurnMachine(RuleBasedStateMachine):
     def the_budget_is_never_passed(self) -> None:
         """Compare requests and tokens with the budget."""
         spent = [spent_by(going) for going in self.turns]
-        sent, tokens = (
-            self.sent + sum(each for each, _ in spent),
-            self.tokens + sum(each for _, each in spent),
-        )
+        sent = self.sent + sum(each for each, _ in spent)
+        tokens = self.tokens + sum(each for _, each in spent)
         budget = self.shared
         if sent > budget.attempts:
             raise Dishonest(

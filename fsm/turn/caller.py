@@ -44,7 +44,8 @@ class Caller:
 
     def next(self, state: str, first: Request, conversation: Conversation, written: int) -> Call:
         """Build the call of a state."""
-        keeps, hints = self.policy.keep_tool_choice, self.policy.hints
+        keeps = self.policy.keep_tool_choice
+        hints = self.policy.hints
         request = request_of(
             state, first, conversation, hints, self.shapes, written=written, keeps_choice=keeps
         )

@@ -47,7 +47,8 @@ def rounds_of(messages: Sequence[ReadMessage]) -> list[Round]:
     rounds: list[Round] = []
     index = 0
     while index < len(messages):
-        role, start = messages[index].role, index
+        role = messages[index].role
+        start = index
         index = answers_behind(messages, start) if role in ("assistant", "tool") else start + 1
         if role == "user" and (not rounds or rounds[-1].exchanges):
             rounds.append(Round())

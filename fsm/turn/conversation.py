@@ -85,14 +85,13 @@ class Conversation:
                 call.key[1]: 1 for message in self.messages for call in read(message).calls
             }
         own = ids or [_unique(call.id, self._ids) for call in result.message.tool_calls]
-        self.pending, self.results = (
-            Message("assistant", _sendable_parts(result.message.parts, own)),
-            {},
-        )
+        self.pending = Message("assistant", _sendable_parts(result.message.parts, own))
+        self.results = {}
 
     def add_tool_results(self, entries: Iterable[ResultEntry]) -> list[ToolResult]:
         """Add results of the pending tool calls, and return them."""
-        calls, added = self.calls, dict[int, ToolResult]()
+        calls = self.calls
+        added = dict[int, ToolResult]()
         for place, text, is_fault, media in entries:
             added[place] = ToolResult(calls[place].id, calls[place].name, text, is_fault, media)
         self.results |= added
@@ -100,12 +99,10 @@ class Conversation:
 
     def close(self, placeholder: str) -> None:
         """Complete the conversation, as `completed` does."""
-        self.messages, self.pending, self.results, self.gathered = (
-            self.completed(placeholder),
-            None,
-            {},
-            "",
-        )
+        self.messages = self.completed(placeholder)
+        self.pending = None
+        self.results = {}
+        self.gathered = ""
 
     def completed(self, placeholder: str) -> tuple[PlainMessage | Message, ...]:
         """Return the conversation in a form that can be sent; a cut answer becomes a message."""
@@ -122,7 +119,8 @@ class Conversation:
 
 
 def _sendable_parts(parts: Sequence[Part], ids: Sequence[str]) -> tuple[Part, ...]:
-    own, sendable = iter(ids), list[Part]()
+    own = iter(ids)
+    sendable = list[Part]()
     for part in parts:
         if isinstance(part, ToolCall):
             arguments = "{}" if is_blank(part.arguments) else part.arguments
@@ -135,7 +133,8 @@ def _unique(id: str, numbers: dict[str, int]) -> str:
     """Return an id that no other tool call has: the id itself, or with a number after the last one
     tried.
     """
-    base, number = id or "call", numbers.get(id or "call", 1)
+    base = id or "call"
+    number = numbers.get(id or "call", 1)
     while not id or id in numbers:
         number += 1
         id = f"{base}_{number}"
@@ -154,12 +153,11 @@ def prompt_tokens(request: Request, messages: Messages, gathered: str, reported:
         return None
     if tuple(messages[:first]) != request.messages:  # a compactor has changed the caller's messages
         beside = estimate_tokens(request.tools) + estimate_tokens(request.parameters)
-        before, after = (
-            estimate_tokens(request.messages) + beside,
-            estimate_tokens(tuple(messages)) + beside,
-        )
+        before = estimate_tokens(request.messages) + beside
+        after = estimate_tokens(tuple(messages)) + beside
         return tokens_compacted(request.input_tokens, before, after)
-    later, separate = messages[first:], estimate_tokens(gathered)
+    later = messages[first:]
+    separate = estimate_tokens(gathered)
     answers = [each for each in later if isinstance(each, Message) and each.role == "assistant"]
     others = [
         each for each in later if not (isinstance(each, Message) and each.role == "assistant")
@@ -194,7 +192,8 @@ def request_of(
     """
     if state == "ask":
         return first
-    request, messages = first, conversation.messages
+    request = first
+    messages = conversation.messages
     forced = {
         name
         for name in shapes.tool_parameters & first.parameters.keys()

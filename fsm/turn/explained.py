@@ -109,7 +109,10 @@ def _asides(turn: TurnPath) -> Iterator[tuple[int, str]]:
 
 
 def _used(turn: TurnPath) -> Iterator[Used]:
-    attempts, tokens, money, settled = 0, 0, 0.0 if turn.calls else None, 0
+    attempts = 0
+    tokens = 0
+    money = 0.0 if turn.calls else None
+    settled = 0
     for step in turn.path.steps:
         number = turn.call_of.get(step.number)
         if number is not None and number > settled and step.event != "sent":

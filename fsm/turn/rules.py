@@ -53,7 +53,8 @@ def faults_of_turn(table: Table) -> Iterator[str]:
 
 
 def _faults_of_branch(table: Table, branch: Branch) -> Iterator[str]:
-    row, facts = branch.row, branch.facts
+    row = branch.row
+    facts = branch.facts
     if row is None:
         return
     needs: tuple[Need, ...] = ()

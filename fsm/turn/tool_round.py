@@ -146,7 +146,8 @@ def _cut(text: str, size: int, most: int) -> str:
     if len(_mark(len(text))) + room >= size:
         return text
     data = text.encode("utf-8", "surrogatepass")
-    end, start = room - room // 3, size - room // 3
+    end = room - room // 3
+    start = size - room // 3
     while end > 0 and data[end] & 0xC0 == 0x80:  # within a code point
         end -= 1
     while start < size and data[start] & 0xC0 == 0x80:
@@ -189,7 +190,9 @@ class ToolRound:
         """Plan a round; for a turn that goes on, the caller has decided on each call that waited,
         and only they run.
         """
-        runs, handed, awaiting = list[tuple[int, ToolRun]](), set[int](), set[int]()
+        runs = list[tuple[int, ToolRun]]()
+        handed = set[int]()
+        awaiting = set[int]()
         most = policy.calls_per_reply
         faults = {} if decided else dict.fromkeys(range(most, len(calls)), policy.hints.too_many)
         places = [*range(len(calls[:most]))] if decided is None else sorted(decided)

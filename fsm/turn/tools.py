@@ -121,7 +121,8 @@ class Tool:
     takes: Schema = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        where, takes = f"the tool {self.called!r}" if self.called else "the tool", Schema()
+        where = f"the tool {self.called!r}" if self.called else "the tool"
+        takes = Schema()
         if self.parameters is not None:
             takes = schema_of(self.parameters, f"Tool.parameters of {where}")
         elif self.function is not None:

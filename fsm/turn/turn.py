@@ -129,7 +129,8 @@ class Turn:
         self.journal = TurnJournal(
             table=TURN.name, counters=TURN.counters, contents=contents, setting=setting
         )
-        self._count, self._caller_deadline = count, deadline
+        self._count = count
+        self._caller_deadline = deadline
         observer = observer and observer_of(observer, self)
         options: dict[str, Any] = {
             "observer": observer,
@@ -154,7 +155,8 @@ class Turn:
             self.position.state = TURN.resumes or TURN.start
         self._paused_at: ToolRound | None = None
         self._repeats = Repeats()
-        self._tally, self._drained = Tally(), 0
+        self._tally = Tally()
+        self._drained = 0
         self._recorder = TurnRecorder(self.journal, self.position, self._tally, observer)
         self._round: ToolRound | None = None
         self._call: Call | None = None
@@ -239,10 +241,8 @@ class Turn:
         event = event_of(result)
         self._conversation.add_result(result, event, is_summary=self._is_summary)
         self._settle_call(result)
-        has_compactor, has_text = (
-            self.journal.setting.has_compactor,
-            not is_blank(self._conversation.shown),
-        )
+        has_compactor = self.journal.setting.has_compactor
+        has_text = not is_blank(self._conversation.shown)
         facts = facts_of_call(result, self.position, has_compactor=has_compactor, has_text=has_text)
         return self._advance(event, facts, result=result, content=self._conversation.ids)
 
@@ -259,7 +259,8 @@ class Turn:
         """
         if self._round is None:
             raise IllegalEvent(f"no tools are being run in state {self.position.state!r}")
-        round, conversation = self._round, self._conversation
+        round = self._round
+        conversation = self._conversation
         entries = round.entries(outcomes, self.policy)
         self._tally.pass_time(now)
         results = conversation.add_tool_results(entries)
@@ -322,7 +323,8 @@ class Turn:
         """
         if self._result is None and self.position.state in OUTCOMES:
             # a signal interrupted the turn while it ended
-            row, steps = self.position.row, self.journal.steps
+            row = self.position.row
+            steps = self.journal.steps
             assert row is not None
             if not steps or steps[-1].target != row.target:
                 self._recorder.record(row)
@@ -351,7 +353,9 @@ class Turn:
         return steps  # type: ignore[return-value] # a turn's journal holds only these
 
     def _act(self) -> Action | None:
-        state, conversation, policy = self.position.state, self._conversation, self.policy
+        state = self.position.state
+        conversation = self._conversation
+        policy = self.policy
         remaining = None if self.deadline is None else self.deadline - self._tally.now
         if state not in CALLS and (late := self._late()) is not None:  # a call checks its own time
             row = self.position.fire("ran_out")
@@ -390,7 +394,9 @@ class Turn:
 
     def _late(self) -> str | None:
         """Say which limit of time has passed; None if none has."""
-        now, of_budget, of_caller = self._tally.now, self.budget.deadline, self._caller_deadline
+        now = self._tally.now
+        of_budget = self.budget.deadline
+        of_caller = self._caller_deadline
         if of_budget is not None and now >= of_budget:
             return self.budget.shortfall(now)
         return "the deadline has passed" if of_caller is not None and now >= of_caller else None
@@ -432,7 +438,8 @@ class Turn:
         self.journal.outcome = row.target
         del self.journal.calls[self.journal.made :]  # a call that was interrupted before its step
         self._call = self._round = None
-        paused, last = self._resumed or self._paused_at, self._caller.last
+        paused = self._resumed or self._paused_at
+        last = self._caller.last
         self._result = TurnResult(
             outcome=row.target,
             text=self._conversation.shown,

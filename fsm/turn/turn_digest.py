@@ -47,7 +47,8 @@ def turn_path_of(path: Path, calls: Sequence[Record], table: Table) -> TurnPath:
 
 
 def _numbers(path: Path) -> Iterator[tuple[int, int]]:
-    call, in_flight = 0, False
+    call = 0
+    in_flight = False
     for step in path.steps:
         if step.event == "sent":
             in_flight = step.source in CALLS
@@ -78,7 +79,9 @@ KINDS: Final = {"use_tools": "tools", "compact": "compaction"}
 def digest_of_turn(turn: TurnPath, says: str = "") -> Digest:
     """Sum up a turn."""
     calls = tuple(None if call is None else digest_of_call(call) for call in turn.calls)
-    spent, cause, lines = _spent(turn, calls), _cause(turn, calls), tuple(_lines(turn, calls))
+    spent = _spent(turn, calls)
+    cause = _cause(turn, calls)
+    lines = tuple(_lines(turn, calls))
     return digest_of(
         turn.path, spent=spent, cause=cause, most=asdict(turn.policy.budget), lines=lines, says=says
     )
@@ -126,7 +129,8 @@ def _spent(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Spent:
 
 def _cause(turn: TurnPath, calls: tuple[Digest | None, ...]) -> str:
     """Say why a turn ended as it did; after a failed call, how that ended and why."""
-    last, row = turn.path.steps[-1], turn.path.rows[-1]
+    last = turn.path.steps[-1]
+    row = turn.path.rows[-1]
     number = turn.call_of.get(last.number)
     call = None if number is None else calls[number - 1]
     if turn.path.record.outcome is None or row is None:

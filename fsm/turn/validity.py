@@ -74,7 +74,8 @@ def read(message: PlainMessage | Message) -> ReadMessage:
         )
     if not isinstance(message, Mapping):
         return ReadMessage(role="")
-    stated, has_text = message.get("role"), _has_text(message.get("content"))
+    stated = message.get("role")
+    has_text = _has_text(message.get("content"))
     role = _ROLES.get(stated, "") if isinstance(stated, str) else ""
     if stated == "function":
         return ReadMessage(

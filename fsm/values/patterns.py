@@ -15,7 +15,8 @@ class Pattern:
     """Hold a pattern, with the methods of a compiled one."""
 
     def __init__(self, text: str, flags: int = 0) -> None:
-        self.text, self.flags = text, flags
+        self.text = text
+        self.flags = flags
 
     def __repr__(self) -> str:
         return f"Pattern({self.text!r})"

@@ -150,7 +150,8 @@ def drop_frames(error: BaseException, outer: BaseException | None) -> None:
 
     What the caller was already handling, `outer`, keeps its own.
     """
-    seen, waiting = {id(outer)}, [error]
+    seen = {id(outer)}
+    waiting = [error]
     while waiting:
         each = waiting.pop()
         if id(each) not in seen:

@@ -58,7 +58,8 @@ def test_a_request_keeps_the_common_parameters_among_its_parameters() -> None:
 
 
 def test_what_a_request_is_given_stays_the_callers_own() -> None:
-    stop, given = ["END"], {"top_k": 5}
+    stop = ["END"]
+    given = {"top_k": 5}
     request = Request("Where?", stop=stop, parameters=given)
     stop.append("STOP")
     assert request.parameters == {"stop": ["END"], "top_k": 5}

@@ -33,7 +33,8 @@ def run(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """Make every call that the program has a way for, and return what came of each."""
     policy = scaled(Policy.interactive(), setting["scale"])
     with asyncio.Runner() as runner, ThreadPoolExecutor(AT_ONCE) as threads:
-        ended, begun = [], []
+        ended = []
+        begun = []
         for call in setting["calls"]:
             chain = [OpenAIChat(model, base_url=setting["provider"]) for model in call["models"]]
             client = Client(chain, policy=policy)

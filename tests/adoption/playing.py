@@ -116,7 +116,8 @@ def _came(ended: Mapping[str, Any], requests: int) -> Came:
 def _run(
     python: Path, folder: Path, program: str, setting: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    given, output = folder / "setting.json", folder / "output.json"
+    given = folder / "setting.json"
+    output = folder / "output.json"
     whole = {**setting, "program": str(PROGRAMS / f"{program}.py"), "output": str(output)}
     given.write_text(json.dumps(whole), encoding="utf-8")
     done = subprocess.run(

@@ -185,7 +185,8 @@ def _request(draw: random.Random, api: str, *, streams: bool) -> tuple[str, dict
 
 async def _call(client: httpx.AsyncClient, draw: random.Random) -> str:
     """Make one call, read it or leave it, and say how it ended."""
-    api, streams = draw.choice([*ENDS]), draw.random() < 0.7
+    api = draw.choice([*ENDS])
+    streams = draw.random() < 0.7
     path, body = _request(draw, api, streams=streams)
     text = ""
     way = draw.choices(("read", "left", "late", "nonsense"), (80, 10, 5, 5))[0]

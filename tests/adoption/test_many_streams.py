@@ -44,7 +44,8 @@ async def _read(base_url: str, pid: int, count: int, all_began: threading.Barrie
     """Read as many streams at once."""
     # so that the server runs
     httpx.get(f"{base_url.removesuffix('/v1')}/healthz").raise_for_status()
-    before, begun = len(os.listdir(f"/proc/{pid}/fd")), 0
+    before = len(os.listdir(f"/proc/{pid}/fd"))
+    begun = 0
 
     async def one(sdk: openai.AsyncOpenAI) -> str:
         nonlocal begun

@@ -67,7 +67,9 @@ OTHERS = (
         alone=True,
     ),
     Program(
-        *("with_instructor", "instructor", "instructor.InstructorRetryException"),
+        "with_instructor",
+        "instructor",
+        "instructor.InstructorRetryException",
         answer=JSON_ANSWER,
         held=True,
     ),
@@ -83,8 +85,22 @@ OTHERS = (
 )
 
 REQUESTS = {
-    **{"S01": 2, "S02": 3, "S03": 2, "S04": 3, "S05": 2, "S06": 2, "S07": 2, "S08": 4},
-    **{"S09": 2, "S10": 4, "S11": 1, "S12": 2, "S13": 1, "S14": 4, "S15": 3, "S16": 3},
+    "S01": 2,
+    "S02": 3,
+    "S03": 2,
+    "S04": 3,
+    "S05": 2,
+    "S06": 2,
+    "S07": 2,
+    "S08": 4,
+    "S09": 2,
+    "S10": 4,
+    "S11": 1,
+    "S12": 2,
+    "S13": 1,
+    "S14": 4,
+    "S15": 3,
+    "S16": 3,
 }
 """How many requests the provider gets, the fallback's among them: those of the ladder, without any
 of the program's.

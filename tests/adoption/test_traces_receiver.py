@@ -32,7 +32,8 @@ def phoenix(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     with socket.socket() as one, socket.socket() as other:
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
-        port, grpc = one.getsockname()[1], other.getsockname()[1]
+        port = one.getsockname()[1]
+        grpc = other.getsockname()[1]
     settings = {
         "WORKING_DIR": str(tmp_path),
         "PORT": str(port),

@@ -72,7 +72,8 @@ def race(
     """
     ready = []
     for contestant, way, options in entries:
-        worker, key = workers.get(contestant.who), f"{way} {url} {options}"
+        worker = workers.get(contestant.who)
+        key = f"{way} {url} {options}"
         if worker is None:
             continue
         given = {

@@ -48,7 +48,8 @@ def growths(sections: list[dict[str, Any]], path: Path) -> None:
 
 
 def _panel(panel: Any, growth: dict[str, Any]) -> None:
-    sizes, times = growth["sizes"], [each * 1e3 for each in growth["seconds"]]
+    sizes = growth["sizes"]
+    times = [each * 1e3 for each in growth["seconds"]]
     panel.loglog(sizes, times, marker="o", markersize=3, color=LINE, linewidth=1.5)
     panel.loglog(
         sizes,
@@ -76,7 +77,8 @@ def at_once(sections: list[dict[str, Any]], path: Path) -> None:
         return
     figure, panel = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
     names = [each["who"] for each in wanted[min(wanted)]["figures"]]
-    own, others = cycle(OWN), cycle(OTHERS)
+    own = cycle(OWN)
+    others = cycle(OTHERS)
     for who in names:
         is_own = "ungwise" in who
         rates = {
@@ -109,7 +111,8 @@ def at_once(sections: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Draw what the results hold."""
-    results, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    results = Path(sys.argv[1])
+    folder = Path(sys.argv[2])
     sections = json.loads(results.read_text(encoding="utf-8"))["sections"]
     folder.mkdir(parents=True, exist_ok=True)
     with plt.rc_context(STYLE):

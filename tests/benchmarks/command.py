@@ -73,10 +73,8 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     if options.keep and (options.only or options.quick or options.here or options.peers == "none"):
         parser.error("what is kept is a whole run, with all peers")
     if options.keep:
-        options.json, options.charts = (
-            options.json or pages.RESULTS,
-            options.charts or HERE / "charts",
-        )
+        options.json = options.json or pages.RESULTS
+        options.charts = options.charts or HERE / "charts"
     return options
 
 

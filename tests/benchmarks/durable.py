@@ -67,7 +67,8 @@ def _calls(count: int) -> bool:
     ):
         client = Client(OpenAIChat("m", base_url=server.base_url, api_key="k"))
         with client, Durable(client, f"sqlite:///{folder}/calls.sqlite") as durable:
-            plain, kept = [], []
+            plain = []
+            kept = []
             for number in range(count):
                 began = time.perf_counter()
                 client.call("Where?")

@@ -46,11 +46,15 @@ RACES = (
         Goal("a stream over the transport, over the SDK alone", "≤", 1.3),
     ),
     (
-        *("a stream of 20 chunks that come apart", "stream", {"kind": "apart"}),
+        "a stream of 20 chunks that come apart",
+        "stream",
+        {"kind": "apart"},
         Goal("a stream whose chunks come apart, over the SDK alone", "≤", 1.3),
     ),
 )
-UPSTREAM, OURS, LITELLM = "the server itself", "rungwise proxy", "LiteLLM's proxy"
+UPSTREAM = "the server itself"
+OURS = "rungwise proxy"
+LITELLM = "LiteLLM's proxy"
 FASTER = Goal("calls a second of rungwise proxy, over LiteLLM's", "≥", 4.0)
 ADDED = Goal("what rungwise proxy adds to a call, at the median", "≤", 0.002, "s")
 STARTS_WITHIN = 120.0
@@ -127,7 +131,8 @@ def _proxies(
             found[who] = []
         for _ in range(rounds):
             for who, (url, pid) in places.items():
-                one, before = knock(url=url, connections=1, seconds=0.2), processor_time(pid)
+                one = knock(url=url, connections=1, seconds=0.2)
+                before = processor_time(pid)
                 many = knock(url=url, connections=16, seconds=0.5)
                 cpu = (processor_time(pid) - before) / max(1, many["calls"])
                 found[who].append({"one": one, "many": many, "cpu": cpu})

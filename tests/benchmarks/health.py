@@ -27,7 +27,9 @@ from support.redis_server import RedisServer  # noqa: E402
 CALLS: Final = 20
 """Calls of one client in a round."""
 
-WITHOUT, MEMORY, REDIS = "without", "in memory", "in Redis"
+WITHOUT = "without"
+MEMORY = "in memory"
+REDIS = "in Redis"
 MOST: Final = {MEMORY: 20e-6, REDIS: 600e-6}
 """The goals: seconds that a call may take longer than without, at the median of the rounds."""
 

@@ -88,7 +88,8 @@ def rates_of(backends: int, seed: int = 1) -> Rates:
 def main() -> int:
     """Print the processor's seconds of the first computation and of the fastest."""
     print("{date}, Python {python}, {cpu}, {cores} cores".format(**machine.described()))
-    rates, took = rates_of(3), []
+    rates = rates_of(3)
+    took = []
     for _ in range(ROUNDS):
         began = time.process_time()
         found = odds(Policy(), rates)

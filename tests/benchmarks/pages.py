@@ -13,7 +13,9 @@ from typing import Any
 from benchmarks.report import number, told
 
 HERE = Path(__file__).parent
-RESULTS, PAGE, FRONT = HERE / "results.json", HERE / "README.md", HERE.parents[1] / "README.md"
+RESULTS = HERE / "results.json"
+PAGE = HERE / "README.md"
+FRONT = HERE.parents[1] / "README.md"
 SITE = HERE.parents[1] / "docs/pages/performance.md"
 HOME = "tests/benchmarks"
 ONLINE = f"https://github.com/rungwise/rungwise/blob/main/{HOME}"
@@ -228,5 +230,6 @@ def _figures(section: Mapping[str, Any]) -> Iterator[str]:
     for each in section["figures"]:
         ratio = "" if each["ratio"] is None else told(each["ratio"], "×")
         cpu = "" if each["cpu"] is None else told(each["cpu"], "s")
-        median, best = told(each["median"], section["unit"]), told(each["best"], section["unit"])
+        median = told(each["median"], section["unit"])
+        best = told(each["best"], section["unit"])
         yield f"| {each['who']} | {median} | {best} | {ratio} | {cpu} | {each['note']} |"

@@ -48,16 +48,18 @@ HANGS = 300
 """Seconds after which a round hangs, and the process ends with the stacks of its threads."""
 
 COLUMNS = {
-    **{
-        "calls": "calls",
-        "seconds": "s",
-        "memory": "MiB",
-        "in use": "in use",
-        "objects": "objects",
-        "blocks": "blocks",
-    },
-    **{"idle descriptors": "fds", "descriptors": "closed", "threads": "threads", "tasks": "tasks"},
-    **{"garbage": "garbage/call", "longest": "longest"},
+    "calls": "calls",
+    "seconds": "s",
+    "memory": "MiB",
+    "in use": "in use",
+    "objects": "objects",
+    "blocks": "blocks",
+    "idle descriptors": "fds",
+    "descriptors": "closed",
+    "threads": "threads",
+    "tasks": "tasks",
+    "garbage": "garbage/call",
+    "longest": "longest",
 }
 
 
@@ -88,7 +90,8 @@ def settle(threads: int) -> None:
 def sampled(rounds: Rounds, garbage: Garbage, began: float) -> dict[str, Any]:
     """Count what the process holds now, with the connections that are kept and without."""
     settle(1)
-    kept, freed = descriptors(), garbage.objects
+    kept = descriptors()
+    freed = garbage.objects
     rounds.stage.close()
     return {
         "calls": rounds.done,
@@ -114,13 +117,17 @@ def show(sample: Mapping[str, Any]) -> None:
 
 def soak(calls: int, every: int, seed: int, *, shows_types: bool) -> dict[str, Any]:
     """Make the calls, and return what was seen."""
-    watch, garbage, samples = Watch(), Garbage(), list[dict[str, Any]]()
+    watch = Watch()
+    garbage = Garbage()
+    samples = list[dict[str, Any]]()
     watch.begin()
     print("  ".join(f"{title:>7}" for title in COLUMNS.values()))
     with server(seed) as ports:
         stage = Stage(ports)
         load(stage)
-        rounds, began, known = Rounds(stage, random.Random(seed)), time.monotonic(), types()
+        rounds = Rounds(stage, random.Random(seed))
+        began = time.monotonic()
+        known = types()
         while rounds.done < calls:
             faulthandler.dump_traceback_later(HANGS, exit=True)
             rounds.make(min(ROUND, max(1, calls // FEWEST), calls - rounds.done))
@@ -142,16 +149,12 @@ def soak(calls: int, every: int, seed: int, *, shows_types: bool) -> dict[str, A
             "python": platform.python_version(),
         },
         "versions": {name: version(name) for name in ("rungwise", "httpx", "h11", "anyio", "trio")},
-        **{
-            "calls": calls,
-            "seed": seed,
-            "seconds": samples[-1]["seconds"],
-            "longest": rounds.longest,
-        },
-        **{
-            "outcomes": dict(rounds.outcomes.most_common()),
-            "kinds": dict(rounds.kinds.most_common()),
-        },
+        "calls": calls,
+        "seed": seed,
+        "seconds": samples[-1]["seconds"],
+        "longest": rounds.longest,
+        "outcomes": dict(rounds.outcomes.most_common()),
+        "kinds": dict(rounds.kinds.most_common()),
         "growth": growth(samples),
         "faults": faults(samples, calls, rounds.outcomes, watch.found, rounds.longest, largest()),
         "samples": samples,

@@ -54,7 +54,8 @@ def played(chance: random.Random) -> dict[str, Any]:
     call = Call(
         Request("Where do herons nest?", max_tokens=500), Policy(), links, jitter=chance.random
     )
-    now, send = 0.0, call.begin(0.0)
+    now = 0.0
+    send = call.begin(0.0)
     while send is not None:
         now += send.wait + chance.lognormvariate(0, 1)
         send = call.receive(chance.choice(FAULTS) if chance.random() < 0.4 else ANSWER, now)

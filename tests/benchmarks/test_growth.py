@@ -19,32 +19,26 @@ ALWAYS = {
     ),
     "parts, echoed": (10, 60),
     **dict.fromkeys(("messages", "tools", "tool calls", "tool calls, streamed"), (30, 120)),
-    **{
-        "backends": (1, 100),
-        "backends that fail": (5, 20),
-        "calls that wait for one budget": (10, 60),
-    },
-    **{
-        "tool calls in a round": (20, 80),
-        "a journal, read": (20, 100),
-        "a journal, replayed": (20, 100),
-    },
+    "backends": (1, 100),
+    "backends that fail": (5, 20),
+    "calls that wait for one budget": (10, 60),
+    "tool calls in a round": (20, 80),
+    "a journal, read": (20, 100),
+    "a journal, replayed": (20, 100),
 }
 """What every run counts, in small sizes: they tell as much as large ones."""
 
 AT_LENGTH = {
-    **{
-        "parts over HTTP": (10, 100, 300),
-        "chunks": (100, 1_000, 10_000),
-        "characters": (10_000, 300_000),
-    },
-    **{"clients": (1, 200), "calls under one budget": (10, 100, 1_000)},
-    **{
-        "a journal, written": (20, 200, 2_000),
-        "a journal, explained": (20, 200, 2_000),
-        "a turn, replayed": (10, 100),
-    },
-    **{"a picture": (10_000, 10_000_000), "a certificate, by its backends": (1, 4, 12)},
+    "parts over HTTP": (10, 100, 300),
+    "chunks": (100, 1_000, 10_000),
+    "characters": (10_000, 300_000),
+    "clients": (1, 200),
+    "calls under one budget": (10, 100, 1_000),
+    "a journal, written": (20, 200, 2_000),
+    "a journal, explained": (20, 200, 2_000),
+    "a turn, replayed": (10, 100),
+    "a picture": (10_000, 10_000_000),
+    "a certificate, by its backends": (1, 4, 12),
 }
 """What `.ci/run full` counts, beside all the sizes of the others."""
 
@@ -110,7 +104,8 @@ def test_a_unit_of_the_most_takes_no_more_memory(name: str) -> None:
 def test_a_part_holds_one_more_copy_of_the_text_so_far_at_most(
     streams: bool, link: PlainLink, space: str
 ) -> None:
-    size, count = 2_000, 60
+    size = 2_000
+    count = 60
     pieces = [f"{piece[:-4]},{space}" for piece in cut_into(prose(size * count), count)]
     pieces[0] = space + pieces[0]
     call = Call(Request(QUESTION), PATIENT, (link,), is_streaming=streams)

@@ -39,6 +39,7 @@ def test_nothing_stays_behind_calls_with_mixed_faults(
     seen = json.loads(written.read_text())
     assert seen["faults"] == []
     assert sum(seen["outcomes"].values()) == sum(seen["kinds"].values()) == calls
-    first, last = seen["samples"][0], seen["samples"][-1]
+    first = seen["samples"][0]
+    last = seen["samples"][-1]
     for kept in ("descriptors", "threads", "tasks", "async generators", "coroutines", "frames"):
         assert first[kept] == last[kept], kept

@@ -64,7 +64,8 @@ def main() -> int:
     for _ in range(rounds):
         for name, observer in observers.items():
             times[name].append(_seconds(lambda: _call(observer)) * 1e6)  # noqa: B023  (called at once)
-    plain, is_missed = min(times.pop("")), False
+    plain = min(times.pop(""))
+    is_missed = False
     print(f"a call: {plain:.0f} us")
     for name, found in times.items():
         added = min(found) - plain

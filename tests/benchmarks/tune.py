@@ -43,7 +43,8 @@ def main() -> int:
             check=True,
             stdout=subprocess.PIPE,
         )
-        took, used = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        took = time.monotonic() - began
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = orjson.loads(output.stdout)
     best = found["front"][found["best"]]
     processors = used.ru_utime + used.ru_stime

@@ -31,7 +31,8 @@ class Tab:
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("requestfailed", lambda request: self.problems.append(f"failed: {request.url}"))
         page.on("request", lambda request: self.requests.append(request.url))
-        self.run, self.press = page.evaluate, page.keyboard.press
+        self.run = page.evaluate
+        self.press = page.keyboard.press
 
     def open(self, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> Tab:
         """Load a file into a window of some size, by day or by night."""

@@ -16,7 +16,9 @@ from rungwise.testing import EmbeddedProvider
 from support.ui_server import served
 
 FILE = Path(__file__).parents[1] / "examples" / "chat" / "app.py"
-STARS, MOON, THUNDER = "Why do stars twinkle?", "How far is the Moon?", "What makes thunder?"
+STARS = "Why do stars twinkle?"
+MOON = "How far is the Moon?"
+THUNDER = "What makes thunder?"
 IDLE = "document.querySelector('.go').textContent === 'Ask'"
 
 

@@ -43,8 +43,10 @@ def random_walk(table: Table, limits: Mapping[str, int], steps: int) -> tuple[li
     """Fire events at random; return what was fired, and what came of it: the row, the state, the
     counters.
     """
-    chance, run = random.Random(20_231), Run.at_start(table, limits)
-    fired, seen = [], []
+    chance = random.Random(20_231)
+    run = Run.at_start(table, limits)
+    fired = []
+    seen = []
     for _ in range(steps):
         begins = run.state in table.outcomes
         run = Run.at_start(table, limits) if begins else run
@@ -324,17 +326,18 @@ def test_tab_reaches_everything_and_the_focus_is_seen(show: Show, name: str) -> 
             *machine,
         ],
         "turn": [
-            *(
-                "play",
-                "forward",
-                "to-last",
-                "attempt-1",
-                "1 attempt",
-                "1 attempt",
-                "1 attempt",
-                "2 attempts",
-            ),
-            *("contents", "Open call 1", "The steps in the", *machine),
+            "play",
+            "forward",
+            "to-last",
+            "attempt-1",
+            "1 attempt",
+            "1 attempt",
+            "1 attempt",
+            "2 attempts",
+            "contents",
+            "Open call 1",
+            "The steps in the",
+            *machine,
         ],
         "play": [
             "came_empty",
@@ -414,7 +417,8 @@ def test_a_page_fits_and_every_text_of_it_can_be_read(
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
 def test_the_present_line_can_be_read_on_its_band(colours: Mapping[str, str]) -> None:
-    panel, mark = channels_of(colours["panel"]), channels_of(colours["mark"])
+    panel = channels_of(colours["panel"])
+    mark = channels_of(colours["mark"])
     band = [0.82 * one + 0.18 * other for one, other in zip(panel, mark, strict=True)]
     assert contrast(mark, band) >= 4.5
 

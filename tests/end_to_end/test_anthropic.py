@@ -15,7 +15,8 @@ from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.modes import EVERY
 from support.runs import Stage, asking
 
-OLD, NEW = "claude-sonnet-4-5", "claude-opus-5-5"
+OLD = "claude-sonnet-4-5"
+NEW = "claude-opus-5-5"
 ON_BEDROCK = {OLD: "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", NEW: "anthropic.claude-opus-5-5"}
 USER = {"role": "user", "content": "Where?"}
 TOOL = {
@@ -369,7 +370,9 @@ COMPACTED = {
     "and an answer": (
         {"input_tokens": 3, "cache_read_input_tokens": 55_096, "output_tokens": 1},
         {
-            **{"input_tokens": 281, "cache_read_input_tokens": 0, "output_tokens": 20},
+            "input_tokens": 281,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 20,
             "iterations": [
                 {
                     "type": "compaction",
@@ -390,7 +393,8 @@ COMPACTED = {
     "alone": (
         {"input_tokens": 54_453, "output_tokens": 0},
         {
-            **{"input_tokens": 0, "output_tokens": 0},
+            "input_tokens": 0,
+            "output_tokens": 0,
             "iterations": [{"type": "compaction", "input_tokens": 54_453, "output_tokens": 883}],
         },
         rungwise.Usage(54_453, 883),
@@ -398,11 +402,9 @@ COMPACTED = {
     "and what was written to the cache": (
         {"input_tokens": 106_576, "output_tokens": 5, "cache_creation_input_tokens": 3146},
         {
-            **{
-                "output_tokens": 74,
-                "cache_creation_input_tokens": 445,
-                "cache_read_input_tokens": 3146,
-            },
+            "output_tokens": 74,
+            "cache_creation_input_tokens": 445,
+            "cache_read_input_tokens": 3146,
             "iterations": [
                 {
                     "type": "compaction",
@@ -411,8 +413,11 @@ COMPACTED = {
                     "cache_creation_input_tokens": 3146,
                 },
                 {
-                    **{"type": "message", "input_tokens": 2, "output_tokens": 74},
-                    **{"cache_creation_input_tokens": 445, "cache_read_input_tokens": 3146},
+                    "type": "message",
+                    "input_tokens": 2,
+                    "output_tokens": 74,
+                    "cache_creation_input_tokens": 445,
+                    "cache_read_input_tokens": 3146,
                 },
             ],
         },
@@ -491,8 +496,11 @@ def test_a_call_that_the_server_could_not_read_is_asked_for_again(converses: Any
 
 def test_all_tokens_are_counted_in_one_meaning_on_bedrock(converses: Any) -> None:
     usage = {
-        **{"inputTokens": 10, "outputTokens": 70, "totalTokens": 1180},
-        **{"cacheReadInputTokens": 100, "cacheWriteInputTokens": 1000},
+        "inputTokens": 10,
+        "outputTokens": 70,
+        "totalTokens": 1180,
+        "cacheReadInputTokens": 100,
+        "cacheWriteInputTokens": 1000,
     }
     with converses(ScriptedReply(text="Reeds.", usage=usage)) as (one, _, _):
         assert one().usage == rungwise.Usage(1110, 70, 100, 1000)

@@ -41,19 +41,37 @@ POLICIES = {
 # What stands in braces becomes a word that no other reply holds: {a} and {b} are visible, {r} is
 # reasoning.
 TEXTS = (
-    *("", " \n", "{a}", "{a} {b} ", "< {a}", "{a} <thi", "{r}\n</think>{a}", "{a}\n\n{b}\n"),
-    *(
-        "<think></think>",
-        "<think>{r}</think>",
-        "<think>{r}</think>{a}\n<think>{r}</think>{b}",
-        "<think>{r}",
-        "<reasoning>{r}</reasoning>",
-    ),
+    "",
+    " \n",
+    "{a}",
+    "{a} {b} ",
+    "< {a}",
+    "{a} <thi",
+    "{r}\n</think>{a}",
+    "{a}\n\n{b}\n",
+    "<think></think>",
+    "<think>{r}</think>",
+    "<think>{r}</think>{a}\n<think>{r}</think>{b}",
+    "<think>{r}",
+    "<reasoning>{r}</reasoning>",
 )
 ARGUMENTS = ('{{"q": "{t}"}}', '{{"q": "{t}', "", "{{}}", "[1]", '{{"q": "{t}"}} x', "null")
 FINISHES = (
-    *(None, None, None, "stop", "stop", "length", "length", "length", "max_tokens", ""),
-    *("tool_calls", "content_filter", "pause_turn", "banana", "error"),
+    None,
+    None,
+    None,
+    "stop",
+    "stop",
+    "length",
+    "length",
+    "length",
+    "max_tokens",
+    "",
+    "tool_calls",
+    "content_filter",
+    "pause_turn",
+    "banana",
+    "error",
 )
 HONEST_FINISHES = ("stop", "tool_calls", None)
 ERRORS = (
@@ -74,22 +92,20 @@ ERRORS = (
     {"message": "unknown error", "code": 999},
 )
 BODIES = (
-    *(
-        "",
-        "null",
-        "[]",
-        "{}",
-        '"text"',
-        "<html></html>",
-        '{"choices": []}',
-        '{"choices": [{"index": 0',
-    ),
-    *('{"choices": [{"index": 0, "message": null}]}', 'data: {"choices": []}\n\n', "data: {\n\n"),
-    *(
-        "data: [DONE]\n\n",
-        ": ping\n\n",
-        '{"error": {"message": "Overloaded.", "type": "overloaded_error"}}',
-    ),
+    "",
+    "null",
+    "[]",
+    "{}",
+    '"text"',
+    "<html></html>",
+    '{"choices": []}',
+    '{"choices": [{"index": 0',
+    '{"choices": [{"index": 0, "message": null}]}',
+    'data: {"choices": []}\n\n',
+    "data: {\n\n",
+    "data: [DONE]\n\n",
+    ": ping\n\n",
+    '{"error": {"message": "Overloaded.", "type": "overloaded_error"}}',
 )
 STATUSES = (400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 529, 599)
 HEADERS = (
@@ -108,7 +124,8 @@ USAGES = (
 
 
 def tool_calls() -> st.SearchStrategy[Any]:
-    names, arguments = st.sampled_from(["look", "look", ""]), st.sampled_from(ARGUMENTS)
+    names = st.sampled_from(["look", "look", ""])
+    arguments = st.sampled_from(ARGUMENTS)
     return st.lists(st.fixed_dictionaries({"name": names, "arguments": arguments}), max_size=2)
 
 
@@ -164,7 +181,8 @@ def filled(reply: ScriptedReply, number: int, request: ReceivedRequest) -> Scrip
         if isinstance(reply.final_message, str)
         else reply.final_message
     )
-    text, reasoning = reply.text.format(**words), reply.reasoning.format(**words)
+    text = reply.text.format(**words)
+    reasoning = reply.reasoning.format(**words)
     reply = attrs.evolve(
         reply, text=text, reasoning=reasoning, tool_calls=calls, final_message=final
     )
@@ -264,7 +282,8 @@ def test_whatever_two_providers_do_the_call_ends_within_its_budget_and_stays_hon
     try:
         result = theatre.ask(mode, policy, prefill, options, events)
     except rungwise.CallError as raised:
-        error, result = raised, raised.result
+        error = raised
+        result = raised.result
     check_budget(theatre, result, policy, max_tokens)
     check_honesty(theatre, result, error, mode)
     if streams(mode):

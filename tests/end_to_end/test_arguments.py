@@ -97,7 +97,8 @@ def test_a_policy_keeps_the_defaults_that_it_does_not_name() -> None:
 def test_a_default_of_switch_after_can_be_switched_off(count: int | None, sent: list[int]) -> None:
     given = {"rate_limit": 5} if count is None else {"rate_limit": 5, "overloaded": count}
     call = Call(Request("?"), rungwise.Policy(switch_after=given), [PlainLink("a"), PlainLink("b")])
-    send, asked = call.begin(), []
+    send = call.begin()
+    asked = []
     while send is not None:
         asked.append(send.backend)
         overloaded = Failure("overloaded", status=529)
@@ -153,46 +154,34 @@ def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) ->
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(
-            ("turn", 5),
-            ("within", 5),
-            ("tools", 5),
-            ("tools", None),
-            ("tools", ["x"]),
-            ("tools", {}),
-        ),
-        *(
-            ("max_tokens", "x"),
-            ("max_tokens", 0),
-            ("max_tokens", True),
-            ("max_tokens", 10**400),
-            ("max_tokens", 1.5),
-        ),
-        *(
-            ("input_tokens", -1),
-            ("input_tokens", 10**400),
-            ("parameters", 5),
-            ("parameters", {5: 5}),
-        ),
-        *(
-            ("parameters", {"x": object()}),
-            ("parameters", {"x": 10**5_000}),
-            ("parameters", {"x": {1: 2}}),
-        ),
-        *(
-            ("headers", 5),
-            ("headers", {"a": 5}),
-            ("headers", {"a": "\n"}),
-            ("headers", {"a b": "c"}),
-            ("nope", 1),
-        ),
-        *(
-            ("messages", 5),
-            ("messages", None),
-            ("messages", b"x"),
-            ("messages", [5]),
-            ("messages", [{}]),
-        ),
+        ("turn", 5),
+        ("within", 5),
+        ("tools", 5),
+        ("tools", None),
+        ("tools", ["x"]),
+        ("tools", {}),
+        ("max_tokens", "x"),
+        ("max_tokens", 0),
+        ("max_tokens", True),
+        ("max_tokens", 10**400),
+        ("max_tokens", 1.5),
+        ("input_tokens", -1),
+        ("input_tokens", 10**400),
+        ("parameters", 5),
+        ("parameters", {5: 5}),
+        ("parameters", {"x": object()}),
+        ("parameters", {"x": 10**5_000}),
+        ("parameters", {"x": {1: 2}}),
+        ("headers", 5),
+        ("headers", {"a": 5}),
+        ("headers", {"a": "\n"}),
+        ("headers", {"a b": "c"}),
+        ("nope", 1),
+        ("messages", 5),
+        ("messages", None),
+        ("messages", b"x"),
+        ("messages", [5]),
+        ("messages", [{}]),
         *(
             ("messages", wrong)
             for wrong in ({}, [], [{"role": ["user"]}], [{"role": "user", 1: 2}])
@@ -372,18 +361,19 @@ def closed_port() -> int:
 
 SECRET = "hunter2"
 REFUSED = (
-    *(("HTTP_PROXY", "://"), ("http_proxy", "http://"), ("HTTPS_PROXY", f"http://u:{SECRET}@a..b")),
-    *(
-        ("HTTP_PROXY", f"http://u:{SECRET}@h:b"),
-        ("HTTP_PROXY", f"http://u:{SECRET}@127.0.0.1:99999"),
-    ),
-    *(
-        ("ALL_PROXY", f"socks5://u:{SECRET}@h"),
-        ("ALL_PROXY", "socks4://h"),
-        ("all_proxy", f"ftp://u:{SECRET}@h"),
-    ),
-    *(("NO_PROXY", "[::"), ("HTTP_PROXY", "http://\x7f"), ("HTTP_PROXY", "http://" + "a" * 64)),
-    *(("SSL_CERT_FILE", "/there/is/none.pem"), ("SSL_CERT_FILE", __file__)),
+    ("HTTP_PROXY", "://"),
+    ("http_proxy", "http://"),
+    ("HTTPS_PROXY", f"http://u:{SECRET}@a..b"),
+    ("HTTP_PROXY", f"http://u:{SECRET}@h:b"),
+    ("HTTP_PROXY", f"http://u:{SECRET}@127.0.0.1:99999"),
+    ("ALL_PROXY", f"socks5://u:{SECRET}@h"),
+    ("ALL_PROXY", "socks4://h"),
+    ("all_proxy", f"ftp://u:{SECRET}@h"),
+    ("NO_PROXY", "[::"),
+    ("HTTP_PROXY", "http://\x7f"),
+    ("HTTP_PROXY", "http://" + "a" * 64),
+    ("SSL_CERT_FILE", "/there/is/none.pem"),
+    ("SSL_CERT_FILE", __file__),
 )
 
 
@@ -436,7 +426,8 @@ def test_a_host_that_is_none_makes_a_backend_unusable(url: str) -> None:
 
 def files(directory: Path) -> dict[str, Path]:
     """Write files that no reader can take."""
-    digits, levels = "9" * 5_000, "[" * 5_000
+    digits = "9" * 5_000
+    levels = "[" * 5_000
     for name, text in {
         "digits.toml": f"retries = {digits}",
         "levels.toml": f"limits = {levels}",

@@ -167,7 +167,8 @@ def test_a_date_far_off_is_waited_for_by_nobody(serve: Serve, mode: str, off: in
     dateless = ScriptedReply(
         status=503, headers={"date": "", "retry-after": formatdate(WALL + off, usegmt=True)}
     )
-    first, second = serve(dateless), serve(ANSWER)
+    first = serve(dateless)
+    second = serve(ANSWER)
     client, clock = client_of(first, second, wall_clock=lambda: WALL)
     result = modes.ask(client, mode)
     assert (result.text, clock.waits) == ("By the lake.", [])
@@ -235,7 +236,8 @@ def test_no_reserve_cuts_a_wait_short(
     begun.
     """
     of_client, of_call = limits(of, 12.0)
-    first, second = serve(asking(asked), ANSWER), serve(ANSWER)
+    first = serve(asking(asked), ANSWER)
+    second = serve(ANSWER)
     client, clock = client_of(first, second, wall_clock=lambda: WALL, **of_client)
     result = modes.ask(client, mode, **of_call)
     assert (result.text, clock.waits) == ("By the lake.", waits)

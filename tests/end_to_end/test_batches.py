@@ -173,7 +173,9 @@ def test_the_same_id_on_two_lines_is_the_fault_of_one(folder: Path, server: Any)
 def test_a_worker_runs_no_more_at_once_than_it_says_from_the_first_call_on(
     folder: Path, serve: Any
 ) -> None:
-    running, most, lock = 0, 0, threading.Lock()
+    running = 0
+    most = 0
+    lock = threading.Lock()
 
     def counting(request: ReceivedRequest) -> ScriptedReply:
         nonlocal running, most
@@ -238,7 +240,8 @@ def test_two_thousand_prompts_are_answered_once_though_two_of_four_workers_are_k
     (folder / "prompts.jsonl").write_text(
         "".join(f'{{"prompt": "{n}", "max_tokens": 50}}\n' for n in range(2000))
     )
-    url, limit = postgres_server.new_database(), 2200 * 60 * 3 / 1e6
+    url = postgres_server.new_database()
+    limit = 2200 * 60 * 3 / 1e6
     shared = ("prompts.jsonl", "--config", "chains.toml", "--database", url)
     limited = ("--limit-cost", f"{limit:.6f}")
     code, _, err = run(folder, "batch", *shared, *limited, "--enqueue", seconds=300)
@@ -261,7 +264,8 @@ def test_two_thousand_prompts_are_answered_once_though_two_of_four_workers_are_k
 def test_the_lines_of_a_long_file_are_not_held(folder: Path) -> None:
     file = folder / "long.jsonl"
     file.write_text('{"prompt": "herons"}\n' * 100_000)
-    durable, alive = Mock(), 0
+    durable = Mock()
+    alive = 0
 
     def soon(one: Any, line: PromptLine) -> Future[LineResult]:
         nonlocal alive
@@ -273,7 +277,8 @@ def test_the_lines_of_a_long_file_are_not_held(folder: Path) -> None:
     durable._engine.soon = soon
     ended = 0
     for _ in Batch(durable, "long", 50).run(read_lines(file)):
-        alive, ended = alive - 1, ended + 1
+        alive = alive - 1
+        ended = ended + 1
         assert alive < AHEAD * 50
     assert ended == 100_000
 

@@ -69,10 +69,8 @@ def question(request: ReceivedRequest) -> str:
 
 
 def test_two_calls_at_once_have_each_its_own_policy(mode: str) -> None:
-    half, rest = (
-        ScriptedReply(text="The bittern booms by night in", finish="length"),
-        ScriptedReply(text=" the reeds."),
-    )
+    half = ScriptedReply(text="The bittern booms by night in", finish="length")
+    rest = ScriptedReply(text=" the reeds.")
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         return half if len(request.body["messages"]) == 1 else rest

@@ -38,12 +38,14 @@ def whole(body: dict[str, Any]) -> ScriptedReply:
 
 USE: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
 MESSAGE = {
-    **{"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []},
-    **{
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": {"input_tokens": 5, "output_tokens": 1},
-    },
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [],
+    "stop_reason": None,
+    "stop_sequence": None,
+    "usage": {"input_tokens": 5, "output_tokens": 1},
 }
 START = {"type": "message_start", "message": MESSAGE}
 BEGIN = {"type": "content_block_start", "index": 0, "content_block": USE}

@@ -100,7 +100,8 @@ def cancelled(
 
     A provider is to see at once that the client has left.
     """
-    token, events = Cancellation(), list[Any]()
+    token = Cancellation()
+    events = list[Any]()
     with client:
         later = Later(lambda: condition(events), token.cancel)
         with pytest.raises(rungwise.Cancelled) as raised:
@@ -164,7 +165,8 @@ def test_cancelled_in_the_middle_of_a_body(
 def test_cancelled_between_attempts(
     serve: Any, backend_of: Any, mode: str, reply: ScriptedReply, moment: str, text: str
 ) -> None:
-    provider, token = serve(reply), Cancellation()
+    provider = serve(reply)
+    token = Cancellation()
 
     def observe(step: rungwise.Step) -> None:
         if step.event == moment:
@@ -181,7 +183,8 @@ def test_cancelled_between_attempts(
 
 @STREAMED
 def test_cancelled_before_it_began(serve: Any, backend_of: Any, mode: str) -> None:
-    provider, token = serve(ANSWER), Cancellation()
+    provider = serve(ANSWER)
+    token = Cancellation()
     token.cancel()
     with Client(backend_of(provider)) as client, pytest.raises(rungwise.Cancelled) as raised:
         ask(client, mode, PROMPT, cancellation=token)
@@ -243,7 +246,9 @@ def test_interrupted_by_a_signal(
         "before the first byte": HANGS,
         "in the middle": silent,
     }[moment]
-    provider, main, events = serve(reply), threading.main_thread().ident, []
+    provider = serve(reply)
+    main = threading.main_thread().ident
+    events = []
     with Client(backend_of(provider), contents=True) as client:
         later = Later(lambda: provider.requests, lambda: signal.pthread_kill(main, signal.SIGINT))
         with pytest.raises(KeyboardInterrupt) as raised:
@@ -377,7 +382,9 @@ def test_a_timeout_around_a_call_ends_it_at_once(
 
 @STREAMED
 def test_interrupted_by_a_signal_in_an_event_loop(serve: Any, backend_of: Any, mode: str) -> None:
-    provider, main_thread, steps = serve(HANGS), threading.main_thread().ident, []
+    provider = serve(HANGS)
+    main_thread = threading.main_thread().ident
+    steps = []
 
     async def main() -> None:
         async with Client(backend_of(provider), observer=steps.append) as client:
@@ -419,7 +426,8 @@ def test_a_stream_that_is_closed_early_ends_the_call(
 def test_the_event_loop_closes_an_abandoned_asynchronous_stream(
     serve: Any, backend_of: Any, silent: Any
 ) -> None:
-    provider, steps = serve(silent), []
+    provider = serve(silent)
+    steps = []
 
     async def main() -> None:
         client = Client(backend_of(provider), observer=steps.append)
@@ -455,7 +463,8 @@ def test_the_client_goes_on_after_a_cancelled_call(
 
 
 def test_a_wait_is_waited_in_slices_so_that_no_signal_is_slept_over() -> None:
-    token, waited = Cancellation(), list[float]()
+    token = Cancellation()
+    waited = list[float]()
 
     class Event:
         def is_set(self) -> bool:

@@ -91,7 +91,8 @@ def test_each_backend_gets_fresh_retries(run: Any) -> None:
 
 
 def test_every_new_call_starts_at_the_primary(serve: Any, backend_of: Any) -> None:
-    primary, second = serve(ScriptedReply(status=401), ANSWER), serve(ANSWER)
+    primary = serve(ScriptedReply(status=401), ANSWER)
+    second = serve(ANSWER)
     with Client([backend_of(primary), backend_of(second, name="second")], health=None) as client:
         assert client.call("Where?").backend == "second"
         assert client.call("Where?").backend == "primary"

@@ -22,40 +22,37 @@ USER = {"role": "user", "content": "Where?"}
 
 BY_ANTHROPIC = [
     {
-        **{
-            "type": "web_search_result_location",
-            "cited_text": "Herons nest in reeds.",
-            "url": URL,
-            "title": "Herons",
-        },
+        "type": "web_search_result_location",
+        "cited_text": "Herons nest in reeds.",
+        "url": URL,
+        "title": "Herons",
         "encrypted_index": SECRET,
     },
     {
-        **{
-            "type": "char_location",
-            "cited_text": "Reeds.",
-            "document_index": 0,
-            "document_title": "Birds",
-        },
-        **{"start_char_index": 5, "end_char_index": 11, "file_id": None},
+        "type": "char_location",
+        "cited_text": "Reeds.",
+        "document_index": 0,
+        "document_title": "Birds",
+        "start_char_index": 5,
+        "end_char_index": 11,
+        "file_id": None,
     },
     {
-        **{
-            "type": "page_location",
-            "cited_text": "Reeds.",
-            "document_index": 0,
-            "document_title": "Birds",
-        },
-        **{"start_page_number": 2, "end_page_number": 3},
+        "type": "page_location",
+        "cited_text": "Reeds.",
+        "document_index": 0,
+        "document_title": "Birds",
+        "start_page_number": 2,
+        "end_page_number": 3,
     },
     {
-        **{
-            "type": "search_result_location",
-            "cited_text": "Reeds.",
-            "source": URL,
-            "title": "Herons",
-        },
-        **{"search_result_index": 0, "start_block_index": 1, "end_block_index": 2},
+        "type": "search_result_location",
+        "cited_text": "Reeds.",
+        "source": URL,
+        "title": "Herons",
+        "search_result_index": 0,
+        "start_block_index": 1,
+        "end_block_index": 2,
     },
 ]
 ANTHROPIC = [
@@ -105,7 +102,10 @@ BY_OPENAI = [
 ]
 RESPONSES = [("", URL, "Herons", ("answer", 0, 13)), ("", "file_1", "birds.pdf", None)]
 ITEM = {
-    **{"id": "msg_1", "type": "message", "role": "assistant", "status": "completed"},
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "status": "completed",
     "content": [{"type": "output_text", "text": SAID, "annotations": BY_OPENAI}],
 }
 ANNOTATED = [
@@ -134,11 +134,9 @@ GEMINI = [
 ]
 BY_BEDROCK = [
     {
-        **{
-            "title": "Birds",
-            "source": "birds.pdf",
-            "sourceContent": [{"text": "Herons "}, {"text": "nest."}],
-        },
+        "title": "Birds",
+        "source": "birds.pdf",
+        "sourceContent": [{"text": "Herons "}, {"text": "nest."}],
         "location": {"documentPage": {"documentIndex": 0, "start": 2, "end": 3}},
     },
     {"title": "Herons", "location": {"web": {"url": URL, "domain": "birds.test"}}},

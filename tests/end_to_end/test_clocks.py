@@ -58,7 +58,8 @@ AT_ONCE = Waits(retry_base=0.001, retry_cap=0.001, overload_cap=0.001)
 
 Play = Callable[[Peer], Any]
 END = b"data: [DONE]\n\n"
-FIRST, SECOND = "Herons nest in reeds, ", "and they nest in trees."
+FIRST = "Herons nest in reeds, "
+SECOND = "and they nest in trees."
 
 
 def arguments(text: str) -> bytes:
@@ -409,7 +410,8 @@ def test_the_time_that_a_consumer_takes_is_no_silence(way: str) -> None:
 
 
 def test_what_has_come_while_other_tasks_kept_the_loop_is_no_silence() -> None:
-    asked_for, sent = threading.Event(), threading.Event()
+    asked_for = threading.Event()
+    sent = threading.Event()
 
     def play(peer: Peer) -> None:
         begin(peer)

@@ -152,7 +152,8 @@ def too_long(peer: Peer) -> None:
 
 @pytest.mark.parametrize("how", ["closed", "out of time"])
 def test_a_compactor_that_is_awaited_ends_with_its_call(how: str) -> None:
-    begun, ended = [], []
+    begun = []
+    ended = []
 
     async def compactor(messages: Any) -> Any:
         begun.append(how)

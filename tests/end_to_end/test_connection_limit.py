@@ -27,7 +27,9 @@ pytestmark = pytest.mark.own_connections
 
 
 def test_calls_beyond_the_connections_wait_in_turn(way: str) -> None:
-    open_at_once, most, lock = 0, 0, threading.Lock()
+    open_at_once = 0
+    most = 0
+    lock = threading.Lock()
 
     def play(peer: Peer) -> None:
         nonlocal open_at_once, most
@@ -131,7 +133,8 @@ def test_a_cancellation_ends_the_wait_for_a_connection() -> None:
         first = threading.Thread(target=ask, args=("own sync", client))
         first.start()
         until(lambda: server.requests)
-        token, ended = Cancellation(), []
+        token = Cancellation()
+        ended = []
         second = threading.Thread(
             target=lambda: ended.append(ask("own sync", client, cancellation=token))
         )

@@ -449,7 +449,8 @@ def test_nothing_is_left_behind_by_many_calls(way: str, library: Any) -> None:
     name = f"{library.__name__}.{'AsyncClient' if is_async(way) else 'Client'}"
     with RawServer(play) as server:
         several(way, quick(way, server), 2)
-        threads, files = threading.active_count(), descriptors()
+        threads = threading.active_count()
+        files = descriptors()
         client = quick(way, server)
         assert {each.outcome for each in several(way, client, 40)} == {"done"}
         client.close()

@@ -65,7 +65,8 @@ def spoil(value: Any) -> None:
 
 
 def test_nothing_that_a_caller_changes_during_a_call_is_sent(mode: str) -> None:
-    asked, given = messages(), options()
+    asked = messages()
+    given = options()
     own = {"parameters": {"user": {"tags": ["own"]}}, "headers": {"x-own": "1"}}
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
@@ -150,7 +151,8 @@ def test_a_task_asks_what_was_given_when_it_was_made() -> None:
 
 
 def test_a_callers_own_objects_are_never_changed(mode: str) -> None:
-    asked, given = messages(), options()
+    asked = messages()
+    given = options()
     replies = [
         ScriptedReply(),
         ScriptedReply(text="Half of ", finish="length"),
@@ -291,7 +293,8 @@ def test_a_long_text_is_shared_and_not_copied() -> None:
 
 def test_a_request_of_two_messages_takes_few_calls_to_copy() -> None:
     """Count the calls of Python functions, which are what copying costs: none for a text."""
-    asked, calls = [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}], 0
+    asked = [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}]
+    calls = 0
 
     def count(frame: Any, event: str, argument: object) -> None:
         nonlocal calls

@@ -38,7 +38,8 @@ def deadline_of(result: rungwise.Result) -> float | None:
 def test_every_request_to_every_backend_says_when_the_call_must_have_ended(
     serve: Serve, mode: str
 ) -> None:
-    first, second = serve(BUSY, FAILING), serve(ANSWER)
+    first = serve(BUSY, FAILING)
+    second = serve(ANSWER)
     client, clock = client_of(first, second)
     result = modes.ask(client, mode, deadline=WALL + 30.25)
     assert (result.text, clock.waits) == ("By the lake.", [5.0])
@@ -60,7 +61,8 @@ def test_the_seconds_of_a_budget_and_of_a_shared_one_are_told_as_well(
 
 @pytest.mark.parametrize("http", [None, "httpx", "httpx2"])
 def test_a_clock_that_is_set_meanwhile_is_read_anew(serve: Serve, http: str | None) -> None:
-    provider, wall = serve(BUSY, ANSWER), [WALL]
+    provider = serve(BUSY, ANSWER)
+    wall = [WALL]
     own = {} if http is None else {"http": ways.http_of(f"{http}.Client")}
     client, clock = client_of(provider, wall_clock=lambda: wall[0], **own)
 
@@ -119,7 +121,8 @@ def test_without_a_limit_or_without_a_name_there_is_none(serve: Serve, mode: str
 def test_one_that_a_request_came_with_is_read_and_passed_on(
     serve: Serve, mode: str, said: str
 ) -> None:
-    first, second = serve(FAILING), serve(ANSWER)
+    first = serve(FAILING)
+    second = serve(ANSWER)
     client, _ = client_of(first, second)
     result = modes.ask(client, mode, headers={"X-Deadline": said, "x-request-id": "42"})
     assert deadline_of(result) == 30.5
@@ -177,15 +180,24 @@ def test_one_that_has_passed_sends_nothing(serve: Serve, mode: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        *("soon", "", "-5", "nan", "30s", "1e9", "0x10", "1795168830,5", "9" * 20, "9" * 500),
-        *(
-            "2026-11-20T10:00:30",
-            "2026-11-20",
-            "2026-11-31T10:00:30Z",
-            "2026-W47-5T10:00:30Z",
-            "10:00:30Z",
-        ),
-        *("2026-11-20T10:00:30+99:00", "Fri, 20 Nov 2026 10:00:30 GMT", "sk-9d2f6b1c44e07a35"),
+        "soon",
+        "",
+        "-5",
+        "nan",
+        "30s",
+        "1e9",
+        "0x10",
+        "1795168830,5",
+        "9" * 20,
+        "9" * 500,
+        "2026-11-20T10:00:30",
+        "2026-11-20",
+        "2026-11-31T10:00:30Z",
+        "2026-W47-5T10:00:30Z",
+        "10:00:30Z",
+        "2026-11-20T10:00:30+99:00",
+        "Fri, 20 Nov 2026 10:00:30 GMT",
+        "sk-9d2f6b1c44e07a35",
     ],
 )
 def test_nonsense_is_refused_and_not_quoted(mode: str, said: str) -> None:

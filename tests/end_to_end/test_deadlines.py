@@ -170,7 +170,8 @@ def ended_by_a_token(
     """Make a call, cancel it a moment after something holds, and return how it ended, which it did
     at once.
     """
-    token, ended = Cancellation(), list[Any]()
+    token = Cancellation()
+    ended = list[Any]()
     thread = threading.Thread(
         target=lambda: ended.append(
             (ask(way, client, *asked, cancellation=token), time.monotonic())

@@ -103,10 +103,8 @@ def test_another_request_is_no_old_result(serve: Any, backend_of: Any, opened: A
 def test_what_a_killed_process_had_in_flight_counts_once_at_its_cap(
     serve: Any, backend_of: Any, opened: Any, database: str
 ) -> None:
-    server, policy = (
-        serve(SILENT, ANSWER),
-        "[budget]\noutput_tokens = 1000\n[waits]\nretry_base = 0.01\nretry_cap = 0.01",
-    )
+    server = serve(SILENT, ANSWER)
+    policy = "[budget]\noutput_tokens = 1000\n[waits]\nretry_base = 0.01\nretry_cap = 0.01"
     killed = child(
         server, database, "herons", messages=MESSAGES, policy=policy, options={"max_tokens": 200}
     )
@@ -333,10 +331,8 @@ def is_short(reply: Reply, place: Place) -> str | None:
 def test_values_and_verdicts_are_found_by_their_path(
     serve: Any, backend_of: Any, opened: Any
 ) -> None:
-    long, short = (
-        ScriptedReply(text='{"where": "among the reeds"}'),
-        ScriptedReply(text='{"where": "reeds"}'),
-    )
+    long = ScriptedReply(text='{"where": "among the reeds"}')
+    short = ScriptedReply(text='{"where": "reeds"}')
     server = serve(long, short)
     with opened(backend_of(server))() as durable:
         result = durable.call("herons", MESSAGES, returns=Place, verdict=is_short)
@@ -425,7 +421,8 @@ def test_processes_that_are_killed_at_random_moments_cost_no_more_than_is_proved
             draws.choice((DOWN, ScriptedReply(text=""), ANSWER, ANSWER)), delay=draws.random() / 5
         )
     )
-    database, policy = f"sqlite:///{tmp_path}/calls.sqlite", "[budget]\nattempts = 40\n" + RESTLESS
+    database = f"sqlite:///{tmp_path}/calls.sqlite"
+    policy = "[budget]\nattempts = 40\n" + RESTLESS
     for _ in range(KILLS):
         known = len(server.requests)
         process = child(server, database, *CALLS, messages="Where does {id} nest?", policy=policy)
@@ -514,7 +511,8 @@ def test_who_waits_for_a_call_or_asks_after_the_end_is_told_that_it_is_closed(
         closing.wait(60)
         return ANSWER
 
-    closing, told = threading.Event(), list[BaseException]()
+    closing = threading.Event()
+    told = list[BaseException]()
     provider = serve(answer)
 
     def wait() -> None:
@@ -543,7 +541,8 @@ def test_who_waits_for_a_call_or_asks_after_the_end_is_told_that_it_is_closed(
 def test_of_different_requests_under_one_id_at_the_same_moment_one_is_answered(
     serve: Any, backend_of: Any, opened: Any, way: str
 ) -> None:
-    provider, begin = serve(ANSWER), threading.Barrier(6)
+    provider = serve(ANSWER)
+    begin = threading.Barrier(6)
     came: list[Any] = []
 
     def ask(number: int) -> None:

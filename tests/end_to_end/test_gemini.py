@@ -104,7 +104,8 @@ def test_a_round_of_tools_goes_back_word_for_word(serve: Any, mode: str) -> None
 
 
 def test_another_model_gets_no_signature_but_the_stand_in_that_it_wants(serve: Any) -> None:
-    provider, other = serve(ASKS), serve(ANSWER)
+    provider = serve(ASKS)
+    other = serve(ANSWER)
     with Client(backend(provider)) as client:
         turn = client.call([ASKED], tools=[TOOL]).message
     told = Message("tool", [ToolResult(call.id, call.name, "See.") for call in turn.tool_calls])

@@ -57,7 +57,8 @@ def test_an_outage_of_fifteen_calls_costs_the_primary_six_requests_and_it_is_use
             assert caller.ask().text == OTHER.text
             clock.advance(4.0)
         assert lake.counts == [5, 15]
-        lake.reply, recovered = ANSWER, clock.now
+        lake.reply = ANSWER
+        recovered = clock.now
         while caller.ask().text != ANSWER.text:
             clock.advance(1.0)
         assert clock.now - recovered <= 30.0
@@ -97,7 +98,8 @@ def test_whoever_tries_it_leaves_at_once_if_it_is_not_back(mode: str, lake: Lake
 
 
 def test_a_rate_limit_counts_for_as_long_as_it_asked(mode: str, lake: Lake) -> None:
-    clock, lake.reply = Clock(), BUSY
+    clock = Clock()
+    lake.reply = BUSY
     policy = Policy(waits=rungwise.Waits(longest_asked=10.0))
     with Caller(mode, lake.chain, policy=policy, **clock.options) as caller:
         for advance, asked in ((0.0, 1), (39.0, 1), (0.9, 1), (0.2, 2)):
@@ -138,7 +140,8 @@ def test_a_failure_that_a_fallback_rescued_counts(mode: str, lake: Lake) -> None
 def test_when_all_are_open_the_first_to_come_due_is_asked_and_no_call_fails_unasked(
     mode: str, lake: Lake
 ) -> None:
-    clock, lake.reply = Clock(), BUSY
+    clock = Clock()
+    lake.reply = BUSY
     with Caller(
         mode, lake.chain[:1], policy=Policy(limits=rungwise.Limits(retries=0)), **clock.options
     ) as caller:
@@ -179,7 +182,8 @@ def test_nothing_is_remembered_where_it_is_turned_off(mode: str, lake: Lake) -> 
 def test_a_journal_is_the_same_byte_for_byte_as_without_memory_as_long_as_nothing_is_open(
     lake: Lake, reply: ScriptedReply
 ) -> None:
-    lake.reply, journals = reply, []
+    lake.reply = reply
+    journals = []
     for options in ({}, {"health": None, "retry_share": None}):
         client = Client(lake.chain, **{**Clock().options, "wall_clock": lambda: 17.0, **options})
         journals.append(client.call("Where?").journal.to_json())
@@ -190,7 +194,9 @@ def test_a_journal_is_the_same_byte_for_byte_as_without_memory_as_long_as_nothin
 
 
 def test_however_many_threads_wait_one_tries_it(lake: Lake) -> None:
-    clock, arrived, go_on = Clock(), threading.Event(), threading.Event()
+    clock = Clock()
+    arrived = threading.Event()
+    go_on = threading.Event()
     client = Client(lake.chain, **clock.options)
     client.call("Where?")
     clock.advance(5.0)
@@ -212,7 +218,8 @@ def test_however_many_threads_wait_one_tries_it(lake: Lake) -> None:
 
 
 def test_a_call_that_is_cancelled_while_it_tries_leaves_the_next_one_to(lake: Lake) -> None:
-    clock, cancellation = Clock(), Cancellation()
+    clock = Clock()
+    cancellation = Cancellation()
     client = Client(lake.chain, **clock.options)
     client.call("Where?")
     clock.advance(5.0)
@@ -264,7 +271,8 @@ def test_a_call_without_time_of_its_own_says_nothing_of_the_backend(lake: Lake) 
 def test_forty_calls_at_once_to_a_server_that_admits_twenty_all_succeed(
     serve: Any, backend_of: Any
 ) -> None:
-    under_way, lock = [0], threading.Lock()
+    under_way = [0]
+    lock = threading.Lock()
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         with lock:

@@ -64,7 +64,8 @@ def test_nothing_behind_a_lone_closing_tag_is_reasoning_alone(run: Any, chunk_si
 def test_reasoning_that_was_cut_before_its_lone_closing_tag_is_no_text(
     run: Any, backends: Any, repeats: bool
 ) -> None:
-    first, rest = THOUGHT[:30], THOUGHT[30:]
+    first = THOUGHT[:30]
+    rest = THOUGHT[30:]
     script = [
         ScriptedReply(text=first, finish="length", chunk_size=7),
         ScriptedReply(text=f"{first if repeats else ''}{rest}\n</think>\n\n{ANSWER}", chunk_size=7),

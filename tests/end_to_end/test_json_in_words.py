@@ -20,7 +20,8 @@ BY_SCHEMA: dict[str, Any] = {
     "type": "json_schema",
     "json_schema": {"name": "place", "schema": SCHEMA},
 }
-OLD, NEW = "claude-3-5-haiku-latest", "claude-opus-4-6"
+OLD = "claude-3-5-haiku-latest"
+NEW = "claude-opus-4-6"
 LACKING = [
     ("anthropic", OLD, OBJECT),
     ("anthropic", OLD, BY_SCHEMA),
@@ -70,7 +71,8 @@ def test_json_is_asked_for_in_words_and_again_where_prose_came(
     assert (result.outcome, result.text) == ("done", ANSWER.text)
     assert len(provider.requests) == 2
     for request in provider.requests:
-        said, hints = system_of(request.body), Hints()
+        said = system_of(request.body)
+        hints = Hints()
         hint = hints.json_schema.partition("{schema}")[0] if wanted is BY_SCHEMA else hints.json
         assert said.count(json.dumps(hint)[1:-1]) == 1
         assert said.index("Be brief.") < said.index(json.dumps(hint)[1:-1])
@@ -119,7 +121,8 @@ def test_a_backends_own_wish_for_json_is_said_in_words_too(serve: Any) -> None:
 
 
 def test_the_words_are_said_to_the_backend_alone_that_needs_them(serve: Any) -> None:
-    first, second = serve(ScriptedReply(status=401)), serve(ANSWER)
+    first = serve(ScriptedReply(status=401))
+    second = serve(ANSWER)
     chain = [
         protocols.backend("openai", first.base_url),
         protocols.backend("anthropic", second.base_url, name="other"),

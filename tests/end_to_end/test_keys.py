@@ -36,7 +36,8 @@ def keys_sent(server: Any) -> list[str]:
 def test_the_next_key_is_used_at_once_and_by_later_calls_first(
     mode: str, serve: Any, backend_of: Any, wrong: ScriptedReply
 ) -> None:
-    clock, server = Clock(), serve(by_key({"one": wrong, "two": ANSWER}))
+    clock = Clock()
+    server = serve(by_key({"one": wrong, "two": ANSWER}))
     chain = [backend_of(server, api_key=["one", "two"], name="lake")]
     with Caller(mode, chain, **clock.options) as caller:
         began = clock.now
@@ -75,7 +76,8 @@ def test_a_key_that_was_limited_is_used_again_when_its_time_has_come(
 def test_every_key_is_tried_before_the_next_backend_and_each_once(
     mode: str, serve: Any, backend_of: Any
 ) -> None:
-    server, second = serve(REJECTED), serve(OTHER)
+    server = serve(REJECTED)
+    second = serve(OTHER)
     chain = [backend_of(server, api_key=["one", "two", "three"]), backend_of(second, name="second")]
     with Caller(mode, chain, **Clock().options) as caller:
         assert [caller.ask().text for _ in range(3)] == [OTHER.text] * 3
@@ -85,7 +87,8 @@ def test_every_key_is_tried_before_the_next_backend_and_each_once(
 def test_where_every_key_is_limited_the_last_one_is_waited_for(
     mode: str, serve: Any, backend_of: Any
 ) -> None:
-    clock, began = Clock(), 1000.0
+    clock = Clock()
+    began = 1000.0
     server = serve(lambda request: ANSWER if clock.now >= began + 40 else LIMITED)
     with Caller(mode, [backend_of(server, api_key=["one", "two"])], **clock.options) as caller:
         result = caller.ask()
@@ -184,7 +187,8 @@ def test_a_function_is_asked_once_more_before_the_next_key_is_used(
 def test_a_call_never_goes_back_to_a_key_and_its_certificate_holds(
     serve: Any, backend_of: Any
 ) -> None:
-    server, second = serve(REJECTED), serve(REJECTED)
+    server = serve(REJECTED)
+    second = serve(REJECTED)
     chain = [
         backend_of(server, api_key=["one", "two", "three"]),
         backend_of(second, api_key="four", name="second"),

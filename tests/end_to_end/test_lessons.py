@@ -167,7 +167,8 @@ def test_room_that_only_this_prompt_leaves_is_not_remembered(serve: Any, backend
 
 
 def test_a_fallback_begins_with_what_is_remembered_of_it(serve: Any) -> None:
-    down, picky = serve(ScriptedReply(status=401)), serve(without("temperature"))
+    down = serve(ScriptedReply(status=401))
+    picky = serve(without("temperature"))
     chain = [
         OpenAIChat("m", base_url=each.base_url, name=name, api_key_required=False)
         for name, each in (("first", down), ("second", picky))

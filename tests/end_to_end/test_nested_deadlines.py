@@ -190,7 +190,8 @@ def test_a_looser_turn_within_passes_on_the_tighter_deadline(nest: Nest, serve: 
 @pytest.mark.parametrize("mode", ["stream_turn", "astream_turn"])
 def test_what_reads_the_stream_is_not_bound_by_it(nest: Nest, mode: str) -> None:
     """Only what runs within the turn is: its reader goes on after it."""
-    tools, options = {"look": lambda: nest.ask()}, {"policy": FREE, "deadline": WALL + 60}
+    tools = {"look": lambda: nest.ask()}
+    options = {"policy": FREE, "deadline": WALL + 60}
     if mode == "stream_turn":
         for event in nest.outer.stream_turn("Where?", tools=tools, **options):
             if isinstance(event, rungwise.ToolStarted | rungwise.ToolEnded | rungwise.TurnResult):
@@ -265,7 +266,8 @@ def test_tools_side_by_side_and_turns_side_by_side_keep_their_own(serve: Serve) 
     both = ScriptedReply(
         tool_calls=[ToolCall("1", "look", '{"by": 1}'), ToolCall("2", "look", '{"by": 2}')]
     )
-    first, second = serve(both, ANSWER), serve(both, ANSWER)
+    first = serve(both, ANSWER)
+    second = serve(both, ANSWER)
     clock = VirtualClock(now=50.0)
     inner = Client(ways.backend(serve(ANSWER).base_url), policy=UNLIMITED, clock=clock)
     deadlines: dict[str, list[float | None]] = {"first": [], "second": []}

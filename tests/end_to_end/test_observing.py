@@ -112,23 +112,18 @@ def test_more_than_one_attempt_is_information_and_a_fallback_a_warning(
     assert end.getMessage().startswith("answered -> done (second, stop); 2 attempts, ")
     told = {name: value for name, value in vars(warning).items() if name.startswith("rungwise_")}
     assert told == {
-        **{
-            "rungwise_machine": "call",
-            "rungwise_event": "failed_permanently",
-            "rungwise_source": "await",
-        },
-        **{
-            "rungwise_target": "fallback",
-            "rungwise_guard": "may_fall_back",
-            "rungwise_backend": "primary",
-        },
-        **{
-            "rungwise_wait": 0.0,
-            "rungwise_status": 401,
-            "rungwise_reason": "auth",
-            "rungwise_code": "invalid_api_key",
-        },
-        **{"rungwise_attempts": 1, "rungwise_at": told["rungwise_at"]},
+        "rungwise_machine": "call",
+        "rungwise_event": "failed_permanently",
+        "rungwise_source": "await",
+        "rungwise_target": "fallback",
+        "rungwise_guard": "may_fall_back",
+        "rungwise_backend": "primary",
+        "rungwise_wait": 0.0,
+        "rungwise_status": 401,
+        "rungwise_reason": "auth",
+        "rungwise_code": "invalid_api_key",
+        "rungwise_attempts": 1,
+        "rungwise_at": told["rungwise_at"],
     }
 
 
@@ -256,7 +251,7 @@ def test_our_steps_and_the_machine_log_to_their_own_loggers(
         client.call("Where?")
     assert [
         record.getMessage().split()[0] for record in caplog.records if record.name == "rungwise"
-    ] == [*("sent", "came_empty", "sent", "answered")]
+    ] == ["sent", "came_empty", "sent", "answered"]
     machine = [record for record in caplog.records if record.name.startswith("transitions")]
     assert {record.name for record in machine} == {"transitions.core"}
     assert all(record.getMessage().startswith("rungwise: ") for record in machine)
@@ -346,4 +341,4 @@ def test_an_observer_may_have_any_attributes(serve: Any, backend_of: Any) -> Non
         call.args[0].event
         for call in observer.call_args_list
         if not isinstance(call.args[0], rungwise.TurnStep)
-    ] == [*("sent", "called_tools", "sent", "answered")]
+    ] == ["sent", "called_tools", "sent", "answered"]

@@ -125,7 +125,8 @@ def test_another_provider_gets_what_anyone_can_read(serve: Any, backend_of: Any,
 
 
 def test_after_a_fallback_each_gets_its_own(serve: Any, backend_of: Any) -> None:
-    down, provider = serve(ScriptedReply(status=401)), serve(asks, ANSWER)
+    down = serve(ScriptedReply(status=401))
+    provider = serve(asks, ANSWER)
     with Client([backend_of(down), backend_of(provider, name="second")], health=None) as client:
         ask(client, [ASKED, ask(client, [ASKED]).message, FOUND])
     assert (sent(down), sent(provider)) == ([PORTABLE], [OWN])

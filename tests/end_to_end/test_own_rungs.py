@@ -12,7 +12,8 @@ from rungwise import CALL, Fact, Policy, Rung
 from rungwise.testing import ScriptedReply
 
 HINT = "Answer the question about the herons."
-WRONG, RIGHT = "Cats sleep a lot, on sofas mostly.", "Herons nest in tall dead trees."
+WRONG = "Cats sleep a lot, on sofas mostly."
+RIGHT = "Herons nest in tall dead trees."
 PLEAD = Rung(
     "plead",
     limit=1,

@@ -113,7 +113,8 @@ def test_each_trouble_leads_over_http_where_the_review_says(
 def test_what_takes_time_leads_where_the_review_says(
     rungwise_provider: Any, rungwise_client: Any, name: str
 ) -> None:
-    trouble, scene = TROUBLES[name], Scene("the first backend", 2)
+    trouble = TROUBLES[name]
+    scene = Scene("the first backend", 2)
     course = course_of(SHORT, trouble, scene, prices=PRICES)
     assert course is not None
     seen = over_http(SHORT, trouble, scene, rungwise_provider, rungwise_client)

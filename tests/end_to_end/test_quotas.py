@@ -28,7 +28,8 @@ def options(clock: Clock, **more: Any) -> dict[str, Any]:
 def test_what_does_not_fit_into_the_minute_waits_for_it(
     mode: str, serve: Any, backend_of: Any
 ) -> None:
-    clock, server = Clock(), serve(ANSWER)
+    clock = Clock()
+    server = serve(ANSWER)
     with Caller(mode, [backend_of(server, quota=MINUTE)], **options(clock)) as caller:
         waits = []
         for _ in range(4):
@@ -44,7 +45,9 @@ def test_what_does_not_fit_into_the_minute_waits_for_it(
 def test_what_would_wait_for_too_long_goes_to_the_next_backend(
     mode: str, serve: Any, backend_of: Any
 ) -> None:
-    clock, server, second = Clock(), serve(ANSWER), serve(OTHER)
+    clock = Clock()
+    server = serve(ANSWER)
+    second = serve(OTHER)
     chain = [backend_of(server, name="first", quota=MINUTE), backend_of(second, name="second")]
     with Caller(
         mode, chain, policy=Policy(waits=Waits(longest_asked=10.0)), **options(clock)
@@ -61,7 +64,9 @@ def test_what_would_wait_for_too_long_goes_to_the_next_backend(
 
 
 def test_so_does_a_retry(mode: str, serve: Any, backend_of: Any) -> None:
-    clock, server, second = Clock(), serve(DOWN), serve(OTHER)
+    clock = Clock()
+    server = serve(DOWN)
+    second = serve(OTHER)
     quota = Quota(requests_per_minute=1)
     chain = [backend_of(server, name="first", quota=quota), backend_of(second, name="second")]
     with Caller(
@@ -76,7 +81,8 @@ def test_so_does_a_retry(mode: str, serve: Any, backend_of: Any) -> None:
 def test_where_nobody_follows_the_call_ends_and_says_why(
     mode: str, behind: bool, serve: Any, backend_of: Any
 ) -> None:
-    server, first = serve(ANSWER), serve(ScriptedReply(status=404))
+    server = serve(ANSWER)
+    first = serve(ScriptedReply(status=404))
     chain = [backend_of(server, name="last", quota=Quota(requests_per_minute=1))]
     chain = [backend_of(first, name="first"), *chain] if behind else chain
     with Caller(
@@ -94,7 +100,8 @@ def test_where_nobody_follows_the_call_ends_and_says_why(
 def test_a_wait_that_the_budget_has_no_time_for_is_not_begun(
     mode: str, serve: Any, backend_of: Any
 ) -> None:
-    clock, server = Clock(), serve(ANSWER)
+    clock = Clock()
+    server = serve(ANSWER)
     policy = Policy(budget=Budget(seconds=20.0))
     with Caller(
         mode, [backend_of(server, quota=MINUTE)], policy=policy, **options(clock)
@@ -110,13 +117,9 @@ def test_a_wait_that_the_budget_has_no_time_for_is_not_begun(
 def test_tokens_count_as_the_cap_allows_and_as_they_were_used(
     mode: str, serve: Any, backend_of: Any
 ) -> None:
-    clock, server = (
-        Clock(),
-        serve(
-            ScriptedReply(
-                text="In the reeds.", usage={"prompt_tokens": 50, "completion_tokens": 50}
-            )
-        ),
+    clock = Clock()
+    server = serve(
+        ScriptedReply(text="In the reeds.", usage={"prompt_tokens": 50, "completion_tokens": 50})
     )
     with Caller(
         mode, [backend_of(server, quota=Quota(tokens_per_minute=1000))], **options(clock)
@@ -160,7 +163,8 @@ def test_each_key_has_a_quota_of_its_own_and_health_may_be_off(
 def test_the_next_key_is_used_where_the_first_one_has_no_room(
     mode: str, serve: Any, backend_of: Any
 ) -> None:
-    clock, server = Clock(), serve(ANSWER)
+    clock = Clock()
+    server = serve(ANSWER)
     chain = [backend_of(server, api_key=["one", "two"], quota=Quota(requests_per_minute=1))]
     with Caller(mode, chain, **options(clock)) as caller:
         results = [caller.ask() for _ in range(3)]
@@ -192,13 +196,15 @@ def test_a_call_that_waits_for_a_later_key_replays(mode: str, serve: Any, backen
 def test_who_stops_waiting_has_used_nothing(
     stored: bool, serve: Any, backend_of: Any, redis_url: str
 ) -> None:
-    cancellation, waits = rungwise.Cancellation(), list[float]()
+    cancellation = rungwise.Cancellation()
+    waits = list[float]()
 
     def give_up(seconds: float) -> None:
         waits.append(seconds)
         cancellation.cancel()
 
-    server, quota = serve(ANSWER), Quota(requests_per_minute=1, tokens_per_minute=100_000)
+    server = serve(ANSWER)
+    quota = Quota(requests_per_minute=1, tokens_per_minute=100_000)
     client = Client(
         [backend_of(server, quota=quota)], sleep=give_up, store=redis_url if stored else None
     )
@@ -212,7 +218,8 @@ def test_who_stops_waiting_has_used_nothing(
 
 
 def test_an_attempt_that_the_caller_ends_leaves_its_place(serve: Any, backend_of: Any) -> None:
-    began, cancellation = threading.Event(), rungwise.Cancellation()
+    began = threading.Event()
+    cancellation = rungwise.Cancellation()
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         if not began.is_set():
@@ -236,7 +243,10 @@ class Doors:
     """Answer with 429 what comes while so many requests are being answered, and count."""
 
     def __init__(self, most: int, seconds: float = 0.05) -> None:
-        self.most, self.seconds, self.inside, self.refused = most, seconds, 0, 0
+        self.most = most
+        self.seconds = seconds
+        self.inside = 0
+        self.refused = 0
         self.lock = threading.Lock()
 
     def answer(self, request: ReceivedRequest) -> ScriptedReply:
@@ -300,8 +310,10 @@ def call_at_once(base_url: str, store: str, ready: Any) -> None:
 def test_forty_calls_of_eight_processes_to_a_server_that_admits_twenty_all_succeed(
     serve: Any, redis_server: Any, redis_url: str
 ) -> None:
-    doors, context = Doors(20, 0.3), multiprocessing.get_context("spawn")
-    server, ready = serve(doors.answer), context.Barrier(8)
+    doors = Doors(20, 0.3)
+    context = multiprocessing.get_context("spawn")
+    server = serve(doors.answer)
+    ready = context.Barrier(8)
     processes = [
         context.Process(target=call_at_once, args=(server.base_url, redis_url, ready))
         for _ in range(8)
@@ -315,7 +327,8 @@ def test_forty_calls_of_eight_processes_to_a_server_that_admits_twenty_all_succe
 
 
 def test_the_certificate_counts_the_wait_for_it(serve: Any, backend_of: Any) -> None:
-    server, policy = serve(ANSWER), Policy(budget=Budget(attempts=5, seconds=None))
+    server = serve(ANSWER)
+    policy = Policy(budget=Budget(attempts=5, seconds=None))
     waits = []
     for quota in (None, MINUTE):
         proved = verify(policy, [backend_of(server, quota=quota)])

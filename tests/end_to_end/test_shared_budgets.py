@@ -43,7 +43,8 @@ class Meter:
     def __init__(self, share: float | None = None, **reply: Any) -> None:
         self.lock = threading.Lock()
         self.counted: list[Usage] = []
-        self.share, self.reply = share, reply
+        self.share = share
+        self.reply = reply
 
     def answer(self, request: ReceivedRequest) -> ScriptedReply:
         cap = request.body.get("max_tokens") or request.body.get("max_completion_tokens") or 0
@@ -121,7 +122,8 @@ BUDGETS = {
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streams"])
 @pytest.mark.parametrize("kind", sampled(BUDGETS, one_in=3))
 def test_fifty_calls_at_once_never_pass_it(way: str, kind: str, streams: bool) -> None:
-    meter, budget = Meter(), BUDGETS[kind]
+    meter = Meter()
+    budget = BUDGETS[kind]
     shared = SharedBudget(budget)
     with asking(way, meter.answer, max_connections=20) as (provider, client):
         ended = at_once(way, client, of_shared(shared, streams))
@@ -254,7 +256,9 @@ def test_a_stream_holds_its_share_until_it_ends_and_who_waits_holds_no_connectio
 
 def test_a_cancellation_ends_the_wait_for_a_budget(serve: Any) -> None:
     provider = serve(ScriptedReply(text="Yes.", hang=True))
-    shared, holder, waiter = SharedBudget(Budget(output_tokens=108)), Cancellation(), Cancellation()
+    shared = SharedBudget(Budget(output_tokens=108))
+    holder = Cancellation()
+    waiter = Cancellation()
     client = client_for("own sync", backend(provider.base_url))
     with ThreadPoolExecutor(2) as threads:
         asking = partial(threads.submit, ask, "own sync", client, within=shared, max_tokens=100)
@@ -353,7 +357,8 @@ def test_who_waits_into_the_time_kept_for_the_next_backend_leaves_it_the_attempt
 ) -> None:
     servers = {name: serve(ScriptedReply(text="In reeds.")) for name in ("first", "second")}
     chain = [backend(server.base_url, name=name) for name, server in servers.items()]
-    shared, clock = SharedBudget(Budget(seconds=100.0, output_tokens=700)), VirtualClock()
+    shared = SharedBudget(Budget(seconds=100.0, output_tokens=700))
+    clock = VirtualClock()
     holder = sent(shared, 600)
     with Client(chain, clock=lambda: clock.now) as client, ThreadPoolExecutor(1) as thread:
         waits = thread.submit(modes.ask, client, mode, "Where?", within=shared, max_tokens=500)

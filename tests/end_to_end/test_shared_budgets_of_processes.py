@@ -132,10 +132,8 @@ def test_without_the_store_calls_are_refused_unless_the_budget_says_otherwise(
     mode: str, serve: Any, backend_of: Any, redis_server: RedisServer, redis_url: str
 ) -> None:
     server = serve(ANSWER)
-    strict, lax = (
-        nightly(attempts=4),
-        SharedBudget(Budget(attempts=4), name="nightly", without_store="continue"),
-    )
+    strict = nightly(attempts=4)
+    lax = SharedBudget(Budget(attempts=4), name="nightly", without_store="continue")
     with Caller(mode, [backend_of(server)], store=redis_url, policy=ONCE) as caller:
         caller.ask(within=strict)
         redis_server.kill()
@@ -217,7 +215,8 @@ def call_until_it_ends(base_url: str, store: str, ceilings: dict[str, Any], made
 def test_eight_processes_spend_it_together_and_no_more(
     ceilings: dict[str, Any], serve: Any, redis_server: Any, redis_url: str
 ) -> None:
-    server, context = serve(within_its_cap), multiprocessing.get_context("spawn")
+    server = serve(within_its_cap)
+    context = multiprocessing.get_context("spawn")
     made = context.Value("i", 0)
     arguments = (server.base_url, redis_url, ceilings, made)
     processes = [context.Process(target=call_until_it_ends, args=arguments) for _ in range(8)]

@@ -24,7 +24,8 @@ from support import modes
 from support.raw_server import Peer, RawServer, echoes
 from support.ways import ALL, PASSED_IN, ask, backend, client_for, http_of, is_async
 
-KEY, OTHER = "sk-9d2f6b1c44e07a35", "sk-0000feedbeef1234"
+KEY = "sk-9d2f6b1c44e07a35"
+OTHER = "sk-0000feedbeef1234"
 BUSY = ScriptedReply(status=401)
 ANSWER = ScriptedReply(text="In the reeds.")
 
@@ -32,7 +33,8 @@ ANSWER = ScriptedReply(text="In the reeds.")
 def test_headers_of_a_request_stay_with_the_origin_of_the_first_backend(
     serve: Any, mode: str
 ) -> None:
-    first, second = serve(BUSY), serve(BUSY, ANSWER)
+    first = serve(BUSY)
+    second = serve(BUSY, ANSWER)
     chain = [
         OpenAIChat("one", base_url=first.base_url),
         OpenAIChat("two", base_url=first.base_url),
@@ -67,7 +69,8 @@ def test_an_origin_is_scheme_host_and_port(url: str, shared: bool) -> None:
 
 
 def test_a_backend_that_does_not_say_where_it_is_gets_no_headers() -> None:
-    first, link = object(), object()
+    first = object()
+    link = object()
     request = Request("hi", headers={"x-a": "b"})
     assert headers_for(request, first, link) == {}  # type: ignore[arg-type]
     assert headers_for(request, first, first) == {"x-a": "b"}  # type: ignore[arg-type]
@@ -76,7 +79,8 @@ def test_a_backend_that_does_not_say_where_it_is_gets_no_headers() -> None:
 def test_a_proxy_of_the_environment_is_not_given_what_stays_on_this_machine(
     serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxy, provider = serve(ScriptedReply(text="I heard it all.")), serve(ANSWER)
+    proxy = serve(ScriptedReply(text="I heard it all."))
+    provider = serve(ANSWER)
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HTTP_PROXY", proxy.base_url.removesuffix("/v1"))
@@ -91,17 +95,18 @@ def test_a_proxy_of_the_environment_is_not_given_what_stays_on_this_machine(
 @pytest.mark.parametrize(
     "host",
     [
-        *(
-            "0.0.0.0",
-            "[::]",
-            "[::1]",
-            "[::ffff:127.0.0.1]",
-            "localhost.",
-            "foo.localhost",
-            "LOCALHOST",
-            "127.0.0.2",
-        ),
-        *("127.1", "2130706433", "0x7f000001", "0"),
+        "0.0.0.0",
+        "[::]",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "localhost.",
+        "foo.localhost",
+        "LOCALHOST",
+        "127.0.0.2",
+        "127.1",
+        "2130706433",
+        "0x7f000001",
+        "0",
     ],
 )
 def test_this_machine_is_known_by_all_of_its_names(
@@ -130,7 +135,8 @@ def test_what_is_elsewhere_is_asked_through_the_proxy(
 def test_headers_of_a_request_stay_with_the_first_plain_link() -> None:
     links = [PlainLink("one.example"), PlainLink("two.example")]
     call = Call(Request("hi", headers={"x-api-key": KEY}), chain=links)
-    first, second = call.begin(), call.receive(Failure("auth", status=401))
+    first = call.begin()
+    second = call.receive(Failure("auth", status=401))
     assert first is not None
     assert second is not None
     assert (first.headers, second.headers) == ({"x-api-key": KEY}, {})

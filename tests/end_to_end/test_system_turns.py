@@ -12,11 +12,10 @@ from rungwise.testing import ScriptedReply
 from support import modes, official
 
 FIRST = {"role": "system", "content": "Be short."}
-USER, MORE = {"role": "user", "content": "Where?"}, {"role": "user", "content": "When?"}
-SAID, LATE = (
-    {"role": "assistant", "content": "In reeds."},
-    {"role": "system", "content": "Now in French."},
-)
+USER = {"role": "user", "content": "Where?"}
+MORE = {"role": "user", "content": "When?"}
+SAID = {"role": "assistant", "content": "In reeds."}
+LATE = {"role": "system", "content": "Now in French."}
 ADDS = {
     "role": "system",
     "content": [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "look"}}],

@@ -39,7 +39,8 @@ def backend(url: str, kind: type[OpenAIChat] = OpenAIChat) -> OpenAIChat:
 
 
 def rendered(error: BaseException) -> dict[str, str]:
-    kind, trace = type(error), error.__traceback__
+    kind = type(error)
+    trace = error.__traceback__
     texts = {
         "traceback": "".join(
             traceback.TracebackException(kind, error, trace, capture_locals=True).format()
@@ -193,10 +194,8 @@ def test_of_a_bug_in_a_backend(serve: Any, mode: str) -> None:
 def test_of_a_refused_connection_a_timeout_and_a_body_that_breaks(
     serve: Any, mode: str, dead_url: str
 ) -> None:
-    hangs, breaks = (
-        serve(ScriptedReply(hang=True)),
-        serve(ScriptedReply(text="x" * 99, cut_after=40)),
-    )
+    hangs = serve(ScriptedReply(hang=True))
+    breaks = serve(ScriptedReply(text="x" * 99, cut_after=40))
     for url in (dead_url, hangs.base_url, breaks.base_url):
         with Client(backend(url), policy=FAST) as client:
             error = caught(mode, client)

@@ -45,7 +45,8 @@ def hanging(after: str) -> Callable[[ReceivedRequest], ScriptedReply]:
     reply = ScriptedReply(text=TEXT, chunk_size=4, hang=True)
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
-        pieces, before = render(reply, request.body, path=request.path).pieces, 0
+        pieces = render(reply, request.body, path=request.path).pieces
+        before = 0
         for piece in pieces:
             before += len(piece)
             if json.dumps(after)[1:-1].encode() in piece:

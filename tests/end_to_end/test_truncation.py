@@ -147,7 +147,8 @@ def test_a_match_in_the_middle_loses_nothing(run: Any, chunk_size: int) -> None:
 
 
 def test_thinking_within_the_parts_is_no_text(run: Any) -> None:
-    one, two = "<think>first</think>Part one, ", "<think>then</think>part two."
+    one = "<think>first</think>Part one, "
+    two = "<think>then</think>part two."
     ended = run([part(one), last(two)])
     ended.was("done", "Part one, part two.")
     assert ended.added[1][0] == {"role": "assistant", "content": "Part one, "}

@@ -77,7 +77,8 @@ def paused(
     api: str, mode: str, serve: Any, *more: ScriptedReply
 ) -> tuple[Any, Any, Register, rungwise.TurnResult]:
     """Run a turn until it waits for approval."""
-    provider, register = serve(ScriptedReply(tool_calls=CALLS), ANSWER, *more), Register()
+    provider = serve(ScriptedReply(tool_calls=CALLS), ANSWER, *more)
+    register = Register()
     with Client(backend(api, provider)) as client:
         result = ask(client, mode, "Pay.", tools=register.tools)
     return provider, backend(api, provider), register, result
@@ -212,7 +213,8 @@ def test_a_verdict_that_raises_fails_the_turn(serve: Any) -> None:
 @pytest.mark.parametrize("api", [api for api in protocols.PROTOCOLS if api != "ollama"])
 @pytest.mark.parametrize("keeps", [False, True])
 def test_a_forced_choice_holds_for_the_first_call(api: str, keeps: bool, serve: Any) -> None:
-    provider, register = serve(ScriptedReply(tool_calls=[CALLS[0]]), ANSWER), Register()
+    provider = serve(ScriptedReply(tool_calls=[CALLS[0]]), ANSWER)
+    register = Register()
     with Client(backend(api, provider)) as client:
         client.turn(
             "Look.",
@@ -266,10 +268,8 @@ def test_verdicts_judge_what_ends_a_turn_and_no_calls_of_tools(
     def cites(reply: rungwise.core.Reply, value: Any) -> str | None:
         return None if value == ["[1]"] else "Cite a source as [1]."
 
-    provider, register = (
-        serve(ScriptedReply(tool_calls=[CALLS[0]]), ScriptedReply(text='{"value": ["[1]"]}')),
-        Register(),
-    )
+    provider = serve(ScriptedReply(tool_calls=[CALLS[0]]), ScriptedReply(text='{"value": ["[1]"]}'))
+    register = Register()
     with Client(backend(api, provider)) as client:
         result = ask(client, mode, "Look.", tools=register.tools, returns=list[str], verdict=cites)
     assert (result.outcome, result.value, len(register.ran)) == ("finished", ["[1]"], 1)

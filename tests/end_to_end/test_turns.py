@@ -316,7 +316,8 @@ def test_a_compactor_ends_with_the_time_of_the_turn(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["turn", "stream_turn"])
 def test_a_turn_is_cancelled_in_the_middle_of_a_compaction(mode: str) -> None:
-    cancellation, is_over = rungwise.Cancellation(), threading.Event()
+    cancellation = rungwise.Cancellation()
+    is_over = threading.Event()
 
     def hang(messages: Any, room: int) -> Any:
         cancellation.cancel()
@@ -452,7 +453,9 @@ def test_a_stream_can_be_left_anywhere(mode: str, at: str) -> None:
 
 @pytest.mark.parametrize("mode", ["turn", "stream_turn"])
 def test_a_turn_is_cancelled_in_the_middle_of_tools(mode: str) -> None:
-    cancellation, begun, ended = rungwise.Cancellation(), threading.Event(), threading.Event()
+    cancellation = rungwise.Cancellation()
+    begun = threading.Event()
+    ended = threading.Event()
 
     def cancel() -> str:
         begun.wait(10)
@@ -477,7 +480,8 @@ def test_a_turn_is_cancelled_in_the_middle_of_tools(mode: str) -> None:
 
 
 def test_a_cancelled_task_ends_its_turn_and_waits_for_what_cannot_be_cancelled() -> None:
-    began, may_end = threading.Event(), threading.Event()
+    began = threading.Event()
+    may_end = threading.Event()
     found: list[Any] = []
 
     def work() -> str:

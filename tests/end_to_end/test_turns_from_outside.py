@@ -110,7 +110,9 @@ def test_a_tool_that_blocks_the_loop_does_not_hold_the_next_round() -> None:
 
 @pytest.mark.parametrize("way", ["sync", "asyncio"])
 def test_one_cancellation_leaves_a_tool_that_hangs(way: str) -> None:
-    begun, let_go, cancellation = threading.Event(), threading.Event(), Cancellation()
+    begun = threading.Event()
+    let_go = threading.Event()
+    cancellation = Cancellation()
 
     def hang() -> None:
         begun.set()

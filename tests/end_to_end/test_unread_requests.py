@@ -38,7 +38,8 @@ def test_an_answer_to_a_request_that_nobody_reads_is_read(
         RawServer(play, tls=tls) as server,
         in_one_loop(way, quick(way, server, policy=policy)) as caller,
     ):
-        refused, again = caller(LARGE, streams=False), caller("again", streams=False)
+        refused = caller(LARGE, streams=False)
+        again = caller("again", streams=False)
     assert [failure.status for failure in refused.failures] == [413]
     assert refused.seconds < 4
     assert again.text == "again"

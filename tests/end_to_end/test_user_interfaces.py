@@ -77,8 +77,12 @@ def test_a_turn_with_a_tool_whose_answer_is_taken_back(url: str) -> None:
     assert plain.tools["call_1"]["output"] == {"sky": "blue"}
     shown = VercelReader().feed(httpx.post(f"{url}/vercel", json=asked("tools")).content)
     assert [part["type"] for part in shown.parts] == [
-        *("step-start", "reasoning", "text", "tool"),
-        *("step-start", "text"),
+        "step-start",
+        "reasoning",
+        "text",
+        "tool",
+        "step-start",
+        "text",
     ]
     assert shown.text == RIGHT
     messages = [{"id": "q", "role": "user", "content": "tools"}]

@@ -106,11 +106,9 @@ def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
         ScriptedReply(text="Rayleigh scattering.", chunk_size=4, cut_after=1_000, chunk_delay=0.02)
     )
     backend = protocols.backend(protocol, provider.base_url)
-    client, steps, said = (
-        Client(backend, observer=lambda step: steps.append(step)),
-        list[Any](),
-        list[str](),
-    )
+    client = Client(backend, observer=lambda step: steps.append(step))
+    steps = list[Any]()
+    said = list[str]()
 
     def note(events: Any, heard: list[Any]) -> None:
         said.extend(event.text for event in heard if isinstance(event, rungwise.Text))

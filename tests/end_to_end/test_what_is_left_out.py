@@ -34,7 +34,8 @@ def notes(result: rungwise.Result) -> list[tuple[str, str | None]]:
 
 
 def test_what_the_fallback_cannot_be_told_is_not_sent_and_said_once(mode: str, serve: Any) -> None:
-    first, second = serve(DOWN), serve(AGAIN, AGAIN, ANSWER)
+    first = serve(DOWN)
+    second = serve(AGAIN, AGAIN, ANSWER)
     chain = [
         backend_class("openai")("m", base_url=first.base_url, api_key="sk-1", name="first"),
         backend_class("anthropic")("m", base_url=second.base_url, api_key="sk-2", name="second"),
@@ -104,7 +105,8 @@ def test_no_option_vanishes_without_a_word(api: str, model: str, serve: Any) -> 
         given_together = [*({name: value} for name, value in every.items()), every, unforced]
         for given, cap in product(given_together, (300, 30_000)):
             result = client.call("Where?", tools=[TOOL], max_tokens=cap, **given)  # type: ignore[typeddict-item]
-            body, note = json.dumps(provider.requests[-1].body), notes(result)[0][1] or ""
+            body = json.dumps(provider.requests[-1].body)
+            note = notes(result)[0][1] or ""
             for name in given:
                 assert re.search(TRACES[name][1], body) or f"{name}: " in note, (name, note, body)
 
@@ -128,7 +130,8 @@ def test_a_turn_says_it_in_each_of_its_calls(serve: Any) -> None:
 
 
 def test_the_command_line_says_it_beside_the_request(serve: Any, tmp_path: Any) -> None:
-    provider, journal = serve(ANSWER), tmp_path / "call.json"
+    provider = serve(ANSWER)
+    journal = tmp_path / "call.json"
     given = ("--api", "gemini", "--model", "gemini-2.0-flash", "--base-url", provider.base_url)
     result = invoke("ask", "Where?", *given, "--reasoning-effort", "low", "--journal", journal)
     assert (result.exit_code, result.stdout) == (0, "In the reeds.")
@@ -291,7 +294,9 @@ def test_a_member_of_a_message_that_nobody_reads_is_told(api: str, role: str, se
 # what is changed
 
 
-CLAUDE, OLD, EARLIER = "claude-sonnet-4-6", "claude-sonnet-4-5", "claude-3-5-haiku-latest"
+CLAUDE = "claude-sonnet-4-6"
+OLD = "claude-sonnet-4-5"
+EARLIER = "claude-3-5-haiku-latest"
 NOVA = "amazon.nova-pro-v1:0"
 THINKING = {"type": "enabled", "budget_tokens": 5_000}
 ON_BEDROCK = {"additionalModelRequestFields": {"thinking": THINKING}}

@@ -240,7 +240,8 @@ def test_a_tool_that_is_to_be_strict_is_told_where_none_is(
 
 @pytest.mark.parametrize("api", FOREIGN)
 def test_a_turn_of_plain_functions_tells_nothing_of_strictness(api: str, serve: Any) -> None:
-    first, second = serve(ScriptedReply(status=401)), serve(ANSWER)
+    first = serve(ScriptedReply(status=401))
+    second = serve(ANSWER)
 
     def look() -> str:
         """Look around."""

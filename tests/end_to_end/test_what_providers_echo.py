@@ -21,16 +21,18 @@ PROMPT = "My-passphrase-is-9182-heron, where do the herons nest?"
 OURS = Policy(limits=Limits(retries=1))
 
 ECHOES = [
-    *(KEY, SECRET, f"Bearer {KEY}", f"key_{KEY}", KEY[3:]),
-    *(
-        "My-passphrase-is-9182-heron",
-        "9182-heron",
-        PROMPT,
-        "herons nest",
-        "a" * 41,
-        "two words",
-        "line\nbreak",
-    ),
+    KEY,
+    SECRET,
+    f"Bearer {KEY}",
+    f"key_{KEY}",
+    KEY[3:],
+    "My-passphrase-is-9182-heron",
+    "9182-heron",
+    PROMPT,
+    "herons nest",
+    "a" * 41,
+    "two words",
+    "line\nbreak",
 ]
 
 
@@ -51,22 +53,19 @@ def check_nothing_shows(
     for by name.
     """
     shown = f"({len(raw)} characters)" if raw is not None else None
-    reply, failures = result.reply, [failure for _, failure in result.failures]
+    reply = result.reply
+    failures = [failure for _, failure in result.failures]
     written = "\n".join(
         [
-            *(
-                result.journal.to_json(),
-                repr(result.journal),
-                repr(result),
-                str(result.cause),
-                repr(reply),
-            ),
+            result.journal.to_json(),
+            repr(result.journal),
+            repr(result),
+            str(result.cause),
+            repr(reply),
             *map(repr, failures),
-            *(
-                str(failures_of(result)),
-                *map(str, result.journal.steps),
-                *map(sentence, result.journal.steps),
-            ),
+            str(failures_of(result)),
+            *map(str, result.journal.steps),
+            *map(sentence, result.journal.steps),
             *(record.getMessage() for record in caplog.records),
         ]
     )

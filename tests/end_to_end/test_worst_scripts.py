@@ -114,7 +114,8 @@ def check_default(folder: Path, backends: int, stated: dict[str, Any]) -> None:
     """Play a script of the default policy, knowing of it no more than its file and the certificate
     as JSON say.
     """
-    name, chain = stated["name"], "" if backends == 1 else f"-{backends}-backends"
+    name = stated["name"]
+    chain = "" if backends == 1 else f"-{backends}-backends"
     file = folder / f"worst-{name.replace(' ', '-')}{chain}.toml"
     text = " ".join(file.read_text().replace("\n#", "").split())
     messages = AFTER_A_TOOL if "a prompt that ends in the result of a tool" in text else "say"

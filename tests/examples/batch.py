@@ -56,7 +56,8 @@ async def run_batch(
             )
 
     with answers.open("a", encoding="utf-8") as file, shown_progress() as bar:
-        task, todo = bar.add_task("0.0000 spent, 0 failed", total=len(asked)), iter(asked)
+        task = bar.add_task("0.0000 spent, 0 failed", total=len(asked))
+        todo = iter(asked)
         async with client, asyncio.TaskGroup() as group:
             for _ in range(at_once):
                 group.create_task(work())

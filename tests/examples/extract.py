@@ -74,7 +74,8 @@ async def extract(
         Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=console) as bar,
     ):
         every = list(notes)
-        task, todo = bar.add_task("0.0000 spent, 0 corrected", total=len(every)), iter(every)
+        task = bar.add_task("0.0000 spent, 0 corrected", total=len(every))
+        todo = iter(every)
         async with client, asyncio.TaskGroup() as group:
             for _ in range(at_once):
                 group.create_task(work())
@@ -101,7 +102,8 @@ def played(request: rungwise.testing.ReceivedRequest) -> rungwise.testing.Script
     """Answer as a model that counts none every tenth time, until it is told."""
     messages = request.body["messages"]
     note = next(each["content"] for each in messages if each["role"] == "user").rpartition("\n")[2]
-    day, number = int(note.partition(" ")[0]), int(note.rpartition(" ")[2].rstrip("."))
+    day = int(note.partition(" ")[0])
+    number = int(note.rpartition(" ")[2].rstrip("."))
     is_told = "not right" in messages[-1]["content"]
     count = (
         0 if number % 10 == 0 and not is_told else int(note.partition("saw ")[2].partition(" ")[0])

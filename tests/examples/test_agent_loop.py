@@ -34,7 +34,8 @@ def test_a_question_is_answered_with_tools_and_the_next_one_goes_on_from_there(
 ) -> None:
     busy = ScriptedReply(status=429, headers={"retry-after": "7"})
     provider = rungwise_provider(LOOKS, busy, ANSWER)
-    client, folder = rungwise_client(provider), tmp_path / "birds"
+    client = rungwise_client(provider)
+    folder = tmp_path / "birds"
     result = agent.run_turn(client, folder, "Who nests by the Vomb?")
     assert (result.outcome, result.text, len(provider.requests)) == ("finished", ANSWER.text, 3)
     assert [message["role"] for message in said(folder)] == [

@@ -77,7 +77,8 @@ class Billing:
 def test_the_money_is_never_passed_by_the_providers_own_count(
     batch: ModuleType, rungwise_provider: Any, rungwise_client: Any, tmp_path: Path, money: float
 ) -> None:
-    path, billing = tmp_path / "answers.jsonl", Billing()
+    path = tmp_path / "answers.jsonl"
+    billing = Billing()
     provider = rungwise_provider(billing)
     failed = run(batch, rungwise_client, provider, path, money)
     assert 0 < as_money(billing.cost) <= money
@@ -91,7 +92,10 @@ def test_the_money_is_never_passed_by_the_providers_own_count(
 def test_so_many_are_asked_at_once_and_no_more(
     batch: ModuleType, rungwise_provider: Any, rungwise_client: Any, tmp_path: Path
 ) -> None:
-    meet, lock, now, most = threading.Barrier(3), threading.Lock(), 0, 0
+    meet = threading.Barrier(3)
+    lock = threading.Lock()
+    now = 0
+    most = 0
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         nonlocal now, most
@@ -113,7 +117,8 @@ def test_so_many_are_asked_at_once_and_no_more(
 def test_what_failed_is_told_with_its_cause_and_is_all_that_is_asked_the_next_time(
     batch: ModuleType, rungwise_provider: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, refuses = tmp_path / "answers.jsonl", True
+    path = tmp_path / "answers.jsonl"
+    refuses = True
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
         bad = refuses and asked(request) in PROMPTS[3:5]

@@ -139,7 +139,8 @@ def runner_of(
     tmp_path: Path, old: str | None, new: str | None, stubs: Mapping[str, str] = STUBS
 ) -> Runner:
     """Return a runner that has checked out the merge of a pull request."""
-    checkout, temporary = tmp_path / "checkout", tmp_path / "temporary"
+    checkout = tmp_path / "checkout"
+    temporary = tmp_path / "temporary"
     checkout.mkdir(parents=True)
     temporary.mkdir()
     git(checkout, "init", "--quiet", "--initial-branch", "main")

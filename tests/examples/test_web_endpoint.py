@@ -46,7 +46,8 @@ def wait_for(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[str], None]
     words.
     """
     lines: SimpleQueue[logging.LogRecord] = SimpleQueue()
-    handler, logger = QueueHandler(lines), logging.getLogger("rungwise")
+    handler = QueueHandler(lines)
+    logger = logging.getLogger("rungwise")
     caplog.set_level(logging.DEBUG, "rungwise")
     logger.addHandler(handler)
 

@@ -49,7 +49,8 @@ def models_of(catalogue: Mapping[str, object]) -> dict[str, list[str]]:
     """Return the chains that a catalogue of scenarios needs; a fallback is one as well, to ask
     whether all is well.
     """
-    usual, found = str(catalogue.get("default_fallback", "fb-ok")), {}
+    usual = str(catalogue.get("default_fallback", "fb-ok"))
+    found = {}
     scenarios = catalogue["scenarios"]
     assert isinstance(scenarios, list)
     for scenario in scenarios:

@@ -138,7 +138,9 @@ class Caller(ABC):
     """
 
     def __init__(self, scene: Scene, limit: float, begins_at: float) -> None:
-        self.scene, self.limit, self.begins_at = scene, limit, begins_at
+        self.scene = scene
+        self.limit = limit
+        self.begins_at = begins_at
         self._ended: Any = None
         self._began = self._over = begins_at
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -191,7 +193,8 @@ class _Caller(Caller):
     def __init__(
         self, client: Client, scene: Scene, limit: float, way: Way, begins_at: float
     ) -> None:
-        self.client, self.way = client, way
+        self.client = client
+        self.way = way
         self._events: list[Any] = []
         self._cancellation = Cancellation()
         super().__init__(scene, limit, begins_at)

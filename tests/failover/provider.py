@@ -59,7 +59,8 @@ class Scene:
     """
 
     def __init__(self, fault: Fault, scale: float, families: Families = UNKNOWN) -> None:
-        self.fault, self.scale = fault, scale
+        self.fault = fault
+        self.scale = scale
         primary, fallback = families
         self.primary = f"{primary}-{fault.name}" if primary else fault.name
         """Names the model that goes wrong."""
@@ -122,7 +123,8 @@ class FaultyProvider:
     """
 
     def __init__(self, scale: float = 1.0, answer: str = ANSWER) -> None:
-        self.scale, self._answer_text = scale, answer
+        self.scale = scale
+        self._answer_text = answer
         self._scenes: dict[str, tuple[Scene, Role]] = {}
         self._server = RawServer(self._serve)
         self._unused = socket.socket()

@@ -65,7 +65,8 @@ class _Caller(Caller):
     def __init__(
         self, client: httpx.Client, journals: Path, scene: Scene, limit: float, begins_at: float
     ) -> None:
-        self.client, self.journals = client, journals
+        self.client = client
+        self.journals = journals
         self._response: httpx.Response | None = None
         super().__init__(scene, limit, begins_at)
 
@@ -115,7 +116,9 @@ def _error(body: Any) -> dict[str, Any]:
 
 def _gathered(response: httpx.Response) -> dict[str, Any]:
     """Read a stream to its end: what it says, by which model, and whether tokens were reported."""
-    text, model, has_usage = "", None, False
+    text = ""
+    model = None
+    has_usage = False
     for line in response.iter_lines():
         data = line.removeprefix("data: ")
         if data == line:  # a comment, or the end of an event

@@ -46,7 +46,8 @@ def play_rows(
     names: Iterable[str], faults: Iterable[Fault], *, scale: float, way: Way
 ) -> dict[str, list[Played]]:
     """Play faults to several policies, all at once; the arguments are those of `play_all`."""
-    names, faults = list(names), list(faults)
+    names = list(names)
+    faults = list(faults)
     with ThreadPoolExecutor(len(names)) as threads:
         played = threads.map(lambda name: play_all(ROWS[name], faults, scale=scale, way=way), names)
         return dict(zip(names, played, strict=True))

@@ -63,7 +63,8 @@ def test_the_costs_are_those_of_the_table(column: str) -> None:
 
 
 def test_a_cell_is_read_as_it_is_written() -> None:
-    one, other = Cost(3, 1.02, 1.46), Cost(2, 59.9, 60.2)
+    one = Cost(3, 1.02, 1.46)
+    other = Cost(2, 59.9, 60.2)
     text = costs_table({"a": {"x": one}, "b": {"x": other}})
     assert text.splitlines()[-1] == "| x | 3, 1 to 1.5 s | 2, 60 s |"
     assert (cost_of(str(one)), cost_of(str(other))) == (Cost(3, 1.0, 1.5), Cost(2, 60.0, 60.0))

@@ -120,7 +120,8 @@ def test_no_verdict_depends_on_the_name_of_a_model(row: str, families: Families)
 SILENCE = ("S06", "S07", "S09")
 """The faults in which a call waits for a server that says nothing, as long as its clocks allow."""
 
-MOST_REQUESTS, MOST_SECONDS = 4, 12.0
+MOST_REQUESTS = 4
+MOST_SECONDS = 12.0
 
 
 def too_dear(played: Played) -> bool:

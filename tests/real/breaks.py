@@ -29,9 +29,11 @@ def survives_cuts(relay: Relay, way: str, *, says_nothing_more: bool = False) ->
     relay.cut_after(None)
     with asking(relay, "stream", **WAYS[way]) as ask:
         expect(f"{way}, uncut", ask().result.text, WHOLE)
-    size, before = relay.passed, relay.cuts
+    size = relay.passed
+    before = relay.cuts
     for number, place in enumerate(range(0, size, STEP)):
-        mode, is_hard = MODES[number % len(MODES)], number % 3 == 0
+        mode = MODES[number % len(MODES)]
+        is_hard = number % 3 == 0
         relay.cut_after(place, is_hard=is_hard)
         with asking(relay, mode, **WAYS[way]) as ask:
             said = ask()

@@ -26,8 +26,10 @@ def _off(*names: str) -> list[str]:
 
 # A model of a few kilobytes needs no speed: without optimisation the build takes half the time.
 SETTINGS = (
-    *("-DCMAKE_BUILD_TYPE=Release", "-DLLAMA_BUILD_NUMBER=0"),
-    *("-DCMAKE_C_FLAGS_RELEASE='-O0 -DNDEBUG'", "-DCMAKE_CXX_FLAGS_RELEASE='-O0 -DNDEBUG'"),
+    "-DCMAKE_BUILD_TYPE=Release",
+    "-DLLAMA_BUILD_NUMBER=0",
+    "-DCMAKE_C_FLAGS_RELEASE='-O0 -DNDEBUG'",
+    "-DCMAKE_CXX_FLAGS_RELEASE='-O0 -DNDEBUG'",
     *_off(
         "LLAMA_OPENSSL",
         "LLAMA_SUBPROCESS",
@@ -47,7 +49,9 @@ OF_SERVER = (
         "LLAMA_BUILD_UI",
     ),
     *_off("LLAMA_USE_PREBUILT_UI"),
-    *("-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON", "-DLLAMA_BUILD_SERVER=ON"),
+    "-DLLAMA_BUILD_COMMON=ON",
+    "-DLLAMA_BUILD_TOOLS=ON",
+    "-DLLAMA_BUILD_SERVER=ON",
 )
 OF_BINDINGS = _off("LLAVA_BUILD")
 

@@ -46,7 +46,9 @@ class Relay:
             is_hard: whether the client sees a reset in place of an end.
         """
         with self._lock:
-            self._left, self._is_hard, self.passed = count, is_hard, 0
+            self._left = count
+            self._is_hard = is_hard
+            self.passed = 0
 
     def _accept(self) -> None:
         while True:
@@ -86,6 +88,7 @@ class Relay:
             if size <= self._left:
                 self._left -= size
                 return size, False
-            allowed, self._left = self._left, None
+            allowed = self._left
+            self._left = None
             self.cuts += 1
             return allowed, True

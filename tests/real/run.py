@@ -45,7 +45,9 @@ def main() -> int:
     }
     if not chosen:
         parser.error("no check is called so; the checks are:\n  " + "\n  ".join(CHECKS))
-    program, gguf, bindings = build.llama_server(), build.gguf_python(), build.bindings_python()
+    program = build.llama_server()
+    gguf = build.gguf_python()
+    bindings = build.bindings_python()
     began = time.monotonic()
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rungwise-real-")))

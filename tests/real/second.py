@@ -63,7 +63,8 @@ def budgets(servers: Servers) -> None:
             policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=tokens))
             with asking(servers.second, mode, policy=policy) as ask:
                 said = ask(parameters=NEVER_ENDS)
-            where, numbers = f"{mode}, {tokens} tokens", len(said.result.text) // 4
+            where = f"{mode}, {tokens} tokens"
+            numbers = len(said.result.text) // 4
             expect(f"{where}: text", said.result.text, counted(numbers))
             if numbers > tokens:
                 expect(where, numbers, f"at most {tokens}")
@@ -113,7 +114,8 @@ def _is_interrupted(servers: Servers, number: int, disturb: Callable[[], Future[
     for that.
     """
     backend = rungwise.OpenAIChat("counter", base_url=f"{servers.second.root}/v1")
-    other, events = None, list[Any]()
+    other = None
+    events = list[Any]()
     with rungwise.Client(backend, **waits_into([])) as client, client.stream(ASKED) as stream:
         for event in stream:
             events.append(event)

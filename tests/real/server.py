@@ -109,28 +109,24 @@ def llama_server(
         context: its window in tokens.
     """
     command = [
-        *(
-            str(program),
-            "--model",
-            str(model),
-            "--host",
-            "127.0.0.1",
-            "--port",
-            "{port}",
-            "--ctx-size",
-            str(context),
-        ),
-        *(
-            "--parallel",
-            "1",
-            "--threads",
-            "1",
-            "--no-webui",
-            "--no-warmup",
-            "--jinja",
-            "--slots",
-            *options,
-        ),
+        str(program),
+        "--model",
+        str(model),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "{port}",
+        "--ctx-size",
+        str(context),
+        "--parallel",
+        "1",
+        "--threads",
+        "1",
+        "--no-webui",
+        "--no-warmup",
+        "--jinja",
+        "--slots",
+        *options,
     ]
     return ModelServer(command, scratch, health="/health", context=context)
 
@@ -147,17 +143,20 @@ def bindings_server(
         context: its window in tokens.
     """
     command = [
-        *(
-            str(python),
-            "-m",
-            "llama_cpp.server",
-            "--model",
-            str(model),
-            "--host",
-            "127.0.0.1",
-            "--port",
-            "{port}",
-        ),
-        *("--n_ctx", str(context), "--n_threads", "1", "--n_threads_batch", "1"),
+        str(python),
+        "-m",
+        "llama_cpp.server",
+        "--model",
+        str(model),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "{port}",
+        "--n_ctx",
+        str(context),
+        "--n_threads",
+        "1",
+        "--n_threads_batch",
+        "1",
     ]
     return ModelServer(command, scratch, health="/v1/models", context=context)

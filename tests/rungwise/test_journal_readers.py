@@ -61,7 +61,8 @@ def record(*heard: Reply | Failure, chain: int = 2, **options: Any) -> dict[str,
     call = Call(
         Request("?", max_tokens=50), policy, links, jitter=lambda: 0.3, contents=True, **options
     )
-    now, given = 0.0, iter(heard)
+    now = 0.0
+    given = iter(heard)
     send = call.begin(now)
     while send is not None:
         now += send.wait + 1.5

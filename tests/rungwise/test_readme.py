@@ -71,10 +71,8 @@ def test_the_first_example_has_ten_lines() -> None:
 
 def test_the_bad_day_is_shown_as_it_goes(rungwise_provider: Any, rungwise_client: Made) -> None:
     [shown] = re.findall(r"^```text\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    overloaded, cut = (
-        ScriptedReply(status=529),
-        ScriptedReply(STORY[:80], chunk_size=10, cut_after=1500),
-    )
+    overloaded = ScriptedReply(status=529)
+    cut = ScriptedReply(STORY[:80], chunk_size=10, cut_after=1500)
     provider = rungwise_provider(overloaded, cut, ScriptedReply(STORY[40:]))
     backend = rungwise.Anthropic("claude-sonnet-5", base_url=provider.base_url)
     with rungwise_client(backend).stream("Why is the sky blue?") as stream:

@@ -46,7 +46,8 @@ def recorded(*replies: Reply | Failure, policy: rungwise.Policy | None = None) -
 @lru_cache
 def last_week() -> tuple[WhatIf, ...]:
     """Return what three past calls would have done under the interactive preset."""
-    slow, answer = Failure("server_error"), Reply("hello", stop_reason="stop")
+    slow = Failure("server_error")
+    answer = Reply("hello", stop_reason="stop")
     journals = {
         "monday.json": recorded(slow, answer),
         "tuesday.json": recorded(slow, slow, slow, answer),
@@ -62,7 +63,8 @@ def to_interactive() -> PolicyDiff:
     calls.
     """
     asked = {"max_tokens": 1000, "input_tokens": 2000}
-    old, new = rungwise.Policy(), rungwise.Policy.interactive()
+    old = rungwise.Policy()
+    new = rungwise.Policy.interactive()
     return diff_policies(old, new, 2, prices=PRICES, journals=last_week(), **asked)
 
 

@@ -105,11 +105,13 @@ def ciede2000(one: Lab, other: Lab) -> float:
     (l1, a1, b1), (l2, a2, b2) = one, other
     seventh = ((hypot(a1, b1) + hypot(a2, b2)) / 2) ** 7
     stretch = 1 + (1 - sqrt(seventh / (seventh + 25**7))) / 2
-    c1, c2 = hypot(a1 * stretch, b1), hypot(a2 * stretch, b2)
+    c1 = hypot(a1 * stretch, b1)
+    c2 = hypot(a2 * stretch, b2)
     h1, h2 = (degrees(atan2(b, a * stretch)) % 360 for a, b in ((a1, b1), (a2, b2)))
     turn = 0.0 if not c1 * c2 else (h2 - h1 + 180) % 360 - 180
     middle = h1 + h2 if not c1 * c2 else (h1 + turn / 2) % 360
-    lightness, chroma = (l1 + l2) / 2, (c1 + c2) / 2
+    lightness = (l1 + l2) / 2
+    chroma = (c1 + c2) / 2
     waves = ((0.17, 1, -30), (-0.24, 2, 0), (-0.32, 3, 6), (0.20, 4, -63))
     weight = 1 - sum(size * cos(radians(times * middle + shift)) for size, times, shift in waves)
     by_l = (l2 - l1) / (1 + 0.015 * (lightness - 50) ** 2 / sqrt(20 + (lightness - 50) ** 2))

@@ -12,8 +12,13 @@ REQUIRED = {
 
 ATTRIBUTES: dict[str, Any] = {
     **dict.fromkeys(("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model"), str),
-    **{"server.address": str, "server.port": int, "error.type": str, "gen_ai.request.stream": bool},
-    **{"gen_ai.output.type": str, "gen_ai.request.seed": int, "gen_ai.request.top_k": int},
+    "server.address": str,
+    "server.port": int,
+    "error.type": str,
+    "gen_ai.request.stream": bool,
+    "gen_ai.output.type": str,
+    "gen_ai.request.seed": int,
+    "gen_ai.request.top_k": int,
     "gen_ai.request.max_tokens": int,
     **{
         f"gen_ai.request.{name}": float
@@ -21,34 +26,34 @@ ATTRIBUTES: dict[str, Any] = {
     },
     "gen_ai.request.stop_sequences": tuple,
     "gen_ai.request.reasoning.level": str,
-    **{
-        "gen_ai.response.id": str,
-        "gen_ai.response.model": str,
-        "gen_ai.response.finish_reasons": tuple,
-    },
+    "gen_ai.response.id": str,
+    "gen_ai.response.model": str,
+    "gen_ai.response.finish_reasons": tuple,
     "gen_ai.response.time_to_first_chunk": float,
     **{
         f"gen_ai.usage.{name}_tokens": int
         for name in ("input", "output", "cache_read.input", "cache_write.input")
     },
     "gen_ai.usage.reasoning.output_tokens": int,
-    **{"gen_ai.input.messages": str, "gen_ai.output.messages": str},
+    "gen_ai.input.messages": str,
+    "gen_ai.output.messages": str,
     **{
         f"gen_ai.tool.{name}": str
         for name in ("name", "type", "description", "call.id", "call.arguments", "call.result")
     },
-    **{
-        "http.request.method": str,
-        "http.response.status_code": int,
-        "http.request.resend_count": int,
-    },
+    "http.request.method": str,
+    "http.response.status_code": int,
+    "http.request.resend_count": int,
     # our own
     **{
         f"rungwise.{name}": str
         for name in ("outcome", "backend", "rung", "event", "guard", "reason", "code", "row", "why")
     },
-    **{"rungwise.attempts": int, "rungwise.discarded_tokens": int, "rungwise.calls": int},
-    **{"rungwise.cost": float, "rungwise.wait": float},
+    "rungwise.attempts": int,
+    "rungwise.discarded_tokens": int,
+    "rungwise.calls": int,
+    "rungwise.cost": float,
+    "rungwise.wait": float,
 }
 
 _OF_CALLS = {"gen_ai.operation.name", "gen_ai.provider.name"}

@@ -90,7 +90,8 @@ class Oracle:
 
     def script(self, *replies: ScriptedReply, last: ScriptedReply = ANSWER) -> None:
         """Say what comes next, and forget what was asked so far."""
-        self.replies, self.last = list(replies), last
+        self.replies = list(replies)
+        self.last = last
         self._seen = len(self.provider.requests)
 
     @property
@@ -116,7 +117,8 @@ def run_page(
     ]
     parsed = Sybil(parsers=[*parsers, SkipParser()], path=str(path.parent)).parse(path)
     parsed.namespace.update(namespace)
-    count, logger = 0, logging.getLogger("rungwise")
+    count = 0
+    logger = logging.getLogger("rungwise")
     level = logger.level
     try:
         for example in parsed.examples():

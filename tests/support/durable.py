@@ -20,7 +20,8 @@ class Opened:
     """Open a database again and again, as one process after another does."""
 
     def __init__(self, database: str, chain: Any) -> None:
-        self.database, self.chain = database, chain
+        self.database = database
+        self.chain = chain
 
     def __call__(self, **options: Any) -> Durable:
         return Durable(

@@ -22,7 +22,8 @@ def die_at(number: int) -> None:
     """
     from dbos import DBOS
 
-    run_step, count = DBOS.run_step_async, 0
+    run_step = DBOS.run_step_async
+    count = 0
 
     async def counted(*given: Any) -> Any:
         nonlocal count

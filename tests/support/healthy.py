@@ -35,26 +35,22 @@ HANGS = (
 """What goes on for as long as it is let."""
 
 FAILURES: tuple[Reason, ...] = (
-    *(
-        "rate_limit",
-        "overloaded",
-        "server_error",
-        "timeout",
-        "connection",
-        "unreachable",
-        "auth",
-        "billing",
-    ),
+    "rate_limit",
+    "overloaded",
+    "server_error",
+    "timeout",
+    "connection",
+    "unreachable",
+    "auth",
+    "billing",
     "model_not_found",
-    *(
-        "context_overflow",
-        "parameter_unsupported",
-        "malformed",
-        "content_policy",
-        "format",
-        "unknown",
-        "silence",
-    ),
+    "context_overflow",
+    "parameter_unsupported",
+    "malformed",
+    "content_policy",
+    "format",
+    "unknown",
+    "silence",
 )
 ENDS = (
     "empty",
@@ -131,7 +127,8 @@ def scenes(draw: st.DrawFn) -> Scene:
         st.lists(st.lists(troubles, min_size=1, max_size=4).map(tuple), min_size=1, max_size=3)
     )
     healthy = draw(st.sampled_from([*range(len(others), 0, -1), 0]))
-    count, seconds = len(others) + 1, draw(st.sampled_from([3.0, 20.0, 90.0, 900.0]))
+    count = len(others) + 1
+    seconds = draw(st.sampled_from([3.0, 20.0, 90.0, 900.0]))
     max_tokens = draw(st.sampled_from([100, 1000]))
     priced = draw(st.booleans())
     budget = Budget(
@@ -144,7 +141,8 @@ def scenes(draw: st.DrawFn) -> Scene:
         if priced
         else None,
     )
-    few, many = st.sampled_from([0, 1, 3]), st.sampled_from([0, 1, 3, 20])
+    few = st.sampled_from([0, 1, 3])
+    many = st.sampled_from([0, 1, 3, 20])
     policy = Policy(
         budget=budget,
         limits=Limits(
@@ -229,7 +227,8 @@ class Stage:
 
     def healthy(self, send: Send) -> Reply:
         """Answer within the reserve of a backend."""
-        policy, backends = self.scene.policy, len(self.scene.troubles)
+        policy = self.scene.policy
+        backends = len(self.scene.troubles)
         lost = self.scene.closing * (backends - 1)
         self.now += (
             max(0.0, reserved_seconds(policy, policy.budget.seconds, backends) - lost)
@@ -271,11 +270,14 @@ class Stage:
 
     def hung(self, kind: str, send: Send, clocks: Clocks, end: float) -> Reply | Failure:
         """Continue until the clocks end the attempt."""
-        began, text, silent = self.now, "", None
+        began = self.now
+        text = ""
+        silent = None
         if kind in ("nothing comes", "comments come"):
             silent = _silence(began, clocks.first_token, clocks.before_text)
         elif kind == "a word comes":
-            text, spoke = self.words(), began + (end - began) * 0.01
+            text = self.words()
+            spoke = began + (end - began) * 0.01
             silent = _silence(spoke, clocks.stall, clocks.after_text)
         elif kind == "words come":
             text = self.words()

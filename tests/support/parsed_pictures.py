@@ -124,16 +124,19 @@ def ladder_dot(table: Table, text: str) -> Iterator[Full]:
 def hub_rows(table: Table, text: str) -> Iterator[Full]:
     for line in text[text.index("| ---") :].splitlines()[1:]:
         event, sources, guard, target, effect = [cell.strip(" `~") for cell in line.split("|")[1:6]]
-        sources, target = sources.replace("~~", ""), re.sub(r"~* \(.*", "", target)
+        sources = sources.replace("~~", "")
+        target = re.sub(r"~* \(.*", "", target)
         for source in sources.split(", "):
             yield event, source, guard, target, effect
 
 
 def ladder_rows(table: Table, text: str) -> Iterator[Full]:
-    event, sources = "", sources_of(table, table.hub)
+    event = ""
+    sources = sources_of(table, table.hub)
     for line in text.splitlines():
         if head := re.fullmatch(r"\*\*`(\w+)`\*\*(?: (from .*))?", line):
-            event, sources = head[1], sources_of(table, head[2]) if head[2] else (table.hub,)
+            event = head[1]
+            sources = sources_of(table, head[2]) if head[2] else (table.hub,)
         elif line and event:
             step = re.match(
                 r"(?:\d+\.|-) (?:~~)?(?:`(\w+)`|otherwise|always) → \*\*(\w+)\*\*(?:, `(\w+)`)?",

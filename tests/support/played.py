@@ -19,7 +19,8 @@ def play(
         begins: the time at the beginning.
         waits: whether the waits of the call pass too.
     """
-    now, send = begins, call.begin(begins)
+    now = begins
+    send = call.begin(begins)
     for reply, seconds in replies:
         now += send.wait if waits else 0.0
         assert call.sending(now) is not None

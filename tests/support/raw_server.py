@@ -77,7 +77,8 @@ class Peer:
     """One connection, as the server sees it."""
 
     def __init__(self, server: RawServer, connection: Any, number: int) -> None:
-        self.server, self.number = server, number
+        self.server = server
+        self.number = number
         self._connection = connection
 
     def request(self) -> dict[str, Any] | None:

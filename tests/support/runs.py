@@ -61,7 +61,8 @@ def asking(
         chain: makes the chain of the client from the base URL of the stage.
         options: for the client.
     """
-    stage, waits = Stage(script), list[float]()
+    stage = Stage(script)
+    waits = list[float]()
     with stage.provider as provider:
         client = Client(
             chain(provider.base_url), **options, **modes.options_of(mode), **waits_into(waits)
@@ -162,7 +163,8 @@ class Run:
         caplog: pytest.LogCaptureFixture,
         api: str = "openai",
     ) -> None:
-        self.mode, self.api = mode, api
+        self.mode = mode
+        self.api = api
         self.streams = modes.streams(mode)
         self.asks_for_streams = modes.asks_for_streams(mode)
         self._stages = stages
@@ -236,7 +238,8 @@ class Run:
             try:
                 result = ask(client, self.mode, messages, events=events, **options)
             except rungwise.CallError as raised:
-                error, result = raised, raised.result
+                error = raised
+                result = raised.result
         assert (messages, options) == before, "what the caller gave was changed"
         ended = Ended(
             result,

@@ -121,7 +121,8 @@ def make(
     taken = Taken()
     send = call.begin(taken.now)
     while send is not None:
-        taken.now, taken.waited = taken.now + send.wait, taken.waited + send.wait
+        taken.now = taken.now + send.wait
+        taken.waited = taken.waited + send.wait
         sent = call.sending(taken.now)
         assert sent is not None
         backend = rates.backend[sent.backend]
@@ -129,14 +130,15 @@ def make(
         every = backend.at(position_of(sent.rung, sent.wait))
         rate = chance.choices(every, [each.share for each in every])[0]
         reply, usage = comes(rate, next(numbers), chance)
-        total, end = call.policy.timeouts.total, call.clocks().ends_by
+        total = call.policy.timeouts.total
+        end = call.clocks().ends_by
         ends = [total, None if end is None else end - taken.now]
-        seconds, longest = (
-            drawn(rate.seconds, chance),
-            min(each for each in ends if each is not None),
-        )
+        seconds = drawn(rate.seconds, chance)
+        longest = min(each for each in ends if each is not None)
         if seconds > longest:
-            reply, usage, rate = Failure("timeout"), Usage(), TIMED_OUT
+            reply = Failure("timeout")
+            usage = Usage()
+            rate = TIMED_OUT
         taken.now += min(seconds, longest)
         taken.tokens += usage.total_tokens
         if backend.prices is not None:
@@ -198,7 +200,8 @@ def random_rates(chance: random.Random, backends: int, *, is_played: bool = Fals
     """Return random rates; those that are played bring no empty reply beside text, which a call
     takes for the end.
     """
-    found, has_text = [], is_played and chance.random() < 0.5
+    found = []
+    has_text = is_played and chance.random() < 0.5
     left_out = (
         ("came_empty",) if has_text else ("truncated", "paused", "interrupted") if is_played else ()
     )

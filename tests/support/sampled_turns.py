@@ -36,7 +36,8 @@ TOOLS: dict[str, Any] = {
     "send": Tool(lambda **given: given, needs_approval=True, parameters={"type": "object"}),
     "hand": Tool(terminating=True, parameters={"type": "object"}),
 }
-SAME_CALLS, CALLS_PER_REPLY = 2, 4
+SAME_CALLS = 2
+CALLS_PER_REPLY = 4
 ENDLESS = Budget(attempts=1000, seconds=None)
 
 ROUNDS = (
@@ -90,7 +91,8 @@ class Script:
         assert isinstance(reply, Reply)
         every = self.rates.of("rounds of tools")
         self.round = chance.choices(every, [each.share for each in every])[0]
-        facts, own = self.round.facts, f'{{"number": {number}}}'
+        facts = self.round.facts
+        own = f'{{"number": {number}}}'
         names = ["hand"] * ("was_handed_off" in facts) + ["send"] * ("awaits_approval" in facts)
         names += ["look"] * (SAME_CALLS if "repeats_calls" in facts else 1)
         more = max(CALLS_PER_REPLY + 1 - len(names), 0) if "over_tool_limit" in facts else 0
@@ -117,7 +119,9 @@ def play_turn(
 ) -> TurnJournal:
     """Play one turn and count it."""
     links = [PlainLink(each.name, prices=each.prices) for each in rates.backend]
-    script, compactions, now = Script(rates), rates.of("compactions"), 0.0
+    script = Script(rates)
+    compactions = rates.of("compactions")
+    now = 0.0
     turn = Turn(
         Request("say"),
         policy,
@@ -128,7 +132,10 @@ def play_turn(
         observer=silent,
         jitter=chance.random,
     )
-    calls, rounds, tokens, money = 0, 0, 0.0, 0.0
+    calls = 0
+    rounds = 0
+    tokens = 0.0
+    money = 0.0
     action = turn.begin(now)
     while action is not None:
         match action:
@@ -136,11 +143,14 @@ def play_turn(
                 # on a clock of its own,
                 taken = make(call, rates, chance, comes=script.reply, numbers=script.numbers)
                 # so that a call that is cut ends at its budget to the last bit
-                now, calls = now + taken.now, calls + 1
-                tokens, money = tokens + taken.tokens, money + taken.money
+                now = now + taken.now
+                calls = calls + 1
+                tokens = tokens + taken.tokens
+                money = money + taken.money
                 action = turn.called(call.result, now)
             case RunTools(runs):
-                now, rounds = now + drawn(script.round.seconds, chance), rounds + 1
+                now = now + drawn(script.round.seconds, chance)
+                rounds = rounds + 1
                 action = turn.tools_ran(script.outcomes(runs), now)
                 facts = {*turn.journal.steps[-1 if action is None else -2].facts}
                 assert facts - {"may_fail_again", "may_go_on_later"} == {*script.round.facts}, (
@@ -170,7 +180,8 @@ def with_tools(
     rates: tuple[EventRate, ...], chance: random.Random, calm: float
 ) -> tuple[EventRate, ...]:
     """Let tools be called instead of some of the answers; only so much of the troubles comes."""
-    found, troubles = [], sum(each.share for each in rates if each.event != "answered")
+    found = []
+    troubles = sum(each.share for each in rates if each.event != "answered")
     for each in rates:
         if each.event != "answered":
             found.append(evolve(each, share=each.share * calm))
@@ -192,7 +203,8 @@ def with_tools(
 
 def random_turn_rates(chance: random.Random) -> Rates:
     """Return random rates of backends, tools and compactions."""
-    found, calm = list[BackendRates](), chance.choice((1.0, 0.2))
+    found = list[BackendRates]()
+    calm = chance.choice((1.0, 0.2))
     for of in random_rates(chance, chance.randint(1, 2), is_played=True).backend:
         by_position: dict[str, Any] = {
             name: with_tools(getattr(of, name), chance, calm) for name in POSITIONS

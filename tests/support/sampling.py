@@ -38,7 +38,8 @@ def mark_the_rest_as_full(items: Iterable[pytest.Item]) -> None:
     places: Counter[str] = Counter()
     for cases in tests.values():
         (one_in,) = cases[0].get_closest_marker("sampled").args  # type: ignore[union-attr]
-        step, file = min(one_in, len(cases)), str(cases[0].path)
+        step = min(one_in, len(cases))
+        file = str(cases[0].path)
         for place, item in enumerate(cases):
             if (place + place // step + places[file]) % step:
                 item.add_marker(pytest.mark.full)

@@ -233,11 +233,9 @@ def _chat(seen: Seen, completion: Any) -> None:
     _chat_head(seen, completion)
     choice = completion.choices[0]
     message = choice.message
-    seen.text, seen.refusal, seen.finish = (
-        message.content or "",
-        message.refusal or "",
-        choice.finish_reason,
-    )
+    seen.text = message.content or ""
+    seen.refusal = message.refusal or ""
+    seen.finish = choice.finish_reason
     seen.reasoning = getattr(message, "reasoning_content", None) or ""
     seen.calls = [
         (call.function.name, json.loads(call.function.arguments))
@@ -248,7 +246,8 @@ def _chat(seen: Seen, completion: Any) -> None:
 
 def _chat_head(seen: Seen, completion: Any) -> None:
     assert seen.id in ("", completion.id)
-    seen.id, seen.model = completion.id, completion.model
+    seen.id = completion.id
+    seen.model = completion.model
     if completion.usage is not None:
         seen.usage = completion.usage.prompt_tokens, completion.usage.completion_tokens
 
@@ -278,7 +277,9 @@ def _chat_event(seen: Seen, chunk: Any) -> None:
 
 
 def _response(seen: Seen, response: Any) -> None:
-    seen.id, seen.model, seen.text = response.id, response.model, response.output_text
+    seen.id = response.id
+    seen.model = response.model
+    seen.text = response.output_text
     details = response.incomplete_details
     seen.finish = response.status if details is None else details.reason
     seen.said = [item.model_dump(exclude_none=True, exclude={"status"}) for item in response.output]
@@ -297,7 +298,8 @@ def _response(seen: Seen, response: Any) -> None:
 def _response_event(seen: Seen, event: Any) -> None:
     match event.type:
         case "response.created":
-            seen.id, seen.model = event.response.id, event.response.model
+            seen.id = event.response.id
+            seen.model = event.response.model
         case "response.output_text.delta":
             seen.text += event.delta
         case "response.refusal.delta":
@@ -313,7 +315,9 @@ def _response_event(seen: Seen, event: Any) -> None:
 
 
 def _message(seen: Seen, message: Any) -> None:
-    seen.id, seen.model, seen.finish = message.id, message.model, message.stop_reason
+    seen.id = message.id
+    seen.model = message.model
+    seen.finish = message.stop_reason
     seen.usage = message.usage.input_tokens, message.usage.output_tokens
     _blocks(seen, [block.model_dump(exclude_none=True) for block in message.content])
     if message.stop_details is not None:
@@ -333,12 +337,14 @@ def _message_event(seen: Seen, event: Any) -> None:
     blocks = seen.said["content"] if seen.said else []
     match event.type:
         case "message_start":
-            seen.id, seen.model = event.message.id, event.message.model
+            seen.id = event.message.id
+            seen.model = event.message.model
         case "content_block_start":
             assert event.index == len(blocks)
             blocks.append(event.content_block.model_dump(exclude_none=True))
         case "content_block_delta":
-            delta, block = event.delta, blocks[event.index]
+            delta = event.delta
+            block = blocks[event.index]
             name = delta.type.removesuffix("_delta")
             if name == "input_json":
                 block["input"] = (block["input"] or "") + delta.partial_json
@@ -356,7 +362,8 @@ def _message_event(seen: Seen, event: Any) -> None:
 
 def _content(seen: Seen, response: Any) -> None:
     assert seen.id in ("", response.response_id)
-    seen.id, seen.model = response.response_id, response.model_version
+    seen.id = response.response_id
+    seen.model = response.model_version
     usage = response.usage_metadata
     if usage is not None:
         thoughts = usage.thoughts_token_count or 0

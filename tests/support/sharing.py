@@ -31,7 +31,8 @@ def waiting(
     """Begin a call that waits for others, and return it with the event that is set when it may go
     on.
     """
-    call, woken = begun(shared, cap, **options), threading.Event()
+    call = begun(shared, cap, **options)
+    woken = threading.Event()
     assert not call.reserve(woken.set, 0.0)
     assert not woken.is_set()
     return call, woken

@@ -89,7 +89,8 @@ def spoilt(draw: st.DrawFn, document: Any, odd: st.SearchStrategy[Any] = ODD) ->
         if not ways:
             return document
         path = draw(st.sampled_from(ways))
-        inner, key = at(document, path[:-1]), path[-1]
+        inner = at(document, path[:-1])
+        key = path[-1]
         change = draw(
             st.sampled_from(("replace", "replace", "retype", "remove", "repeat", "move", "add"))
         )

@@ -23,7 +23,9 @@ HEALTHY = "healthy"
 QUESTION = "How did the river rise?"
 CLOSE = b"0\r\n\r\n"
 
-FIRST_TOKEN, STALL, TOTAL = 0.3, 0.2, 1.0
+FIRST_TOKEN = 0.3
+STALL = 0.2
+TOTAL = 1.0
 SECONDS = 2.8
 """The budget of a call. Each backend has at least a quarter, enough for a healthy one on a busy
 machine.
@@ -311,7 +313,8 @@ def _player(troubles: tuple[str, ...]) -> Callable[[Peer], None]:
     def serve(peer: Peer) -> None:
         nonlocal seen
         for request in peer.requests():
-            number, seen = seen, seen + 1
+            number = seen
+            seen = seen + 1
             name = troubles[min(number, len(troubles) - 1)] if troubles else HEALTHY
             stays = healthy(peer, request) if name == HEALTHY else TROUBLES[name](peer, number)
             if not stays:

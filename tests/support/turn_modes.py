@@ -105,7 +105,8 @@ def run_turn(
                 with client:
                     result = _run(client, mode, messages, events, each, options)
         except rungwise.TurnError as raised:
-            error, result = raised, raised.result
+            error = raised
+            result = raised.result
         bodies = [dict(request.body) for request in provider.requests]
     turned = Turned(result, events, error, bodies)
     _check(turned, mode, messages)

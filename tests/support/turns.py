@@ -78,21 +78,22 @@ def a_reply(dice: Random) -> Reply | Failure:
     )
     return dice.choice(
         (
-            *(
-                tools,
-                tools,
-                tools,
-                tools,
-                said("".join(PARTS)),
-                cut(dice.choice(PARTS)),
-                cut("nest nest " * 40),
-            ),
-            *(
-                Reply(stop_reason="stop", usage=USAGE),
-                Reply(reasoning="Hm.", stop_reason="stop", usage=USAGE),
-            ),
-            *(OVERFLOW, OVERFLOW, OVERFLOW, BUSY, Failure("content_policy", status=400)),
-            *(Failure("server_error", status=500), Failure("auth", status=401)),
+            tools,
+            tools,
+            tools,
+            tools,
+            said("".join(PARTS)),
+            cut(dice.choice(PARTS)),
+            cut("nest nest " * 40),
+            Reply(stop_reason="stop", usage=USAGE),
+            Reply(reasoning="Hm.", stop_reason="stop", usage=USAGE),
+            OVERFLOW,
+            OVERFLOW,
+            OVERFLOW,
+            BUSY,
+            Failure("content_policy", status=400),
+            Failure("server_error", status=500),
+            Failure("auth", status=401),
         )
     )
 

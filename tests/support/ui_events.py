@@ -16,7 +16,8 @@ class Ended:
     """A stream that was played: its events, and the result or error behind them."""
 
     def __init__(self, events: Sequence[object], result: Any) -> None:
-        self.events, self.result = [*events], result
+        self.events = [*events]
+        self.result = result
 
     def __iter__(self) -> Iterator[object]:
         """Yield the events, and end as the streams of a client do."""

@@ -66,7 +66,8 @@ def not_green(reply: Any) -> str | None:
 def app_of(base_url: str) -> Starlette:
     """Serve a chain of two models in each protocol."""
     chain = [rungwise.OpenAIChat(name, base_url=base_url) for name in ("first", "second")]
-    client, streams = rungwise.Client(chain, health=None), rungwise.ui.ResumableStreams()
+    client = rungwise.Client(chain, health=None)
+    streams = rungwise.ui.ResumableStreams()
 
     def stream(question: str) -> AsyncIterator[object]:
         if "tools" in question:

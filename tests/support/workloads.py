@@ -37,7 +37,9 @@ PATIENT = Policy(
 
 def prose(size: int, seed: int = 0) -> str:
     """Return a text of `size` characters that never repeats itself; each seed has its own."""
-    words, length, number = [], 0, 0
+    words = []
+    length = 0
+    number = 0
     while length < size:
         letters = hashlib.sha256(b"%d %d" % (seed, number)).hexdigest().translate(_LETTERS)
         line = " ".join(
@@ -79,7 +81,8 @@ def replies_of(pieces: Sequence[str]) -> list[Reply]:
 
 def bytes_of_parts(call: Call, replies: Sequence[Reply]) -> Iterator[tuple[int, int]]:
     """Run a call over replies and yield the peak of bytes of each part, with the text so far."""
-    send, size = call.begin(), 0
+    send = call.begin()
+    size = 0
     for reply in replies:
         assert send is not None
         before = tracemalloc.get_traced_memory()[0]
@@ -129,11 +132,9 @@ def text_in_parts(
             replies.
     """
     text = prose(size)
-    replies, request, chain = (
-        replies_of(cut_into(text, count)),
-        Request(QUESTION),
-        (link or PlainLink(),),
-    )
+    replies = replies_of(cut_into(text, count))
+    request = Request(QUESTION)
+    chain = (link or PlainLink(),)
 
     def run() -> None:
         call = Call(request, PATIENT, chain, is_streaming=bool(chunk))
@@ -171,7 +172,8 @@ def parts_of_tags(count: int) -> Work:
     pieces = [
         f"{each} in `<think>` and </think>.\n" for each in cut_into(prose(count * PART), count)
     ]
-    replies, request = replies_of(pieces), Request(QUESTION)
+    replies = replies_of(pieces)
+    request = Request(QUESTION)
 
     def run() -> None:
         call = Call(request, PATIENT, is_streaming=True)
@@ -194,11 +196,9 @@ def parts_prefilled(count: int) -> Work:
     text = prose(count * PART)
     pieces = cut_into(text, count)
     echoed = ["".join(pieces[: place + 1]) for place in range(count)]
-    replies, request, chain = (
-        replies_of(echoed),
-        Request(QUESTION),
-        (PlainLink(prefills=True, echoes=True),),
-    )
+    replies = replies_of(echoed)
+    request = Request(QUESTION)
+    chain = (PlainLink(prefills=True, echoes=True),)
 
     def run() -> None:
         assert gathered(Call(request, PATIENT, chain), replies) == text
@@ -264,10 +264,8 @@ def body_of(reply: ScriptedReply, *, stream: bool) -> bytes:
 
 def chunks(count: int) -> Work:
     """Prepare a stream of so many chunks, from its bytes to its last event."""
-    body, link = (
-        body_of(ScriptedReply(text=prose(12 * count), chunk_size=12), stream=True),
-        backend(),
-    )
+    body = body_of(ScriptedReply(text=prose(12 * count), chunk_size=12), stream=True)
+    link = backend()
     request = Request(QUESTION)
 
     def run() -> None:
@@ -286,7 +284,8 @@ def chunks(count: int) -> Work:
 
 def characters(size: int) -> Work:
     """Prepare a whole reply with a text of so many characters."""
-    link, body = backend(), body_of(ScriptedReply(text=prose(size)), stream=False)
+    link = backend()
+    body = body_of(ScriptedReply(text=prose(size)), stream=False)
     request = Request(QUESTION)
 
     def run() -> None:
@@ -310,7 +309,8 @@ def prompt_of(count: int) -> list[dict[str, Any]]:
 
 def messages(count: int) -> Work:
     """Prepare a call whose prompt has so many messages: copied, counted and written."""
-    link, prompt = backend(prices=rungwise.Prices(1.0, 2.0)), prompt_of(count)
+    link = backend(prices=rungwise.Prices(1.0, 2.0))
+    prompt = prompt_of(count)
 
     def run() -> None:
         call = Call(Request(prompt), Policy(budget=Budget(money=1000.0)), (link,))
@@ -344,7 +344,8 @@ def tools_of(count: int) -> list[dict[str, Any]]:
 
 def tool_calls(count: int, *, stream: bool = False) -> Work:
     """Prepare a reply with so many tool calls."""
-    link, body = backend(), body_of(ScriptedReply(tool_calls=calls_of(count)), stream=stream)
+    link = backend()
+    body = body_of(ScriptedReply(tool_calls=calls_of(count)), stream=stream)
     request = Request(QUESTION, tools=tools_of(3))
 
     def run() -> None:
@@ -367,7 +368,8 @@ def tool_calls_streamed(count: int) -> Work:
 
 def tools(count: int) -> Work:
     """Prepare a call with so many tools, of which the last is called without arguments."""
-    link, defined = backend(), tools_of(count)
+    link = backend()
+    defined = tools_of(count)
     reply = Reply(
         tool_calls=[ToolCall("1", "look", '{"number": 1}')], stop_reason="tool_calls", usage=USAGE
     )

@@ -34,7 +34,9 @@ def chain_of(count: int) -> tuple[Link, ...]:
 
 def backends(count: int) -> Work:
     """Prepare a call that is answered by the first of so many backends."""
-    chain, request, policy = chain_of(count), Request(QUESTION), Policy()
+    chain = chain_of(count)
+    request = Request(QUESTION)
+    policy = Policy()
 
     def run() -> None:
         call = Call(request, policy, chain)
@@ -47,7 +49,8 @@ def backends(count: int) -> Work:
 
 def backends_that_fail(count: int) -> Work:
     """Prepare a call that falls through so many backends."""
-    chain, request = chain_of(count), Request(QUESTION)
+    chain = chain_of(count)
+    request = Request(QUESTION)
     policy = Policy(limits=Limits(retries=0), budget=Budget(attempts=1000))
     failure = Failure("auth", status=401)
 
@@ -160,7 +163,8 @@ def calls_in_a_round(count: int) -> Work:
 
     def run() -> None:
         turn = Turn(Request(QUESTION), policy, tools={"look": tool})
-        heard, action = iter([reply, DONE]), turn.begin(0.0)
+        heard = iter([reply, DONE])
+        action = turn.begin(0.0)
         while action is not None:
             match action:
                 case MakeCall(call):

@@ -53,11 +53,13 @@ def unhurried_sockets() -> Iterator[None]:
 def busy_client(clock: VirtualClock) -> Iterator[None]:
     """Let clients take as long as they may to read and to close their connections."""
     ends: dict[int, float] = {}
-    begin, finish = Driver.exchange, Exchange.reply
+    begin = Driver.exchange
+    finish = Exchange.reply
 
     def exchange(driver: Driver, send: Send, call: Call, *, is_fresh: bool) -> Exchange:
         found = begin(driver, send, call, is_fresh=is_fresh)
-        total, ends_by = driver.timeouts.total, call.clocks().ends_by
+        total = driver.timeouts.total
+        ends_by = call.clocks().ends_by
         until = [
             *([] if total is None else [clock.now + total]),
             *([] if ends_by is None else [ends_by]),
@@ -66,7 +68,8 @@ def busy_client(clock: VirtualClock) -> Iterator[None]:
         return found
 
     def reply(exchange: Exchange) -> Any:
-        came, until = finish(exchange), ends[id(exchange)]
+        came = finish(exchange)
+        until = ends[id(exchange)]
         if clock.now >= until - EARLY - 1e-6:
             clock.now = until + CLOSING
         return came
@@ -138,7 +141,8 @@ def played_turn(
         is_busy: whether the client takes as long as it may.
         options: for the turn.
     """
-    clock, runs = VirtualClock(), list[float]()
+    clock = VirtualClock()
+    runs = list[float]()
 
     def work(number: int) -> int:
         """Take its time, but no more than the turn has left, when a driver ends it."""

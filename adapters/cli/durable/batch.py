@@ -130,7 +130,8 @@ def batch(
     from rungwise.fsm.call.budget.shared import SharedBudget
     from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget
 
-    url, name = _database_of(output, database, enqueue=enqueue), name or Path(prompts).stem
+    url = _database_of(output, database, enqueue=enqueue)
+    name = name or Path(prompts).stem
     _check_output(output, prompts, config, url)
     seen = BatchProgress(_count_lines(prompts))
     settings = {
@@ -189,7 +190,8 @@ def _database_of(output: str | None, database: str | None, *, enqueue: bool) -> 
 
 def _check_output(output: str | None, prompts: str, config: str, url: str) -> None:
     """Refuse to write the answers over what is read."""
-    place, database = Path(output or ""), Path(url.removeprefix("sqlite:///"))
+    place = Path(output or "")
+    database = Path(url.removeprefix("sqlite:///"))
     read = [each for each in (Path(prompts), Path(config), database) if each.exists()]
     if output is not None and place.exists() and any(map(place.samefile, read)):
         bad_input(f"{output} holds what this command reads: name another file for the answers")

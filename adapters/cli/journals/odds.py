@@ -90,10 +90,8 @@ def odds(
     if form is None and not format:
         bad_input(f"a picture ends in .svg or .html, and {output} does not")
     check_writable(output)
-    policy, rates = (
-        policy or default_of(turn=turn),
-        Rates.example() if path is None else Rates.load(path),
-    )
+    policy = policy or default_of(turn=turn)
+    rates = Rates.example() if path is None else Rates.load(path)
     if path is None:
         note("rates of an example, with their sources; count yours with rungwise rates")
     for warning in rates.warnings:
@@ -103,7 +101,8 @@ def odds(
             bad_input("--format prism writes the chain of a call: leave out --turn")
         write_out(output, prism_of(policy, rates))
         return 0
-    found, old = odds_of(policy, rates), None if against is None else odds_of(against, rates)
+    found = odds_of(policy, rates)
+    old = None if against is None else odds_of(against, rates)
     if as_json:
         data = attrs.asdict(found)
         if old is not None:

@@ -74,12 +74,15 @@ def count_journals(
     """Pass each journal to what counts it, and note on stderr what is none; stop the command if
     there is no journal.
     """
-    faults, counted, first = 0, 0, ""
+    faults = 0
+    counted = 0
+    first = ""
     found = chain(_of_files(paths), _of_database(database) if database else ())
     with progress_bar("{task.completed:>9,} journals") as bar:
         for place, journal in found if bar is None else bar.track(found):
             if isinstance(journal, str):
-                faults, first = faults + 1, first or one_line(f"{place}: {journal}")
+                faults = faults + 1
+                first = first or one_line(f"{place}: {journal}")
             else:
                 count(journal)
                 counted += 1

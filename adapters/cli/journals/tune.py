@@ -114,16 +114,15 @@ def tune(
     if output is not None and Path(output).suffix != ".svg":
         bad_input(f"-o: {output} must end in .svg")
     check_writable(output)
-    targets, rates = (
-        Targets(**{**goal, "done": goal["done"] and goal["done"] / 100}),
-        Rates.load(path),
-    )
+    targets = Targets(**{**goal, "done": goal["done"] and goal["done"] / 100})
+    rates = Rates.load(path)
     for warning in rates.warnings:
         note(warning)
     with progress_bar("{task.completed} candidates") as bar, _pool((policy, rates)) as each:
         more: dict[str, Any] = {}
         if bar is not None:
-            update, task = bar.update, bar.add_task("", total=candidates)
+            update = bar.update
+            task = bar.add_task("", total=candidates)
             more["progress"] = lambda tried: update(task, completed=tried)
         start = policy or DEFAULT_POLICY
         found = tune_policy(start, rates, targets, candidates=candidates, each=each, **more)

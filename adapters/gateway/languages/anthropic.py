@@ -148,12 +148,14 @@ class _MessageStream(AnswerStream):
         if kind and kind == self._kind:
             return
         yield from self._close()
-        self._index, self._kind = self._index + 1, kind or "tool_use"
+        self._index = self._index + 1
+        self._kind = kind or "tool_use"
         self._has_thought = self._has_thought or kind == "thinking"
         yield _event("content_block_start", index=self._index, content_block=block)
 
     def _close(self) -> Iterator[bytes]:
-        kind, self._kind = self._kind, ""
+        kind = self._kind
+        self._kind = ""
         if kind == "thinking" and self.answer.signature is None and self._unsigned is None:
             self._unsigned = self._index
             return

@@ -120,7 +120,8 @@ class _ChatStream(AnswerStream):
         yield from (self._delta({"refusal": piece}) for piece in pieces)
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
-        index, self._calls = self._calls, self._calls + 1
+        index = self._calls
+        self._calls = self._calls + 1
         yield self._delta({"tool_calls": [{"index": index, **_tool_call(call, "")}]})
         for piece in pieces:
             yield self._delta({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})

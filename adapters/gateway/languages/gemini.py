@@ -158,7 +158,8 @@ class _ContentStream(AnswerStream):
         yield self._part({"text": piece})
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
-        index, self._calls = self._calls, self._calls + 1
+        index = self._calls
+        self._calls = self._calls + 1
         yield self._part(_call(call, {} if index else _signature(self.answer)))
 
     def end(self) -> Iterator[bytes]:

@@ -161,7 +161,8 @@ class SpokenLanguage(Language):
 
     def events(self, answer: Completion, request: AnswerRequest) -> Iterator[bytes]:
         """Yield the pieces of a stream as they are sent."""
-        stream, size = self.stream(answer, request), answer.chunk_size
+        stream = self.stream(answer, request)
+        size = answer.chunk_size
         yield from stream.begin()
         for piece in split(answer.reasoning, size):
             yield from stream.reasoning(piece)

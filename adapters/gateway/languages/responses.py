@@ -36,7 +36,8 @@ _ERROR: Final = {
     "message": "The server had an error while processing your request.",
 }
 
-_REASONING, _MESSAGE = "reasoning", "message"
+_REASONING = "reasoning"
+_MESSAGE = "message"
 _TEXTS: Final = {"output_text": "text", "refusal": "refusal"}
 """The member of each kind of part that holds its text."""
 
@@ -167,7 +168,8 @@ class _ResponseStream(AnswerStream):
         if key != _REASONING and not self._places and self.answer.signature:
             yield from self._begin(_REASONING)
         yield from self._close()
-        item, index = self._item(key), len(self._places)
+        item = self._item(key)
+        index = len(self._places)
         self._places[key], self._open = {"item_id": item["id"], "output_index": index}, key
         empty: Item = {_MESSAGE: {"content": []}, _REASONING: {"summary": []}}.get(
             key, {"arguments": ""}
@@ -191,21 +193,25 @@ class _ResponseStream(AnswerStream):
     def _close_part(self) -> Iterator[bytes]:
         if not self._parts:
             return
-        kind, where = self._parts[-1], self._place_of_part
-        part, member = _part(kind, self.answer), _TEXTS[kind]
+        kind = self._parts[-1]
+        where = self._place_of_part
+        part = _part(kind, self.answer)
+        member = _TEXTS[kind]
         beside: Item = {"logprobs": []} if member == "text" else {}
         yield self._event(f"response.{kind}.done", **where, **{member: part[member]}, **beside)
         yield self._event("response.content_part.done", **where, part=part)
 
     def _close(self) -> Iterator[bytes]:
-        key, self._open = self._open, ""
+        key = self._open
+        self._open = ""
         if key == _REASONING and self.answer.signature is None:
             self._late = key
         elif key:
             yield from self._done(key)
 
     def _done(self, key: str) -> Iterator[bytes]:
-        item, place = self._item(key), self._places[key]
+        item = self._item(key)
+        place = self._places[key]
         if key == _MESSAGE:
             yield from self._close_part()
         elif key == _REASONING:

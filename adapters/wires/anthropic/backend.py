@@ -225,7 +225,8 @@ class Anthropic(HttpBackend):
         )
 
     def _unsupported(self, request: Request) -> Mapping[str, str]:
-        most, own_cap = self.max_tokens, super().max_tokens
+        most = self.max_tokens
+        own_cap = super().max_tokens
         losses = anthropic.lost_parameters(
             self._parameters_of(request), self._generation, request.max_tokens or most
         )
@@ -257,7 +258,8 @@ class Anthropic(HttpBackend):
         return beta if self._is_on_vertex else {"anthropic-version": VERSION, **beta}
 
     def _body(self, send: Send, *, stream: bool) -> Body:
-        cap, generation = send.max_tokens or self.max_tokens, self._generation
+        cap = send.max_tokens or self.max_tokens
+        generation = self._generation
         messages = written(send.messages, ANTHROPIC, self._owner(send), is_portable=send.portable)
         system, turns = _parted(messages, system_turns=self.capabilities.system_turns is True)
         if send.prefill:

@@ -239,7 +239,8 @@ def _lower_budget(cap: int) -> int | None:
 
 def lower_reasoning(body: Body, generation: Generation) -> None:
     """Lower the reasoning that a body asks for, or switch it off."""
-    config, thinking = mapping_of(body.get("output_config")), mapping_of(body.get("thinking"))
+    config = mapping_of(body.get("output_config"))
+    thinking = mapping_of(body.get("thinking"))
     if thinking.get("type") == "enabled":
         less = {**thinking, "budget_tokens": LEAST_BUDGET}
         body["thinking"] = less if budget_in(body) > LEAST_BUDGET else {"type": "disabled"}
@@ -276,7 +277,8 @@ def _set_choice(body: Body, choice: Any, parallel: Any) -> None:
 def _choice(choice: Any) -> Body | None:
     if isinstance(choice, Mapping) and choice.get("type") in ("auto", "any", "none", "tool"):
         return dict(choice)
-    word, name = chat_choice(choice), forced_name(choice)
+    word = chat_choice(choice)
+    name = forced_name(choice)
     if isinstance(word, str):
         return {"type": _CHOICES[word]} if word in _CHOICES else None
     return {"type": "tool", "name": name} if name else None

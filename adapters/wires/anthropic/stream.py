@@ -81,10 +81,8 @@ def usage_of(reports: Sequence[Counts]) -> Usage | None:
 
 
 def _counts(usage: Counts) -> tuple[int, int, int, int]:
-    created, by_lifetime = (
-        count_of(usage.get("cache_creation_input_tokens")),
-        usage.get("cache_creation"),
-    )
+    created = count_of(usage.get("cache_creation_input_tokens"))
+    by_lifetime = usage.get("cache_creation")
     if not created and isinstance(by_lifetime, dict):
         created = sum(map(count_of, by_lifetime.values()))
     read = count_of(usage.get("cache_read_input_tokens"))
@@ -201,7 +199,8 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             or value["type"] != "content_block_delta"
         ):
             return None
-        delta, index = value["delta"], value["index"]
+        delta = value["delta"]
+        index = value["index"]
         if not isinstance(delta, dict) or type(index) is not int or len(delta) != 2:
             return None
         name, kind = (
@@ -334,7 +333,8 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         return self._draft(parts, usage).reply(error=self.error, cut=is_cut, cause=cause)
 
     def _draft(self, parts: Sequence[Part], usage: Usage | None) -> Draft:
-        reason, details = stop_of(self._stop, STOP_REASONS), self._details
+        reason = stop_of(self._stop, STOP_REASONS)
+        details = self._details
         refused = reason[0] == "content_filter"
         return Draft(
             parts=parts,
@@ -357,7 +357,8 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             value.get("stop_reason"),
             value.get("stop_details"),
         )
-        content, usage = value.get("content"), value.get("usage")
+        content = value.get("content")
+        usage = value.get("usage")
         if not isinstance(content, list):
             if not self.error and not self._stop:
                 return malformed("the body has no content")

@@ -10,15 +10,16 @@ from rungwise.adapters.wires.registry import KeyPlace, Wire
 # The endpoints of every partition [botocore/data/partitions.json], the private ones, and the host
 # of the protocols of OpenAI and Anthropic [docs.aws.amazon.com/bedrock, endpoints].
 _DOMAINS: Final = (
-    *(
-        "amazonaws.com",
-        "amazonaws.com.cn",
-        "amazonaws.eu",
-        "c2s.ic.gov",
-        "sc2s.sgov.gov",
-        "cloud.adc-e.uk",
-    ),
-    *("csp.hci.ic.gov", "api.aws", "api.amazonwebservices.com.cn", "api.amazonwebservices.eu"),
+    "amazonaws.com",
+    "amazonaws.com.cn",
+    "amazonaws.eu",
+    "c2s.ic.gov",
+    "sc2s.sgov.gov",
+    "cloud.adc-e.uk",
+    "csp.hci.ic.gov",
+    "api.aws",
+    "api.amazonwebservices.com.cn",
+    "api.amazonwebservices.eu",
 )
 _HOSTS: Final = (
     *(f"bedrock-runtime{kind}.REGION.{domain}" for kind in ("", "-fips") for domain in _DOMAINS),

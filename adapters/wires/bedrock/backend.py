@@ -187,7 +187,8 @@ class Bedrock(HttpBackend):
         if self.base_url == self.DEFAULT_URL:
             account.needs_region()
             self._set(base_url=f"https://{account.host}")
-        key, secret = self.access_key_id, self.secret_access_key
+        key = self.access_key_id
+        secret = self.secret_access_key
         if key and secret and self.api_key is None:
             self._set(api_key=Secret(""))  # so that no key in the environment takes precedence
         super().__attrs_post_init__()
@@ -286,11 +287,9 @@ class Bedrock(HttpBackend):
         return evolve(request, headers=merged(request.headers, signed))
 
     def _body(self, send: Send, *, stream: bool) -> Body:
-        takes_marks, generation, cap = (
-            self.capabilities.caches,
-            self._generation,
-            send.max_tokens or self.max_tokens,
-        )
+        takes_marks = self.capabilities.caches
+        generation = self._generation
+        cap = send.max_tokens or self.max_tokens
         form = CONVERSE if takes_marks else UNMARKED
         messages = written(send.messages, form, self._owner(send), is_portable=send.portable)
         system, turns = _parted(

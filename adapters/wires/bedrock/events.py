@@ -63,8 +63,10 @@ class FrameReader(StreamReader):
                 return
             data = bytes(self._rest)
             self._rest.clear()
-        place, end = 0, len(data)
-        self._wanted, alike = _PRELUDE, self._alike
+        place = 0
+        end = len(data)
+        self._wanted = _PRELUDE
+        alike = self._alike
         while not handler.finished and end - place >= _PRELUDE:
             length, headers_length, checksum = _LENGTHS(data, place)
             if not _SHORTEST <= length <= _LONGEST:

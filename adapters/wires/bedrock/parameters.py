@@ -92,7 +92,8 @@ def choice_of(choice: Any) -> Body | None:
     """Return a tool choice in this form, or None if there is no equivalent."""
     if isinstance(choice, Mapping) and "type" not in choice:
         return dict(choice) if choice.keys() <= {"auto", "any", "tool"} else None
-    word_or_tool, name = chat_choice(choice), forced_name(choice)
+    word_or_tool = chat_choice(choice)
+    name = forced_name(choice)
     if isinstance(word_or_tool, str):
         word = {"auto": "auto", "required": "any", "any": "any"}.get(word_or_tool)
         return {word: {}} if word else None
@@ -119,10 +120,8 @@ def thinks(parameters: Mapping[str, Any], generation: Generation | None) -> bool
 
 def lower_reasoning(body: Body, generation: Generation | None) -> None:
     """Lower the reasoning that a body asks for, or switch it off."""
-    fields, config = (
-        mapping_of(body.get("additionalModelRequestFields")),
-        mapping_of(body.get("outputConfig")),
-    )
+    fields = mapping_of(body.get("additionalModelRequestFields"))
+    config = mapping_of(body.get("outputConfig"))
     lowered: Body = {"thinking": fields.get("thinking"), "output_config": config}
     if generation is None:
         if config.get("effort"):

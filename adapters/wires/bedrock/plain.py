@@ -46,7 +46,8 @@ _KIND: Final = {"document": "application", "image": "image", "audio": "audio", "
 
 def _read_media(kind: str) -> Callable[[Block], Part | None]:
     def read(inner: Block) -> Part | None:
-        source, format = inner.get("source"), text_in(inner, "format")
+        source = inner.get("source")
+        format = text_in(inner, "format")
         if not isinstance(source, Mapping):
             return None
         if isinstance(source.get("text"), str):

@@ -31,40 +31,39 @@ from rungwise.fsm.replies.text.contents import is_blank
 _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "image": {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"},
     "document": {
-        **{
-            "pdf": "pdf",
-            "csv": "csv",
-            "html": "html",
-            "plain": "txt",
-            "markdown": "md",
-            "msword": "doc",
-        },
+        "pdf": "pdf",
+        "csv": "csv",
+        "html": "html",
+        "plain": "txt",
+        "markdown": "md",
+        "msword": "doc",
         "vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
         "vnd.ms-excel": "xls",
         "vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
     },
     "audio": {
-        **{
-            "mp3": "mp3",
-            "wav": "wav",
-            "x-wav": "wav",
-            "wave": "wav",
-            "mpeg": "mp3",
-            "ogg": "ogg",
-            "opus": "opus",
-        },
-        **{"aac": "aac", "flac": "flac", "mp4": "mp4", "m4a": "m4a", "webm": "webm"},
+        "mp3": "mp3",
+        "wav": "wav",
+        "x-wav": "wav",
+        "wave": "wav",
+        "mpeg": "mp3",
+        "ogg": "ogg",
+        "opus": "opus",
+        "aac": "aac",
+        "flac": "flac",
+        "mp4": "mp4",
+        "m4a": "m4a",
+        "webm": "webm",
     },
     "video": {
-        **{
-            "mp4": "mp4",
-            "quicktime": "mov",
-            "webm": "webm",
-            "x-matroska": "mkv",
-            "mpeg": "mpeg",
-            "x-flv": "flv",
-        },
-        **{"x-ms-wmv": "wmv", "3gpp": "three_gp"},
+        "mp4": "mp4",
+        "quicktime": "mov",
+        "webm": "webm",
+        "x-matroska": "mkv",
+        "mpeg": "mpeg",
+        "x-flv": "flv",
+        "x-ms-wmv": "wmv",
+        "3gpp": "three_gp",
     },
 }
 """The format of each media type."""
@@ -252,7 +251,8 @@ def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str
             others.append(one)
         else:
             own.append(one)
-    behind_tools, of_calls = sum(map(_is_marked, request.tools)), sum(map(_marked_calls, others))
+    behind_tools = sum(map(_is_marked, request.tools))
+    of_calls = sum(map(_marked_calls, others))
     if takes:
         if behind_tools and not marks_tools(model, takes):
             yield f"cache marks of tools, {behind_tools} x: this model takes none there"

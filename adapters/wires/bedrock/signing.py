@@ -37,7 +37,8 @@ class Account:
     @classmethod
     def from_environment(cls, region: str | None, profile: str | None, *, signs: bool) -> Account:
         """Look for a region and credentials in the environment and in the files of AWS's tools."""
-        sessions, credentials = botocore("session"), None
+        sessions = botocore("session")
+        credentials = None
         # botocore reads only the older of the two variables
         region_here = region or os.environ.get("AWS_REGION")
         try:

@@ -50,11 +50,10 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     """Return the tokens of a reply, or None for none; the total shows if the input includes cached
     tokens.
     """
-    fresh, output = count_of(raw.get("inputTokens")), count_of(raw.get("outputTokens"))
-    read, created = (
-        count_of(raw.get("cacheReadInputTokens")),
-        count_of(raw.get("cacheWriteInputTokens")),
-    )
+    fresh = count_of(raw.get("inputTokens"))
+    output = count_of(raw.get("outputTokens"))
+    read = count_of(raw.get("cacheReadInputTokens"))
+    created = count_of(raw.get("cacheWriteInputTokens"))
     is_within = count_of(raw.get("totalTokens")) == fresh + output and read + created <= fresh
     total = fresh if is_within else fresh + read + created
     if not total and not output:
@@ -197,11 +196,9 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
         if not isinstance(delta, dict):
             return
         self.started = True
-        call, thought, result = (
-            delta.get("toolUse"),
-            delta.get("reasoningContent"),
-            delta.get("toolResult"),
-        )
+        call = delta.get("toolUse")
+        thought = delta.get("reasoningContent")
+        result = delta.get("toolResult")
         self._held += len(data)
         if isinstance(delta.get("text"), str):
             self.take_piece((Text, index), delta["text"])
@@ -237,7 +234,8 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
     def _reply(
         self, parts: Sequence[Part], *, cut: bool, cause: Failure | None = None, raw: object = None
     ) -> Reply | Failure:
-        reason, error = stop_of(self._stop, STOP_REASONS), self.error
+        reason = stop_of(self._stop, STOP_REASONS)
+        error = self.error
         usage = usage_of(self._usage) if isinstance(self._usage, dict) else None
         if reason[1] in _FAILED and error is None:
             what = "the server could not read the reply"

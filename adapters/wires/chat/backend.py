@@ -79,7 +79,8 @@ class _ReasonedChat(ChatShapes):
         """Return a message without other providers' own members, but with its readable
         reasoning.
         """
-        portable, reasoning = super().unsigned(message), message.get("reasoning_content")
+        portable = super().unsigned(message)
+        reasoning = message.get("reasoning_content")
         return {**portable, "reasoning_content": reasoning} if reasoning else portable
 
 
@@ -224,7 +225,8 @@ class OpenAIChat(DiscoverableBackend):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        dialect, cap = dialect_of(self.base_url, self.model), self.cap_field
+        dialect = dialect_of(self.base_url, self.model)
+        cap = self.cap_field
         if cap == "auto":
             # A caller's parameters go to each backend of a chain; the backend's own show what its
             # server accepts.
@@ -273,14 +275,13 @@ class OpenAIChat(DiscoverableBackend):
         return {**super()._unsupported(request), **unsent}
 
     def _body(self, send: Send, *, stream: bool) -> Body:
-        dialect, owner, form, history = (
-            self._dialect,
-            self._owner(send),
-            self._shapes,
-            send.messages,
-        )
+        dialect = self._dialect
+        owner = self._owner(send)
+        form = self._shapes
+        history = send.messages
         if send.restore_reasoning:
-            form, history = _ReasonedChat(dialect), tuple(map(reasoned, history))
+            form = _ReasonedChat(dialect)
+            history = tuple(map(reasoned, history))
         rules = form.rules
         if dialect.id_length is not None:
             ids = re.compile(rf"[A-Za-z0-9]{{{dialect.id_length}}}")

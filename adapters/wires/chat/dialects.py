@@ -329,16 +329,17 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
 
 _USUAL: Final = Dialect()
 _WRITTEN: Final = (
-    *(
-        "cap_field",
-        "prefill",
-        "echoes",
-        "id_length",
-        "key_header",
-        "less_reasoning",
-        "lower_efforts",
-    ),
-    *("longest_id", "tool_types", "part_types", "takes_other_tools"),
+    "cap_field",
+    "prefill",
+    "echoes",
+    "id_length",
+    "key_header",
+    "less_reasoning",
+    "lower_efforts",
+    "longest_id",
+    "tool_types",
+    "part_types",
+    "takes_other_tools",
 )
 
 

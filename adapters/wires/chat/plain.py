@@ -55,6 +55,7 @@ def read_file(block: Block) -> Part | None:
     """Read a file."""
     inner = block.get("file") if isinstance(block.get("file"), Mapping) else block
     assert inner is not None
-    data, name = text_in(inner, "file_data"), text_in(inner, "filename")
+    data = text_in(inner, "file_data")
+    name = text_in(inner, "filename")
     url = "" if data else inner.get("file_url")
     return media("file", data=data, url=url, name=name, cache=block.get("cache_control"))

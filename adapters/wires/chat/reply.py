@@ -31,27 +31,24 @@ _SHOWN: Final = frozenset(
     {"role", "content", "reasoning_content", "refusal", "tool_calls", "function_call"}
 )
 _WRITTEN: Final = (
-    *(
-        "content",
-        "text",
-        "refusal",
-        "summary",
-        "transcript",
-        "arguments",
-        "input",
-        "reasoning_text",
-    ),
-    *("thinking_blocks", *REASONING_FIELDS),
-    *(
-        "delta",
-        "message",
-        "audio",
-        "tool_calls",
-        "function_call",
-        "function",
-        "custom",
-        "provider_specific_fields",
-    ),
+    "content",
+    "text",
+    "refusal",
+    "summary",
+    "transcript",
+    "arguments",
+    "input",
+    "reasoning_text",
+    "thinking_blocks",
+    *REASONING_FIELDS,
+    "delta",
+    "message",
+    "audio",
+    "tool_calls",
+    "function_call",
+    "function",
+    "custom",
+    "provider_specific_fields",
 )
 """Members that a model writes, and members that hold such members; citations, log probabilities and
 other data from the server are not among them, nor are pictures and sounds."""
@@ -224,12 +221,11 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     """Return the reported token counts, or None if there are none; anything malformed counts as
     0.
     """
-    total_input, output, reasoning = (
-        _count(raw, "input"),
-        _count(raw, "output"),
-        _count(raw, "reasoning"),
-    )
-    read, creation = _count(raw, "cache_read"), _count(raw, "cache_creation")
+    total_input = _count(raw, "input")
+    output = _count(raw, "output")
+    reasoning = _count(raw, "reasoning")
+    read = _count(raw, "cache_read")
+    creation = _count(raw, "cache_creation")
     total_input = total_input or read + _count(raw, "cache_miss")
     if not total_input and not output:
         return None

@@ -49,7 +49,8 @@ class ChatShapes(Form):
         self._dialect = dialect
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
-        role, content = message.get("role"), message.get("content")
+        role = message.get("role")
+        content = message.get("content")
         holds_result = isinstance(content, list | tuple) and any(
             isinstance(part, dict) and (part.get("type") in _TOOL_RESULTS or "toolResult" in part)
             for part in content

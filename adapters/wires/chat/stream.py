@@ -72,7 +72,8 @@ class GatheredText(HeldText):
         """Tell whether the text ends with this, ignoring trailing white space; only that much of it
         is read.
         """
-        size, end = self.tell(), text.rstrip()
+        size = self.tell()
+        end = text.rstrip()
         self.seek(max(0, size - len(text) - 1))
         tail = self.read()
         self.seek(size)
@@ -142,10 +143,8 @@ class ChatDecoder(StreamDecoder):
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
         texts = (self._text.getvalue(), self._reasoning.getvalue(), self._refusal.getvalue())
-        calls, annotations = (
-            self._calls.gathered(self.provider),
-            self._aside.said.get("message", {}).get("annotations"),
-        )
+        calls = self._calls.gathered(self.provider)
+        annotations = self._aside.said.get("message", {}).get("annotations")
         reply = self._draft(texts, calls, self._own.gathered(), annotations).reply(
             error=self.error,
             cut=self._is_cut_off(calls, ended=self.done),
@@ -252,7 +251,8 @@ class ChatDecoder(StreamDecoder):
         call.
         """
         (call,) = calls
-        function, index = call["function"], call["index"]
+        function = call["function"]
+        index = call["index"]
         if (
             type(index) is int
             and index in self._calls.by_index

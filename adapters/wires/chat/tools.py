@@ -160,7 +160,9 @@ class ToolCalls:
 
     def add(self, call: Mapping[str, Any]) -> None:
         """Take one piece, or one whole call."""
-        piece, index, extras = _Piece.of(call), index_of(call), extras_of(call)
+        piece = _Piece.of(call)
+        index = index_of(call)
+        extras = extras_of(call)
         if not (piece.id or piece.name or piece.arguments or (extras and index in self.by_index)):
             return
         slot = self._find(index, piece.id)
@@ -178,7 +180,8 @@ class ToolCalls:
             self._by_id.setdefault(piece.id, slot)
             self.letters += len(piece.id)
         if piece.name and not slot.name:
-            slot.name, slot.is_free = piece.name, piece.is_free
+            slot.name = piece.name
+            slot.is_free = piece.is_free
             self.letters += len(piece.name)
         if piece.arguments:
             slot.add(piece.arguments)
@@ -211,7 +214,8 @@ class ToolCalls:
         calls = []
         for slot in sorted(self._slots, key=lambda slot: slot.place):
             arguments = as_json({"input": slot.arguments}) if slot.is_free else slot.arguments
-            id, name = str(mended(slot.id)), str(mended(slot.name))
+            id = str(mended(slot.id))
+            name = str(mended(slot.name))
             extras = (slot.extras and copy_if_sendable(slot.extras)) or NOTHING
             calls.append(ToolCall(id, name, arguments, extras, provider))
         return calls

@@ -168,7 +168,8 @@ class Gemini(HttpBackend):
         return losses
 
     def _body(self, send: Send, *, stream: bool) -> Body:
-        traits, form = gemini.traits_of(self.model), form_for(self.model)
+        traits = gemini.traits_of(self.model)
+        form = form_for(self.model)
         body = gemini.merged(
             gemini.placed(self.parameters, traits), gemini.placed(send.parameters, traits)
         )

@@ -122,30 +122,28 @@ RESERVED: Final = {
 _CONFIG: Final = ("generationConfig", "generation_config")
 _OF_CONFIG: Final = frozenset(
     {
-        *(
-            "temperature",
-            "topP",
-            "topK",
-            "candidateCount",
-            "stopSequences",
-            "seed",
-            "presencePenalty",
-        ),
-        *("frequencyPenalty", "responseLogprobs", "logprobs", "responseMimeType", "responseSchema"),
-        *(
-            "responseJsonSchema",
-            "responseModalities",
-            "mediaResolution",
-            "speechConfig",
-            "audioTimestamp",
-        ),
-        *(
-            "thinkingConfig",
-            "imageConfig",
-            "routingConfig",
-            "modelSelectionConfig",
-            "enableEnhancedCivicAnswers",
-        ),
+        "temperature",
+        "topP",
+        "topK",
+        "candidateCount",
+        "stopSequences",
+        "seed",
+        "presencePenalty",
+        "frequencyPenalty",
+        "responseLogprobs",
+        "logprobs",
+        "responseMimeType",
+        "responseSchema",
+        "responseJsonSchema",
+        "responseModalities",
+        "mediaResolution",
+        "speechConfig",
+        "audioTimestamp",
+        "thinkingConfig",
+        "imageConfig",
+        "routingConfig",
+        "modelSelectionConfig",
+        "enableEnhancedCivicAnswers",
     }
 )
 """The members of `generationConfig`; those given outside of it are moved into it."""

@@ -44,7 +44,8 @@ def _read(part: Any) -> Iterator[Part]:
         yield TextPart(part)
     if not isinstance(part, Mapping):
         return
-    call, result = _member(part, "functionCall"), _member(part, "functionResponse")
+    call = _member(part, "functionCall")
+    result = _member(part, "functionResponse")
     text = part.get("text")
     if call is not None:
         yield ToolCall(text_in(call, "id"), text_in(call, "name"), as_json(call.get("args") or {}))
@@ -61,7 +62,8 @@ def _read(part: Any) -> Iterator[Part]:
 
 def media_in(part: Mapping[str, Any]) -> MediaPart | None:
     """Return the picture or the file in a part, or None."""
-    blob, file = _member(part, "inlineData"), _member(part, "fileData")
+    blob = _member(part, "inlineData")
+    file = _member(part, "fileData")
     return media(
         "file",
         data=(blob or {}).get("data"),
@@ -73,7 +75,8 @@ def media_in(part: Mapping[str, Any]) -> MediaPart | None:
 
 def _ran_in_words(part: Mapping[str, Any]) -> str:
     """Return the code that Gemini ran, or its output, as text; "" for any other part."""
-    code, outcome = _member(part, "executableCode"), _member(part, "codeExecutionResult")
+    code = _member(part, "executableCode")
+    outcome = _member(part, "codeExecutionResult")
     text = text_in(code, "code") or text_in(outcome, "output")
     language = text_in(code, "language").lower()
     # Code may quote such a fence itself.

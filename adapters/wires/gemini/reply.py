@@ -18,17 +18,18 @@ from rungwise.fsm.replies.reply import StopReason
 from rungwise.fsm.values.usage import Usage
 
 _REFUSALS: Final = (
-    *(
-        "safety",
-        "recitation",
-        "blocklist",
-        "prohibited_content",
-        "spii",
-        "language",
-        "escalation",
-        "model_armor",
-    ),
-    *("image_safety", "image_prohibited_content", "image_recitation", "image_other"),
+    "safety",
+    "recitation",
+    "blocklist",
+    "prohibited_content",
+    "spii",
+    "language",
+    "escalation",
+    "model_armor",
+    "image_safety",
+    "image_prohibited_content",
+    "image_recitation",
+    "image_other",
 )
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "stop": "stop",
@@ -151,7 +152,8 @@ class GatheredCall:
         for path, pieces in self._texts.items():
             _put(args, path, "".join(pieces))
         arguments = as_json(args)[:-1] if self.is_open else as_json(args)
-        id, name = str(mended(self.id)), str(mended(self.name))
+        id = str(mended(self.id))
+        name = str(mended(self.name))
         return ToolCall(id, name, arguments, copy_if_sendable(self.extras) or {}, provider)
 
 

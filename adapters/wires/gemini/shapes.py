@@ -152,15 +152,13 @@ class _GeminiForm(Form):
 
     SAYS = frozenset()
     refused_keywords = Form.refused_keywords - {"oneOf"} | {
-        *(
-            "const",
-            "pattern",
-            "minLength",
-            "maxLength",
-            "multipleOf",
-            "exclusiveMinimum",
-            "exclusiveMaximum",
-        ),
+        "const",
+        "pattern",
+        "minLength",
+        "maxLength",
+        "multipleOf",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
     }  # [ai.google.dev, structured output: JSON Schema support]
     has_schema_beside_tools = False  # before Gemini 3, JSON is refused beside functions
     rules = Rules(alternates=True, begins_with_user=True)

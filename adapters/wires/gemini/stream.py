@@ -134,7 +134,8 @@ class GeminiDecoder(StreamDecoder):
         block = _TextBlock(len(self._order), kind is Reasoning, signature)
         self._order.append(block)
         self._held += _WEIGHT
-        self._kind, self._open = (kind, block.key), kind
+        self._kind = (kind, block.key)
+        self._open = kind
 
     def _note_last(self) -> None:
         """Record the counts of the last event that was not parsed."""
@@ -165,7 +166,9 @@ class GeminiDecoder(StreamDecoder):
         feedback = value.get("promptFeedback")
         reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
         if reason:
-            self._finish, self._is_blocked, self.done = reason, True, True
+            self._finish = reason
+            self._is_blocked = True
+            self.done = True
             self._note(value)
             self._message = text_in(feedback, "blockReasonMessage")
         candidates = [each for each in list_of(value.get("candidates")) if isinstance(each, dict)]
@@ -188,14 +191,16 @@ class GeminiDecoder(StreamDecoder):
                 self._take_part(part)
         finish = candidate.get("finishReason")
         if finish and not self._is_blocked:
-            self._finish, self.done = settled(self._finish, finish, ENDS), True
+            self._finish = settled(self._finish, finish, ENDS)
+            self.done = True
             self._message = text_in(candidate, "finishMessage") or self._message
         self._held += self._aside.take(
             {name: value for name, value in candidate.items() if name not in _OF_REPLY}
         )
 
     def _take_part(self, part: Mapping[str, Any]) -> None:
-        text, call = part.get("text"), part.get("functionCall")
+        text = part.get("text")
+        call = part.get("functionCall")
         if isinstance(call, dict):
             self._take_call(part, call)
         elif isinstance(text, str) and part.get("thought") is True:
@@ -294,7 +299,8 @@ class GeminiDecoder(StreamDecoder):
         reason, word = stop_of(self._finish, STOP_REASONS)
         if self._is_blocked:
             reason = "content_filter"  # whatever the word
-        message, error = str(mended(self._message)), self.error
+        message = str(mended(self._message))
+        error = self.error
         failure = FAILURES.get(word.lower()) if word else None
         if failure and not error:
             error = Failure(failure, status=200, code=word, message=message)

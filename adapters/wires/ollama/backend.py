@@ -29,51 +29,46 @@ _NEVER_DROPPED: Final = frozenset({"model", "messages", "options"})
 
 OPTIONS: Final = frozenset(
     {
-        *(
-            "numa",
-            "num_ctx",
-            "num_batch",
-            "num_gpu",
-            "main_gpu",
-            "low_vram",
-            "f16_kv",
-            "logits_all",
-            "vocab_only",
-        ),
-        *(
-            "use_mmap",
-            "use_mlock",
-            "num_thread",
-            "num_keep",
-            "seed",
-            "top_k",
-            "top_p",
-            "min_p",
-            "tfs_z",
-            "typical_p",
-        ),
-        *(
-            "repeat_last_n",
-            "temperature",
-            "repeat_penalty",
-            "presence_penalty",
-            "frequency_penalty",
-            "mirostat",
-        ),
-        *("mirostat_tau", "mirostat_eta", "penalize_newline", "stop"),
+        "numa",
+        "num_ctx",
+        "num_batch",
+        "num_gpu",
+        "main_gpu",
+        "low_vram",
+        "f16_kv",
+        "logits_all",
+        "vocab_only",
+        "use_mmap",
+        "use_mlock",
+        "num_thread",
+        "num_keep",
+        "seed",
+        "top_k",
+        "top_p",
+        "min_p",
+        "tfs_z",
+        "typical_p",
+        "repeat_last_n",
+        "temperature",
+        "repeat_penalty",
+        "presence_penalty",
+        "frequency_penalty",
+        "mirostat",
+        "mirostat_tau",
+        "mirostat_eta",
+        "penalize_newline",
+        "stop",
     }
 )
 """The members of `options`: anywhere else, the server silently ignores them."""
 
 _EFFORTS: Final[Mapping[str, bool | str]] = {
-    **{
-        "none": False,
-        "minimal": "low",
-        "low": "low",
-        "medium": "medium",
-        "high": "high",
-        "xhigh": "high",
-    },
+    "none": False,
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
     "max": "max",
 }
 """The value of `think` for each effort; models without efforts take any word for a yes."""
@@ -213,7 +208,8 @@ class Ollama(HttpBackend):
         return losses
 
     def _body(self, send: Send, *, stream: bool) -> Body:
-        parameters, form = self.parameters, REASONED if send.restore_reasoning else OLLAMA
+        parameters = self.parameters
+        form = REASONED if send.restore_reasoning else OLLAMA
         members = {**translated(parameters), **translated(send.parameters)}
         options = {**_options_of(parameters), **_options_of(send.parameters)}
         calls_none = chat_choice(members.pop("tool_choice", None)) == "none"

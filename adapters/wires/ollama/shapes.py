@@ -50,11 +50,9 @@ class _OllamaForm(Form):
         """Tell whether a plain message can be sent unchanged; results in other forms do not name
         their tool.
         """
-        role, content, calls = (
-            message.get("role"),
-            message.get("content"),
-            message.get("tool_calls") or (),
-        )
+        role = message.get("role")
+        content = message.get("content")
+        calls = message.get("tool_calls") or ()
         if (
             role not in _ROLES
             or not message.keys() <= _MEMBERS

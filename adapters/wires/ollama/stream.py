@@ -35,7 +35,8 @@ RawCall = tuple[str, str, str]
 
 def usage_of(value: Mapping[str, Any]) -> Usage | None:
     """Return the tokens that a reply counts, or None if it counts none."""
-    prompt, output = count_of(value.get("prompt_eval_count")), count_of(value.get("eval_count"))
+    prompt = count_of(value.get("prompt_eval_count"))
+    output = count_of(value.get("eval_count"))
     return Usage(input_tokens=prompt, output_tokens=output) if prompt or output else None
 
 
@@ -44,7 +45,8 @@ def calls_in(message: Any) -> list[RawCall]:
     calls_here: list[RawCall] = []
     for call in list_of(mapping_of(message).get("tool_calls")):
         function = mapping_of(mapping_of(call).get("function"))
-        name, arguments = text_in(function, "name"), arguments_of(function.get("arguments"))
+        name = text_in(function, "name")
+        arguments = arguments_of(function.get("arguments"))
         if name or arguments:
             calls_here.append((text_in(call, "id"), name, arguments))
     return calls_here
@@ -91,7 +93,8 @@ class OllamaDecoder(StreamDecoder):
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other line."""
-        message, is_last = value.get("message"), value.get("done") is True
+        message = value.get("message")
+        is_last = value.get("done") is True
         if isinstance(message, dict) or is_last:
             self._take_message(value, message)
         elif not value.get("error"):
@@ -142,11 +145,13 @@ class OllamaDecoder(StreamDecoder):
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the reply of a whole body."""
         error = classified(None, self.headers, body) if value.get("error") else None
-        message, is_done = value.get("message"), value.get("done") is True
+        message = value.get("message")
+        is_done = value.get("done") is True
         if not isinstance(message, dict) and not error and not is_done:
             return malformed("the body has neither a message nor an end")
         self._model, self._created = value.get("model"), value.get("created_at")
         self._finish, self._usage = value.get("done_reason"), usage_of(value)
-        text, reasoning = mended(text_in(message, "content")), mended(text_in(message, "thinking"))
+        text = mended(text_in(message, "content"))
+        reasoning = mended(text_in(message, "thinking"))
         draft = self._draft(text, reasoning, calls_in(message))
         return draft.reply(error=error, cut=not is_done, raw=raw_of(value, body))

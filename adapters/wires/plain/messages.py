@@ -66,7 +66,8 @@ def read_together(
         ):
             if together:
                 yield together, _joined(row)
-            together, row = [], []
+            together = []
+            row = []
         together.append(message)
         row += neutral
         goes_on = is_item

@@ -36,7 +36,9 @@ def media(
     )
     data, url, media_type, name, detail = texts
     if match := _DATA_URL.match(data or url):
-        data, url, media_type = (data or url)[match.end() :], "", media_type or match[1]
+        data = (data or url)[match.end() :]
+        url = ""
+        media_type = media_type or match[1]
     if bool(data) is bool(url):
         return None
     shown = next((each for begins, each in _BEGINNINGS.items() if data.startswith(begins)), "")

@@ -12,19 +12,17 @@ from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
 _TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 _NO_TYPE: Final = "TYPE_UNSPECIFIED"
 _NAMES: Final[Mapping[str, str]] = {
-    **{
-        "any_of": "anyOf",
-        "property_ordering": "propertyOrdering",
-        "additional_properties": "additionalProperties",
-    },
-    **{
-        "min_items": "minItems",
-        "max_items": "maxItems",
-        "min_length": "minLength",
-        "max_length": "maxLength",
-    },
-    **{"min_properties": "minProperties", "max_properties": "maxProperties"},
-    **{"defs": "$defs", "ref": "$ref"},
+    "any_of": "anyOf",
+    "property_ordering": "propertyOrdering",
+    "additional_properties": "additionalProperties",
+    "min_items": "minItems",
+    "max_items": "maxItems",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "min_properties": "minProperties",
+    "max_properties": "maxProperties",
+    "defs": "$defs",
+    "ref": "$ref",
 }
 """The other names of members: the API takes both."""
 _COUNTS: Final = (
@@ -173,10 +171,8 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
     inner = next(inners, tool)
     if tool.get("type") not in (None, "function", "custom") and "input_schema" not in tool:
         return
-    name, schema = (
-        text_in(inner, "name"),
-        next((inner[each] for each in _SCHEMAS if each in inner), None),
-    )
+    name = text_in(inner, "name")
+    schema = next((inner[each] for each in _SCHEMAS if each in inner), None)
     # no JSON Schema has it in capitals
     if isinstance(schema, Mapping) and schema.get("type") in (*_TYPES, _NO_TYPE):
         schema = json_schema_of(schema)

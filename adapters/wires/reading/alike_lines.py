@@ -72,16 +72,21 @@ class AlikeLines:
             return
         if not quoted or read(other) != (kind, content + "~"):
             return
-        self.begins, self.ends, self.kind = prefix + head + b'"', b'"' + tail, kind
+        self.begins = prefix + head + b'"'
+        self.ends = b'"' + tail
+        self.kind = kind
         self._whole = None
         if self.volatile is not None and (
             self.volatile.search(self.begins) or self.volatile.search(self.ends)
         ):
-            heads, tails = self.volatile.split(self.begins), self.volatile.split(self.ends)
-            self.begins, self.ends = heads[0], tails[-1]
+            heads = self.volatile.split(self.begins)
+            tails = self.volatile.split(self.ends)
+            self.begins = heads[0]
+            self.ends = tails[-1]
             others = b"(?:%b)" % self.volatile.pattern
             around = [others.join(map(re.escape, pieces)) for pieces in (heads, tails)]
-            before, after = around[0].removesuffix(b'"'), around[1].removeprefix(b'"')
+            before = around[0].removesuffix(b'"')
+            after = around[1].removeprefix(b'"')
             self._whole = re.compile(before + _STRING + after, self.volatile.flags)
 
 

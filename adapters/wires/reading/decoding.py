@@ -154,7 +154,8 @@ class StreamDecoder(ABC):
         self._reader.feed(data, self)
         if self._new:
             self._flush()
-        out, self._out = self._out, []
+        out = self._out
+        self._out = []
         return out
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
@@ -197,7 +198,8 @@ class StreamDecoder(ABC):
 
     def take_end(self) -> None:
         """End when the stream says so."""
-        self.finished, self.done = True, self.done or self.IS_DONE_AT_END
+        self.finished = True
+        self.done = self.done or self.IS_DONE_AT_END
 
     def stop(self, error: Failure) -> None:
         """End at an error; the reply ignores an error after its end."""
@@ -223,7 +225,8 @@ class StreamDecoder(ABC):
     def _flush(self) -> None:
         if not self._new:
             return
-        text, kind = "".join(self._new), self._kind
+        text = "".join(self._new)
+        kind = self._kind
         self._new.clear()
         buffer = self.texts.get(kind[1])
         if buffer is None:
@@ -279,7 +282,8 @@ class BlockDecoder(StreamDecoder, Generic[B]):
         if kind != self._current:
             self._flush()
             block = self._block(kind[1], self.KINDS[kind[0]])
-            self._current, self._kind = kind, (kind[0], block.place)
+            self._current = kind
+            self._kind = (kind[0], block.place)
             self.started = True
         self._new.append(text)
 

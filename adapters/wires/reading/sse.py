@@ -223,7 +223,8 @@ class EventReader(LineSplitter):
         elif line.startswith(b"event:"):
             name = line[6:].strip()
             if self.ignores_names and name != _ERROR:
-                self._name, self._ignored = b"", line
+                self._name = b""
+                self._ignored = line
             else:
                 self._name = name
         elif line.startswith(_FIELDS):
@@ -256,7 +257,8 @@ class EventReader(LineSplitter):
     def _end_event(self, handler: EventHandler, *, is_cut: bool = False) -> None:
         data = bytes(self._pending[:-1])
         self._pending.clear()
-        is_error, self._name = self._name == _ERROR, b""
+        is_error = self._name == _ERROR
+        self._name = b""
         if not _is_object(data):
             if is_error and data.strip() not in (b"", b"null"):
                 handler.take_error(data)

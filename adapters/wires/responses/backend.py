@@ -79,8 +79,10 @@ def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage
 def _translate(body: Body) -> None:
     for name in LOST:
         body.pop(name, None)
-    form, effort = body.pop("response_format", None), body.pop("reasoning_effort", None)
-    text, reasoning = mapping_of(body.get("text")), mapping_of(body.get("reasoning"))
+    form = body.pop("response_format", None)
+    effort = body.pop("reasoning_effort", None)
+    text = mapping_of(body.get("text"))
+    reasoning = mapping_of(body.get("reasoning"))
     if form is not None and text.get("format") is None:
         body["text"] = {**text, "format": _format(form)}
     if effort is not None and reasoning.get("effort") is None:

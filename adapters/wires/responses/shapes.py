@@ -163,7 +163,8 @@ def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
             texts.append(in_words(part))
             continue
         yield from item_of_message(envelope, texts)
-        envelope, texts = None, []
+        envelope = None
+        texts = []
         is_own = not isinstance(part, ToolResult) and part.provider == provider != ""
         if isinstance(part, ToolCall):
             yield item_of_call(part, part.extras if is_own else {})

@@ -133,7 +133,9 @@ class ResponsesDecoder(StreamDecoder):
         nothing else.
         """
         try:
-            name, text, at = value["type"], value["delta"], value["output_index"]
+            name = value["type"]
+            text = value["delta"]
+            at = value["output_index"]
             slot = self._slots.get(at) if type(at) is int else None
             if slot is None or type(text) is not str or not text:
                 return None
@@ -158,7 +160,8 @@ class ResponsesDecoder(StreamDecoder):
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""
-        kind, at = value.get("type"), value.get("output_index")
+        kind = value.get("type")
+        at = value.get("output_index")
         if type(at) is int and not 0 <= at <= _LARGEST_INDEX:
             self.stop(malformed("an item stands where no reply has one"))
             return
@@ -205,7 +208,8 @@ class ResponsesDecoder(StreamDecoder):
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the response of a whole body."""
-        output, status = value.get("output"), text_in(value, "status")
+        output = value.get("output")
+        status = text_in(value, "status")
         if not (isinstance(output, list) or value.get("error") or status):
             return malformed("the body is no response")
         draft = draft_of(value, list_of(output), self.provider)
@@ -222,7 +226,8 @@ class ResponsesDecoder(StreamDecoder):
 
     def _slot(self, value: Mapping[str, Any], kind: str = "") -> tuple[int, Slot]:
         """Return the item of an event, by its index or its id, or else the last one."""
-        at, id = value.get("output_index"), text_in(value, "item_id")
+        at = value.get("output_index")
+        id = text_in(value, "item_id")
         if type(at) is not int:
             at = (
                 self._places_of.get(id, max(self._slots, default=0))
@@ -369,7 +374,8 @@ class ResponsesDecoder(StreamDecoder):
             self._take_arguments(f"response.{name}.done", {**item, "output_index": at})
         self._held += (weight := weight_of(as_json(item).encode())) - slot.weight
         slot.weight = weight
-        slot.item, slot.is_final = item, is_final or slot.is_final
+        slot.item = item
+        slot.is_final = is_final or slot.is_final
 
     def _take_response(self, name: str, response: dict[str, Any]) -> None:
         self.started = True

@@ -53,7 +53,8 @@ class WorstCase:
         """Tell whether the path attains the value, up to rounding; otherwise the value is an upper
         bound.
         """
-        value, attained = self.value, self.attained
+        value = self.value
+        attained = self.attained
         return (
             self.is_certain
             and value is not None
@@ -196,7 +197,8 @@ def compressed(names: Sequence[str]) -> str:
     runs: list[str] = []
     place = 0
     while place < len(names):
-        single, pairs = _times(names, place, 1), _times(names, place, 2)
+        single = _times(names, place, 1)
+        pairs = _times(names, place, 2)
         size, times = (2, pairs) if single == 1 and pairs >= LEAST_PAIRS else (1, single)
         block = ", ".join(names[place : place + size])
         runs.append(block if times == 1 else f"{block if size == 1 else f'({block})'} x{times}")
@@ -209,7 +211,8 @@ LEAST_PAIRS = 3
 
 
 def _times(names: Sequence[str], start: int, size: int) -> int:
-    block, times = names[start : start + size], 1
+    block = names[start : start + size]
+    times = 1
     while len(block) == size and names[start + size * times : start + size * (times + 1)] == block:
         times += 1
     return times

@@ -161,7 +161,8 @@ def trouble_changes(
     """Play every trouble under two policies in each scene, and group the troubles with the same
     courses.
     """
-    before, after = _playable(old, prices), _playable(new, prices)
+    before = _playable(old, prices)
+    after = _playable(new, prices)
     play = partial(course_of, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
     groups: dict[TroubleChange, list[str]] = {}
     for scene, trouble in product(scenes_of(backends), troubles_of(before, after)):
@@ -221,10 +222,12 @@ def course_of(
 
 def _play(call: Call, trouble: Trouble, scene: Scene) -> PlayedTrouble:
     rungs: list[tuple[str, float]] = []
-    now, number = 0.0, 0
+    now = 0.0
+    number = 0
     send = call.begin(now)
     while send is not None and number < MOST_PLAYED:
-        rung, wait = call.position.state, send.wait
+        rung = call.position.state
+        wait = send.wait
         now += wait
         send = call.sending(now)
         if send is None:
@@ -266,7 +269,8 @@ def _comes_back(
     came = came.failure if isinstance(came, Response) else came
     if trouble.lasts == "no time":
         return now, came
-    clocks, total = call.clocks(), call.policy.timeouts.total
+    clocks = call.clocks()
+    total = call.policy.timeouts.total
     latest = clocks.before_text
     if trouble.lasts == "silence" and clocks.first_token is not None and latest is not None:
         ends = now + clocks.first_token

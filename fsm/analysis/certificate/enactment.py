@@ -111,7 +111,8 @@ def enact(
     if None in prices and policy.budget.money is not None:
         policy = evolve(policy, budget=evolve(policy.budget, money=None))
     links = links_of(prices, keys)
-    lasts, asking = name == "seconds", (True,) if policy.budget.seconds is None else (True, False)
+    lasts = name == "seconds"
+    asking = (True,) if policy.budget.seconds is None else (True, False)
     ways = []
     # With a requested wait the path may not fit the time.
     for messages, reason, asks in product((PLAIN, AFTER_A_TOOL), PASSING, asking):
@@ -159,7 +160,8 @@ class Play:
 
     def run(self, call: Call, moves: Iterable[Move], last: Reply) -> None:
         """Play a path to a call that has not begun, and end it with a reply."""
-        send, todo = call.begin(self.began), deque(moves)
+        send = call.begin(self.began)
+        todo = deque(moves)
         if todo and todo[0].row.source == call.policy.table.start:  # nothing is sent there
             todo.popleft()
         while send is not None and todo and (sent := self.goes_out(call, send)) is not None:
@@ -201,7 +203,8 @@ class Play:
         now = self.began + call.spending.elapsed
         if not self.lasts:
             return now
-        total, ends_by = self.policy.timeouts.total, call.clocks().ends_by
+        total = self.policy.timeouts.total
+        ends_by = call.clocks().ends_by
         until = [*([] if total is None else [now + total]), *([] if ends_by is None else [ends_by])]
         return min(until) + CLOSING
 
@@ -213,11 +216,13 @@ class Play:
 
     def usage(self, send: Send) -> Usage:
         """Return the most tokens that an attempt may count as."""
-        prompt, price = self.input_tokens + send.added_tokens, self.prices[send.backend]
+        prompt = self.input_tokens + send.added_tokens
+        price = self.prices[send.backend]
         output = most_counted(send.max_tokens or 0)
         if price is None:
             return Usage(prompt, output)
-        read, created = price.cache_read or 0.0, price.cache_creation or 0.0
+        read = price.cache_read or 0.0
+        created = price.cache_creation or 0.0
         return Usage(
             prompt,
             output,
@@ -239,7 +244,9 @@ class Play:
         """Return what causes the event and the facts of a move; it requests a wait only if an
         attempt follows.
         """
-        event, facts, usage = move.row.event, move.facts, self.usage(send)
+        event = move.row.event
+        facts = move.facts
+        usage = self.usage(send)
         requested = None if is_detour else self.requested_wait(move, call)
         if facts.get("connection_was_stale"):
             return Failure("connection", is_stale=True)
@@ -295,7 +302,8 @@ class Play:
         """Return the requested wait that makes a move dearest: the longest that the policy allows,
         or none.
         """
-        waits, row = self.policy.waits, move.row
+        waits = self.policy.waits
+        row = move.row
         if not self.asks or not keeps_asked_wait(row.event, row.target):
             return None
         rung = self.policy.table.rung(row.target)
@@ -304,12 +312,12 @@ class Play:
         own = longest_wait(evolve(waits, longest_asked=0.0), rung, spent, row.event)
         if not self.fills:
             return waits.longest_asked if waits.longest_asked > own else None
-        ends_by, least, remaining = call.clocks().ends_by, 0.0, math.inf
+        ends_by = call.clocks().ends_by
+        least = 0.0
+        remaining = math.inf
         if ends_by is not None:
-            least, remaining = (
-                JUST_BEFORE * (ends_by - self.began),
-                ends_by - (self.began + call.spending.elapsed),
-            )
+            least = JUST_BEFORE * (ends_by - self.began)
+            remaining = ends_by - (self.began + call.spending.elapsed)
         requested = min(waits.longest_asked, remaining - least)
         return requested if requested > least and (requested > own or own >= remaining) else None
 

@@ -86,7 +86,9 @@ class Cost:
         assistant_turns: int | None,
     ) -> None:
         # which counts a reply within the cap of an attempt
-        self.policy, self.limits, self.cap = policy, limits, cap
+        self.policy = policy
+        self.limits = limits
+        self.cap = cap
         self.input_tokens = input_tokens
         self.inputs = [dearest_input(each) for each in prices]
         self.outputs = [price_of_token(each.output) for each in prices]
@@ -123,7 +125,8 @@ class Cost:
 
     def keeps_seed(self, rung: str) -> bool:
         """Tell whether a rung still sends the reasoning that an earlier attempt seeded."""
-        transcript, declared = Transcript((), self.policy.hints), self.policy.table.rung(rung)
+        transcript = Transcript((), self.policy.hints)
+        declared = self.policy.table.rung(rung)
         transcript.changes.seed = "seed"
         if declared is not None:
             transcript.prepare(declared, Observation(evidence=Evidence(event="")))
@@ -187,10 +190,8 @@ class Growth:
 
     def most(self, calls: int, rounds: int, attempts: int) -> Number:
         """Return the most that all calls cost together."""
-        money, tokens = (
-            self.call.worst_of("money").within,
-            self.call.worst_of("output tokens").within,
-        )
+        money = self.call.worst_of("money").within
+        tokens = self.call.worst_of("output tokens").within
         step = -(-calls // max(LEAST_STEPS, MOST_JOINED // attempts))
         cost: list[Number] = [0] * (attempts + 1)
         output: list[Number] = cost
@@ -201,15 +202,14 @@ class Growth:
             before = joined(output, together(tokens, count - 1, attempts))[-1]
             added = self.added(before, first + count - 1, rounds) * self.dearest
             within = [self.capped(each + tries * added) for tries, each in enumerate(money, 1)]
-            cost, output = joined(cost, together(within, count, attempts)), joined(output, written)
+            cost = joined(cost, together(within, count, attempts))
+            output = joined(output, written)
         return cost[-1]
 
     def alone(self, calls: int, rounds: int) -> Number:
         """Return the most that all calls cost together if only their own budgets end them."""
-        within, tokens = (
-            self.call.worst_of("money").within,
-            self.call.worst_of("output tokens").value or 0,
-        )
+        within = self.call.worst_of("money").within
+        tokens = self.call.worst_of("output tokens").value or 0
         added = (self.added(before * tokens, before, rounds) for before in range(calls))
         return sum(self.capped(within[-1] + len(within) * more * self.dearest) for more in added)
 

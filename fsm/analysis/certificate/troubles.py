@@ -84,7 +84,8 @@ def troubles_of(old: Policy, new: Policy) -> Iterator[Trouble]:
         )
     for status in (500, 503, 529):
         yield _responds(str(status), status)
-    refused, broken = Failure("unreachable", exception=ConnectError()), Failure("connection")
+    refused = Failure("unreachable", exception=ConnectError())
+    broken = Failure("connection")
     cut = partial(Reply, interrupted=True, failure=broken)
     yield Trouble("a refused connection", lambda number: refused)
     yield Trouble(

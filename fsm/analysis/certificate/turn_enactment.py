@@ -83,8 +83,10 @@ class _TurnPlay:
     play: Play = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        calls, tokens = self.policy.of_calls, self.request.input_tokens or 0
-        lasts, fills = self.name == "seconds", self.name == "waiting seconds"
+        calls = self.policy.of_calls
+        tokens = self.request.input_tokens or 0
+        lasts = self.name == "seconds"
+        fills = self.name == "waiting seconds"
         self.play = Play(
             calls, self.prices, tokens, self.passing, lasts=lasts, asks=self.asks, fills=fills
         )
@@ -122,7 +124,8 @@ class _TurnPlay:
 
     def outcomes(self, action: RunTools) -> list[ToolOutcome]:
         """Run tools one after the other, each as long as it may if time is what counts."""
-        outcomes, remaining = [], 0.0
+        outcomes = []
+        remaining = 0.0
         if self.name in ("seconds", "tool seconds"):
             remaining = math.inf if action.seconds is None else action.seconds
         for run in action.runs:
@@ -135,7 +138,8 @@ class _TurnPlay:
         return outcomes
 
     def enacted(self, turn: Turn) -> Enacted:
-        result, path = turn.result, turn.journal.steps
+        result = turn.result
+        path = turn.journal.steps
         spent = {
             "calls": result.calls,
             "attempts": result.attempts,

@@ -97,11 +97,10 @@ def verify(
         raise ConfigurationError(
             f"policy must be a Policy or a TurnPolicy, not {kind}; see Policy.load"
         )
-    backends, calls = (
-        _backends(chain),
-        calls_of(policy) if isinstance(policy, TurnPolicy) else policy,
-    )
-    prices, keys = [each for _, each in backends], 1 if isinstance(chain, int) else most_keys(chain)
+    backends = _backends(chain)
+    calls = calls_of(policy) if isinstance(policy, TurnPolicy) else policy
+    prices = [each for _, each in backends]
+    keys = 1 if isinstance(chain, int) else most_keys(chain)
     limits = calls.limits.bounded(calls.table.limits, len(backends), keys)
     blank = Certificate(
         table=calls.table.name,
@@ -258,7 +257,8 @@ def _checked(
             endless or f"proved for each of {len(rows)} rows; the argument is below",
         ),
     )
-    found, count = (*first, *properties.values()), len(explored.configurations)
+    found = (*first, *properties.values())
+    count = len(explored.configurations)
     return evolve(blank, configurations=count, properties=found, rows=rows, overlaps=together)
 
 

@@ -128,7 +128,8 @@ class _CallSearch:
         """Search with the budget of attempts and without, apply one more field and what is
         `beyond`, and play it.
         """
-        attempts, table = self.policy.budget.attempts, self.table
+        attempts = self.policy.budget.attempts
+        table = self.table
         moves = self.moves if kind is None else _moves(table, self.limits, kind)
 
         def search(most: int | None, moves: Sequence[Move] = moves, **more: Any) -> Longest:
@@ -160,10 +161,12 @@ class _CallSearch:
             if alone is not None and math.isclose(alone, heaviest.value)
             else "budget.attempts"
         )
-        value, most = heaviest.value, getattr(self.policy.budget, budget) if budget else None
+        value = heaviest.value
+        most = getattr(self.policy.budget, budget) if budget else None
         most = units_of(most) if budget == "money" and most is not None else most
         if most is not None and most + beyond < value:
-            value, ended_by = most + beyond, f"budget.{budget}"
+            value = most + beyond
+            ended_by = f"budget.{budget}"
         enacted = Enacted()
         if alone is not None:  # nobody is late in a play, and what cannot be paid for costs nothing
             enacted = self.enacted(heaviest if name != "money" else search(attempts), name)
@@ -250,7 +253,8 @@ def _weight_of_wait(search: _CallSearch) -> tuple[Weight, float]:
 
 
 def _seconds(search: _CallSearch) -> WorstCase:
-    total, seconds = search.policy.timeouts.total, search.policy.budget.seconds
+    total = search.policy.timeouts.total
+    seconds = search.policy.budget.seconds
     if total is None and seconds is None:
         return unknown(
             search.policy.budget,
@@ -297,7 +301,9 @@ def _tokens(search: _CallSearch) -> WorstCase:
 
 
 def _money(search: _CallSearch) -> WorstCase:
-    prices, max_tokens, input_tokens = search.prices, search.max_tokens, search.input_tokens
+    prices = search.prices
+    max_tokens = search.max_tokens
+    input_tokens = search.input_tokens
     priced = [each for each in prices if each is not None]
     if len(priced) < len(prices):
         return unknown(
@@ -404,7 +410,8 @@ class _TurnSearch:
 
     def heaviest(self, rungs: Collection[str]) -> int:
         """Find the most of some rungs that a path has."""
-        table, limits = self.table, self.policy.limits
+        table = self.table
+        limits = self.policy.limits
         machine = moves_of(table, limits), table.start, limits, table.ranks
         search = partial(longest, *machine, lambda spent: int(spent.rung in rungs))
         return int(search(int(search(None).value)).value)
@@ -463,7 +470,8 @@ class _TurnSearch:
         """Sum up the money of all calls, each with the longest prompt that the calls before it can
         make.
         """
-        of_call, tokens = self.call.worst_of("money"), self.call.worst_of("output tokens")
+        of_call = self.call.worst_of("money")
+        tokens = self.call.worst_of("output tokens")
         if of_call.value is None or tokens.value is None or not of_call.within:
             return unknown(self.policy.budget, "money", of_call.note)
         growth = Growth(self.policy, self.call, [each for each in self.prices if each is not None])
@@ -488,7 +496,8 @@ class _TurnSearch:
         budget = BUDGETS.get(name)
         most = getattr(self.policy.budget, budget) if budget else None
         if most is not None and most + beyond < value:
-            value, ended_by = most + beyond, f"budget.{budget}"
+            value = most + beyond
+            ended_by = f"budget.{budget}"
         keys = self.call.limits.get("rotations", 0) + 1
         request = self.call.max_tokens, self.call.input_tokens
         enacted = enact_turn(self.policy, self.prices, name, moves, keys, *request)

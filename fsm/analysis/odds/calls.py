@@ -129,7 +129,8 @@ def followed(
     walked = heavy = walk(NoClock(chain), most)
     if most < beyond:
         heavy = walk(NoClock(chain), beyond)
-    how, limit = {"beyond": beyond, "points": points}, policy.budget.seconds
+    how = {"beyond": beyond, "points": points}
+    limit = policy.budget.seconds
     time = summed(chain, heavy.layers, _durations, **how)
     seconds = mean_of(chain, walked, _durations) + walked.waited
     over_seconds = time.over(limit, heavy.left_out)
@@ -138,14 +139,15 @@ def followed(
         clock = Clock(chain, limit)
         walked = heavy = walk(clock, most)
         total: Any = sum(walked.ended_at.values())
-        time, seconds = (
-            Distribution(clock.step, total.cumsum().tolist(), ended=walked.ended_at),
-            clock.mean(total),
-        )
+        time = Distribution(clock.step, total.cumsum().tolist(), ended=walked.ended_at)
+        seconds = clock.mean(total)
     shares = [sum(each) for each in zip(*walked.ended_after.values(), strict=True)]
     ended_after = Distribution(1, [*accumulate(shares)], ended=walked.ended_after)
     terms = ended_after.quantile(NEARLY_ALL) or len(walked.layers)
-    spent, money, over_money, prices = None, None, None, [each.prices for each in rates.backend]
+    spent = None
+    money = None
+    over_money = None
+    prices = [each.prices for each in rates.backend]
     if None not in prices:
 
         def costs(backend: int, rate: Any) -> tuple[Histogram, Histogram]:
@@ -198,7 +200,8 @@ def _traced(
     """Return how often each row is taken, the share of the calls that ask each backend, and their
     passages.
     """
-    rows, reached = defaultdict[int, float](float), defaultdict[int, float](float)
+    rows = defaultdict[int, float](float)
+    reached = defaultdict[int, float](float)
     passages = defaultdict[tuple[int, str, str, str, str | None], float](float)
     names: dict[int | None, str] = dict(enumerate(each.name for each in chain.rates.backend))
     # the calls by the rungs through which they came
@@ -206,11 +209,10 @@ def _traced(
     for attempt, flows in enumerate(layers, 1):
         then = defaultdict[int, dict[str, float]](lambda: defaultdict(float))
         for flow in flows:
-            moved, backend = (
-                flow.share * sum(here[flow.source].values()),
-                chain.known[flow.source].backend,
-            )
-            to, to_backend = chain.table.rows[flow.rows[-1]].target, None
+            moved = flow.share * sum(here[flow.source].values())
+            backend = chain.known[flow.source].backend
+            to = chain.table.rows[flow.rows[-1]].target
+            to_backend = None
             for row in flow.rows:
                 rows[row] += moved
             if isinstance(flow.target, int):
@@ -227,7 +229,8 @@ def _traced(
 
 def summed(chain: Any, layers: Layers, terms_of: TermsOf, **how: Any) -> Distribution:
     """Return the distribution of a sum over all attempts."""
-    events, longest = chain.events.items(), max(flow.wait[1] for flows in layers for flow in flows)
+    events = chain.events.items()
+    longest = max(flow.wait[1] for flows in layers for flow in flows)
     found = {key: [(rate.share, terms_of(key[0], rate)) for rate in rates] for key, rates in events}
     terms = [
         histogram for each in found.values() for _, histograms in each for histogram in histograms
@@ -240,7 +243,8 @@ def summed(chain: Any, layers: Layers, terms_of: TermsOf, **how: Any) -> Distrib
 
 def mean_of(chain: Any, walked: Followed, terms_of: TermsOf) -> float:
     """Return the mean of a sum over all attempts, without a grid."""
-    events, total = chain.events.items(), 0.0
+    events = chain.events.items()
+    total = 0.0
     means = {
         key: [rate.share * sum(map(mean, terms_of(key[0], rate))) for rate in rates]
         for key, rates in events

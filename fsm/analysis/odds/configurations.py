@@ -128,7 +128,8 @@ class _Prepared:
         """Count a failure as a call does, and tell whether the policy leaves the backend because of
         it.
         """
-        counts, is_one_too_many = dict(failures), False
+        counts = dict(failures)
+        is_one_too_many = False
         if "added_text" in self.rate.facts:
             counts.pop(BROKEN_STREAM, None)
         for kind, most in self.counts:
@@ -152,7 +153,8 @@ class Configurations:
         self.policy, self.table, self.rates, self.is_timed = policy, policy.table, rates, is_timed
         self.steps = policy.budget.attempts
         self.limits = policy.limits.bounded(self.table.limits, len(rates.backend))
-        self.most, self.last = tuple(self.limits.values()), len(rates.backend) - 1
+        self.most = tuple(self.limits.values())
+        self.last = len(rates.backend) - 1
         self.known: list[Configuration] = []
         self._numbers: dict[Configuration, int] = {}
         self._ways = cache(lambda number, fits: tuple(self._follow(self.known[number], fits)))
@@ -200,7 +202,8 @@ class Configurations:
         return row, self._number(Configuration(here.backend + 1, "fresh", spent, here.has_text))
 
     def _in_time(self, rates: Iterable[EventRate]) -> Iterator[EventRate]:
-        total, late = self.policy.timeouts.total, 0.0
+        total = self.policy.timeouts.total
+        late = 0.0
         for rate in rates:
             kept = [
                 (seconds, weight)
@@ -221,7 +224,9 @@ class Configurations:
             yield evolve(TIMED_OUT, share=late, seconds=total or 0)
 
     def _prepare(self, rate: EventRate, backend: int) -> _Prepared:
-        table, policy, brings_text = self.table, self.policy, not TEXT.isdisjoint(rate.facts)
+        table = self.table
+        policy = self.policy
+        brings_text = not TEXT.isdisjoint(rate.facts)
         for name in rate.facts:
             if name not in table.found_facts:
                 known_names = [each for each in table.found_facts if each not in SETTLED]
@@ -296,11 +301,9 @@ class Configurations:
             yield Way(share, tuple(places), row, target, rung, wait, asked, reserved)
 
     def _reserved(self, number: int) -> int:
-        here, place, is_on = (
-            self.known[number],
-            self.table.places.get("fallbacks"),
-            self.policy.reserve.is_on,
-        )
+        here = self.known[number]
+        place = self.table.places.get("fallbacks")
+        is_on = self.policy.reserve.is_on
         return (
             0
             if place is None or not is_on
@@ -313,16 +316,20 @@ class Configurations:
         """Return the row that an event takes, where it leads, in which rung, and after which
         wait.
         """
-        text, failures, is_one_too_many = here.has_text or event.brings_text, here.failures, False
+        text = here.has_text or event.brings_text
+        failures = here.failures
+        is_one_too_many = False
         if event.counts or failures:
             failures, is_one_too_many = event.counted(failures)
         row, taken = self._moved(event, left, text, is_one_too_many, fits)
         rung = self.table.rows[row].target
         if rung in self.table.outcomes:
             return row, End(rung, row, text, not HOPELESS.isdisjoint(event.rate.facts)), "", NO_WAIT
-        spent, moves_on = self._spend(here.spent, taken), rung == "fallback"
+        spent = self._spend(here.spent, taken)
+        moves_on = rung == "fallback"
         wait = self._wait(event.rate, rung, spent)
-        position, failures = position_of(rung, wait[1]), () if moves_on else failures
+        position = position_of(rung, wait[1])
+        failures = () if moves_on else failures
         return (
             row,
             self._number(Configuration(here.backend + moves_on, position, spent, text, failures)),
@@ -362,7 +369,8 @@ class Configurations:
         return self._rows[taken.row], taken
 
     def _spend(self, spent: tuple[int, ...], taken: Branch) -> tuple[int, ...]:
-        counts, places = list(spent), self.table.places
+        counts = list(spent)
+        places = self.table.places
         for name in taken.refills:
             counts[places[name]] = 0
         if taken.takes is not None:
@@ -380,7 +388,8 @@ class Configurations:
         )
 
     def _drawn_wait(self, rung: str, units: int, event: str, reason: Reason | None) -> Wait:
-        failure, declared = None if reason is None else Failure(reason), self.table.rung(rung)
+        failure = None if reason is None else Failure(reason)
+        declared = self.table.rung(rung)
         assert declared is not None
         least, most = (
             drawn_wait(self.policy.waits, declared, units, event, failure, draw)
@@ -404,7 +413,8 @@ def _mattering(found: tuple[Branch, ...]) -> set[str]:
     """
     names: set[str] = set()
     for one, other in combinations(found, 2):
-        answers, others = _read(one), _read(other)
+        answers = _read(one)
+        others = _read(other)
         apart = [name for name, held in answers.items() if others.get(name, held) is not held]
         if len(apart) == 1 and (one.row, one.takes, one.refills) != (
             other.row,

@@ -44,7 +44,8 @@ _Came = tuple[str, str | None, tuple[str, ...], float | None]
 
 def wilson(seen: int, attempts: int) -> tuple[float, float]:
     """Return the bounds of a share, of which so many of the attempts were seen (Wilson 1927)."""
-    share, part = seen / attempts, NORMAL**2 / attempts
+    share = seen / attempts
+    part = NORMAL**2 / attempts
     half = NORMAL * sqrt(share * (1 - share) / attempts + part / attempts / 4)
     return max(0.0, (share + part / 2 - half) / (1 + part)), min(
         1.0, (share + part / 2 + half) / (1 + part)
@@ -58,13 +59,17 @@ def dependence_of(tables: Iterable[Mapping[tuple[str, str], int]]) -> Dependence
     Arguments:
         tables: how often each kind of event followed each other kind, for each position.
     """
-    chi_square, degrees, pairs, most = 0.0, 0, 0, 0.0
+    chi_square = 0.0
+    degrees = 0
+    pairs = 0
+    most = 0.0
     for counts in tables:
         firsts, seconds = (sorted(set(kinds)) for kinds in zip(*counts, strict=True))
         rows = _joined(
             [tuple([counts.get((first, second), 0) for second in seconds]) for first in firsts]
         )
-        columns, total = list(zip(*rows, strict=True)), sum(map(sum, rows))
+        columns = list(zip(*rows, strict=True))
+        total = sum(map(sum, rows))
         freedom = (len(rows) - 1) * (len(columns) - 1)
         if not freedom:
             continue
@@ -72,11 +77,13 @@ def dependence_of(tables: Iterable[Mapping[tuple[str, str], int]]) -> Dependence
             for seen, column in zip(row, columns, strict=True):
                 expected = sum(row) * sum(column) / total
                 chi_square += (seen - expected) ** 2 / expected
-        degrees, pairs = degrees + freedom, pairs + total
+        degrees = degrees + freedom
+        pairs = pairs + total
         most += total * (min(len(rows), len(columns)) - 1)
     if not degrees:
         return None
-    p, v = chi_square_tail(chi_square, degrees), sqrt(chi_square / most)
+    p = chi_square_tail(chi_square, degrees)
+    v = sqrt(chi_square / most)
     return Dependence(pairs=pairs, p=float(f"{p:.2g}"), v=float(f"{v:.2g}"))
 
 
@@ -84,10 +91,12 @@ def chi_square_tail(chi_square: float, degrees: int) -> float:
     """Return the probability that a chi-square variable exceeds a value, by the recurrence of DLMF
     8.8.6.
     """
-    half, order = chi_square / 2, 0.5 if degrees % 2 else 1.0
+    half = chi_square / 2
+    order = 0.5 if degrees % 2 else 1.0
     found = erfc(sqrt(half)) if degrees % 2 else exp(-half)
     while half and order < degrees / 2:
-        found, order = found + exp(order * log(half) - half - lgamma(order + 1)), order + 1
+        found = found + exp(order * log(half) - half - lgamma(order + 1))
+        order = order + 1
     return min(1.0, found)
 
 
@@ -95,7 +104,8 @@ def _joined(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Join the rarest two rows or columns until every expected count is large enough."""
     while min(len(rows), len(rows[0])) > 1:
         rows, columns = sorted(rows, key=sum), sorted(zip(*rows, strict=True), key=sum)
-        row, column = sum(rows[0]), sum(columns[0])
+        row = sum(rows[0])
+        column = sum(columns[0])
         if row * column >= LEAST_EXPECTED * sum(map(sum, rows)):
             break
         one, other, *rest = rows if row <= column else columns
@@ -132,10 +142,15 @@ class RatesCount:
                 )
         for call in journal.calls if isinstance(journal, TurnJournal) else (journal,):
             self.prices.update({note(link.name): link.prices for link in call.setting.chain})
-            wait, position, sent, facts, last = 0.0, POSITIONS[0], None, set[str](), ("", "")
+            wait = 0.0
+            position = POSITIONS[0]
+            sent = None
+            facts = set[str]()
+            last = ("", "")
             for step in call.steps:
                 if step.event == SENT:
-                    sent, position = step, position_of(step.source, wait)
+                    sent = step
+                    position = position_of(step.source, wait)
                 elif step.event in UNSENT:  # the rung sends nothing, so nobody waits in it
                     wait = step.wait
                 elif sent is not None and step.source == CALL.hub:
@@ -144,7 +159,9 @@ class RatesCount:
                         if last[0] == step.backend:
                             self.pairs[step.backend, position][last[1], kind] += 1
                         last = step.backend, kind
-                    wait, sent, facts = step.wait, None, facts | {*step.facts}
+                    wait = step.wait
+                    sent = None
+                    facts = facts | {*step.facts}
 
     def _count_attempt(self, sent: Step, position: str, step: Step, before: set[str]) -> str:
         old = {"has_text"} if "has_text" in before or "added_text" in step.facts else set[str]()
@@ -186,14 +203,16 @@ class RatesCount:
         """Return what came of attempts in a position, or of turns, as the fields of rates; the most
         frequent first.
         """
-        counts, tables = self.counts.get((name, kind), {}), []
+        counts = self.counts.get((name, kind), {})
+        tables = []
         seen = {came: amounts["seconds"].total() for came, amounts in counts.items()}
         for came, number in sorted(seen.items(), key=lambda each: -each[1]):
             table: dict[str, Any] = {
                 name: value for name, value in zip(CAME, came, strict=True) if value is not None
             }
             table |= {name: sorted(values.items()) for name, values in counts[came].items()}
-            share, between = number / sum(seen.values()), wilson(number, sum(seen.values()))
+            share = number / sum(seen.values())
+            between = wilson(number, sum(seen.values()))
             tables.append({**table, "share": share, "seen": number, "between": between})
         return tables
 

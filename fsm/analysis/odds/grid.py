@@ -195,7 +195,8 @@ def _sum_of(
 ) -> dict[Any, Any]:
     """Follow the transforms of a sum along all flows, and return that of each end."""
     added: dict[object, Any] = {}
-    ended, now = dict[Any, Any](), {start: 1.0}
+    ended = dict[Any, Any]()
+    now = {start: 1.0}
     for flows in layers:
         then: dict[int, Any] = {}
         for source, target, events, share, wait, _ in flows:

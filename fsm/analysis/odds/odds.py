@@ -50,7 +50,8 @@ from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.label import short
 
-LEAST_LEFT_OUT, MOST_LEFT_OUT = 1e-12, 0.01
+LEAST_LEFT_OUT = 1e-12
+MOST_LEFT_OUT = 0.01
 POINTS: Final = 16_384
 AMOUNTS: Final = ("attempts", "seconds", "money")
 WHOLE: Final = ("calls", "rounds", "attempts")
@@ -113,7 +114,8 @@ class TurnConfigurations:
 
     def ways(self, number: int) -> Iterator[Way]:
         """Yield what comes of a configuration, all that leads to the same joined."""
-        here, joined = self.known[number], dict[int | End, list[int]]()
+        here = self.known[number]
+        joined = dict[int | End, list[int]]()
         events = self.events[here[:2]] = self.events.get(here[:2]) or list(self._came(*here[:2]))
         for place, came in enumerate(events):
             joined.setdefault(self._lead(here, came.event, came.of), []).append(place)
@@ -132,10 +134,8 @@ class TurnConfigurations:
     def _came(self, resumes: bool, state: str) -> Iterator[Came]:
         if state in CALLS:
             odds, ended = self.call(resumes)
-            rows, named = (
-                self.policy.of_calls.table.rows,
-                [name for name in AMOUNTS if getattr(ended, name)],
-            )
+            rows = self.policy.of_calls.table.rows
+            named = [name for name in AMOUNTS if getattr(ended, name)]
             means = {
                 "calls": 1,
                 "tokens": odds.tokens,
@@ -168,10 +168,13 @@ class TurnConfigurations:
 
     def _lead(self, here: TurnConfiguration, event: str, of: End | TurnRate) -> int | End:
         run = Run.at_start(TURN, self.policy.limits)
-        run.state, run.spent = TURN.hub, list(here.spent)
-        has_text, facts = False, dict.fromkeys(of.facts if isinstance(of, TurnRate) else (), True)
+        run.state = TURN.hub
+        run.spent = list(here.spent)
+        has_text = False
+        facts = dict.fromkeys(of.facts if isinstance(of, TurnRate) else (), True)
         if isinstance(of, End):
-            has_text, is_summary = of.has_text, run.spent_of("summaries") > 0
+            has_text = of.has_text
+            is_summary = run.spent_of("summaries") > 0
             facts = {
                 "is_hopeless": of.is_hopeless,
                 "has_compactor": self.has_compactor,
@@ -236,16 +239,17 @@ def _odds_of_turn(policy: TurnPolicy, rates: Rates) -> TurnOdds:
     chain = TurnConfigurations(policy, rates, LEFT_OUT / 2 / (policy.auto_continues + 2))
     walked = walk(NoClock(chain), LEFT_OUT / 2)
     ended = {end.outcome: sum(masses) for end, masses in walked.ended_after.items()}
-    left_out, calls = (
-        max(0.0, 1.0 - sum(ended.values())),
-        [chain.call(key[0]) for key in chain.events],
-    )
+    left_out = max(0.0, 1.0 - sum(ended.values()))
+    calls = [chain.call(key[0]) for key in chain.events]
 
     def average(name: str) -> float:
         return mean_of(chain, walked, lambda _, came: (((came.means.get(name, 0.0), 1),),))
 
     def total(name: str) -> Distribution:
-        of, is_whole = lambda _, came: (came.adds.get(name, NOTHING),), name in WHOLE
+        def of(_: Any, came: Any) -> tuple[Histogram]:
+            return (came.adds.get(name, NOTHING),)
+
+        is_whole = name in WHOLE
         return summed(chain, walked.layers, of, beyond=LEFT_OUT, points=POINTS, is_whole=is_whole)
 
     sums = {

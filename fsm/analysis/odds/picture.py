@@ -28,7 +28,10 @@ THIN = 0.001
 """Rungs that fewer calls take are joined, or fewer than one in fifty of the calls that are asked
 again.
 """
-TOP, GAP, LABEL, PITCH = 66, 14, 28, 168
+TOP = 66
+GAP = 14
+LABEL = 28
+PITCH = 168
 AGAIN, WHOLE, CUT, MOST_AT_ONCE = 220, 400, 120, 0.5
 """The height of all flows but what ends at once, of all if they are to scale, and of what ends at
 once if it is not.
@@ -141,16 +144,20 @@ def lay_out(nodes: Sequence[FlowNode]) -> float:
     for band in [band for node in nodes for band in node.out]:
         is_cut = at_once >= MOST_AT_ONCE and band.source.layer == 1 and band.target is best
         band.height = CUT if is_cut else band.share * unit
-    lane, bottom = float(TOP), _pile([best], TOP)
+    lane = float(TOP)
+    bottom = _pile([best], TOP)
     for layer in range(1, end):
         here = [node for node in nodes if node.layer == layer]
         bottom = max(bottom, _pile(here, lane + GAP * (layer > 1)))
         lane += sum(band.height for band in best.into if band.source.layer == layer)
     bottom = _pile(others, bottom)
     for node in nodes:
-        turn, enters, leaves = -1 if node in others else 1, node.y, node.y
+        turn = -1 if node in others else 1
+        enters = node.y
+        leaves = node.y
         for band in sorted(node.into, key=lambda band: (turn * band.source.layer, band.source.y)):
-            band.arrives, enters = enters, enters + band.height
+            band.arrives = enters
+            enters = enters + band.height
         for band in sorted(node.out, key=lambda band: band.target.y):
             band.leaves, leaves = leaves, leaves + band.height
     return bottom
@@ -166,7 +173,8 @@ def _pile(nodes: Sequence[FlowNode], y: float) -> float:
 def flows_drawn(flows: Sequence[Passage], title: str) -> tuple[float, float, str]:
     """Draw how calls go from attempt to attempt, and to their outcomes."""
     nodes = nodes_of(flows)
-    w, h = PITCH * max(node.layer for node in nodes) + GAP, lay_out(nodes)
+    w = PITCH * max(node.layer for node in nodes) + GAP
+    h = lay_out(nodes)
     values = {"title": title, "nodes": nodes, "pitch": PITCH, "top": TOP, "cut": CUT}
     return w, h, document(w, h, title, [render("flows", **values, label=label, ordinal=ordinal)])
 
@@ -184,7 +192,8 @@ def curves_drawn(
     most = max([value for curve in curves for value, _ in curve]) or 1.0
     least = 10 ** floor(log10(most / 4))
     step = next(least * times for times in (1, 2, 5, 10) if least * times * 4 >= most)
-    w, h = 90 + NINE * ENDS, HIGH + TOP + 36 + 16 * len(spreads)
+    w = 90 + NINE * ENDS
+    h = HIGH + TOP + 36 + 16 * len(spreads)
     values = {
         "title": title,
         "curves": curves,

@@ -12,7 +12,8 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import note
 
 # lighter states are left out; with more of them, Storm takes minutes
-LIGHTEST, MOST_STATES = 1e-10, 25_000
+LIGHTEST = 1e-10
+MOST_STATES = 25_000
 HEAD = """// Calls under a policy: c is the configuration, n the attempt. Time, tokens and money are taken to suffice.
 // Ask P=? [F "done"], or for a mean R{"seconds"}=? [F "ended"].
 dtmc\nmodule call\n  c : [0..%d] init 0;\n  n : [1..%d] init 1;
@@ -29,8 +30,10 @@ def prism_of(policy: Policy, rates: Rates) -> str:
         raise ConfigurationError(
             "prism_of takes a Policy and Rates; see Policy.load and Rates.load"
         )
-    chain, ends = Configurations(policy, rates), [*policy.table.outcomes, "left_out"]
-    found, rewards = _followed(chain), defaultdict[str, list[str]](list)
+    chain = Configurations(policy, rates)
+    ends = [*policy.table.outcomes, "left_out"]
+    found = _followed(chain)
+    rewards = defaultdict[str, list[str]](list)
     places = {key: place for place, key in enumerate([*found, *ends])}
     lines = [HEAD % (len(places) - 1, policy.budget.attempts)]
     for (backend, position), group in groupby(found, lambda number: chain.known[number][:2]):
@@ -40,7 +43,8 @@ def prism_of(policy: Policy, rates: Rates) -> str:
                 f"  c>={places[alike[0]]} & c<={places[alike[-1]]} : {value:.15g};\n"
             )
         for number in alike:
-            c, here = places[number], chain.known[number]
+            c = places[number]
+            here = chain.known[number]
             spent = {
                 name: units
                 for name, units in zip(policy.table.limits, here.spent, strict=True)
@@ -65,7 +69,8 @@ def prism_of(policy: Policy, rates: Rates) -> str:
 
 
 def _means(chain: Configurations, backend: int, position: str) -> Iterator[tuple[str, float]]:
-    events, prices = chain.events[backend, position], chain.rates.backend[backend].prices
+    events = chain.events[backend, position]
+    prices = chain.rates.backend[backend].prices
     names = ("seconds", "input_tokens", "output_tokens")
     seconds, read, written = (
         sum(each.share * mean(getattr(each, name)) for each in events) for name in names

@@ -116,12 +116,15 @@ class Comparison:
 
 def compare(old: AnyOdds, new: AnyOdds) -> Comparison:
     """Put the odds of two policies against the same rates side by side."""
-    before, after, figures = dict(_figures(old)), dict(_figures(new)), []
+    before = dict(_figures(old))
+    after = dict(_figures(new))
+    figures = []
     nothing = ("share", 0.0, old.left_out + new.left_out)
     for key in {**before, **after}:
         (form, was, error), (_, now, error_now) = before.get(key, nothing), after.get(key, nothing)
         figures.append(Figure(*key, form, was, now, max(error, error_now)))
-    changed, parts = {(each.of, each.name): each.texts for each in figures if each.is_change}, []
+    changed = {(each.of, each.name): each.texts for each in figures if each.is_change}
+    parts = []
     well = "done" if isinstance(new, Odds) else "finished"
     for key, word, unit in ((("outcome", well), well, " %"), (("seconds", "P99"), "P99", " s")):
         if key in changed:
@@ -204,7 +207,8 @@ def tables_of(found: AnyOdds) -> list[list[StatsRow]]:
     reached += [
         (label(name), [_percent(share)], [(share, "rung")]) for name, share in found.reached.items()
     ]
-    taken, in_all = [*found.rows.items()][:ROWS], sum(found.rows.values())
+    taken = [*found.rows.items()][:ROWS]
+    in_all = sum(found.rows.values())
     rows: list[StatsRow] = [("rows taken", ["per call", "share"], ())]
     rows += [(label(name), [f"{times:.3g}", f"{times / in_all:.2%}"], ()) for name, times in taken]
     return [outcomes, reached, amounts, rows]
@@ -237,10 +241,13 @@ def _plain(found: AnyOdds, old: AnyOdds | None) -> str:
 
 
 def _picture(found: AnyOdds, old: AnyOdds | None) -> str:
-    y, widest, parts = 0.0, 0.0, []
+    y = 0.0
+    widest = 0.0
+    parts = []
     for w, h, svg in pictures_of(found, old):
         parts.append(f'<g transform="translate(0 {number(y)})">{svg}</g>')
-        y, widest = y + h, max(widest, w)
+        y = y + h
+        widest = max(widest, w)
     return document(widest, y, TITLE, parts)
 
 

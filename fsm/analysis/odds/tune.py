@@ -156,7 +156,8 @@ class Candidate:
         """Return what it is compared by; without a certificate no worse than they are, so that
         nothing good is lost.
         """
-        found, p99 = self.odds, self.odds.seconds.quantiles["p99"]
+        found = self.odds
+        p99 = self.odds.seconds.quantiles["p99"]
         done = found.outcomes.get("done", 0.0) + (0.0 if self.certificate else found.left_out)
         return Figures(
             done, inf if p99 is None else p99, found.money.mean if found.money else found.tokens
@@ -186,7 +187,8 @@ class Candidate:
 
 
 def _toml(policy: Policy) -> Iterator[str]:
-    plain, usual = policy.to_mapping(), Policy(table=policy.table).to_mapping()
+    plain = policy.to_mapping()
+    usual = Policy(table=policy.table).to_mapping()
     # who chose the default's seconds keeps them
     if not isinstance(policy.timeouts.first_token, DefaultSeconds):
         usual["timeouts"]["first_token"] = nan
@@ -257,8 +259,10 @@ class Tuned:
 
     def _why_never(self, name: str, best: Candidate) -> str:
         what, written = WRITTEN[name]
-        target, found = written(self.targets.asked[name]), written(getattr(best.figures, name))
-        most, outcomes = "most" if name == "done" else "least", best.odds.outcomes
+        target = written(self.targets.asked[name])
+        found = written(getattr(best.figures, name))
+        most = "most" if name == "done" else "least"
+        outcomes = best.odds.outcomes
         begin = f"no candidate has a {what} of {target}; the {most} is {found} ({best.summary})"
         if name != "done":
             return f"{begin}, where a call makes {best.odds.attempts.mean:.3g} attempts on average"
@@ -278,7 +282,8 @@ class Tuned:
 
     def _why_apart(self, name: str, best: Candidate) -> str:
         what, written = WRITTEN[name]
-        found, target = written(getattr(best.figures, name)), written(self.targets.asked[name])
+        found = written(getattr(best.figures, name))
+        target = written(self.targets.asked[name])
         return f"where the others are met, the best {what} is {found}, not {target}"
 
 
@@ -316,7 +321,8 @@ def tune(
     space = space or space_of(policy, rates)
     search = _TargetSearch(policy, rates, targets, space, candidates, each, progress, precision)
     search.run()
-    front, tried = search.confirmed(), tuple(search.tried.values())
+    front = search.confirmed()
+    tried = tuple(search.tried.values())
     return Tuned(
         targets=targets,
         tried=tried,
@@ -329,7 +335,8 @@ def space_of(policy: Policy, rates: Rates) -> dict[str, Sequence[Any]]:
     """Return what can change something with these rates, with the values to try, the policy's own
     first.
     """
-    count, spent = len(rates.backend), _spendable(policy, rates)
+    count = len(rates.backend)
+    spent = _spendable(policy, rates)
     firsts = [(first, *(each for each in range(count) if each != first)) for first in range(count)]
     space: dict[str, Sequence[Any]] = {
         "chain": [*permutations(range(count))] if count <= MOST_ORDERED else firsts
@@ -350,7 +357,8 @@ def space_of(policy: Policy, rates: Rates) -> dict[str, Sequence[Any]]:
 
 def _spendable(policy: Policy, rates: Rates) -> set[str]:
     """Name the counters of which an event of the rates can take a unit."""
-    found, open_facts = set[str](), SETTLED | {"has_text"}
+    found = set[str]()
+    open_facts = SETTLED | {"has_text"}
     for rate in {
         rate
         for backend in rates.backend
@@ -434,7 +442,8 @@ class _TargetSearch:
         """Yield the values that change the figures, each in its own way, and not only for the
         worse.
         """
-        seen, base = set[Any](), self.key(self.tried[own])
+        seen = set[Any]()
+        base = self.key(self.tried[own])
         for value in values:
             found = self.tried.get((*own[:place], value, *own[place + 1 :]))
             if (
@@ -504,7 +513,8 @@ class _TargetSearch:
         dropped.
         """
         while unsure := [each for each in self.front() if each.certificate is None]:
-            policies, rates = [each.policy for each in unsure], [each.rates for each in unsure]
+            policies = [each.policy for each in unsure]
+            rates = [each.rates for each in unsure]
             exact = self.each(odds, policies, rates)
             certificates = self.each(verify, policies, [len(each.backend) for each in rates])
             for each, found, certificate in zip(unsure, exact, certificates, strict=True):

@@ -72,7 +72,9 @@ class Clock(NoClock):
     """
 
     def __init__(self, chain: Configurations, limit: float) -> None:
-        self.np, self.chain, self.step = numpy(), chain, limit / (POINTS - 1)
+        self.np = numpy()
+        self.chain = chain
+        self.step = limit / (POINTS - 1)
         self.start = self.np.zeros(POINTS)
         self.start[0] = 1.0
         self.ends = [round(end / self.step) for end in self._ends(limit)]
@@ -88,8 +90,11 @@ class Clock(NoClock):
         its end.
         """
         here = self.chain.known[number]
-        end, in_time, arrived = self.ends[here.backend], 0.0, self._transform(mass)
-        late, timed_out = self.np.zeros(POINTS), None
+        end = self.ends[here.backend]
+        in_time = 0.0
+        arrived = self._transform(mass)
+        late = self.np.zeros(POINTS)
+        timed_out = None
         timeout = len(self.chain.events[here.backend, here.position]) - 1
         for fits in (True, False):
             for way in self.chain.ways(number, fits=fits):
@@ -104,7 +109,8 @@ class Clock(NoClock):
                     moved[slice(latest, None) if fits else slice(latest)] = 0.0
                 in_time += self.weight(moved)
                 if way.events[0] == timeout:
-                    timed_out, late = way, moved
+                    timed_out = way
+                    late = moved
                 else:
                     yield way, moved
         assert timed_out is not None  # the chain of a clock has it in each position
@@ -136,7 +142,8 @@ class Clock(NoClock):
         yield from ((True, mass - at_end), (False, at_end))
 
     def _ends(self, limit: float) -> Iterator[float]:
-        policy, end = self.chain.policy, 0.0
+        policy = self.chain.policy
+        end = 0.0
         place = self.chain.table.places.get("fallbacks")
         most = 0 if place is None or not policy.reserve.is_on else self.chain.most[place]
         for backend in range(self.chain.last + 1):
@@ -195,10 +202,14 @@ def walk(clock: NoClock, most: float) -> Followed:
 
 def walk_all_but(clock: NoClock, light: float) -> Followed:
     """Follow calls attempt by attempt, but for configurations lighter than this."""
-    chain, walked, weight = clock.chain, Followed(), clock.weight
+    chain = clock.chain
+    walked = Followed()
+    weight = clock.weight
     masses = {chain.start: clock.start}
     for attempt in range(1, chain.steps + 1):
-        flows, then, left = list[Flow](), _counts(), chain.steps - attempt
+        flows = list[Flow]()
+        then = _counts()
+        left = chain.steps - attempt
         for number, mass in masses.items():
             share = weight(mass)
             if share < light:

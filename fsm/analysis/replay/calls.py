@@ -38,7 +38,8 @@ def check_alike(was: Step, now: Step) -> None:
     if was == now:
         return
     for attribute in attrs.fields(Step):
-        before, after = getattr(was, attribute.name), getattr(now, attribute.name)
+        before = getattr(was, attribute.name)
+        after = getattr(now, attribute.name)
         if before != after and attribute.name != "content":
             difference = (
                 f"{attribute.name} is {short(before)} in the journal and "
@@ -165,10 +166,12 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
 
     The call resumes the `gathered` text if no step of its journal records it.
     """
-    recorded, setting = journal.steps, journal.setting
+    recorded = journal.steps
+    setting = journal.setting
     policy = policy or setting.policy
     if journal.table != policy.table.name:
-        actual, expected = short(journal.table), policy.table.name
+        actual = short(journal.table)
+        expected = policy.table.name
         raise JournalMismatch(
             f"the journal is of the table {actual}, the policy holds {expected!r}"
         )
@@ -209,7 +212,8 @@ def call_again(
     journal: Journal, policy: Policy, *, jitter: Callable[[], float], gathered: str = ""
 ) -> Call:
     """Return a new call with the setting of a recorded one."""
-    recorded, setting = journal.steps, journal.setting
+    recorded = journal.steps
+    setting = journal.setting
     contents = [step.content for step in recorded if step.content]
     prior = next((each["prior_answer"] for each in contents if "prior_answer" in each), None)
     gathered = next((each["gathered"] for each in contents if "gathered" in each), gathered)

@@ -52,7 +52,8 @@ class RebuiltConversation(Conversation):
         """Add the result of a call; no step records it if the turn was cancelled."""
         if not self.contents:
             return
-        ids, calls = None, result.tool_calls
+        ids = None
+        calls = result.tool_calls
         if event == "called_tools" and step is not None:
             ids = (step.content or {}).get("ids")
             if ids is not None and not len({*ids}) == len(ids) == len(calls):
@@ -68,7 +69,8 @@ class RebuiltConversation(Conversation):
         # a resumed turn does not record the calls that waited
         if not self.contents or not self.calls:
             return {name: name in step.facts for name in OF_TOOLS}
-        calls, results = self.calls, self.add_results(step)
+        calls = self.calls
+        results = self.add_results(step)
         if len(results) != len(calls):
             raise JournalMismatch(
                 f"step {step.number}: it holds {len(results)} results of {len(calls)} calls"
@@ -156,7 +158,8 @@ class _TurnReplay:
     cause: str | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.position, was = Run.at_start(TURN, self.policy.limits), self.recorded
+        self.position = Run.at_start(TURN, self.policy.limits)
+        was = self.recorded
         if was.steps and was.steps[0].source == TURN.resumes:
             self.position.state = TURN.resumes
         self.journal = TurnJournal(
@@ -171,7 +174,8 @@ class _TurnReplay:
         source = self.position.state
         if step.event == "sent":
             row = self.position.fire("sent")
-            self.doing, calls = source, self.journal.calls
+            self.doing = source
+            calls = self.journal.calls
             # If there are too few calls, the steps differ, which `check_alike` reports.
             if source in CALLS and len(calls) < len(self.recorded.calls):
                 journal = self.recorded.calls[len(calls)]
@@ -194,7 +198,8 @@ class _TurnReplay:
 
     def end(self) -> TurnResult:
         """Return the result; a turn that has not ended is cancelled."""
-        recorded, conversation = self.recorded, self.conversation
+        recorded = self.recorded
+        conversation = self.conversation
         if self.position.state not in OUTCOMES:
             self._cancel(None)
         outcome = self.journal.outcome = self.position.state
@@ -231,7 +236,8 @@ class _TurnReplay:
         return result
 
     def _call_ended(self, step: Step) -> None:
-        recorded, result = self.recorded, self._settle()
+        recorded = self.recorded
+        result = self._settle()
         event = event_of(result)
         self.conversation.call_ended(result, event, step, is_summary=self._is_summary)
         has_text = (

@@ -53,7 +53,8 @@ def _clocks(
     ):
         if name in own:
             continue
-        before, now = _endless(getattr(old, name)), _endless(getattr(new, name))
+        before = _endless(getattr(old, name))
+        now = _endless(getattr(new, name))
         is_silence = name != "total"
         ended = reply.event == "fell_silent" if is_silence else reply.reason == "timeout"
         if ended and now > before and lasted >= before:
@@ -188,7 +189,8 @@ class _Play:
         )
 
     def _so_far(self, blank: WhatIf, steps: int) -> WhatIf:
-        was, now = self.recorded[:steps], self.taken[:steps]
+        was = self.recorded[:steps]
+        now = self.taken[:steps]
         return evolve(
             blank,
             steps=steps,
@@ -198,7 +200,8 @@ class _Play:
 
     def _take(self, place: int, was: Step) -> str | None:
         """Repeat a recorded step; return why its result is unclear, if it is."""
-        call, at = self.call, self._time(place, was)
+        call = self.call
+        at = self._time(place, was)
         for step in (*self.left[was.number], *([was] if is_left(was) else ())):
             call.found_open(step.note or "", at)
         if is_left(was):
@@ -222,7 +225,9 @@ class _Play:
         return None
 
     def _unclear(self, was_sent: Step, sent: Step, reply: Step) -> Iterator[str]:
-        setting, policy, rung = self.journal.setting, self.policy, was_sent.source
+        setting = self.journal.setting
+        policy = self.policy
+        rung = was_sent.source
         old = setting.policy
         for name in HINTS.get(rung, ()):
             if getattr(old.hints, name) != getattr(policy.hints, name):
@@ -249,7 +254,8 @@ class _Play:
         thinks_for = None if link is None else link.thinks_for
         clocks = [_with_thinking(each.timeouts, thinks_for) for each in (old, policy)]
         yield from _clocks(clocks[0], clocks[1], own, reply, reply.at - was_sent.at)
-        declared, redeclared = self.old_table.rung(rung), policy.table.rung(rung)
+        declared = self.old_table.rung(rung)
+        redeclared = policy.table.rung(rung)
         if declared and redeclared and declared.change != redeclared.change:
             yield f"{rung} changes the request in another way, so the reply to it is unknown"
 
@@ -259,7 +265,8 @@ class _Play:
         """
         if place == 0:
             return was.at
-        before, now = self.recorded[place - 1], self.taken[place - 1]
+        before = self.recorded[place - 1]
+        now = self.taken[place - 1]
         return now.at + now.wait + max(was.at - before.at - before.wait, 0.0)
 
     def _facts(self, was: Step, observation: Observation) -> tuple[str, ...] | str:
@@ -287,7 +294,8 @@ class _Play:
 
     def _unknown(self, was: Step, facts: set[str]) -> Iterator[str]:
         """Yield the facts that would hold or not, where the journal does not say which."""
-        old, new = self.journal.setting.policy.nudge_window, self.policy.nudge_window
+        old = self.journal.setting.policy.nudge_window
+        new = self.policy.nudge_window
         if "follows_tool_result" in facts and new == 0:
             facts.discard("follows_tool_result")
         elif ("follows_tool_result" in facts and new < old) or (
@@ -358,7 +366,8 @@ class _Follow:
     doing: str = field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.position, steps = Run.at_start(TURN, self.policy.limits), self.journal.steps
+        self.position = Run.at_start(TURN, self.policy.limits)
+        steps = self.journal.steps
         if steps and steps[0].source == TURN.resumes:
             self.position.state = TURN.resumes
 
@@ -461,11 +470,13 @@ class _Follow:
         """Yield the facts that would hold or not, where the journal does not say which."""
         if step.event != "tools_ran":
             return
-        old, new = self.journal.setting.policy, self.policy
+        old = self.journal.setting.policy
+        new = self.policy
         for name, field_name in (
             ("repeats_calls", "same_calls"),
             ("over_tool_limit", "calls_per_reply"),
         ):
-            before, now = getattr(old, field_name), getattr(new, field_name)
+            before = getattr(old, field_name)
+            now = getattr(new, field_name)
             if (name in step.facts and now > before) or (name not in step.facts and now < before):
                 yield name

@@ -56,7 +56,8 @@ from rungwise.fsm.turn.policy import TurnPolicy
 
 def events_of(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> Iterator[EventChange]:
     """Yield every event that has a ladder, with what it leads to under both policies."""
-    before, after = _ladders(old), _ladders(new)
+    before = _ladders(old)
+    after = _ladders(new)
     causes = CAUSES if isinstance(new, Policy) else {}
     for event, number in merged(list(before), list(after)):
         table = table_of(new if event in table_of(new).events else old)
@@ -100,7 +101,8 @@ def _remarks(policy: Policy, event: str) -> Iterator[str]:
     """Describe the numbers of a policy that matter for an event, besides the limits and waits of
     its rungs.
     """
-    clocks, waits = policy.timeouts, policy.waits
+    clocks = policy.timeouts
+    waits = policy.waits
     if event == "fell_silent":
         yield (
             f"after {_limit(clocks.first_token)} before the first content, "
@@ -318,7 +320,8 @@ def _compared(
     backends: int,
 ) -> dict[str, Any]:
     tables = table_of(old), table_of(new)
-    off, now_off = off_rows(old), off_rows(new)
+    off = off_rows(old)
+    now_off = off_rows(new)
     shared = [row for row in tables[0].rows if row in tables[1].rows]
     die = {row: now_off[row] for row in shared if row in now_off and row not in off}
     revive = {row: off[row] for row in shared if row in off and row not in now_off}
@@ -357,7 +360,8 @@ def _compared(
 
 
 def _field_changes(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> Iterator[Change]:
-    before, after = fields_of(old), fields_of(new)
+    before = fields_of(old)
+    after = fields_of(new)
     changes = (
         Change(name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after))
     )
@@ -367,7 +371,8 @@ def _field_changes(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> Iterat
 def _reordered(old: Table, new: Table) -> Iterator[tuple[str, str]]:
     """List the events whose shared rows stand in another order."""
     for event, source in dict.fromkeys((row.event, row.source) for row in old.rows):
-        before, after = old.ladder(event, source), new.ladder(event, source)
+        before = old.ladder(event, source)
+        after = new.ladder(event, source)
         if [row for row in before if row in after] != [row for row in after if row in before]:
             yield event, source
 
@@ -409,7 +414,8 @@ def redeclared(old: Table, new: Table) -> Iterator[str]:
     for fact in new.facts:
         if fact.name in facts:
             yield from _fact_changes(facts[fact.name], fact)
-    guards, effects = {row.guard for row in old.rows}, {row.effect for row in old.rows}
+    guards = {row.guard for row in old.rows}
+    effects = {row.effect for row in old.rows}
     for name in dict.fromkeys(row.guard for row in new.rows if row.guard in guards):
         if name and _needs(old, name) != _needs(new, name):
             yield f"the guard `{name}` needs {_needs(new, name)}; before, {_needs(old, name)}"
@@ -418,7 +424,8 @@ def redeclared(old: Table, new: Table) -> Iterator[str]:
             yield f"the effect `{name}` {_counts(new, name)}; before, it {_counts(old, name)}"
     for name in new.rungs:
         for what in ("wait", "change"):
-            before, after = old.rung(name), new.rung(name)
+            before = old.rung(name)
+            after = new.rung(name)
             if before and after and getattr(before, what) != getattr(after, what):
                 yield f"the rung `{name}` has another {what}"
 

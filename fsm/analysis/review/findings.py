@@ -51,7 +51,8 @@ class WorstChange:
         """Return the new worst case divided by the old one; None if either is unknown or the old
         one is 0.
         """
-        old, new = self.old.value, self.new.value
+        old = self.old.value
+        new = self.new.value
         return None if old is None or new is None or old == 0 else new / old
 
     @property

@@ -50,7 +50,8 @@ def as_markdown(findings: Findings, *, is_comment: bool = True) -> str:
         if is_comment
         else _Writer(is_comment, UNLIMITED, UNLIMITED)
     )
-    text, omitted = f"**{writer.prose(summary.headline(findings))}**\n", []
+    text = f"**{writer.prose(summary.headline(findings))}**\n"
+    omitted = []
     for title, body, is_folded in writer.blocks(findings):
         if not is_comment:
             text += f"\n## {title}\n\n{body}" if title else f"\n{body}"
@@ -216,7 +217,9 @@ class _Writer:
         )
 
     def worst(self, findings: Findings, count: int) -> Block:
-        changes, rows, unknown = findings.chains[count], [], ""
+        changes = findings.chains[count]
+        rows = []
+        unknown = ""
         for each in changes:
             if each.is_known:
                 factor = f"{'x ' if (each.factor or 1) != 1 else ''}{words.factor_text(each)}"

@@ -212,7 +212,8 @@ def _worst_text(change: WorstChange) -> str:
 
 def conflicts_of(policy: Policy) -> Iterator[str]:
     """Yield where one limit of a policy cuts off what another one allows."""
-    seconds, total = policy.budget.seconds, policy.timeouts.total
+    seconds = policy.budget.seconds
+    total = policy.timeouts.total
     if seconds is None:
         return
     if total is None or total > seconds:
@@ -221,7 +222,8 @@ def conflicts_of(policy: Policy) -> Iterator[str]:
             f"an attempt may take {allowed} (timeouts.total), but the call ends at "
             f"{duration(seconds)}"
         )
-    limit, rung = limits_of(policy).get("retries") or 0, policy.table.rung("retry")
+    limit = limits_of(policy).get("retries") or 0
+    rung = policy.table.rung("retry")
     reserved = policy.reserve.seconds or policy.reserve.share * seconds
     if rung is None or not policy.reserve.is_on:
         return
@@ -283,7 +285,8 @@ def journals_text(journals: Iterable[WhatIf]) -> str:
 
 def journal_text(past: WhatIf) -> str:
     """Say what one past call would have done, and what of that is unknown."""
-    more, waits = past.attempts[1] - past.attempts[0], past.waits[1] - past.waits[0]
+    more = past.attempts[1] - past.attempts[0]
+    waits = past.waits[1] - past.waits[0]
     attempts = (
         f"{counted(abs(more), 'attempt')} {'more' if more > 0 else 'fewer'}"
         if more

@@ -49,7 +49,8 @@ def words_that_differ(old: str, new: str) -> list[tuple[str, str]]:
         if b - a <= head + tail + 1:
             pieces.append(("same", "".join(before[a:b])))
         else:
-            begin, end = "".join(before[a : a + head]), "".join(before[b - tail : b])
+            begin = "".join(before[a : a + head])
+            end = "".join(before[b - tail : b])
             pieces += [
                 each for each in (("same", begin), ("left out", "..."), ("same", end)) if each[1]
             ]
@@ -58,7 +59,8 @@ def words_that_differ(old: str, new: str) -> list[tuple[str, str]]:
 
 def reserve_text(policy: Policy) -> str:
     """Describe what is reserved for each backend to come."""
-    reserve, whole = policy.reserve, policy.budget.seconds
+    reserve = policy.reserve
+    whole = policy.budget.seconds
     if not reserve.is_on:
         return "nothing is reserved for the backends to come"
     share = f"up to {reserve.share * 100:g} % of the budget" if reserve.share else ""

@@ -58,13 +58,21 @@ class Spending(Charges):
     """Count what a call spends. A budget is never refilled."""
 
     __slots__ = (
-        *("began", "budget", "elapsed", "given_deadline", "most_money"),
-        *("needs_cap", "needs_prices", "overran", "share"),
+        "began",
+        "budget",
+        "elapsed",
+        "given_deadline",
+        "most_money",
+        "needs_cap",
+        "needs_prices",
+        "overran",
+        "share",
     )
 
     def __init__(self, budget: Budget, share: Share | None = None) -> None:
         super().__init__()
-        self.budget, self.share = budget, share
+        self.budget = budget
+        self.share = share
         self.most_money = None if budget.money is None else units_of(budget.money)
         self.began: float | None = None
         self.elapsed = 0.0  # seconds since it began
@@ -105,7 +113,8 @@ class Spending(Charges):
         """Return the seconds after which the call must have ended, the same in a replay; None
         without a limit.
         """
-        limit, began = self.budget.seconds, self.began or 0.0
+        limit = self.budget.seconds
+        began = self.began or 0.0
         if self.given_deadline is not None:
             remaining = self.given_deadline - began
             limit = remaining if limit is None else min(remaining, limit)

@@ -27,9 +27,18 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 ENDED_BY_ITSELF: Final = frozenset(
     {
-        *("answered", "called_tools", "answered_wrongly", "called_wrongly", "verdict_raised"),
-        *("came_empty", "only_reasoned", "paused"),
-        *("truncated", "tools_truncated", "json_truncated", "reasoning_truncated"),
+        "answered",
+        "called_tools",
+        "answered_wrongly",
+        "called_wrongly",
+        "verdict_raised",
+        "came_empty",
+        "only_reasoned",
+        "paused",
+        "truncated",
+        "tools_truncated",
+        "json_truncated",
+        "reasoning_truncated",
     }
 )
 """The events of a reply that came whole: if nobody reported its tokens, its text shows them."""
@@ -63,7 +72,9 @@ class TokenCounter:
         estimate: Callable[[Any], int],
         recorded: Iterator[int] | None = None,
     ) -> None:
-        self.context, self.estimate, self.recorded = context, estimate, recorded
+        self.context = context
+        self.estimate = estimate
+        self.recorded = recorded
         # messages and backend
         self._counted: tuple[Sequence[PlainMessage | Message], int] | None = None
         self._base = 0  # their tokens
@@ -88,7 +99,8 @@ class TokenCounter:
         return self._base + added_tokens
 
     def _count_own(self) -> int:
-        request, messages = self.context.request, self.context.transcript.messages
+        request = self.context.request
+        messages = self.context.transcript.messages
         size = len(request.messages)
         # a compactor may add to them
         if request.input_tokens is not None and messages[:size] == request.messages:
@@ -127,8 +139,10 @@ class TokenCounter:
         had used its cap; after a cancellation only under a shared budget.
         """
         usage = NO_USAGE if reply is None else reply.usage
-        context, cap = self.context, proposal.send.max_tokens
-        link, reserves = context.chain.link, context.spending.needs_cap
+        context = self.context
+        cap = proposal.send.max_tokens
+        link = context.chain.link
+        reserves = context.spending.needs_cap
         if not reserves and link.prices is None:
             return usage, False
         overran = False

@@ -65,7 +65,10 @@ def tokens_in(size: int) -> int:
 
 def measures_of(value: Any) -> tuple[int, int]:
     """Return the two sums that make an estimate: tokens, and bytes of JSON."""
-    total, size, todo, as_json = 0, 0, [value], []
+    total = 0
+    size = 0
+    todo = [value]
+    as_json = []
     while todo:
         item = todo.pop()
         if isinstance(item, str):

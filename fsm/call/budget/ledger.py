@@ -238,7 +238,9 @@ class Reservation:
 
     def give_back(self) -> None:
         """Hold nothing any more; an attempt that has not gone out does not count."""
-        state, self.state, self.wake = self.state, "idle", None
+        state = self.state
+        self.state = "idle"
+        self.wake = None
         if state not in ("held", "sent"):
             return
         for ledger in self.ledgers:

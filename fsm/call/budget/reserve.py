@@ -58,8 +58,12 @@ def enter(context: CallContext, cap: int, prompt_tokens: int) -> None:
     if not to_come:
         context.reserved = NOTHING_RESERVED
         return
-    policy, spending, count = context.policy, context.spending, len(to_come)
-    limit, seconds, ends_after = spending.limit, 0.0, None
+    policy = context.policy
+    spending = context.spending
+    count = len(to_come)
+    limit = spending.limit
+    seconds = 0.0
+    ends_after = None
     if limit is not None:
         seconds = min(
             reserved_seconds(policy, limit, count + 1),
@@ -75,8 +79,11 @@ def _amounts(
     context: CallContext, to_come: Sequence[Link], prompt_tokens: int
 ) -> tuple[int, int, int, int, int, int]:
     """Return the tokens and the money to reserve, in the order of `Reserved`."""
-    policy, spending, count = context.policy, context.spending, len(to_come)
-    budget, share = policy.budget, policy.reserve.share
+    policy = context.policy
+    spending = context.spending
+    count = len(to_come)
+    budget = policy.budget
+    share = policy.reserve.share
     caps = [context.request.max_tokens or link.max_tokens or policy.base_cap for link in to_come]
     tokens = money_each = shared_tokens = shared_money_each = 0
     if budget.output_tokens is not None:
@@ -106,7 +113,8 @@ def count_money(context: CallContext, cap: int, prompt_tokens: int) -> None:
     """Work out the reserved money anew: the next backend is sent the prompt, and what this attempt
     adds to it.
     """
-    each, shared_each = context.reserved.money_each, context.reserved.shared_money_each
+    each = context.reserved.money_each
+    shared_each = context.reserved.shared_money_each
     if each or shared_each:
         money, shared_money = _money(
             context, _to_come(context), cap + prompt_tokens, each, shared_each
@@ -138,7 +146,8 @@ def shortfall_of_reserve(
     Its output cap is lowered to what is not reserved. The first attempt there respects the seconds
     only.
     """
-    reserved, spending = context.reserved, context.spending
+    reserved = context.reserved
+    spending = context.spending
     if not is_first and _attempts_left(context) <= reserved.attempts:
         return "what is left of the attempts is kept for the backends to come"
     if (
@@ -202,7 +211,8 @@ def _to_come(context: CallContext) -> Sequence[Link]:
 
 def fallbacks_left(context: CallContext) -> int:
     """Return how often the call may still turn to another backend, if there is one."""
-    position, table = context.position, context.policy.table
+    position = context.position
+    table = context.policy.table
     place = table.places.get("fallbacks")
     return (
         0

@@ -57,7 +57,8 @@ class SharedBudget:
     _queue: ReservationQueue = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        budget, within = self.budget, self.within
+        budget = self.budget
+        within = self.within
         if not isinstance(budget, Budget):
             raise ConfigurationError(f"budget must be a Budget, not {type(budget).__name__}")
         check_within(within)
@@ -286,11 +287,9 @@ class Share:
         """
         reservation = self._reservation
         if reservation.state == "idle":
-            reservation.cap, reservation.input_tokens, reservation.prices = (
-                cap,
-                input_tokens or 0,
-                prices,
-            )
+            reservation.cap = cap
+            reservation.input_tokens = input_tokens or 0
+            reservation.prices = prices
             reservation.wake = wake
             self._queue.ask(reservation)
         return reservation.state != "waiting"

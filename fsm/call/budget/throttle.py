@@ -66,7 +66,8 @@ class RetryShare:
     __slots__ = ("_throttle", "_was_taken")
 
     def __init__(self, throttle: RetryThrottle) -> None:
-        self._throttle, self._was_taken = throttle, False
+        self._throttle = throttle
+        self._was_taken = False
 
     def is_used_up(self) -> bool:
         """Tell whether no retry is left; otherwise one is taken."""

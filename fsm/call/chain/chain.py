@@ -15,7 +15,8 @@ class Chain:
     __slots__ = ("index", "is_at_end", "key", "keys_left", "link", "links", "most_keys", "shapes")
 
     def __init__(self, links: tuple[Link, ...]) -> None:
-        self.links, self.most_keys = links, 1
+        self.links = links
+        self.most_keys = 1
         for link in links:
             if (keys := getattr(link, "keys", 1)) > self.most_keys:
                 self.most_keys = keys
@@ -70,7 +71,8 @@ class Chain:
         """Use the first of some keys of the current backend, by index, and the others where a call
         rotates.
         """
-        self.key, self.keys_left = keys[0], tuple(keys[1:])
+        self.key = keys[0]
+        self.keys_left = tuple(keys[1:])
 
     def next_usable(self) -> int | None:
         """Return the index of the next usable backend that is not the current one under another
@@ -78,7 +80,8 @@ class Chain:
         """
         if self.is_at_end:
             return None
-        links, here = self.links, self.link.identities
+        links = self.links
+        here = self.link.identities
         for index in range(self.index + 1, len(links)):
             link = links[index]
             if link.problem is None and here.isdisjoint(link.identities):

@@ -143,7 +143,9 @@ class Asking:
         tools: tuple[Mapping[str, Any], ...],
     ) -> Asking:
         """Choose the way; a backend without a method `asks_by` is asked in words."""
-        by, schema, strict = _NOTHING, returns.schema, False
+        by = _NOTHING
+        schema = returns.schema
+        strict = False
         if (choose := getattr(link, "asks_by", None)) is not None:
             by, schema, strict = choose(schema, parameters, tools)
         if by == "tool":
@@ -201,16 +203,18 @@ class ForBackend:
         """Resolve a request for the current backend; a cap of `handful` tokens or fewer asks for
         little.
         """
-        first, link, shapes = chain.links[0], chain.link, chain.shapes
-        parameters, tools = parameters_for(request, first, link), tools_for(request, first, link)
-        asks_by, schema_tokens = _NOTHING, 0
+        first = chain.links[0]
+        link = chain.link
+        shapes = chain.shapes
+        parameters = parameters_for(request, first, link)
+        tools = tools_for(request, first, link)
+        asks_by = _NOTHING
+        schema_tokens = 0
         if returns is not None:
             asking = Asking.of(returns, link, parameters, tools)
-            parameters, tools, asks_by = (
-                FrozenMap({**parameters, **asking.parameters}),
-                asking.tools,
-                asking.by,
-            )
+            parameters = FrozenMap({**parameters, **asking.parameters})
+            tools = asking.tools
+            asks_by = asking.by
             schema_tokens = asking.tokens
         resolved = (
             request if parameters is request.parameters else evolve(request, parameters=parameters)
@@ -219,10 +223,8 @@ class ForBackend:
         expects_json = returns is not None or (
             link.expects_json if asks_json is None else asks_json
         )
-        cap, prefills_with = (
-            request.max_tokens or link.max_tokens,
-            getattr(link, "prefills_with", None),
-        )
+        cap = request.max_tokens or link.max_tokens
+        prefills_with = getattr(link, "prefills_with", None)
         without_format = frozenset({FORMAT_PARAMETER})
         return cls(
             backend=chain.index,

@@ -76,7 +76,9 @@ def clocks_of(
     """Return the clocks of an attempt that goes out now; `facts` finds what would hold if nothing
     came of it.
     """
-    timeouts, link, spending = context.policy.timeouts, context.chain.link, context.spending
+    timeouts = context.policy.timeouts
+    link = context.chain.link
+    spending = context.spending
     own = getattr(link, "first_token", None)
     is_default = own is None and isinstance(timeouts.first_token, DefaultSeconds)
     thinking = getattr(link, "thinks_for", None) if is_default else None
@@ -134,7 +136,9 @@ def _pays_for_another(context: CallContext, proposal: Proposal) -> bool:
     """Tell whether the budgets last for an attempt after one that uses all of its cap and adds it
     to the prompt.
     """
-    spending, prices, cap = context.spending, context.chain.link.prices, proposal.send.max_tokens
+    spending = context.spending
+    prices = context.chain.link.prices
+    cap = proposal.send.max_tokens
     if context.position.attempts >= context.policy.budget.attempts:
         return False
     if spending.share is not None and not spending.share.has_left(spending.now):

@@ -38,7 +38,8 @@ class AnswerTokens:
                 text += bytes_of(part.text)
             else:
                 more_tokens, more_json = measures_of(part)
-                tokens, json = tokens + more_tokens, json + more_json
+                tokens = tokens + more_tokens
+                json = json + more_json
         self.turn = (text, tokens, json)
 
     def of_text(self) -> int:
@@ -107,7 +108,9 @@ class AnswerSoFar:
     def discard(self) -> None:
         """Drop everything: another answer is asked for."""
         self.drop_text()
-        self.spare, self.thinks_inline, self.is_foreign = "", False, False
+        self.spare = ""
+        self.thinks_inline = False
+        self.is_foreign = False
 
     def drop_turn(self) -> None:
         """Drop the blocks of a paused turn; its text stays."""
@@ -145,7 +148,8 @@ def _as_it_came(observation: Observation) -> tuple[Part, ...]:
     parts = () if observation.reply is None else observation.reply.parts
     calls = tuple([part for part in parts if isinstance(part, ToolCall)])
     if calls and not observation.is_answer:
-        parts, calls = tuple([part for part in parts if not isinstance(part, ToolCall)]), ()
+        parts = tuple([part for part in parts if not isinstance(part, ToolCall)])
+        calls = ()
     reasoned = ReasoningPart(observation.reasoning)
     if any(not isinstance(part, (TextPart, ToolCall)) and part != reasoned for part in parts):
         return parts

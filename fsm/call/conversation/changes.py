@@ -69,7 +69,8 @@ class Changes:
         """Begin with a backend, given by its index in the chain, and with what earlier calls have
         learned of it.
         """
-        self.dropped, self.restore_reasoning = lessons.dropped, lessons.restore_reasoning
+        self.dropped = lessons.dropped
+        self.restore_reasoning = lessons.restore_reasoning
         self.largest_output = lessons.largest_output
         if lessons.no_prefill:
             self.without_prefill |= {backend}
@@ -99,7 +100,8 @@ def add_nudge(changes: Changes, observation: Observation) -> None:
 
 def seed(changes: Changes, observation: Observation) -> None:
     """Begin the reply with the reasoning that came."""
-    before, new = changes.seed, observation.reasoning.strip()
+    before = changes.seed
+    new = observation.reasoning.strip()
     # A model that continues its seed sends only what follows; one that starts again repeats it.
     continues = bool(before) and not new.startswith(before)
     changes.seed = f"{before}\n{new}" if continues else new
@@ -112,7 +114,9 @@ def seed(changes: Changes, observation: Observation) -> None:
 
 def correct(changes: Changes, observation: Observation) -> None:
     """Send the wrong reply back with what is wrong."""
-    changes.seed, changes.nudged_at, changes.is_paused = "", None, False
+    changes.seed = ""
+    changes.nudged_at = None
+    changes.is_paused = False
     if changes.wrong is not None:
         changes.corrections += (changes.wrong,)
 
@@ -140,7 +144,8 @@ def repair(changes: Changes, observation: Observation) -> None:
     elif kind == "prefill_unsupported":
         changes.without_prefill |= {observation.backend}
     elif kind == "reasoning_signature":
-        changes.portable, changes.restore_reasoning = True, False
+        changes.portable = True
+        changes.restore_reasoning = False
     elif kind == "reasoning_missing":
         changes.restore_reasoning = True
 
@@ -162,13 +167,20 @@ def without(changes: Changes, parameter: str) -> frozenset[str]:
 
 def fall_back(changes: Changes, observation: Observation) -> None:
     """Make everything portable and begin anew with another backend; the gathered text stays."""
-    changes.seed, changes.nudged_at, changes.is_paused, changes.hint = "", None, False, None
+    changes.seed = ""
+    changes.nudged_at = None
+    changes.is_paused = False
+    changes.hint = None
     changes.corrections = ()
-    changes.portable, changes.lower_reasoning, changes.restore_reasoning = True, False, False
+    changes.portable = True
+    changes.lower_reasoning = False
+    changes.restore_reasoning = False
     changes.answer.is_foreign = bool(changes.gathered)
     if is_blank(changes.gathered):
         changes.answer.drop_turn()  # another backend cannot continue blocks without text
-    changes.dropped, changes.repaired, changes.available_tokens = _NONE, _NONE, None
+    changes.dropped = _NONE
+    changes.repaired = _NONE
+    changes.available_tokens = None
 
 
 MOST_CALLS = 8
@@ -204,11 +216,13 @@ class Correction:
     @classmethod
     def of(cls, observation: Observation, gathered: str, gathered_tokens: int) -> Correction:
         """Take a reply that was found wrong, behind the text that it continued."""
-        reply, finding = observation.reply, observation.finding or Finding()
+        reply = observation.reply
+        finding = observation.finding or Finding()
         calls: tuple[ToolCall, ...] = (
             () if observation.answered_by is None else (observation.answered_by,)
         )
-        text, thought = observation.spare, tuple[ReasoningPart, ...]()
+        text = observation.spare
+        thought = tuple[ReasoningPart, ...]()
         if reply is not None and (calls or reply.tool_calls):
             calls = calls or reply.tool_calls
             thought = tuple(

@@ -106,13 +106,16 @@ def read_reply(
     came_blank = is_blank(visible)
     if expects_json and inline and is_json(reply.text):
         # what looks like a tag belongs to the JSON
-        visible, inline, was_unopened = reply.text, "", False
+        visible = reply.text
+        inline = ""
+        was_unopened = False
     elif reading.seed:
         visible = without_seed(visible, reading.seed)
     has_failed = reply.failure is not None and reply.failure.reason not in _NEVER_AN_ANSWER
     unsays = was_unopened and may_unsay
     if unsays:
-        inline, gathered = gathered + inline, ""
+        inline = gathered + inline
+        gathered = ""
     new = stitch(gathered, visible, echoes=reading.echoes, stripped=reading.stripped)
     reasoning = reply.reasoning + inline
     return ReadReply(
@@ -171,13 +174,15 @@ class _Deltas:
     __slots__ = ("_gathered", "_reading", "_seam", "_seed", "_think")
 
     def __init__(self, reading: Reading, gathered: str) -> None:
-        self._reading, self._gathered = reading, gathered
+        self._reading = reading
+        self._gathered = gathered
         self._think = reading.think_filter()
         self._begin()
 
     def _begin(self) -> None:
         """Begin, or begin again behind text that turned out to be reasoning."""
-        reading, gathered = self._reading, self._gathered
+        reading = self._reading
+        gathered = self._gathered
         self._seed = SeedFilter(reading.seed) if reading.seed else None
         self._seam = (
             SeamFilter(gathered, echoes=reading.echoes, stripped=reading.stripped)
@@ -251,7 +256,8 @@ class TextWatch(_Deltas):
 
     def _begin(self) -> None:
         super()._begin()
-        self._letters, self._has_new = 0, False
+        self._letters = 0
+        self._has_new = False
 
     def has_text(self, delta: Text | Reasoning) -> bool:
         """Take a delta and tell whether there is enough text by now; once True, it need not be

@@ -79,7 +79,8 @@ class Shapes:
         """
         schemas: dict[str, Mapping[str, Any] | None] = {}
         for definition in map(self._definition_of, tools):
-            name, parameters = definition.get("name"), definition.get("parameters")
+            name = definition.get("name")
+            parameters = definition.get("parameters")
             if not isinstance(name, str):
                 return None
             schemas[name] = parameters if isinstance(parameters, Mapping) else None

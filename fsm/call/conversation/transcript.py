@@ -78,7 +78,8 @@ class Transcript:
             self.changes.forget_places()
         # it is set aside with the text that it continued: a correction may send it back
         if observation.is_wrong:
-            tokens, spare = self.answer.tokens.of_text(), observation.spare or self.answer.spare
+            tokens = self.answer.tokens.of_text()
+            spare = observation.spare or self.answer.spare
             self.changes.wrong = Correction.of(observation, self.answer.gathered, tokens)
             self.discard()
             self.answer.spare = spare  # in case nothing better comes
@@ -121,7 +122,8 @@ class Transcript:
 
     def compose(self, shapes: Shapes, prefills: bool, echoes: bool) -> Composed:
         """Put the messages of the next attempt together."""
-        changes, answer = self.changes, self.answer
+        changes = self.changes
+        answer = self.answer
         is_changed = (
             changes.seed
             or changes.nudged_at is not None
@@ -145,7 +147,8 @@ class Transcript:
         """Return how the reply to a request is to be read; see `Composed` for `prefill`, and
         `compose` for `echoes`.
         """
-        answer, seed = self.answer, self.changes.seed
+        answer = self.answer
+        seed = self.changes.seed
         continued = answer.gathered if prefill and not seed else ""
         # A model that reasons inline begins a new turn with its reasoning, whatever the text before
         # is within.

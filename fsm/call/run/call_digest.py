@@ -101,7 +101,8 @@ def _costs_in(path: Path) -> Iterator[int | None]:
 
 def money_of(path: Path) -> Iterator[float | None]:
     """Yield what was spent after each step; None where the backend has no prices."""
-    prices, spending = _prices_in(path), Charges()
+    prices = _prices_in(path)
+    spending = Charges()
     for step in path.steps:
         spending.add(step.usage, step.usage, prices.get(step.backend))
         yield (
@@ -125,7 +126,8 @@ def _lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[AttemptL
 
 def _cause(path: Path, attempts: Sequence[RecordedAttempt]) -> str:
     """Say why a call ended as it did: the last event, and how many times it had happened."""
-    last, row = path.steps[-1], path.rows[-1]
+    last = path.steps[-1]
+    row = path.rows[-1]
     if path.record.outcome is None or row is None:
         return ""
     found = last.note if last.event == "malformed" else None

@@ -173,7 +173,8 @@ class Journal(Displayable, Record):
     }
     optional_forms: ClassVar[Forms] = {
         **Record.optional_forms,
-        **{"within": OBJECTS, "lessons": OBJECTS},
+        "within": OBJECTS,
+        "lessons": OBJECTS,
         **dict.fromkeys(_DEADLINES, NUMBER),
     }
     content_forms: ClassVar[Forms] = {
@@ -246,7 +247,8 @@ def read_policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[s
     if not isinstance(values, Mapping):
         raise ConfigurationError(f"Policy must be a table of keys, not {short(values)}")
     own = set(counters).difference(Limits())
-    limits, hints = values.get("limits", {}), values.get("hints", {})
+    limits = values.get("limits", {})
+    hints = values.get("hints", {})
     rungs = hints.get("rungs", {}) if isinstance(hints, Mapping) else {}
     if isinstance(limits, Mapping):
         for name in own.intersection(limits):

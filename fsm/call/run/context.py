@@ -84,7 +84,9 @@ class Position(Run):
 
     def cap(self, policy: Policy, base: int | None) -> int | None:
         """Return an output cap in tokens, raised by the rungs taken so far; None sends none."""
-        raises, places, spent = 0, self.table.places, self.spent
+        raises = 0
+        places = self.table.places
+        spent = self.spent
         if any(spent):
             for counter in RAISING:
                 if counter in places:
@@ -204,7 +206,8 @@ class CallContext:
         """Return what the journal has not yet said about the requests to the current backend; None
         for nothing.
         """
-        index, losses = self.chain.index, self.journal.setting.links.losses
+        index = self.chain.index
+        losses = self.journal.setting.links.losses
         if losses[index] is not None and _FORMAT_REPAIR not in self.transcript.changes.repaired:
             return None
         notes = []
@@ -223,5 +226,6 @@ class CallContext:
     @property
     def lessons(self) -> Lessons:
         """Return what was remembered of the current backend when the call began."""
-        lessons, index = self.journal.setting.lessons, self.chain.index
+        lessons = self.journal.setting.lessons
+        index = self.chain.index
         return lessons[index] if index < len(lessons) else NO_LESSONS

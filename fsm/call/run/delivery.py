@@ -48,7 +48,8 @@ class Delivery:
     def correct(self, text: str) -> None:
         """Hand out what turns the shown text into this one. The attempt is over."""
         if self.is_streaming:
-            shown, delivered = self._shown, self.delivered
+            shown = self._shown
+            delivered = self.delivered
             is_all = (
                 len(text) == len(shown) + len(delivered)
                 and text.endswith(delivered)
@@ -66,7 +67,8 @@ class Delivery:
 
     def drain(self) -> list[StreamEvent]:
         """Return the events to hand out, and forget them."""
-        events, self._events = self._events, []
+        events = self._events
+        self._events = []
         return events
 
 
@@ -91,7 +93,8 @@ def correction(shown: str, target: str) -> tuple[Discard | Text, ...]:
 
 def _common(one: str, other: str) -> int:
     """Return the length of the common prefix of two texts, by bisection."""
-    low, high = 0, min(len(one), len(other))
+    low = 0
+    high = min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
         if one[low:middle] == other[low:middle]:

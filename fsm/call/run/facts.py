@@ -50,10 +50,13 @@ class FactFinder:
         """Return the names of the facts that hold, in the journal's order; what came back is
         gathered already.
         """
-        context, event = self.context, observation.event
+        context = self.context
+        event = observation.event
         if not context.position.is_guarded(event):
             return ("overran",) if observation.overran else ()
-        turn, answer, window = context.turn, context.transcript.answer, context.policy.nudge_window
+        turn = context.turn
+        answer = context.transcript.answer
+        window = context.policy.nudge_window
         recent = context.transcript.messages[-window:] if window else ()
         prior = turn.prior_answer if turn.only_housekeeping and is_blank(answer.gathered) else None
         facts = {
@@ -105,7 +108,8 @@ class FactFinder:
         proposal: Proposal,
         adds_text: bool,
     ) -> dict[str, bool]:
-        policy, asked_wait = self.context.policy, observation.evidence.asked_wait
+        policy = self.context.policy
+        asked_wait = observation.evidence.asked_wait
         return {
             "same_empty_again": policy.skip_identical_empties
             and _same_empty(observation, previous),
@@ -119,7 +123,8 @@ class FactFinder:
         """Tell whether all calls together have used up their retries; one that is asked for is not
         counted.
         """
-        context, evidence = self.context, observation.evidence
+        context = self.context
+        evidence = observation.evidence
         if context.retries is None or (
             evidence.reason == "rate_limit" and evidence.asked_wait is not None
         ):
@@ -144,7 +149,8 @@ class FactFinder:
         """Count a failure by each of its kinds, and tell whether the policy leaves the backend
         after so many of one.
         """
-        failure, is_one_too_many = observation.failure, False
+        failure = observation.failure
+        is_one_too_many = False
         if adds_text:
             self._failures.pop((observation.backend, BROKEN_STREAM), None)
         for kind in kinds_of(observation, adds_text):
@@ -186,7 +192,8 @@ class FactFinder:
 
 def kinds_of(observation: Observation, adds_text: bool) -> Iterator[str]:
     """Yield the names in `switch_after` under which something counts."""
-    event, reason = observation.event, observation.evidence.reason
+    event = observation.event
+    reason = observation.evidence.reason
     if event in EMPTY:
         yield EMPTY_REPLY
         return
@@ -206,7 +213,8 @@ def _same_empty(observation: Observation, previous: Observation | None) -> bool:
     """Tell whether two empty replies in a row are alike: same finish, no output tokens."""
     if previous is None or observation.event != "came_empty" or previous.event != "came_empty":
         return False
-    one, other = observation.evidence, previous.evidence
+    one = observation.evidence
+    other = previous.evidence
     return (
         one.stop_raw == other.stop_raw and one.usage.output_tokens == other.usage.output_tokens == 0
     )

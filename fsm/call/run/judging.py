@@ -80,7 +80,8 @@ class Judge:
             return None
         if observation.event == "called_tools" and not self.checks_tools:
             return None  # in a turn, only what ends it is an answer
-        reply, text = observation.reply, _whole_text(observation, gathered)
+        reply = observation.reply
+        text = _whole_text(observation, gathered)
         whole = (
             reply if text == reply.text else evolve(reply, text=text, final_text=None, parts=None)
         )

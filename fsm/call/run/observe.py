@@ -116,7 +116,8 @@ def observe_cancel(
 def _observe_reply(
     read: ReadReply, proposal: Proposal, transcript: Transcript, usage: Usage, sent: dict[str, Any]
 ) -> Observation:
-    resolved, event = proposal.for_backend, _event_of(read, proposal, transcript)
+    resolved = proposal.for_backend
+    event = _event_of(read, proposal, transcript)
     is_spare = event in _CUT and (
         read.is_too_little or (event != "truncated" and read.adds_too_little)
     )
@@ -168,7 +169,9 @@ def _may_be_cut(read: ReadReply, proposal: Proposal, transcript: Transcript) -> 
     """Tell whether a reply looks cut that its backend calls whole. One is doubted in a call, no
     more.
     """
-    resolved, cap, usage = proposal.for_backend, proposal.send.max_tokens, read.reply.usage
+    resolved = proposal.for_backend
+    cap = proposal.send.max_tokens
+    usage = read.reply.usage
     if (
         resolved.asks_for_little
         or resolved.expects_json
@@ -230,7 +233,9 @@ def _observe_failure(
     failure: Failure, proposal: Proposal, transcript: Transcript, usage: Usage, sent: dict[str, Any]
 ) -> Observation:
     """Classify a failure and name the repair that it allows, if any."""
-    resolved, send, rejected = proposal.for_backend, proposal.send, failure.parameter
+    resolved = proposal.for_backend
+    send = proposal.send
+    rejected = failure.parameter
     named = failure
     if resolved.expects_json and rejected in _HOLD_FORMAT and FORMAT_PARAMETER not in send.dropped:
         # if something else was wrong, the next rejection drops the rest
@@ -251,7 +256,8 @@ def _observe_failure(
         repair = None  # without a cap that the backend takes, nothing would bound its answer
     event = event_of_failure(failure)
     if resolved.renews_key and failure.status == 401 and "key" not in transcript.changes.repaired:
-        event, repair = "rejected_fixably", "key"
+        event = "rejected_fixably"
+        repair = "key"
     found = failure.found if event == "malformed" else None
     return Observation(
         evidence=_evidence(event, usage, proposal, failure, repair=repair), found=found, **sent
@@ -264,7 +270,8 @@ def _observe_cut(
     """Take a failure after text was handed out for a cut: that text is a part of the answer, unless
     it was refused.
     """
-    text, event = reply.text, event_of_failure(failure)
+    text = reply.text
+    event = event_of_failure(failure)
     if event not in ("refused", "fell_silent"):
         event = "interrupted"
     is_spare = event != "refused" and is_too_little(text)
@@ -323,7 +330,9 @@ class ReplyReader:
     __slots__ = ("_context", "_counter", "_delivery", "last")
 
     def __init__(self, context: CallContext, counter: TokenCounter, delivery: Delivery) -> None:
-        self._context, self._counter, self._delivery = context, counter, delivery
+        self._context = context
+        self._counter = counter
+        self._delivery = delivery
         # what came back last, until the call has taken it
         self.last: tuple[Reply | Failure, Observation] | None = None
 
@@ -335,7 +344,8 @@ class ReplyReader:
             raise ConfigurationError(
                 f"reply must be a Reply or a Failure, not {type(reply).__name__}"
             )
-        proposal, transcript = sender.ensure_sent(), self._context.transcript
+        proposal = sender.ensure_sent()
+        transcript = self._context.transcript
         if self.last is None or self.last[0] is not reply:
             observation = observe(
                 reply, proposal, transcript, self._counter, self._delivery.close()

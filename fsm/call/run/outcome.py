@@ -26,7 +26,8 @@ class Outcome:
     __slots__ = ("_failures", "context", "last", "recorder", "result")
 
     def __init__(self, context: CallContext, recorder: Recorder) -> None:
-        self.context, self.recorder = context, recorder
+        self.context = context
+        self.recorder = recorder
         self.last: Observation | None = None  # what came back last
         self.result: Result | None = None  # once the call has ended
         self._failures: dict[int, Failure] = {}  # the last one of each backend
@@ -84,9 +85,15 @@ class Outcome:
 
     def settle(self, row: Row, cause: str | None) -> Result:
         """Return the result of a call that has ended."""
-        context, last = self.context, self.last
-        answer, spending, chain = context.transcript.answer, context.spending, context.chain
-        outcome, text, parts, turn = row.target, answer.gathered, answer.parts, answer.turn
+        context = self.context
+        last = self.last
+        answer = context.transcript.answer
+        spending = context.spending
+        chain = context.chain
+        outcome = row.target
+        text = answer.gathered
+        parts = answer.parts
+        turn = answer.turn
         if answer.spare and outcome not in ("done", "salvaged"):
             text = answer.spare
             parts = (text,)

@@ -30,20 +30,20 @@ class Proposer:
     __slots__ = ("_for_backend", "context", "counter")
 
     def __init__(self, context: CallContext, counter: TokenCounter) -> None:
-        self.context, self.counter = context, counter
+        self.context = context
+        self.counter = counter
         self._for_backend: ForBackend | None = None
 
     def propose(self, wait: float, *, is_compacted: bool = False) -> Proposal:
         """Return what the current rung sends; `is_compacted` if its compactor has run, or will not
         run at all.
         """
-        context, resolved = self.context, self._for_backend
-        transcript, chain, spending, rung = (
-            context.transcript,
-            context.chain,
-            context.spending,
-            context.position.state,
-        )
+        context = self.context
+        resolved = self._for_backend
+        transcript = context.transcript
+        chain = context.chain
+        spending = context.spending
+        rung = context.position.state
         link = chain.link
         if resolved is None or resolved.backend != chain.index:
             resolved = ForBackend.of(
@@ -93,7 +93,8 @@ class Proposer:
 
     def shortfall(self, proposal: Proposal, wait: float) -> str | None:
         """Name the part of a budget that does not allow an attempt, if any."""
-        context, cap = self.context, proposal.send.max_tokens
+        context = self.context
+        cap = proposal.send.max_tokens
         spending, share = context.spending, context.spending.share
         # first: what nobody has left is kept for nobody
         shortfall = spending.spent(context.position.attempts)
@@ -175,7 +176,8 @@ class Proposer:
         reserve.
         """
         context, share = self.context, self.context.spending.share
-        spending, prices = context.spending, context.chain.link.prices
+        spending = context.spending
+        prices = context.chain.link.prices
         cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)
         if is_first and cap is not None and cap < 1:
             context.reserved = evolve(context.reserved, output_tokens=0, money=0, money_each=0)
@@ -187,7 +189,8 @@ class Proposer:
         if share is not None and cap is not None and cap < 1:
             context.reserved = evolve(context.reserved, shared_tokens=0, shared_money=0)
         elif share is not None and cap is not None:
-            own, cap = cap, self._shared_lowered(share, cap, prompt_tokens)
+            own = cap
+            cap = self._shared_lowered(share, cap, prompt_tokens)
             if is_first and cap is not None and cap < 1:
                 context.reserved = evolve(
                     context.reserved, shared_tokens=0, shared_money=0, shared_money_each=0
@@ -197,7 +200,8 @@ class Proposer:
 
     def _shared_lowered(self, share: Share, cap: int | None, prompt_tokens: int) -> int | None:
         """Lower a cap to what the shared budgets can pay for, besides what is reserved there."""
-        reserved, prices = self.context.reserved, self.context.chain.link.prices
+        reserved = self.context.reserved
+        prices = self.context.chain.link.prices
         return share.lowered(
             cap, prompt_tokens, prices, (reserved.shared_tokens, reserved.shared_money)
         )

@@ -69,11 +69,13 @@ def announce(journal: Record, observer: Observer | None) -> None:
             logger.warning(
                 "the observer raised %s; the %s goes on", type(error).__name__, journal.table
             )
-    level, ended = logging.DEBUG, ""
+    level = logging.DEBUG
+    ended = ""
     if step.target == "fallback" and step.event not in ("sent", "skipped"):
         level = logging.WARNING
     elif step.target == journal.outcome and step.attempts > 1:
-        level, ended = logging.INFO, f"; {step.attempts} attempts, {step.at:.1f} s"
+        level = logging.INFO
+        ended = f"; {step.attempts} attempts, {step.at:.1f} s"
     if logger.isEnabledFor(level):
         parts = {f"rungwise_{name}": getattr(step, name) for name in _LOGGED}
         logger.log(level, "%s%s", step, ended, extra={**parts, "rungwise_machine": journal.table})
@@ -100,7 +102,9 @@ class Recorder:
     __slots__ = ("context", "delivery", "observer")
 
     def __init__(self, context: CallContext, delivery: Delivery, observer: Observer | None) -> None:
-        self.context, self.delivery, self.observer = context, delivery, observer
+        self.context = context
+        self.delivery = delivery
+        self.observer = observer
 
     def record(
         self,

@@ -64,14 +64,23 @@ class Sender:
     """
 
     __slots__ = (
-        *("_affordable_until", "_arrived_at", "_outcome", "_proposer", "_recorder"),
-        *("context", "in_flight", "is_probe", "proposed"),
+        "_affordable_until",
+        "_arrived_at",
+        "_outcome",
+        "_proposer",
+        "_recorder",
+        "context",
+        "in_flight",
+        "is_probe",
+        "proposed",
     )
 
     def __init__(
         self, context: CallContext, counter: TokenCounter, recorder: Recorder, outcome: Outcome
     ) -> None:
-        self.context, self._recorder, self._outcome = context, recorder, outcome
+        self.context = context
+        self._recorder = recorder
+        self._outcome = outcome
         self._proposer = Proposer(context, counter)
         self.proposed: Proposal | None = None  # what is to go out next
         self.in_flight: Proposal | None = None  # what went out last, until something comes back
@@ -113,7 +122,8 @@ class Sender:
         """Note that the backend at which the proposal arrives may be asked, with the first of these
         keys.
         """
-        self._arrived_at, self.is_probe = self.context.chain.index, is_probe
+        self._arrived_at = self.context.chain.index
+        self.is_probe = is_probe
         if self.context.chain.keys_left or keys[0]:
             self.context.chain.use_keys(keys)
 
@@ -129,8 +139,10 @@ class Sender:
 
     def needs(self) -> Needs:
         """Return what the proposal needs of the quota of its backend; see `Call`."""
-        context, send = self.context, self._waiting.send
-        spending, waits = context.spending, context.policy.waits
+        context = self.context
+        send = self._waiting.send
+        spending = context.spending
+        waits = context.policy.waits
         ends = [each for each in (context.reserved.ends_after, spending.limit) if each is not None]
         longest = min([waits.longest_asked, *(end - spending.elapsed - LEFT_OVER for end in ends)])
         prompt = self._proposer.counter.prompt(send.messages, send.added_tokens)
@@ -150,7 +162,8 @@ class Sender:
         sent.
         """
         context, position, proposal = self.context, self.context.position, self._waiting
-        has_next, answer = context.chain.next_usable() is not None, context.transcript.answer
+        has_next = context.chain.next_usable() is not None
+        answer = context.transcript.answer
         if position.state == "fallback" and not has_next:
             self._leave(proposal, why)
             return None
@@ -220,14 +233,16 @@ class Sender:
         if self.is_probe and self._arrived_at == self.context.chain.index:
             granted = evolve(granted, is_probe=True)
         chain = self.context.chain
-        self._arrived_at, self.is_probe = chain.index, False
+        self._arrived_at = chain.index
+        self.is_probe = False
         notes = [PROBE if granted.is_probe else None, self.context.send_note()]
         if waited:
             notes.insert(0, QUOTA.format(waited))
         if chain.key:
             granted = evolve(granted, send=evolve(granted.send, key=chain.key))
             notes.insert(0, KEY.format(chain.key + 1) if self._proposer.arrives() else None)
-        self.proposed, self.in_flight = None, granted
+        self.proposed = None
+        self.in_flight = granted
         note = "; ".join(filter(None, notes)) or None
         self._recorder.record(self.context.position.fire("sent"), proposal=granted, note=note)
         return granted.send
@@ -248,10 +263,8 @@ class Sender:
             if shortfall is None:
                 self._affordable_until = context.spending.elapsed + wait
                 return proposal.send
-            wait, facts = (
-                0.0,
-                ("has_next_backend", "reserve_left") if can_pay_another(context) else (),
-            )
+            wait = 0.0
+            facts = ("has_next_backend", "reserve_left") if can_pay_another(context) else ()
             # skip this backend before asking it anything
             if facts and position.state == "fallback":
                 self._recorder.skip(

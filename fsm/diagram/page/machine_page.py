@@ -46,11 +46,9 @@ def play_page(
         "budget": setup.budget,
         "usual": {"at_first": list(at_first), "events": facts or {}, "unit": unit},
     }
-    title, ladders, svg = (
-        f"Play the {table.name}",
-        ladders_html(picture),
-        html(draw(picture, "svg")),
-    )
+    title = f"Play the {table.name}"
+    ladders = ladders_html(picture)
+    svg = html(draw(picture, "svg"))
     values = {"title": title, "name": table.name, "heading": heading, "data": embedded(data)}
     return render("play", ladders=ladders, svg=svg, **values)
 

@@ -21,21 +21,23 @@ from rungwise.fsm.engine.journal.digest import AttemptLine, Digest, Spent, diges
 from rungwise.fsm.engine.journal.path import Path
 
 _SHOWN = (
-    *(
-        "event",
-        "source",
-        "target",
-        "at",
-        "attempts",
-        "facts",
-        "backend",
-        "wait",
-        "cap",
-        "stop_raw",
-        "status",
-        "reason",
-    ),
-    *("code", "note", "asked_wait", "draw", "content"),
+    "event",
+    "source",
+    "target",
+    "at",
+    "attempts",
+    "facts",
+    "backend",
+    "wait",
+    "cap",
+    "stop_raw",
+    "status",
+    "reason",
+    "code",
+    "note",
+    "asked_wait",
+    "draw",
+    "content",
 )
 
 MOST_TICKS = 6
@@ -57,7 +59,8 @@ def bars_of(line: AttemptLine, since: float = 0.0) -> tuple[Bar, ...]:
     run began.
     """
     attempt = line.attempt
-    sent, seconds = attempt.sent.at, attempt.seconds
+    sent = attempt.sent.at
+    seconds = attempt.seconds
     took = "not ended" if seconds is None else seconds_text(seconds)
     own = Bar(
         line.kind,

@@ -122,7 +122,8 @@ def document(w: float, h: float, title: str, parts: Iterable[str]) -> str:
         f'{number(w)} {number(h)}" '
         f'width="{number(w)}" height="{number(h)}">'
     )
-    light, dark = _rules("painted", **LIGHT), _rules("painted", **DARK)
+    light = _rules("painted", **LIGHT)
+    dark = _rules("painted", **DARK)
     style = f"{_rules('fixed', **SIZES)}{light}@media (prefers-color-scheme:dark){{{dark}}}"
     lines = [head, f"<title>{escape(title)}</title>", f"<style>{style}</style>", _markers()]
     lines.append(box(0, 0, w, h, "page", 10))

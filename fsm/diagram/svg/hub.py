@@ -37,7 +37,8 @@ from rungwise.fsm.diagram.svg.parts import (
 )
 
 # the two visible pieces of an arc: from the hub to its panel, and on to its target
-STUB, ARROW = 16, 26
+STUB = 16
+ARROW = 26
 BACK = 18  # what the arc back adds to a lane
 GAP = 12  # between lanes
 LEAST = 30  # the height of a state with no panel beside it
@@ -118,7 +119,8 @@ def draw_column(column: Column, top: float, height: float) -> list[str]:
     parts: list[str] = []
     y = top
     for lane in column.lanes:
-        x, middle = column.x(column.far, column.states), y + lane.height / 2
+        x = column.x(column.far, column.states)
+        middle = y + lane.height / 2
         parts.extend(_arc_to(column, lane, y))
         parts.extend(_arc_back(column, lane, y + lane.height - BACK / 2 if lane.panel else middle))
         parts.append(draw_node(lane.node, x, y, column.states, lane.height))
@@ -163,7 +165,8 @@ def _arc_back(column: Column, lane: Track, y: float) -> list[str]:
     """Draw the thin dashed arc back to the hub, with its label in a gap of the line."""
     if lane.back is None:
         return []
-    label, steps = _label(lane.back), lane.back.steps
+    label = _label(lane.back)
+    steps = lane.back.steps
     looks = "hit" if steps else "struck" if lane.back.is_struck else "faint"
     wide = width(label, "small") + badges_width(steps)
     x = column.x(STUB + (column.panel - wide) / 2, wide)
@@ -185,7 +188,10 @@ def _label(arc: Arc) -> str:
 
 
 # START leaves room for the dot at which the machine begins
-MARGIN, START, TOP, HUB = 18, 34, 62, 72
+MARGIN = 18
+START = 34
+TOP = 62
+HUB = 72
 SMALL = 15  # the height of a line of small words
 LEGEND: tuple[tuple[Kind, str], ...] = (
     ("rung", "the next thing to do"),
@@ -272,11 +278,9 @@ def _others(picture: Picture, y: float) -> tuple[list[str], float]:
     end = xs[3] + ARROW
     y += 42
     for arc in arcs:
-        source, target, tall = (
-            picture.node(arc.source),
-            picture.node(arc.target),
-            panel_height(arc.lines),
-        )
+        source = picture.node(arc.source)
+        target = picture.node(arc.target)
+        tall = panel_height(arc.lines)
         high = max(tall, TALL if source.pieces or target.pieces else LEAST)
         middle = y + high / 2
         drawn = [

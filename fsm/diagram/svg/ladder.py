@@ -18,7 +18,13 @@ from rungwise.fsm.diagram.svg.document import (
 from rungwise.fsm.diagram.svg.hub import OFF
 from rungwise.fsm.diagram.svg.parts import chip, draw_pieces, pieces_width
 
-MARGIN, GUTTER, PAD, ROW, HEAD, SMALL, TOP = 18, 14, 10, 20, 26, 15, 62
+MARGIN = 18
+GUTTER = 14
+PAD = 10
+ROW = 20
+HEAD = 26
+SMALL = 15
+TOP = 62
 CHIP = 12  # what a chip adds to the width of its name
 COLUMNS = 2
 
@@ -78,7 +84,8 @@ def draw_ladder_view(picture: Picture) -> str:
     parts, top = _headings(picture)
     bottom = top
     for place, column in enumerate(broken):
-        x, y = MARGIN + place * (grid.width + GUTTER), top
+        x = MARGIN + place * (grid.width + GUTTER)
+        y = top
         for decision in column:
             parts.append(_card(picture, decision, grid, x, y))
             y += _height(decision, grid) + GUTTER
@@ -151,7 +158,8 @@ def _line(
     y: float,
     rank: int | None,
 ) -> str:
-    base, node = y + 14, picture.node(line.row.target)
+    base = y + 14
+    node = picture.node(line.row.target)
     looks = (
         " struck"
         if line.is_struck

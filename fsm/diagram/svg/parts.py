@@ -31,7 +31,8 @@ CORNERS: dict[Kind, tuple[bool, bool, bool, bool]] = {
 
 def draw_node(node: Node, x: float, y: float, w: float, h: float) -> str:
     """Draw a state: a rung rounded, the hub as a pill, an outcome with a double border."""
-    middle, base = x + w / 2, y + h / 2 + (-3 if node.pieces else 4.5)
+    middle = x + w / 2
+    base = y + h / 2 + (-3 if node.pieces else 4.5)
     detail = draw_pieces(middle - pieces_width(node.pieces) / 2, base + 16, node.pieces)
     parts = [
         *_shape(node.kind, x, y, w, h, _node_looks(node)),
@@ -161,7 +162,8 @@ def draw_panel(
 ) -> list[str]:
     """Draw a panel with the lines of an arc, or with notes that replace arcs."""
     parts = [box(x, y, w, panel_height(lines, notes), "panel" if lines else "panel loose", 4)]
-    x, y = x + PAD, y + PAD - 1
+    x = x + PAD
+    y = y + PAD - 1
     for item in lines:
         parts.append(_label(x, y, lines, item))
         y += ROW

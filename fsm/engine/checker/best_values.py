@@ -83,7 +83,8 @@ def better(one: Values, other: Values) -> Values:
 def _spend(values: Values, chain: Units) -> Values:
     if len(values) == 1:
         return [values[0] + chain.gain(chain.size)]
-    best, shifted = values, values
+    best = values
+    shifted = values
     for gain in chain.prefix:
         shifted = after_send(shifted, gain)
         best = better(best, shifted)

@@ -138,7 +138,8 @@ def finds(table: Table, row: Row, fact: str, *, held: bool = True) -> bool:
 
 
 def _hold_together(table: Table, first: Row, second: Row) -> bool:
-    one, other = table.guard(first.guard), table.guard(second.guard)
+    one = table.guard(first.guard)
+    other = table.guard(second.guard)
     return any(
         both for _, both in ways(lambda ask: holds(table, one, ask) and holds(table, other, ask))
     )

@@ -131,7 +131,9 @@ class _Search:
         openings: Sequence[Move],
         passed: str | None,
     ) -> None:
-        self.weight, self.openings, self.passed = weight, openings, passed
+        self.weight = weight
+        self.openings = openings
+        self.passed = passed
         self.nothing: Values = [0] * (attempts or 1)
         # No counter can be taken from more often than there are attempts after the first.
         self.limits = {
@@ -176,7 +178,8 @@ class _Search:
     # what is tracked
 
     def read_by(self, way: Way) -> set[str]:
-        none, all_spent = _Watched(*way, dict.fromkeys(self.limits, 0)), _Watched(*way, self.limits)
+        none = _Watched(*way, dict.fromkeys(self.limits, 0))
+        all_spent = _Watched(*way, self.limits)
         self.weight(none)
         self.weight(all_spent)
         return (none.read | all_spent.read) - {"rung", "kind"}
@@ -234,7 +237,8 @@ class _Search:
         for state, move in product(self.states(), moves):
             after = self.after(state, _taken(move), move.refills)
             if after is not None:
-                soon, late = self.chain(leaf, state), self.chain(leaf, after)
+                soon = self.chain(leaf, state)
+                late = self.chain(leaf, after)
                 if any(
                     late.unit(index) < soon.unit(index)
                     for index in range(len(soon.prefix + late.prefix) + 1)
@@ -299,7 +303,8 @@ class _Search:
             tuple(count for name, count in zip(self.tracked, state, strict=True) if name in reads),
         )
         if key not in self.found:
-            limit, spent = self.limits[leaf], self.spent(state)
+            limit = self.limits[leaf]
+            spent = self.spent(state)
             units = range(1, limit + 1) if leaf in reads else range(1)
             weights = [
                 max((self.weigh(way, {**spent, leaf: unit}) for way in ways), default=0)
@@ -317,7 +322,8 @@ class _Search:
         """Follow the best choices from the first attempt on."""
         opening = [first.move] if first.move else []
         path: list[Move] = []
-        state, attempts = first.after, len(self.nothing) - 1
+        state = first.after
+        attempts = len(self.nothing) - 1
         while state is not None:
             best = max(
                 self.options(state),

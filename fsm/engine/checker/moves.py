@@ -99,7 +99,8 @@ def _moves_from(
 ) -> Iterator[Move]:
     lasts = {fact.name: fact.lasts for fact in table.facts if fact.lasts}
     for branch in branches(table, event, source):
-        row, takes = branch.row, branch.takes
+        row = branch.row
+        takes = branch.takes
         if row is None or takes is None or row.target not in table.rungs:
             continue
         if not all(limits[name] for name in branch.left):

@@ -55,9 +55,11 @@ def prove(table: Table) -> tuple[RowProof, ...]:
 
 def prove_row(table: Table, row: Row) -> RowProof:
     """Decide whether every step through a row lowers the variant, whatever the limits."""
-    guard, effect = table.guard(row.guard), table.effect(row.effect)
+    guard = table.guard(row.guard)
+    effect = table.effect(row.effect)
     ranks = {name: rank for rank, group in enumerate(table.ranks) for name in group}
-    takes, refills = effect.spends, tuple(sorted(effect.refills, key=list(ranks).index))
+    takes = effect.spends
+    refills = tuple(sorted(effect.refills, key=list(ranks).index))
     touched = [name for name in (takes, *refills) if name]
 
     def refused(why: str) -> RowProof:

@@ -66,7 +66,9 @@ class Firing:
 
 def fired(run: Run, event: str, facts: tuple[str, ...] = (), first: Row | None = None) -> Firing:
     """Fire an event on a run and return the result, even if it was refused or is illegal."""
-    before, attempts, row = (run.state, tuple(run.spent)), run.attempts, None
+    before = (run.state, tuple(run.spent))
+    attempts = run.attempts
+    row = None
     try:
         row = run.fire(event, facts)
     except IllegalEvent:
@@ -281,7 +283,8 @@ def first_cycle(edges: Sequence[Collection[int]]) -> list[int]:
     empty if none is.
     """
     # What leads nowhere is taken away until nothing or a cycle is left (Kahn 1962).
-    sources, ahead = _sources(edges), [len(targets) for targets in edges]
+    sources = _sources(edges)
+    ahead = [len(targets) for targets in edges]
     todo = [node for node, count in enumerate(ahead) if count == 0]
     while todo:
         for source in sources[todo.pop()]:

@@ -23,7 +23,8 @@ def problems(table: Table) -> tuple[str, ...]:
 
 def reached_states(table: Table, off: Collection[Row] = ()) -> set[str]:
     """Return the states that some path of rows leads to, without the rows that are off."""
-    reached, todo = {table.start}, [table.start]
+    reached = {table.start}
+    todo = [table.start]
     while todo:
         state = todo.pop()
         new = {row.target for row in table.rows if row.source == state and row not in off} - reached

@@ -87,7 +87,8 @@ def walk(
     walker = _Walker(table, {name: limits[name] for name in table.counters}, repeats=repeats)
     walker.run(progress)
     walker.check_machine()
-    goal, walked = goal or (*table.outcomes, table.start)[0], walker.walked
+    goal = goal or (*table.outcomes, table.start)[0]
+    walked = walker.walked
     goal_name = f"every configuration can still reach {goal}"
     walker.judge(ALIVE, sometimes_taken(walked))
     walker.judge(REACHED, sometimes_reached(walked))
@@ -181,8 +182,10 @@ class _Walker:
         """Fire an event in a configuration, check the result against each property, and return
         where it leads.
         """
-        before, real = self.walked.order[index], self.real
-        real.state, real.spent = before[0], list(before[1])
+        before = self.walked.order[index]
+        real = self.real
+        real.state = before[0]
+        real.spent = list(before[1])
         self.check_guards(index, event, facts)
         firing = fired(real, event, facts, first)
         wrong = broken_by(firing)
@@ -198,7 +201,8 @@ class _Walker:
         """Try the compiled guards of an event, and check that they change nothing."""
         real = self.real
         real.facts = fact_bits_of(self.table).mask(facts)
-        before, beside = (real.state, tuple(real.spent)), (real.attempts, real.facts)
+        before = (real.state, tuple(real.spent))
+        beside = (real.attempts, real.facts)
         for _, conditions in rows_tried(real.machine, event, real.state):
             for holds in conditions:
                 holds(real)
@@ -206,7 +210,8 @@ class _Walker:
         if (after, (real.attempts, real.facts)) != (before, beside):
             firing = Firing(self.table, self.limits, before, event, facts, None, after)
             self.fault(PURE, "a guard changed the run", index, firing)
-            real.state, real.spent = before[0], list(before[1])
+            real.state = before[0]
+            real.spent = list(before[1])
 
     def arrive(self, index: int, firing: Firing, after: Configuration) -> None:
         # With which counters a run ended makes no difference to anything, so an outcome is one
@@ -240,8 +245,10 @@ class _Walker:
 
     def details(self) -> dict[str, str]:
         """Say what was checked for each property."""
-        order, outcomes = self.walked.order, self.table.outcomes
-        events, steps = len(self.table.events) + 1, sum(map(len, self.walked.edges))
+        order = self.walked.order
+        outcomes = self.table.outcomes
+        events = len(self.table.events) + 1
+        steps = sum(map(len, self.walked.edges))
         return self.verdicts | {
             TOTAL: f"a row fired each time, in {self.fired} firings",
             ORDERED: "the machine took the first row whose guard holds",
@@ -299,7 +306,8 @@ class Combinations:
     """
 
     def __init__(self, table: Table, rows: tuple[Row, ...]) -> None:
-        self._table, self._rows = table, rows
+        self._table = table
+        self._rows = rows
         guards = [table.guard(row.guard) for row in rows]
         self._counters = tuple(
             dict.fromkeys(guard.counter for guard in guards if guard.counter is not None)

@@ -199,7 +199,8 @@ class Digest:
     @property
     def amounts(self) -> dict[str, str]:
         """Return what it used, by name."""
-        spent, most = self.spent, self.most
+        spent = self.spent
+        most = self.most
         amounts = {} if spent.calls is None else {"calls": count_text(spent.calls)}
         amounts["attempts"] = _of(count_text(spent.attempts), most.get("attempts"), count_text)
         amounts["time"] = _of(seconds_text(spent.seconds), most.get("seconds"), seconds_text)
@@ -212,7 +213,9 @@ class Digest:
     @property
     def left(self) -> str:
         """Return what remained of the limits of its budget."""
-        most, spent, parts = self.most, self.spent, list[str]()
+        most = self.most
+        spent = self.spent
+        parts = list[str]()
         if (attempts := most.get("attempts")) is not None:
             parts.append(counted(max(0, int(attempts) - spent.attempts), "attempt"))
         if (seconds := most.get("seconds")) is not None:
@@ -236,7 +239,9 @@ def digest_of(
     """Sum up the run of any table; by default its last event is the cause, and its lines are read
     from the path.
     """
-    table, outcome, last = path.table, path.record.outcome, path.steps[-1]
+    table = path.table
+    outcome = path.record.outcome
+    last = path.steps[-1]
     attempts = attempts_of(path)
     ending = ending_of(path, attempts)
     return Digest(

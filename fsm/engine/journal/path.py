@@ -74,7 +74,8 @@ def path_of(record: Record, table: Table) -> Path:
     }
     rows: list[Row | None] = []
     is_resumed = table.resumes is not None and steps[0].source == table.resumes
-    state, now = steps[0].source if is_resumed else table.start, 0.0
+    state = steps[0].source if is_resumed else table.start
+    now = 0.0
     for step in steps:
         if step.source != state:
             raise fault(
@@ -87,7 +88,8 @@ def path_of(record: Record, table: Table) -> Path:
             unknown = row_text(step.event, step.source, step.guard, step.target, step.effect)
             raise fault(step, f"{short(unknown)} is no row of the table {table.name!r}")
         rows.append(row)
-        state, now = step.target, step.at
+        state = step.target
+        now = step.at
     if record.outcome is not None and record.outcome != state:
         ends = f"its outcome is {short(record.outcome)}, but its last step leads to {state!r}"
         raise ConfigurationError(f"journal: {ends}")
@@ -156,14 +158,17 @@ class RecordedAttempt:
 
 def attempts_of(path: Path) -> tuple[RecordedAttempt, ...]:
     """Return the attempts of a run, in order; steps before the first attempt belong to it."""
-    steps, start, attempts = path.steps, 0, list[RecordedAttempt]()
+    steps = path.steps
+    start = 0
+    attempts = list[RecordedAttempt]()
     places = [
         place
         for place, step in enumerate(steps)
         if step.event == SENT and path.rows[place] is not None
     ]
     for number, (place, bound) in enumerate(pairwise([*places, len(steps)]), start=1):
-        before, after = steps[start:place], steps[place + 1 : bound]
+        before = steps[start:place]
+        after = steps[place + 1 : bound]
         rows = [step for step in before if step.event != SKIPPED]
         attempt = RecordedAttempt(
             number=number,

@@ -67,14 +67,12 @@ OBJECT: Final[Form] = (_is_object, "an object")
 OBJECTS: Final[Form] = (list_of(_is_object), "a list of objects")
 
 _OF_TYPES: Final[Forms] = {
-    **{
-        "str": TEXT,
-        "bool": FLAG,
-        "int": COUNT,
-        "float": AMOUNT,
-        "tuple[str, ...]": NAMES,
-        "Mapping[str, Any]": OBJECT,
-    },
+    "str": TEXT,
+    "bool": FLAG,
+    "int": COUNT,
+    "float": AMOUNT,
+    "tuple[str, ...]": NAMES,
+    "Mapping[str, Any]": OBJECT,
     "Mapping[str, int]": (
         lambda value: _is_object(value) and all(map(_is_count, value.values())),
         "a count for each name",
@@ -389,7 +387,8 @@ class Record:
             check_object(document, _STEP, _NEEDED, where)
             if document["number"] != number:
                 raise ConfigurationError(f"{where} is numbered {short(document['number'])}")
-            usage, spent = document.get("usage", {}), document.get("spent")
+            usage = document.get("usage", {})
+            spent = document.get("spent")
             check_object(usage, _USAGE, (), f"{where}: 'usage'")
             if spent and set(spent) != {*counters}:
                 raise ConfigurationError(f"{where}: 'spent' must have the counters of the journal")

@@ -58,7 +58,8 @@ def build_table(
         TableError: a value is not of its form, a name is declared twice and otherwise, or counters
             refill each other.
     """
-    unsent, never_in = unsent or {}, never_in or {}
+    unsent = unsent or {}
+    never_in = never_in or {}
     _check(rungs, facts, events, ladders, unsent)
     rungs = joined((), rungs)
     states = tuple(dict.fromkeys([start, *(rung.name for rung in rungs)]))

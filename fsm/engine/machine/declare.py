@@ -212,7 +212,8 @@ class Rung:
     @property
     def guard(self) -> Guard:
         """Return what must hold for it to be taken."""
-        holds, lacks = _names_of(self.holds), _names_of(self.lacks)
+        holds = _names_of(self.holds)
+        lacks = _names_of(self.lacks)
         return Guard(
             f"may_{self.verb}", counter=self.counter, holds=holds, lacks=lacks, says=self.says
         )
@@ -236,8 +237,11 @@ class Rung:
             holds, lacks: the facts that must hold, or must not, besides those of the rung.
             says: what the guard means.
         """
-        plain, more, fewer = self.guard, _names(holds), _names(lacks)
-        wanted, unwanted = (*_names_of(more), *plain.holds), (*_names_of(fewer), *plain.lacks)
+        plain = self.guard
+        more = _names(holds)
+        fewer = _names(lacks)
+        wanted = (*_names_of(more), *plain.holds)
+        unwanted = (*_names_of(fewer), *plain.lacks)
         facts = (*self.facts, *_facts_among((*more, *fewer)))
         return Entry(
             self,

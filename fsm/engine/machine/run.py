@@ -119,7 +119,8 @@ def rows_tried(machine: Machine, event: str, state: str) -> Iterator[tuple[Row, 
 def _conditions(table: Table, row: Row) -> list[Condition]:
     if row.guard is None:
         return []
-    guard, facts = table.guard(row.guard), fact_bits_of(table)
+    guard = table.guard(row.guard)
+    facts = fact_bits_of(table)
     holds, seen = facts.bits(guard.holds), facts.bits((*guard.holds, *guard.lacks))
     if guard.counter is None:
         return [lambda run: run.facts & seen == holds]
@@ -130,13 +131,12 @@ def _conditions(table: Table, row: Row) -> list[Condition]:
 def _count(table: Table, row: Row) -> Callable[[Any], None] | None:
     if row.effect == COUNT_ATTEMPT.name:
         return _count_attempt
-    effect, bits = table.effect(row.effect), fact_bits_of(table)
+    effect = table.effect(row.effect)
+    bits = fact_bits_of(table)
     if effect.spends is None and not effect.refills:
         return None
-    spends, refills = (
-        table.places.get(effect.spends or ""),
-        [table.places[name] for name in effect.refills],
-    )
+    spends = table.places.get(effect.spends or "")
+    refills = [table.places[name] for name in effect.refills]
     refills_on = bits.bits([effect.refills_on] if effect.refills_on else [])
 
     def count(run: Any) -> None:
@@ -200,7 +200,8 @@ class Run:
             unchanged. BrokenMachine: the step left the limits, or, in a machine that must end, did
             not lower the variant.
         """
-        spent_before, facts_before = self.spent.copy(), self.facts
+        spent_before = self.spent.copy()
+        facts_before = self.facts
         if self.is_guarded(event):
             self.facts = self._fact_bits.mask(facts)
         try:
@@ -231,7 +232,8 @@ class Run:
             self.facts = facts_before
 
     def _check(self, row: Row, before: list[int]) -> None:
-        hub, is_ending = self.table.hub, self.table.kind == "ending"
+        hub = self.table.hub
+        is_ending = self.table.kind == "ending"
         if self.spent == before and (row.target == hub != row.source or not is_ending):
             return  # a send changes nothing else
         if is_ending and (row.target == hub or not self._has_less_left(before)):

@@ -82,19 +82,21 @@ _PARAMETER: Final = Pattern(r"[A-Za-z_][\w.\[\]-]{0,79}", re.ASCII)
 # Without these it would be another question or another kind of answer, so they are never dropped.
 _NEVER_DROPPED: Final = frozenset(
     {
-        *(
-            "model",
-            "messages",
-            "message",
-            "input",
-            "contents",
-            "content",
-            "prompt",
-            "role",
-            "tools",
-            "functions",
-        ),
-        *("system", "system_instruction", "systemInstruction", "instructions", "text"),
+        "model",
+        "messages",
+        "message",
+        "input",
+        "contents",
+        "content",
+        "prompt",
+        "role",
+        "tools",
+        "functions",
+        "system",
+        "system_instruction",
+        "systemInstruction",
+        "instructions",
+        "text",
     }
 )
 
@@ -102,17 +104,21 @@ _NEVER_DROPPED: Final = frozenset(
 # it.
 _FORMATS: Final = frozenset(
     {
-        *(
-            "response_format",
-            "responseFormat",
-            "output_format",
-            "format",
-            "guided_json",
-            "json_schema",
-        ),
-        *("responseMimeType", "responseJsonSchema", "responseSchema"),
-        *("response_mime_type", "response_json_schema", "response_schema"),
-        *("text.format", "output_config.format", "outputConfig.textFormat"),
+        "response_format",
+        "responseFormat",
+        "output_format",
+        "format",
+        "guided_json",
+        "json_schema",
+        "responseMimeType",
+        "responseJsonSchema",
+        "responseSchema",
+        "response_mime_type",
+        "response_json_schema",
+        "response_schema",
+        "text.format",
+        "output_config.format",
+        "outputConfig.textFormat",
     }
 )
 
@@ -123,32 +129,34 @@ _MOST_WORDS: Final = 100
 # read before the words beside them, which only call this an error
 _FIRST_PLACES: Final = ("response", "error")
 _PLACES: Final = (
-    *(
-        "message",
-        "msg",
-        "status_msg",
-        "error_description",
-        "detail",
-        "details",
-        "errors",
-        "violations",
-        "metadata",
-    ),
-    *("raw", "innererror", "upstream_error", "base_resp", "promptFeedback"),
+    "message",
+    "msg",
+    "status_msg",
+    "error_description",
+    "detail",
+    "details",
+    "errors",
+    "violations",
+    "metadata",
+    "raw",
+    "innererror",
+    "upstream_error",
+    "base_resp",
+    "promptFeedback",
 )
 _WORDS: Final = (
-    *(
-        "code",
-        "status",
-        "type",
-        "__type",
-        "reason",
-        "blockReason",
-        "error_code",
-        "status_code",
-        "http_code",
-    ),
-    *("quotaId", "error_type", "limit_source"),
+    "code",
+    "status",
+    "type",
+    "__type",
+    "reason",
+    "blockReason",
+    "error_code",
+    "status_code",
+    "http_code",
+    "quotaId",
+    "error_type",
+    "limit_source",
 )
 # anything else in place of a code is prose, and may be private
 _CODE: Final = Pattern(r"[\w.:#/-]{1,80}", re.ASCII)
@@ -233,16 +241,22 @@ class ErrorBody:
 
     def _add_number(self, value: Mapping[str, object], place: str) -> None:
         """Add a business code of MiniMax or Z.AI, recognised by its place and its neighbours."""
-        code, kind, message = _word(value.get("code")), value.get("type"), value.get("message")
-        provider, number = "", ""
+        code = _word(value.get("code"))
+        kind = value.get("type")
+        message = value.get("message")
+        provider = ""
+        number = ""
         if place == "base_resp":
-            provider, number = "minimax", _word(value.get("status_code"))
+            provider = "minimax"
+            number = _word(value.get("status_code"))
         elif "http_code" in value and isinstance(message, str):
             match = _LAST_NUMBER.search(message[-40:])
-            provider, number = "minimax", match[1] if match else ""
+            provider = "minimax"
+            number = match[1] if match else ""
         elif place == "error" and ("type" not in value or kind == code):
             # other providers put a type beside a number
-            provider, number = "zai", code
+            provider = "zai"
+            number = code
         if _NUMBER.fullmatch(number) and len(self.numbers) < _MOST_WORDS:
             self.numbers.append(f"{provider}:{number}")
 
@@ -292,7 +306,8 @@ class ErrorBody:
         number = self._room
         if not number:
             return None
-        limit, requested = number.get("limit", 0), number.get("asked")
+        limit = number.get("limit", 0)
+        requested = number.get("asked")
         if requested is not None:
             available = requested // 2 if requested * 2 > limit else 0
         else:

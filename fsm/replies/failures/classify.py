@@ -34,7 +34,9 @@ def classify_response(status: int | None, headers: Mapping[str, str], body: obje
     Arguments:
         status: the HTTP status; None for an error event inside a stream that began with 200.
     """
-    names, decoded, error = plain_headers(headers), decoded_body(body), ErrorBody()
+    names = plain_headers(headers)
+    decoded = decoded_body(body)
+    error = ErrorBody()
     error.read(decoded)
     error.add_words([names.get("x-amzn-errortype", "").partition(":")[0]])
     reason = _reason_of(error, status, is_object=not isinstance(decoded, str))
@@ -101,16 +103,18 @@ _UNDERLYING: Final[dict[str, Reason]] = {
 
 # These are bugs of ours or of the caller, even if a failure of the network was handled before them.
 _NEVER_WRAPPERS: Final = (
-    *(
-        RungwiseError,
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        ImportError,
-        LookupError,
-        NameError,
-    ),
-    *(NotImplementedError, RecursionError, OSError, TypeError, ValueError),
+    RungwiseError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    OSError,
+    TypeError,
+    ValueError,
 )
 _DEPTH: Final = 5
 

@@ -123,19 +123,24 @@ KEY_HINT_REASONS: Final[frozenset[Reason]] = frozenset({"auth"})
 
 _REASONS: Final[dict[str, tuple[Reason, ...]]] = {
     "failed_transiently": (
-        *("rate_limit", "overloaded", "server_error", "timeout", "connection", "unreachable"),
-        *("failed_generation", "crashed", "unknown"),
+        "rate_limit",
+        "overloaded",
+        "server_error",
+        "timeout",
+        "connection",
+        "unreachable",
+        "failed_generation",
+        "crashed",
+        "unknown",
     ),
     "failed_permanently": ("auth", "billing", "certificate", "model_not_found", "format"),
     "overflowed": ("context_overflow", "payload_too_large"),
     "rejected_fixably": (
-        *(
-            "output_cap",
-            "prefill_unsupported",
-            "parameter_unsupported",
-            "reasoning_signature",
-            "reasoning_missing",
-        ),
+        "output_cap",
+        "prefill_unsupported",
+        "parameter_unsupported",
+        "reasoning_signature",
+        "reasoning_missing",
     ),
     "refused": ("content_policy",),
     "malformed": ("malformed",),

@@ -311,14 +311,14 @@ RULES: Final = (
 
 BY_CODE_FIRST: Final[frozenset[Reason]] = frozenset(
     {
-        *("content_policy", "context_overflow", "payload_too_large"),
-        *(
-            "prefill_unsupported",
-            "reasoning_missing",
-            "reasoning_signature",
-            "output_cap",
-            "parameter_unsupported",
-        ),
+        "content_policy",
+        "context_overflow",
+        "payload_too_large",
+        "prefill_unsupported",
+        "reasoning_missing",
+        "reasoning_signature",
+        "output_cap",
+        "parameter_unsupported",
     }
 )
 """The reasons that change the request or end the call: no wording outweighs a code that names
@@ -336,22 +336,18 @@ REFINED_BY_PROSE: Final[dict[Reason, frozenset[Reason]]] = {
 """The reasons that a wording may still turn the reason of a code into."""
 
 STATUSES: Final[dict[int, Reason]] = {
-    **{
-        401: "auth",
-        402: "billing",
-        403: "auth",
-        404: "unknown",
-        408: "timeout",
-        409: "unknown",
-        424: "server_error",
-    },
-    **{
-        425: "unknown",
-        429: "rate_limit",
-        498: "overloaded",
-        499: "unknown",
-        503: "overloaded",
-        529: "overloaded",
-    },
+    401: "auth",
+    402: "billing",
+    403: "auth",
+    404: "unknown",
+    408: "timeout",
+    409: "unknown",
+    424: "server_error",
+    425: "unknown",
+    429: "rate_limit",
+    498: "overloaded",
+    499: "unknown",
+    503: "overloaded",
+    529: "overloaded",
 }
 STATUS_CLASSES: Final[dict[int, Reason]] = {3: "format", 4: "format", 5: "server_error"}

@@ -177,7 +177,9 @@ def _holding(schema: Mapping[str, Any], where: str) -> Any:
 
 def _faults_for_model(error: ValidationError) -> list[Fault]:
     """Describe what is wrong with one value; the library's own messages quote the whole of it."""
-    place, value, instance = place_of(error.absolute_path), error.validator_value, error.instance
+    place = place_of(error.absolute_path)
+    value = error.validator_value
+    instance = error.instance
     match error.validator:
         case "required" if isinstance(instance, Mapping):
             return [missing(place, name) for name in value if name not in instance][:MOST_FAULTS]
@@ -191,7 +193,8 @@ def _faults_for_model(error: ValidationError) -> list[Fault]:
 
 def _fault_of(error: ValidationError) -> str:
     """Say what is wrong with a value, behind its place."""
-    value, instance = error.validator_value, error.instance
+    value = error.validator_value
+    instance = error.instance
     match error.validator:
         case "type":
             kinds = (

@@ -164,7 +164,9 @@ def alternatives(schema: Mapping[str, Any]) -> tuple[int, int]:
     """Return how many alternatives an object and an array have at most; a discriminator tells them
     apart at once.
     """
-    most, defined, ahead = {"object": 1, "array": 1}, schema.get("$defs", {}), [schema]
+    most = {"object": 1, "array": 1}
+    defined = schema.get("$defs", {})
+    ahead = [schema]
     while ahead:
         part = ahead.pop()
         for name, value in part.items():
@@ -188,7 +190,8 @@ def alternatives(schema: Mapping[str, Any]) -> tuple[int, int]:
 
 def work_of(arguments: Any, of_object: int, of_array: int) -> int:
     """Return the work of trying every alternative at every level; a unit is about ten values."""
-    work, ahead = 0, [(arguments, 1)]
+    work = 0
+    ahead = [(arguments, 1)]
     while ahead and work <= 10 * MOST_WORK:
         value, times = ahead.pop()
         if isinstance(value, dict | list):
@@ -305,7 +308,8 @@ def with_typed_dicts(hint: Any) -> Any:
         )
         fields[name] = needs[with_typed_dicts(get_args(part)[0] if is_marked else part)]
     made = TypedDict(hint.__name__, fields)  # type: ignore[misc]
-    made.__doc__, made.__module__ = hint.__doc__, hint.__module__
+    made.__doc__ = hint.__doc__
+    made.__module__ = hint.__module__
     return made
 
 

@@ -192,7 +192,8 @@ def _pattern_properties(
 
 
 def _additional(validator: Any, allowed: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
-    names, patterns = schema.get("properties", ()), schema.get("patternProperties", ())
+    names = schema.get("properties", ())
+    patterns = schema.get("patternProperties", ())
     for name, item in instance.items() if isinstance(instance, dict) else ():
         if name in names or any(_is_found(pattern, name) for pattern in patterns):
             continue

@@ -16,8 +16,12 @@ ends it).
 """
 
 _QUOTES: Final = {
-    **{'"': '"', "\u201c": "\u201d", "\u201e": "\u201c\u201d"},
-    **{"\u00ab": "\u00bb", "\u300c": "\u300d", "\u300e": "\u300f"},
+    '"': '"',
+    "\u201c": "\u201d",
+    "\u201e": "\u201c\u201d",
+    "\u00ab": "\u00bb",
+    "\u300c": "\u300d",
+    "\u300e": "\u300f",
 }
 """The marks that open a quotation, with those that may close it. The apostrophe has rules of its
 own.
@@ -136,7 +140,8 @@ class Literals:
             self._signs_left -= 1
             if self._signs_left < 0:
                 break
-            sign, at = match[0], match.start()
+            sign = match[0]
+            at = match.start()
             if sign == "\n":
                 self._in_span = self._apostrophe = False
             elif sign[0] == "`":  # within a quotation it is an ordinary character

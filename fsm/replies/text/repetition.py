@@ -61,7 +61,8 @@ class LoopWatch:
         at = max(self._block, start - start % _BLOCK)
         while at + _BLOCK <= len(text):
             # What is nearer than a window would overlap, as in a ruler.
-            since, until = max(0, at - _WINDOWS_APART * WINDOW), max(0, at - WINDOW + _BLOCK)
+            since = max(0, at - _WINDOWS_APART * WINDOW)
+            until = max(0, at - WINDOW + _BLOCK)
             if text.find(text[at : at + _BLOCK], since, until) >= 0:
                 self._blocks.add(at, 1)
             at += _BLOCK

@@ -145,7 +145,8 @@ class SeamFilter:
         return self._decide(self._gathered[self._at : self._at + self._size])
 
     def _decide(self, pending: str) -> str:
-        gathered, self._gathered = self._gathered, ""
+        gathered = self._gathered
+        self._gathered = ""
         return stitch(gathered, pending, echoes=self._echoes, stripped=self._stripped)
 
 
@@ -265,7 +266,8 @@ class SeedFilter:
 
     def _decide(self, seed: str, text: str) -> str:
         pending = "".join((*self._spaces, seed[: self._at], text))
-        self._seed, self._spaces = None, []
+        self._seed = None
+        self._spaces = []
         return without_seed(pending, seed)
 
 
@@ -273,5 +275,6 @@ def without_seed(visible: str, seed: str) -> str:
     """Return visible text without the seed that it may begin with, stripped of whitespace or
     not.
     """
-    bare, seed = visible.lstrip(), seed.strip()
+    bare = visible.lstrip()
+    seed = seed.strip()
     return bare[len(seed) :] if seed and bare.startswith(seed) else visible

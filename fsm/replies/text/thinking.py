@@ -125,19 +125,27 @@ class ThinkFilter:
     """
 
     __slots__ = (
-        *(
-            "_after_block",
-            "_before",
-            "_calm",
-            "_closed",
-            "_closing",
-            "_done",
-            "_empty",
-            "_gathered",
-            "_held",
-        ),
-        *("_held_block", "_literals", "_new_turn", "_open", "_read", "_shown", "_size", "_tags"),
-        *("_thinks", "_trims", "takes_back", "was_unopened"),
+        "_after_block",
+        "_before",
+        "_calm",
+        "_closed",
+        "_closing",
+        "_done",
+        "_empty",
+        "_gathered",
+        "_held",
+        "_held_block",
+        "_literals",
+        "_new_turn",
+        "_open",
+        "_read",
+        "_shown",
+        "_size",
+        "_tags",
+        "_thinks",
+        "_trims",
+        "takes_back",
+        "was_unopened",
     )
 
     def __init__(
@@ -148,7 +156,8 @@ class ThinkFilter:
         after_block: bool = False,
         is_new_turn: bool = False,
     ) -> None:
-        self._gathered, self._before = gathered, read
+        self._gathered = gathered
+        self._before = read
         self._new_turn = is_new_turn
         self._after_block = after_block
         self._held = ""  # what may become a tag, or a closing tag before what follows it
@@ -191,7 +200,8 @@ class ThinkFilter:
     def _part(self, text: str, *, ended: bool) -> tuple[str, str]:
         visible: list[str] = []
         reasoning: list[str] = []
-        start, end = 0, len(text) if ended else _settled(text)
+        start = 0
+        end = len(text) if ended else _settled(text)
         while not self._done:
             match = (self._closing or _TAG).search(text, start)
             if match is None:
@@ -260,7 +270,9 @@ class ThinkFilter:
     # what becomes of tags
 
     def _open_block(self, match: re.Match[str], visible: list[str]) -> None:
-        literals, tag, name = self._literals_here(), match[0], match[2].lower()
+        literals = self._literals_here()
+        tag = match[0]
+        name = match[2].lower()
         later = not self._empty or not (literals.is_line_blank or self._new_turn)
         if literals.is_inside:
             self._show(tag, visible)
@@ -271,7 +283,8 @@ class ThinkFilter:
             self._show(tag, visible)
         else:
             self._closing = _CLOSING[name]
-            self._held_block, self._size = ([tag] if later else None), 0
+            self._held_block = [tag] if later else None
+            self._size = 0
 
     def _end_block(self, reasoning: list[str]) -> None:
         if self._held_block is not None:
@@ -282,7 +295,9 @@ class ThinkFilter:
 
     def _give_up(self, visible: list[str]) -> None:
         """Take a block that was never closed for text, and every tag behind it as well."""
-        block, self._held_block, self._closing = self._held_block or [], None, None
+        block = self._held_block or []
+        self._held_block = None
+        self._closing = None
         self._done = True
         self._show("".join(block), visible)
 
@@ -290,7 +305,8 @@ class ThinkFilter:
         """Tell whether a closing tag in the visible text ends reasoning that began with the
         reply.
         """
-        literals, name = self._literals_here(), match[2].lower()
+        literals = self._literals_here()
+        name = match[2].lower()
         if literals.is_inside:
             return False
         if self._open[name]:
@@ -312,7 +328,9 @@ class ThinkFilter:
             self.takes_back = self.was_unopened = True
             visible.clear()
             self._reason("".join(self._shown), reasoning)
-            self._shown, self._read, self._literals = [], 0, None
+            self._shown = []
+            self._read = 0
+            self._literals = None
             self._empty = True
         self._end_block(reasoning)
 

@@ -85,7 +85,8 @@ def check_parts(ended: EndedCall) -> None:
     it.
     """
     result = ended.result
-    parts, text = result.parts, result.text
+    parts = result.parts
+    text = result.text
     if result.outcome == "salvaged":
         if parts[-1:] != (text,):
             raise Dishonest(STITCHED, "the last part is not what was salvaged")

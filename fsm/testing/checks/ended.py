@@ -69,7 +69,8 @@ class EndedCall:
         self.journal, self.steps = self.result.journal, self.result.journal.steps
         self.path = tuple(step for step in self.steps if step.event != SKIPPED)
         self.sent = tuple(step for step in self.path if step.event == "sent")
-        self.policy, self.chain = self.journal.setting.policy, self.journal.setting.chain
+        self.policy = self.journal.setting.policy
+        self.chain = self.journal.setting.chain
         self.table = self.policy.table
         self.limits = self.policy.limits.bounded(
             self.table.limits, len(self.chain), most_keys(self.chain)

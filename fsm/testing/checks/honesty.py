@@ -23,12 +23,23 @@ from rungwise.fsm.turn.table import TURN
 __all__ = ["CHECKS", "Dishonest", "assert_call_honest"]
 
 CHECKS: Final[tuple[Callable[[EndedCall], None], ...]] = (
-    *(path.check_end, path.check_rows),
-    *(spending.check_chain, spending.check_budget, spending.check_fair),
-    *(spending.check_waits, spending.check_certificate, spending.check_sums),
-    *(success.check_success, success.check_clean, success.check_tools, success.check_right),
+    path.check_end,
+    path.check_rows,
+    spending.check_chain,
+    spending.check_budget,
+    spending.check_fair,
+    spending.check_waits,
+    spending.check_certificate,
+    spending.check_sums,
+    success.check_success,
+    success.check_clean,
+    success.check_tools,
+    success.check_right,
     success.check_text_stays,
-    *(delivery.check_stream, delivery.check_parts, privacy.check_privacy, replays.check_replay),
+    delivery.check_stream,
+    delivery.check_parts,
+    privacy.check_privacy,
+    replays.check_replay,
 )
 """The checks in order: first those that the others depend on."""
 
@@ -91,16 +102,23 @@ def check_calls(seen: SeenTurn) -> None:
 
 
 TURN_CHECKS: Final[tuple[Callable[[SeenTurn], None], ...]] = (
-    *(ends.check_end, ends.check_steps, ends.check_limits, check_calls),
-    *(ends.check_sums, ends.check_budget, ends.check_certificate, tools.check_runs),
-    *(
-        transcript.check_valid,
-        transcript.check_clean,
-        transcript.check_whole,
-        transcript.check_text,
-    ),
-    *(tools.check_results, tools.check_handed_off, tools.check_prior),
-    *(privacy.check_turn_privacy, replays.check_turn_replay),
+    ends.check_end,
+    ends.check_steps,
+    ends.check_limits,
+    check_calls,
+    ends.check_sums,
+    ends.check_budget,
+    ends.check_certificate,
+    tools.check_runs,
+    transcript.check_valid,
+    transcript.check_clean,
+    transcript.check_whole,
+    transcript.check_text,
+    tools.check_results,
+    tools.check_handed_off,
+    tools.check_prior,
+    privacy.check_turn_privacy,
+    replays.check_turn_replay,
 )
 """The checks in order: first those that the others depend on."""
 

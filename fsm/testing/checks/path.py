@@ -38,7 +38,8 @@ def check_end(ended: EndedCall) -> None:
     """Check that the last step, and only that, leads to the outcome of the journal and the
     result.
     """
-    result, outcomes = ended.result, ended.table.outcomes
+    result = ended.result
+    outcomes = ended.table.outcomes
     if not ended.path:
         raise Dishonest(ENDED, "the journal is empty")
     last = ended.steps[-1]
@@ -78,7 +79,9 @@ def follow(table: Table, limits: Mapping[str, int], steps: Iterable[Step]) -> in
     sent.
     """
     most = tuple(limits.values())
-    here, attempts, before = (table.start, (0,) * len(most)), 0, 0.0
+    here = (table.start, (0,) * len(most))
+    attempts = 0
+    before = 0.0
     for number, step in enumerate(steps, 1):
         if step.number != number:
             raise Dishonest(LEGAL, f"step {number} is numbered {step.number}", step)
@@ -115,7 +118,8 @@ def follow(table: Table, limits: Mapping[str, int], steps: Iterable[Step]) -> in
             wrong = predicate(firing)
             if wrong is not None:
                 raise Dishonest(name, wrong, step)
-        here, attempts = after, step.attempts
+        here = after
+        attempts = step.attempts
     return attempts
 
 

@@ -25,7 +25,8 @@ SAME_OF_TURNS_WITH_CONTENTS = ("text", "handed_off")
 
 def check_replay(ended: EndedCall) -> None:
     """Write the journal, read it back, run it again, and compare."""
-    journal, result = ended.journal, ended.result
+    journal = ended.journal
+    result = ended.result
     policy = ended.policy if ended.table != CALL else None
     try:
         again = replay(Journal.from_json(journal.to_json()), policy)
@@ -75,6 +76,7 @@ def check_turn_replay(seen: SeenTurn) -> None:
 
 def _compare(result: object, replayed: object, names: Iterable[str]) -> None:
     for name in names:
-        before, after = getattr(result, name), getattr(replayed, name)
+        before = getattr(result, name)
+        after = getattr(replayed, name)
         if before != after:
             raise Dishonest(REPLAYS, f"{name} is {before!r}, and {after!r} in the replay")

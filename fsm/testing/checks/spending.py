@@ -27,7 +27,8 @@ def check_budget(ended: EndedCall) -> None:
     """Check each request, with what it may cost at its cap, against the rest of the budget at the
     time.
     """
-    budget, used = ended.policy.budget, 0
+    budget = ended.policy.budget
+    used = 0
     money = math.inf if budget.money is None else units_of(budget.money)
     if ended.result.attempts > budget.attempts:
         raise Dishonest(
@@ -70,7 +71,9 @@ def check_fair(ended: EndedCall) -> None:
     """Check that the budget holds to the last unit if providers keep to their caps."""
     if not ended.is_fair:
         return
-    budget, cost, tokens = ended.policy.budget, ended.result.cost, ended.result.usage.output_tokens
+    budget = ended.policy.budget
+    cost = ended.result.cost
+    tokens = ended.result.usage.output_tokens
     if budget.output_tokens is not None and tokens > budget.output_tokens:
         raise Dishonest(
             BUDGET, f"{tokens} output tokens, and the budget has {budget.output_tokens}"
@@ -100,7 +103,8 @@ def check_certificate(ended: EndedCall) -> None:
         raise Dishonest(
             CERTIFIED, f"the certificate is for a chain of {len(proved.chain)}, and more were asked"
         )
-    max_tokens, spent = ended.journal.setting.max_tokens, spending(ended)
+    max_tokens = ended.journal.setting.max_tokens
+    spent = spending(ended)
     for worst in proved.worst:
         amount = spent.get(worst.name)
         if amount is None or worst.value is None:
@@ -127,7 +131,9 @@ def spending(ended: EndedCall) -> dict[str, float]:
         spent_on["output tokens"] = float(sum(cap for cap in caps if cap is not None))
     # A provider that takes no notice of a cap can make a call dearer than any certificate says;
     # that is not counted.
-    within, cost, cap = 0, 0, 0
+    within = 0
+    cost = 0
+    cap = 0
     for step in ended.path:
         if step.event == "sent":
             cap = step.cap or 0

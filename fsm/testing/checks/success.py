@@ -39,7 +39,8 @@ def check_success(ended: EndedCall) -> None:
 
 def check_clean(ended: EndedCall) -> None:
     """Check that a call is done only after a reply that ended properly."""
-    result, last = ended.result, ended.path[-1]
+    result = ended.result
+    last = ended.path[-1]
     if result.outcome != "done" or result.reply is None:
         return  # a replay without contents has no reply
     reply = result.reply
@@ -70,7 +71,8 @@ def _is_at_cap(ended: EndedCall, reply: Reply) -> bool:
 
 def check_tools(ended: EndedCall) -> None:
     """Check that tool calls are handed out only if the call is done, and only whole ones."""
-    result, last = ended.result, ended.path[-1]
+    result = ended.result
+    last = ended.path[-1]
     if not result.tool_calls:
         return
     if result.outcome != "done":
@@ -87,7 +89,8 @@ def check_right(ended: EndedCall) -> None:
     """Check that an answer passes its schema and its verdicts, and that only tools that were
     offered are called.
     """
-    result, last = ended.result, ended.path[-1]
+    result = ended.result
+    last = ended.path[-1]
     if result.outcome != "done" or result.reply is None or last.event not in ANSWERS:
         return
     if result.tool_calls:
@@ -149,7 +152,8 @@ def check_text_stays(ended: EndedCall) -> None:
     """Check that a call with text does not end exhausted or failed, if its table provides for
     that.
     """
-    result, last = ended.result, ended.path[-1]
+    result = ended.result
+    last = ended.path[-1]
     provided = any(row.guard == "has_text" for row in ended.table.ladder(last.event, last.source))
     if provided and result.outcome in ("exhausted", "failed") and not is_blank(result.text):
         raise Dishonest(TEXT_STAYS, f"the outcome is {result.outcome!r}, and there is text", last)

@@ -66,7 +66,8 @@ def _check_whole(name: str, arguments: str) -> None:
 def check_results(seen: SeenTurn) -> None:
     """Check that each result belongs to its call: what the tool returned, or its fault."""
     for round, calling, results in results_of(seen):
-        calls, texts = calling.tool_calls, results.tool_results
+        calls = calling.tool_calls
+        texts = results.tool_results
         if [each.id for each in calls] != [each.id for each in texts] or len(
             {each.id for each in calls}
         ) != len(calls):
@@ -124,7 +125,8 @@ def check_handed_off(seen: SeenTurn) -> None:
             HANDED,
             f"the outcome is {result.outcome!r}, and {len(result.handed_off)} calls are handed off",
         )
-    may_wait, must_wait = ("awaiting_approval", "handed_off"), result.outcome == "awaiting_approval"
+    may_wait = ("awaiting_approval", "handed_off")
+    must_wait = result.outcome == "awaiting_approval"
     if (result.awaiting and result.outcome not in may_wait) or (must_wait and not result.awaiting):
         count = len(result.awaiting)
         raise Dishonest(
@@ -149,7 +151,8 @@ def check_prior(seen: SeenTurn) -> None:
                 raise Dishonest(PRIOR, "a call has the wrong prior answer")
             calling = doing
         elif isinstance(doing, PlayedRound) and calling is not None:
-            calls, text = seen.asked_by(calling), calling.call.result.text
+            calls = seen.asked_by(calling)
+            text = calling.call.result.text
             if not all(seen.tools.is_housekeeping(call.name) for call in calls):
                 prior = None
             elif not is_blank(text):

@@ -53,7 +53,8 @@ def check_valid(seen: SeenTurn) -> None:
 
 def check_clean(seen: SeenTurn) -> None:
     """Look for hints of the policy in what the turn added; its own tool results may stay."""
-    hints, given = seen.policy.of_calls.hints, (*seen.run.request.messages, *_expected(seen)[0])
+    hints = seen.policy.of_calls.hints
+    given = (*seen.run.request.messages, *_expected(seen)[0])
     seed = hints.seed.split("{reasoning}")
     ours = {
         seen.policy.hints.summary,
@@ -123,16 +124,15 @@ def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
     )
     for doing in doings:
         if isinstance(doing, PlayedCompaction) and next(shortened, False):
-            base, said = Request(doing.made).messages, []
+            base = Request(doing.made).messages
+            said = []
         if not isinstance(doing, CallInTurn) or not seen.is_settled(doing):
             continue
         _check_goes_on(doing, pending)
         pending = ""
-        asked, text, last = (
-            seen.asked_by(doing),
-            doing.call.result.text,
-            doing.call.result.journal.last,
-        )
+        asked = seen.asked_by(doing)
+        text = doing.call.result.text
+        last = doing.call.result.journal.last
         if asked:
             arguments = tuple(
                 ["{}" if is_blank(call.arguments) else call.arguments for call in asked]
@@ -152,7 +152,8 @@ def _behind(base: Messages, messages: Messages) -> int:
     A compactor gets plain messages. Where it leaves them alone, the originals stand, of which one
     may be several.
     """
-    at, left = 0, len(plain_messages(base))
+    at = 0
+    left = len(plain_messages(base))
     while left > 0 and at < len(messages):
         left -= len(plain_messages(messages[at : at + 1]))
         at += 1

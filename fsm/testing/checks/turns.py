@@ -42,7 +42,8 @@ class SeenTurn:
         turn = self.run.turn
         self.result = turn.result if turn.is_over else None
         self.journal, self.steps = turn.journal, turn.journal.steps
-        self.policy, self.tools = turn.policy, turn.tools
+        self.policy = turn.policy
+        self.tools = turn.tools
 
     def is_settled(self, played: CallInTurn) -> bool:
         """Tell whether the turn has received the end of a call."""
@@ -75,7 +76,8 @@ def check_end(seen: SeenTurn) -> None:
     """Check that the last step, and only that, leads to the outcome of the journal and the
     result.
     """
-    result, turn = seen.result, seen.run.turn
+    result = seen.result
+    turn = seen.run.turn
     if result is None:
         if seen.run.was_stopped != "kill":
             raise Dishonest(ENDS, f"nothing follows, and it is in state {turn.position.state!r}")
@@ -113,7 +115,8 @@ def check_steps(seen: SeenTurn) -> None:
 
 def check_limits(seen: SeenTurn) -> None:
     """Check the number of calls and of rounds of tools: at most one round per call."""
-    made, most = len(seen.run.calls), most_calls(seen.policy)
+    made = len(seen.run.calls)
+    most = most_calls(seen.policy)
     if made > most:
         raise Dishonest(LIMITED, f"{made} calls were made, and the limits allow {most}")
     if len(seen.run.rounds) > made:
@@ -152,8 +155,11 @@ def check_sums(seen: SeenTurn) -> None:
 
 def check_budget(seen: SeenTurn) -> None:
     """Check each request and round of tools against the rest of the turn's budget at the time."""
-    budget, run = seen.policy.budget, seen.run
-    attempts, used, cost = 0, 0, 0
+    budget = seen.policy.budget
+    run = seen.run
+    attempts = 0
+    used = 0
+    cost = 0
     most = math.inf if budget.money is None else units_of(budget.money)
     for doing in run.doings:
         late = budget.seconds is not None and doing.at - run.began >= budget.seconds
@@ -216,7 +222,8 @@ def check_certificate(seen: SeenTurn) -> None:
 
 def spending(seen: SeenTurn) -> dict[str, float]:
     """Return the spending of a turn by the names of the worst cases."""
-    calls, rounds = seen.run.calls, seen.run.rounds
+    calls = seen.run.calls
+    rounds = seen.run.rounds
     steps = [step for each in calls for step in each.call.journal.steps]
     waits = [before.wait for before, after in pairwise(steps) if after.event == "sent"]
     return {

@@ -92,7 +92,8 @@ def _cut_inside(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 def _bomb(draw: DrawFn, reply: ValidReply) -> RawResponse:
     """Unpack to hundreds of megabytes of one JSON string, or of useless bytes."""
-    layers, filler = pick(draw, 1, 2, 3), pick(draw, b"a", b" ", b"\n", b"\0", b": a\n\n")
+    layers = pick(draw, 1, 2, 3)
+    filler = pick(draw, b"a", b" ", b"\n", b"\0", b": a\n\n")
     opening = reply.body.partition(reply.text[:4].encode())[0] if filler == b"a" else b""
     label = ", ".join(["gzip"] * layers)
     status = pick(draw, b"200 OK", b"429 Too Many Requests")
@@ -187,17 +188,22 @@ ODD_MEMBERS: Final = (
     ),
     *(b'"x_groq":' + value for value in (b"1", b'{"usage":1}', b'{"error":"x"}')),
     *(b'"base_resp":' + value for value in (b"1", b'{"status_code":"x"}', b'{"status_code":1000}')),
-    *(b'"object":"error"', b'"type":"error"', b'"detail":"x"', b'"message":7', b'"tool_calls":7'),
+    b'"object":"error"',
+    b'"type":"error"',
+    b'"detail":"x"',
+    b'"message":7',
+    b'"tool_calls":7',
 )
 """Members that a reader of some other server looks for."""
 EVENT_LINES: Final = (
-    *((b"data: ", b"data:"), (b"data: ", b"event: message\ndata: "), (b"data: ", b"id: 1\ndata: ")),
-    *(
-        (b'data: {"id"', b'data: {\ndata: "id"'),
-        (b"data: ", b": a comment\ndata: "),
-        (b"\n\n", b"\n\n\n\n"),
-    ),
-    *((b"data: [DONE]\n\n", b"data: [DONE]"), (b"data: [DONE]\n\n", b"data: [DONE] \n\n")),
+    (b"data: ", b"data:"),
+    (b"data: ", b"event: message\ndata: "),
+    (b"data: ", b"id: 1\ndata: "),
+    (b'data: {"id"', b'data: {\ndata: "id"'),
+    (b"data: ", b": a comment\ndata: "),
+    (b"\n\n", b"\n\n\n\n"),
+    (b"data: [DONE]\n\n", b"data: [DONE]"),
+    (b"data: [DONE]\n\n", b"data: [DONE] \n\n"),
 )
 """The other ways in which the format of event streams allows to write their events."""
 
@@ -213,7 +219,8 @@ def _inside(reply: ValidReply, piece: bytes) -> RawResponse:
 
 
 def _bom(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    times, before = pick(draw, 1, 2), pick(draw, b"", b"\n", b" ")
+    times = pick(draw, 1, 2)
+    before = pick(draw, b"", b"\n", b" ")
     return _response(reply, before + BOM * times + reply.body, reply.text)
 
 

@@ -36,8 +36,12 @@ CHUNKS: Final = (b"1\r\n\n\r\n", b"1;a=b\r\n\n\r\n")
 LINES: Final = (b"data: ", b'data: {"a":"', b": ", b"event: ", b"")
 DATA_LINES: Final = (b"data: {\n", b"data:\n", b'data: "a",\n')
 DELTAS: Final[tuple[dict[str, str], ...]] = (
-    *({"content": "a"}, {"content": "<"}, {"content": "<think>"}),
-    *({"reasoning": "a"}, {"refusal": "a"}, {}),
+    {"content": "a"},
+    {"content": "<"},
+    {"content": "<think>"},
+    {"reasoning": "a"},
+    {"refusal": "a"},
+    {},
 )
 
 
@@ -77,12 +81,15 @@ def _blanks(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 def _empty_objects(draw: DrawFn, reply: ValidReply) -> RawResponse:
     """Fill memory: three bytes on the wire take some seventy when parsed."""
-    before, after = b'{"choices":[', b"{}]}"
+    before = b'{"choices":['
+    after = b"{}]}"
     if draw(st.booleans()):
-        before, after = before + b'{"message":{"content":[', b"{}]}}]}"
+        before = before + b'{"message":{"content":['
+        after = b"{}]}}]}"
     unit = pick(draw, b"{},", b"[],", b'"",')
     if reply.streams:
-        before, after = b"data: " + before.replace(b"message", b"delta"), after + b"\n\n" + DONE
+        before = b"data: " + before.replace(b"message", b"delta")
+        after = after + b"\n\n" + DONE
     return _flood(_until_closed(reply) + before, unit, after, size=OBJECTS)
 
 
@@ -182,7 +189,8 @@ def _drip(draw: DrawFn, before: bytes, drop: bytes) -> RawResponse:
 
 
 def _bytes(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    delay, written = pick(draw, *DELAYS), reply.written()
+    delay = pick(draw, *DELAYS)
+    written = reply.written()
     return RawResponse(
         [RawStep(written[at : at + 1], delay) for at in range(len(written))], says=reply.text
     )

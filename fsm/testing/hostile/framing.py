@@ -52,59 +52,47 @@ LENGTHS: Final = (
     ARABIC_FIVE,
 )
 CODINGS: Final = (
-    *(
-        b"chunked",
-        b"identity",
-        b"gzip, chunked",
-        b"chunked, chunked",
-        b"xchunked",
-        b"Chunked ",
-        b"\x0bchunked",
-    ),
+    b"chunked",
+    b"identity",
+    b"gzip, chunked",
+    b"chunked, chunked",
+    b"xchunked",
+    b"Chunked ",
+    b"\x0bchunked",
 )
 ENDINGS: Final[tuple[Ending, ...]] = ("close", "keep", "hold")
 STATUS_LINES: Final = (
-    *(
-        b"HTTP/1.1 abc",
-        b"HTTP/9.9 200 OK",
-        b"ICY 200 OK",
-        b"",
-        b"\x16\x03\x01\x02\x00\x01",
-        b"HTTP/1.1 20 OK",
-    ),
-    *(
-        b"HTTP/1.1  200 OK",
-        b"HTTP/1.1 200",
-        b"HTTP/1.0 200 OK",
-        b"HTTP/2 200 OK",
-        b"PRI * HTTP/2.0",
-        b"HTTP/1.1 1000",
-    ),
-    *(
-        b"HTTP/1.1 200 \xff\xfe",
-        b"HTTP/1.1 200 a\0b",
-        b"GET / HTTP/1.1",
-        b"HTTP/1.1 099 Low",
-        b" HTTP/1.1 200 OK",
-    ),
+    b"HTTP/1.1 abc",
+    b"HTTP/9.9 200 OK",
+    b"ICY 200 OK",
+    b"",
+    b"\x16\x03\x01\x02\x00\x01",
+    b"HTTP/1.1 20 OK",
+    b"HTTP/1.1  200 OK",
+    b"HTTP/1.1 200",
+    b"HTTP/1.0 200 OK",
+    b"HTTP/2 200 OK",
+    b"PRI * HTTP/2.0",
+    b"HTTP/1.1 1000",
+    b"HTTP/1.1 200 \xff\xfe",
+    b"HTTP/1.1 200 a\0b",
+    b"GET / HTTP/1.1",
+    b"HTTP/1.1 099 Low",
+    b" HTTP/1.1 200 OK",
 )
 HEAD_ENDS: Final = (b"\n", b"\r", b"\r\r\n", b"\n\r")
 WAIT_STATUSES: Final = (b"429 Too Many Requests", b"503 Service Unavailable", b"200 OK")
 STATUSES: Final = (
-    *(
-        b"101 Switching Protocols",
-        b"204 No Content",
-        b"205 Reset Content",
-        b"304 Not Modified",
-        b"302 Found",
-    ),
-    *(
-        b"206 Partial Content",
-        b"226 IM Used",
-        b"600 Six",
-        b"999 Nine",
-        b"407 Proxy Authentication Required",
-    ),
+    b"101 Switching Protocols",
+    b"204 No Content",
+    b"205 Reset Content",
+    b"304 Not Modified",
+    b"302 Found",
+    b"206 Partial Content",
+    b"226 IM Used",
+    b"600 Six",
+    b"999 Nine",
+    b"407 Proxy Authentication Required",
 )
 WAITS: Final = (
     *(

@@ -56,10 +56,8 @@ def raw_responses(
     """Generate what a server writes to the requests of one call: hostile responses, and perhaps a
     valid one at last.
     """
-    fitting, any_kind = (
-        hostile_responses(kinds=kinds, streams=streams),
-        hostile_responses(kinds=kinds),
-    )
+    fitting = hostile_responses(kinds=kinds, streams=streams)
+    any_kind = hostile_responses(kinds=kinds)
     each = st.integers(0, 5).flatmap(lambda chance: any_kind if chance == 5 else fitting)
     healthy = st.sampled_from(([], [healthy_response(streams=streams)]))
     return st.builds(lambda bad, good: bad + good, st.lists(each, min_size=1, max_size=3), healthy)

@@ -62,7 +62,8 @@ def test_each_protocol_is_asked_in_its_own_words(api: str, rungwise_provider: An
 
 @EVERY_API
 def test_each_protocol_may_be_the_fallback(api: str, rungwise_provider: Any) -> None:
-    down, provider = rungwise_provider(ScriptedReply(status=401)), rungwise_provider(ANSWER)
+    down = rungwise_provider(ScriptedReply(status=401))
+    provider = rungwise_provider(ANSWER)
     given = ("--model", "m", "--base-url", down.base_url, "--api-key-env", "")
     result = invoke(
         "ask",

@@ -89,7 +89,8 @@ def test_one_that_has_passed_sends_nothing(
 def test_a_server_that_hangs_is_left_in_time(
     rungwise_provider: Serve, tools: tuple[str, ...]
 ) -> None:
-    provider, began = rungwise_provider(ScriptedReply(hang=True)), time.monotonic()
+    provider = rungwise_provider(ScriptedReply(hang=True))
+    began = time.monotonic()
     result = ask(provider, "--deadline", "0.5s", *tools)
     assert (result.exit_code, len(provider.requests)) == (6, 1)
     assert time.monotonic() - began < 10

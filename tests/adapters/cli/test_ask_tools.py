@@ -124,7 +124,8 @@ def test_a_turn_is_told_step_by_step_and_a_pipe_gets_the_answer_alone(
         "  the model answered: finished",
         "rungwise: finished: 2 calls, 3 requests",
     ]
-    first, last = provider.requests[0].body, provider.requests[-1].body
+    first = provider.requests[0].body
+    last = provider.requests[-1].body
     assert [tool["function"]["name"] for tool in first["tools"]] == ["look", "breaks"]
     assert first["stream"] is True
     assert last["messages"][-1]["content"] == '["heron"]'
@@ -213,7 +214,8 @@ def test_every_outcome_has_its_exit_code_and_its_journal(
     rungwise_provider: Serve,
     ask: Ask,
 ) -> None:
-    path, journal = birds / "turn.toml", birds / "journal.json"
+    path = birds / "turn.toml"
+    journal = birds / "journal.json"
     path.write_text(policy, encoding="utf-8")
     provider = rungwise_provider(*replies)
     result = ask(provider, "--policy", str(path), "--journal", str(journal))

@@ -204,7 +204,8 @@ def test_every_outcome_has_its_exit_code(
     ask: Ask,
     tmp_path: Path,
 ) -> None:
-    path, journal = tmp_path / "own.toml", tmp_path / "journal.json"
+    path = tmp_path / "own.toml"
+    journal = tmp_path / "journal.json"
     path.write_text(policy, encoding="utf-8")
     provider = serve(reply)
     result = ask(provider, "--journal", str(journal), policy=str(path), env={"OPENAI_API_KEY": KEY})
@@ -239,11 +240,9 @@ def test_a_rejected_key_is_named_by_its_backend_and_not_shown(serve: Serve, ask:
 
 
 def test_a_key_goes_to_its_own_host_only(serve: Serve, ask: Ask) -> None:
-    first, second, third = (
-        serve(ScriptedReply(status=403)),
-        serve(ScriptedReply(status=403)),
-        serve(ScriptedReply()),
-    )
+    first = serve(ScriptedReply(status=403))
+    second = serve(ScriptedReply(status=403))
+    third = serve(ScriptedReply())
     result = ask(
         first,
         *("--api-key-env", "OPENAI_API_KEY", "--fallback", f"{first.base_url}#other"),
@@ -339,7 +338,8 @@ def test_a_key_that_was_named_is_never_replaced_by_another(
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(["--api-key-env", "gsk_REALKEY"], ["--api-key-env", "sk-gsk_REALKEY"]),
+        ["--api-key-env", "gsk_REALKEY"],
+        ["--api-key-env", "sk-gsk_REALKEY"],
         *(
             ["--fallback", "http://localhost#m#gsk_REALKEY"],
             ["--fallback", "http://localhost##gsk_REALKEY"],

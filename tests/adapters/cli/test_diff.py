@@ -13,7 +13,8 @@ ONE = ("--backends", "1")
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
-    old, new = tmp_path / "old.toml", tmp_path / "new.toml"
+    old = tmp_path / "old.toml"
+    new = tmp_path / "new.toml"
     old.write_text("")
     new.write_text("[limits]\nretries = 9\n")
     return str(old), str(new)
@@ -21,7 +22,8 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 def recorded(path: Path, *replies: Any) -> str:
     call = Call(Request("hi"), chain=[PlainLink("one"), PlainLink("two")])
-    send, now = call.begin(0.0), 0.0
+    send = call.begin(0.0)
+    now = 0.0
     for reply in replies:
         now += send.wait + 1
         call.sending(now - 1)

@@ -21,7 +21,8 @@ from support.sampled_turns import TurnSample, play_turn, random_turn_policy, ran
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    chance, sample = random.Random(4), Sample()
+    chance = random.Random(4)
+    sample = Sample()
     rates = random_rates(chance, 2)
     texts = [play(Policy(), rates, chance, sample).to_json() for _ in range(60)]
     (tmp_path / "one.json").write_text(texts[0])
@@ -180,8 +181,10 @@ def test_a_change_of_a_turn_shows_the_odds_of_its_calls(
 
 
 def test_rates_of_turns_are_counted_and_their_odds_computed(tmp_path: Path) -> None:
-    chance, sample = random.Random(100), TurnSample()
-    policy, rates = random_turn_policy(chance), random_turn_rates(chance)
+    chance = random.Random(100)
+    sample = TurnSample()
+    policy = random_turn_policy(chance)
+    rates = random_turn_rates(chance)
     for number in range(60):
         (tmp_path / f"{number}.json").write_text(play_turn(policy, rates, chance, sample).to_json())
     path = tmp_path / "rates.toml"
@@ -212,7 +215,8 @@ def test_rates_of_turns_are_counted_and_their_odds_computed(tmp_path: Path) -> N
 
 def test_bad_rates_of_turns_are_explained(folder: Path) -> None:
     backend = "[[backend]]\nname = 'a'\n[[backend.fresh]]\nevent = 'called_tools'\nshare = 1.0\n"
-    rates, policy = folder / "rates.toml", folder / "turn.toml"
+    rates = folder / "rates.toml"
+    policy = folder / "turn.toml"
     policy.write_text("auto_continues = 3\n")
     for more, says in (
         ("", "add a [[turn]] with event = 'tools_ran'"),

@@ -91,24 +91,22 @@ def test_the_row_of_a_day_and_a_model(folder: Path) -> None:
         if line.startswith("2026-11-18 sonnet")
     ]
     assert row.split() == [
-        *[
-            "2026-11-18",
-            "sonnet",
-            "2",
-            "1",
-            "2",
-            "0",
-            "s",
-            "0.46",
-            "s",
-            "0.46",
-            "s",
-            "6",
-            "s",
-            "6",
-            "s",
-            "4.5",
-        ]
+        "2026-11-18",
+        "sonnet",
+        "2",
+        "1",
+        "2",
+        "0",
+        "s",
+        "0.46",
+        "s",
+        "0.46",
+        "s",
+        "6",
+        "s",
+        "6",
+        "s",
+        "4.5",
     ]
 
 
@@ -282,7 +280,8 @@ def test_a_file_that_cannot_be_read_is_reported(
 def test_a_folder_that_cannot_be_read_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, scandir = shown(folder)["total"]["calls"], os.scandir
+    whole = shown(folder)["total"]["calls"]
+    scandir = os.scandir
 
     def refuse(path: Any) -> Any:
         if str(path).endswith("closed"):

@@ -48,10 +48,8 @@ def played(pieces: list[bytes]) -> tuple[bytes, bool]:
     mine, peer = socket.socketpair()
     with mine, peer:
         mine.setblocking(False)
-        connection, limits = (
-            Connection(("http", "x", 80), mine),
-            AttemptLimits(ends_at=time.monotonic() + 10),
-        )
+        connection = Connection(("http", "x", 80), mine)
+        limits = AttemptLimits(ends_at=time.monotonic() + 10)
         coming = iter(pieces)
         _drive(
             connection.ask("POST", b"/", {"host": "x", "content-length": "0"}, b"", limits),
@@ -100,7 +98,8 @@ def asked() -> tuple[Connection, AttemptLimits, socket.socket]:
     """
     mine, peer = socket.socketpair()
     mine.setblocking(False)
-    connection, limits = Connection(("http", "x", 80), mine), AttemptLimits()
+    connection = Connection(("http", "x", 80), mine)
+    limits = AttemptLimits()
     operation = connection.ask("GET", b"/", {"host": "x"}, b"", limits)
     peer.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
     run(operation, limits.cancellation)

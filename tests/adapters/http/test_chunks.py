@@ -72,7 +72,8 @@ class Reading:
         self.reader = (
             BodyReader(self.protocol, response, data) if is_ahead else BodyReader(self.protocol)
         )
-        self.body, self.state = b"", "unfinished"
+        self.body = b""
+        self.state = "unfinished"
         self._take()
 
     def feed(self, *pieces: bytes) -> tuple[bytes, str]:
@@ -118,28 +119,22 @@ UNUSUAL = st.sampled_from(
 )
 BROKEN = st.sampled_from(
     [
-        *(
-            b"no size\r\n",
-            b"-4\r\ndata\r\n",
-            b"0x4\r\ndata\r\n",
-            b" 4\r\ndata\r\n",
-            b"+4\r\ndata\r\n",
-            b"\r\n",
-        ),
-        *(
-            b"4\r\ndata--",
-            b"4\r\nda",
-            b"4\ndata\n",
-            b"4_0\r\ndata\r\n",
-            b"4\r\ndata\r\r\n",
-            b"\xc2\xb2\r\nno\r\n",
-        ),
-        *(
-            b"%021x\r\ndata\r\n" % 4,
-            b"f" * 20 + b"\r\ndata",
-            b"0\r\nno field\r\n\r\n",
-            b"ffffffff\r\ndata",
-        ),
+        b"no size\r\n",
+        b"-4\r\ndata\r\n",
+        b"0x4\r\ndata\r\n",
+        b" 4\r\ndata\r\n",
+        b"+4\r\ndata\r\n",
+        b"\r\n",
+        b"4\r\ndata--",
+        b"4\r\nda",
+        b"4\ndata\n",
+        b"4_0\r\ndata\r\n",
+        b"4\r\ndata\r\r\n",
+        b"\xc2\xb2\r\nno\r\n",
+        b"%021x\r\ndata\r\n" % 4,
+        b"f" * 20 + b"\r\ndata",
+        b"0\r\nno field\r\n\r\n",
+        b"ffffffff\r\ndata",
     ]
 )
 STREAM = st.lists(SOUND | SOUND | SOUND | UNUSUAL | BROKEN | st.binary(max_size=8), max_size=8).map(
@@ -281,7 +276,8 @@ def test_no_more_is_held_than_a_piece(is_one: bool) -> None:
         if is_one
         else [chunk(piece)[:-1], b"\n", *[chunk(piece)] * 99]
     )
-    reader, count = BodyReader(behind_head()[0]), 0
+    reader = BodyReader(behind_head()[0])
+    count = 0
     tracemalloc.start()
     try:
         for each in pieces:

@@ -39,7 +39,8 @@ def read(api: str, body: bytes, *, breaks: bool = False) -> Any:
 @pytest.mark.parametrize("breaks", [True, False], ids=["breaks", "ends"])
 @pytest.mark.parametrize("api", PROTOCOLS)
 def test_wherever_a_stream_is_cut_its_usage_is_reported_or_lost(api: str, breaks: bool) -> None:
-    pieces, lost = events(api), set()
+    pieces = events(api)
+    lost = set()
     body = b"".join(pieces)
     for end in accumulate(map(len, pieces)):
         for size in (end - 5, end - 1, end):

@@ -32,7 +32,8 @@ class Waiter:
     compared = 0
 
     def __init__(self, log: list[Any] | None = None) -> None:
-        self.has_place, self._log = False, [] if log is None else log
+        self.has_place = False
+        self._log = [] if log is None else log
 
     def wake(self) -> None:
         self._log.append(self)
@@ -65,7 +66,8 @@ def pool_of(count: int, **given: Any) -> Pool:
     """Return a pool with idle connections to two places, in turn; they are never used, so one
     socket serves them.
     """
-    pool, sock = Pool(max_connections=3_000), socket.socket()
+    pool = Pool(max_connections=3_000)
+    sock = socket.socket()
     for number in range(count):
         made = Connection(origin("xy"[number % 2]), sock)
         made.idle_since = time.monotonic()
@@ -92,7 +94,8 @@ def work_of(pool: Pool) -> tuple[int, int]:
 
 @pytest.mark.parametrize("closes", [False, True], ids=["one that keeps", "one that closes"])
 def test_to_take_a_connection_costs_the_same_however_many_are_idle(closes: bool) -> None:
-    few, many = pool_of(10), pool_of(2_000)
+    few = pool_of(10)
+    many = pool_of(2_000)
     if closes:
         for pool in (few, many):
             pool.lost(origin("x"), 0.0)
@@ -112,7 +115,8 @@ def test_the_queue_is_left_at_the_same_cost_however_long_it_is() -> None:
 
 
 def test_places_are_given_in_turn_and_not_to_those_who_left() -> None:
-    pool, woken = Pool(max_connections=2), list[Any]()
+    pool = Pool(max_connections=2)
+    woken = list[Any]()
     waiters = [Waiter(woken) for _ in range(6)]
     assert [pool.take_place(waiter) for waiter in waiters] == [
         True,
@@ -134,21 +138,25 @@ def test_places_are_given_in_turn_and_not_to_those_who_left() -> None:
 
 def test_the_connection_that_was_used_last_serves_first() -> None:
     pool = Pool(max_connections=10)
-    first, second, other = idle(pool), idle(pool), idle(pool, "other")
+    first = idle(pool)
+    second = idle(pool)
+    other = idle(pool, "other")
     assert [pool.take(origin(), is_fresh=False) for _ in range(3)] == [second, first, None]
     assert pool.take(origin("other"), is_fresh=False) is other
 
 
 def test_old_connections_are_closed_wherever_they_lead() -> None:
     pool = Pool(max_connections=10)
-    old, young = [idle(pool, host, since=KEEP + 1) for host in ("a", "b")], idle(pool, "a")
+    old = [idle(pool, host, since=KEEP + 1) for host in ("a", "b")]
+    young = idle(pool, "a")
     assert pool.take(origin("a"), is_fresh=False) is young
     assert [each.sock.fileno() for each in old] == [-1, -1]
 
 
 def test_a_fresh_connection_is_made_in_the_place_of_all_that_are_idle_there() -> None:
     pool = Pool(max_connections=10)
-    useless, other = [idle(pool), idle(pool)], idle(pool, "other")
+    useless = [idle(pool), idle(pool)]
+    other = idle(pool, "other")
     assert pool.take(origin(), is_fresh=True) is None
     assert [each.sock.fileno() for each in useless] == [-1, -1]
     assert pool.take(origin("other"), is_fresh=False) is other
@@ -156,7 +164,8 @@ def test_a_fresh_connection_is_made_in_the_place_of_all_that_are_idle_there() ->
 
 def test_of_a_server_that_closes_only_a_connection_that_has_stayed_open_is_used() -> None:
     pool = Pool(max_connections=10)
-    kept, young = idle(pool, since=SOON + 0.5), idle(pool)
+    kept = idle(pool, since=SOON + 0.5)
+    young = idle(pool)
     pool.lost(origin(), 0.0)
     assert pool.take(origin(), is_fresh=False) is kept
     pool.lost(origin(), 0.0)
@@ -166,7 +175,8 @@ def test_of_a_server_that_closes_only_a_connection_that_has_stayed_open_is_used(
 
 def test_the_connection_that_was_idle_for_longest_makes_room_for_a_new_one() -> None:
     pool = Pool(max_connections=2)
-    first, second = idle(pool, "a"), idle(pool, "b")
+    first = idle(pool, "a")
+    second = idle(pool, "b")
     pool.take_place(Waiter())
     assert pool.take(origin("c"), is_fresh=False) is None
     assert (first.sock.fileno(), second.sock.fileno() >= 0) == (-1, True)

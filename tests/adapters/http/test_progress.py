@@ -75,7 +75,8 @@ def test_an_attempt_that_is_left_at_its_very_end_cuts_no_other_call(library: Any
             "url": f"{provider.base_url}/chat/completions",
             "json": {"model": "m", "messages": []},
         }
-        progress, addresses = Progress(AttemptLimits()), []
+        progress = Progress(AttemptLimits())
+        addresses = []
         # at each event of the other call
         for trace in (progress.note, lambda name, info: progress.shut()):
             request = http.build_request("POST", **asked, extensions={"trace": trace})

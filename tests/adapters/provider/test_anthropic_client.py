@@ -119,14 +119,15 @@ def test_each_end_is_read(
 @pytest.mark.parametrize(
     ("status", "name"),
     [
-        *((400, "BadRequestError"), (401, "AuthenticationError"), (403, "PermissionDeniedError")),
-        *(
-            (404, "NotFoundError"),
-            (413, "ContentTooLargeError"),
-            (429, "RateLimitError"),
-            (500, "InternalServerError"),
-        ),
-        *((504, "GatewayTimeoutError"), (529, "OverloadedError")),
+        (400, "BadRequestError"),
+        (401, "AuthenticationError"),
+        (403, "PermissionDeniedError"),
+        (404, "NotFoundError"),
+        (413, "ContentTooLargeError"),
+        (429, "RateLimitError"),
+        (500, "InternalServerError"),
+        (504, "GatewayTimeoutError"),
+        (529, "OverloadedError"),
     ],
 )
 def test_errors_are_read_as_what_they_are(
@@ -205,7 +206,12 @@ def test_replies_that_its_models_write_are_read(dumped: dict[str, Any]) -> None:
         body = message.model_dump_json(**dumped).encode()
         reply = backend.decode(200, {}, body)
         assert [type(part) for part in reply.parts] == [
-            *(ReasoningPart, OpaquePart, OpaquePart, OpaquePart, TextPart, ToolCall)
+            ReasoningPart,
+            OpaquePart,
+            OpaquePart,
+            OpaquePart,
+            TextPart,
+            ToolCall,
         ]
         opaque = [part.block for part in reply.parts if isinstance(part, OpaquePart)]
         assert opaque == [

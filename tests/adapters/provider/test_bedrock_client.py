@@ -110,17 +110,14 @@ def test_each_end_is_read(session: Session, streams: bool, reply: ScriptedReply,
 @pytest.mark.parametrize(
     ("status", "code"),
     [
-        *(
-            (400, "ValidationException"),
-            (403, "AccessDeniedException"),
-            (404, "ResourceNotFoundException"),
-        ),
-        *(
-            (408, "ModelTimeoutException"),
-            (424, "ModelErrorException"),
-            (429, "ThrottlingException"),
-        ),
-        *((500, "InternalServerException"), (503, "ServiceUnavailableException")),
+        (400, "ValidationException"),
+        (403, "AccessDeniedException"),
+        (404, "ResourceNotFoundException"),
+        (408, "ModelTimeoutException"),
+        (424, "ModelErrorException"),
+        (429, "ThrottlingException"),
+        (500, "InternalServerException"),
+        (503, "ServiceUnavailableException"),
     ],
 )
 def test_errors_are_read_as_what_they_are(

@@ -24,7 +24,8 @@ def asked(url: str, http: httpx.Client, body: dict[str, Any] = STREAM) -> str:
 
 
 def test_a_reply_lasts_as_long_as_it_says_wherever_it_is_played() -> None:
-    clock, memory = VirtualClock(), MemoryProvider(Script([SLOW]))
+    clock = VirtualClock()
+    memory = MemoryProvider(Script([SLOW]))
     with (
         EmbeddedProvider(Script([SLOW]), sleep=clock.advance) as provider,
         httpx.Client(trust_env=False) as http,

@@ -74,7 +74,9 @@ def test_the_events_of_a_stream(name: str) -> None:
     from openai.types.responses import ResponseStreamEvent
     from pydantic import TypeAdapter
 
-    reply, numbers, adapter = REPLIES[name], [], TypeAdapter(ResponseStreamEvent)
+    reply = REPLIES[name]
+    numbers = []
+    adapter = TypeAdapter(ResponseStreamEvent)
     with EmbeddedProvider(Script([reply])) as provider, client(provider) as own:
         with own.responses.with_streaming_response.create(stream=True, **ASKED) as raw:
             for line in raw.iter_lines():

@@ -130,7 +130,8 @@ def test_the_other_parts_of_a_message(client: httpx.Client) -> None:
         finish="",
     )
     with serve(reply) as provider:
-        whole, stream = post(client, provider).json(), post(client, provider, WITH_USAGE).text
+        whole = post(client, provider).json()
+        stream = post(client, provider, WITH_USAGE).text
     message = whole["choices"][0]["message"]
     assert message["content"] is None
     assert message["refusal"] == "I cannot do that."
@@ -158,7 +159,8 @@ def test_an_error_event_takes_the_place_of_the_finish(client: httpx.Client) -> N
     with serve(
         ScriptedReply(text="Half", error_event={"code": "overloaded"}, done=False)
     ) as provider:
-        stream, whole = post(client, provider, WITH_USAGE), post(client, provider)
+        stream = post(client, provider, WITH_USAGE)
+        whole = post(client, provider)
     assert stream.status_code == whole.status_code == 200
     *_, text, error = chunks(stream.text)
     assert text["choices"][0]["delta"] == {"content": "Half"}

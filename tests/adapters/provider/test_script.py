@@ -80,7 +80,8 @@ def test_the_example_of_the_module_is_a_script() -> None:
 
 
 def test_what_comes_after_the_last_reply() -> None:
-    one, two = ScriptedReply(text="one"), ScriptedReply(text="two")
+    one = ScriptedReply(text="one")
+    two = ScriptedReply(text="two")
     assert [Script([one, two]).reply(index) for index in range(4)] == [one, two, two, two]
     assert [Script([one, two], "loop").reply(index) for index in range(4)] == [one, two, one, two]
     ended = Script([one, two], "error").reply(2)

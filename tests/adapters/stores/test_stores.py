@@ -112,7 +112,8 @@ def test_backends_are_apart_and_the_first_to_come_due_is_asked_when_all_are_open
 def test_threads_send_one_probe(process: Process, times: int) -> None:
     process.note(evolve(LIMITED, asked_wait=0.01))
     wait_until_due(process)
-    begin, choices = threading.Barrier(times), []
+    begin = threading.Barrier(times)
+    choices = []
 
     def arrive() -> None:
         begin.wait()
@@ -163,7 +164,8 @@ def test_what_one_process_met_the_other_one_knows(redis_url: str) -> None:
 
 def test_failures_of_many_processes_at_once_are_all_counted(redis_url: str) -> None:
     processes = [Process(RedisStore(redis_url, time.monotonic)) for _ in range(8)]
-    rules, begin = Health(failures=8), threading.Barrier(8)
+    rules = Health(failures=8)
+    begin = threading.Barrier(8)
 
     def fail(process: Process) -> None:
         begin.wait()
@@ -251,7 +253,8 @@ def test_a_server_that_dies_while_somebody_looks_is_away(
 
 def test_most_calls_cost_one_round_trip(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = RedisStore(redis_url, time.monotonic)
-    process, commands = Process(store), []
+    process = Process(store)
+    commands = []
     execute = store.execute
     monkeypatch.setattr(
         store, "execute", lambda command: commands.append(command[0]) or execute(command)
@@ -266,20 +269,17 @@ def test_most_calls_cost_one_round_trip(redis_url: str, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "value",
     [
-        *(
-            "",
-            "{",
-            "[]",
-            "null",
-            "9" * 5_000,
-            '{"state": "open"}',
-            '{"state": "ajar", "spent": [0, 0]}',
-        ),
-        *('{"state": "open", "spent": [0]}', '{"state": "open", "spent": [-1, 0]}'),
-        *(
-            '{"state": "open", "spent": [0, 0], "until": 1e400}',
-            '{"state": "open", "spent": [0, 0], "why": 3}',
-        ),
+        "",
+        "{",
+        "[]",
+        "null",
+        "9" * 5_000,
+        '{"state": "open"}',
+        '{"state": "ajar", "spent": [0, 0]}',
+        '{"state": "open", "spent": [0]}',
+        '{"state": "open", "spent": [-1, 0]}',
+        '{"state": "open", "spent": [0, 0], "until": 1e400}',
+        '{"state": "open", "spent": [0, 0], "why": 3}',
     ],
 )
 def test_a_value_that_is_none_of_ours_is_nothing_and_replaced(redis_url: str, value: str) -> None:
@@ -314,7 +314,8 @@ def test_every_key_expires_and_none_reveals_a_key(redis_url: str) -> None:
         assert key.startswith("rungwise:health:")
         assert 3_600_000 < client.pttl(key) < 3_700_000
         assert secret not in key + client.get(key)
-    same, other = OpenAIChat("gpt-5", api_key=secret), OpenAIChat("gpt-5", api_key=f"{secret}0")
+    same = OpenAIChat("gpt-5", api_key=secret)
+    other = OpenAIChat("gpt-5", api_key=f"{secret}0")
     assert store.key_of(same) == store.key_of(backend) != store.key_of(other)
 
 
@@ -420,10 +421,8 @@ def test_so_many_are_out_at_once_and_the_others_wait_in_turn(metered: Metered) -
     ],
 )
 def test_a_meter_that_is_none_of_ours_counts_as_nothing(redis_url: str, foreign: str) -> None:
-    metered, server = (
-        Metered(RedisStore(redis_url, time.monotonic)),
-        redis.Redis.from_url(redis_url),
-    )
+    metered = Metered(RedisStore(redis_url, time.monotonic))
+    server = redis.Redis.from_url(redis_url)
     name = f"rungwise:quota:{metered.keys[0].digest}"
     server.set(name, foreign)
     assert metered.take("a", Quota(concurrent=1)) == (0.0, True)

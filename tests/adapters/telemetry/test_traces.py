@@ -304,7 +304,8 @@ def test_a_backend_has_the_name_and_the_place_of_its_provider(
 
 
 def test_a_durable_call_is_traced_once_like_any_other(seen: Seen, tmp_path: Path) -> None:
-    tracer, operation = seen.tracers.get_tracer("test"), {"gen_ai.operation.name": "invoke_agent"}
+    tracer = seen.tracers.get_tracer("test")
+    operation = {"gen_ai.operation.name": "invoke_agent"}
     with (
         serve(DOWN, ANSWER) as provider,
         seen.client(provider) as client,
@@ -342,7 +343,8 @@ def test_messages_are_shown_only_if_two_agree(
         ]
         [answer] = json.loads(str(attributes["gen_ai.output.messages"]))
         assert answer == {
-            **{"role": "assistant", "finish_reason": "stop"},
+            "role": "assistant",
+            "finish_reason": "stop",
             "parts": [{"type": "text", "content": SECRET}],
         }
     else:

@@ -15,7 +15,8 @@ def test_a_request_that_an_earlier_case_left_behind_counts_for_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[httpx.Request] = []
-    next_began, late_arrived = threading.Event(), threading.Event()
+    next_began = threading.Event()
+    late_arrived = threading.Event()
     handle = MemoryProvider.respond
 
     def handle_late(self: MemoryProvider, request: httpx.Request) -> httpx.Response:

@@ -90,7 +90,8 @@ def ended(
 
 @everywhere
 def test_what_was_cancelled_before_begins_nothing(way: str) -> None:
-    cancellation, watched = Cancellation(), Watched()
+    cancellation = Cancellation()
+    watched = Watched()
     cancellation.cancel()
     with pytest.raises(ToolsEnded) as caught:
         ran(way, [lambda: 1, lambda: 2], cancellation=cancellation, tell=watched)
@@ -116,7 +117,8 @@ def test_async_tools_are_cancelled_and_awaited(way: str, kind: str) -> None:
 
 @everywhere
 def test_sync_tools_are_waited_for_and_what_they_bring_is_kept(way: str) -> None:
-    tools, watched = Tools(), Watched()
+    tools = Tools()
+    watched = Watched()
 
     def let_end(event: ToolStarted | ToolEnded) -> None:
         if isinstance(event, ToolEnded) and event.call.name == "t1":
@@ -136,7 +138,8 @@ def test_sync_tools_are_waited_for_and_what_they_bring_is_kept(way: str) -> None
 
 @everywhere
 def test_sync_tools_are_waited_for_no_longer_than_they_may_take(way: str) -> None:
-    tools, seconds = Tools(), round(patience(0.2), 1)
+    tools = Tools()
+    seconds = round(patience(0.2), 1)
     try:
         end = ended(way, [tools.sync], lambda: tools.begun.wait(ENOUGH), seconds=seconds)
     finally:
@@ -151,7 +154,8 @@ def test_one_cancellation_leaves_a_sync_tool_that_hangs_and_reports_it(
 ) -> None:
     assert WAIT < 1
     monkeypatch.setattr(scheduling, "WAIT", WAIT)
-    tools, watched = Tools(), Watched()
+    tools = Tools()
+    watched = Watched()
 
     def tell(event: ToolStarted | ToolEnded) -> None:
         if how == "Ctrl-C" and isinstance(event, ToolStarted):
@@ -214,7 +218,8 @@ async def turn(
 
 
 def test_a_cancelled_task_hands_out_what_came_and_goes_on_being_cancelled() -> None:
-    tools, kept = Tools(), Tools()
+    tools = Tools()
+    kept = Tools()
     found: list[ToolsEnded] = []
     action = planned([lambda: 1, tools.later, kept.sync, alone(lambda: 2)])
 
@@ -255,7 +260,8 @@ def test_a_task_that_is_cancelled_twice_waits_for_nothing() -> None:
 
 @in_loops
 def test_a_scope_that_is_cancelled_ends_the_tools(loop: str) -> None:
-    tools, kept = Tools(), Tools()
+    tools = Tools()
+    kept = Tools()
     found: list[ToolsEnded] = []
     action = planned([kept.sync, tools.later, lambda: 1], at_once=2)
 
@@ -374,14 +380,16 @@ def test_ctrl_c_ends_the_tools_and_a_second_one_the_waiting(way: str, times: int
         preexec_fn=let_ctrl_c_interrupt,
         check=False,
     )
-    first, last = ("'cancelled while it ran'", f"'{CANCELLED}; {LEFT}'" if times == 2 else "'kept'")
+    first = "'cancelled while it ran'"
+    last = f"'{CANCELLED}; {LEFT}'" if times == 2 else "'kept'"
     reason = "KeyboardInterrupt" if way == "threads" else "CancelledError"
     assert f"[{first}, {last}, '{NOT_BEGUN}'] {reason}" in done.stdout
     assert done.stderr.endswith("KeyboardInterrupt\n")
 
 
 def test_a_second_cancel_is_passed_on_and_two_first_ones_are_one() -> None:
-    mine, other = Cancellation(), Cancellation()
+    mine = Cancellation()
+    other = Cancellation()
     with either(mine, other) as both:
         mine.cancel()
         assert (both.is_cancelled, both.is_urgent) == (True, False)

@@ -47,7 +47,8 @@ def test_results_come_in_the_order_of_the_calls(way: str) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_as_many_run_side_by_side_as_may(way: str, is_async: bool) -> None:
-    running, most = [0], [0]
+    running = [0]
+    most = [0]
     pair = threading.Barrier(2)
 
     def meet() -> None:
@@ -260,7 +261,8 @@ def test_a_sync_tool_whose_time_is_up_is_left_behind(way: str) -> None:
 
 
 def test_an_async_tool_whose_time_is_up_is_cancelled_and_awaited(way: str) -> None:
-    begun, cleaned = threading.Event(), threading.Event()
+    begun = threading.Event()
+    cleaned = threading.Event()
 
     async def tool() -> None:
         begun.set()
@@ -320,7 +322,8 @@ def test_a_tool_that_ends_its_program_ends_no_other(way: str) -> None:
 def test_what_is_no_failure_of_a_tool_goes_on_when_the_others_have_ended(
     way: str, is_async: bool
 ) -> None:
-    begun, ended = threading.Event(), threading.Event()
+    begun = threading.Event()
+    ended = threading.Event()
     left = Left(3)
 
     async def other() -> None:

@@ -50,8 +50,10 @@ def raising(*events: object) -> Iterator[object]:
 def ends(*events: object) -> dict[str, Any]:
     """Return how each reader was told that these events ended; whatever the text, it has it."""
     text = {name: b"".join(frames) for name, frames in bodies(*events).items()}
-    plain, shown = SseReader().feed(text["sse"]), VercelReader().feed(text["vercel"])
-    held, agent = VercelReader().feed(text["held"]), AgUiReader([*ASKED]).feed(text["ag_ui"])
+    plain = SseReader().feed(text["sse"])
+    shown = VercelReader().feed(text["vercel"])
+    held = VercelReader().feed(text["held"])
+    agent = AgUiReader([*ASKED]).feed(text["ag_ui"])
     assert plain.text == shown.text == held.text == agent.text
     assert shown.is_done
     assert held.is_done
@@ -172,8 +174,10 @@ class AsyncClosing:
 
 
 def test_a_body_that_is_closed_or_forgotten_closes_its_stream() -> None:
-    closed, forgotten = Closing(), Closing()
-    frames, body = sse(closed), iter(sse(forgotten))
+    closed = Closing()
+    forgotten = Closing()
+    frames = sse(closed)
+    body = iter(sse(forgotten))
     assert next(iter(frames))
     frames.close()
     assert next(body)
@@ -184,7 +188,9 @@ def test_a_body_that_is_closed_or_forgotten_closes_its_stream() -> None:
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_cancelled_reader_closes_its_stream(backend: str) -> None:
-    cancelled, closed, threaded = AsyncClosing(), AsyncClosing(), Closing()
+    cancelled = AsyncClosing()
+    closed = AsyncClosing()
+    threaded = Closing()
 
     async def scene() -> None:
         for stream in (cancelled, threaded):
@@ -226,10 +232,8 @@ def test_the_missing_extra_is_named() -> None:
 def test_a_source_that_fails_behind_its_result_has_one_end(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole, broken = (
-        bodies(rungwise.Text("Yes."), DONE)[name],
-        bodies(rungwise.Text("Yes."), DONE, KeyError("a secret")),
-    )
+    whole = bodies(rungwise.Text("Yes."), DONE)[name]
+    broken = bodies(rungwise.Text("Yes."), DONE, KeyError("a secret"))
     said = b"".join(broken[name])
     assert [line.partition(b":")[0] for line in said.split(b"\n")] == [
         line.partition(b":")[0] for line in b"".join(whole).split(b"\n")

@@ -16,20 +16,19 @@ GROQ = "https://api.groq.com/openai/v1"
 @pytest.mark.parametrize(
     "model",
     [
-        *(
-            "claude-haiku-4-5",
-            "claude-sonnet-4-5-20250929",
-            "claude-opus-4-5",
-            "claude-opus-4-1-20250805",
-        ),
-        *(
-            "claude-sonnet-4-20250514",
-            "claude-opus-4-0",
-            "claude-3-7-sonnet-latest",
-            "claude-3-5-sonnet-v2@20241022",
-        ),
-        *("claude-3-opus-20240229", "claude-2.1", "anthropic/claude-sonnet-4.5"),
-        *("anthropic/claude-3.5-haiku", "us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+        "claude-haiku-4-5",
+        "claude-sonnet-4-5-20250929",
+        "claude-opus-4-5",
+        "claude-opus-4-1-20250805",
+        "claude-sonnet-4-20250514",
+        "claude-opus-4-0",
+        "claude-3-7-sonnet-latest",
+        "claude-3-5-sonnet-v2@20241022",
+        "claude-3-opus-20240229",
+        "claude-2.1",
+        "anthropic/claude-sonnet-4.5",
+        "anthropic/claude-3.5-haiku",
+        "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
     ],
 )
 def test_older_claude_models_prefill(model: str) -> None:
@@ -40,21 +39,18 @@ def test_older_claude_models_prefill(model: str) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        *(
-            "claude-opus-4-6",
-            "claude-opus-4-7",
-            "claude-opus-4-8-20260101",
-            "claude-sonnet-4-6",
-            "claude-sonnet-4.6",
-        ),
-        *(
-            "claude-opus-5",
-            "claude-opus-5-5",
-            "claude-sonnet-5",
-            "claude-haiku-5-5",
-            "claude-fable-5-1",
-        ),
-        *("claude-mythos-preview", "anthropic/claude-3.7-sonnet:thinking"),
+        "claude-opus-4-6",
+        "claude-opus-4-7",
+        "claude-opus-4-8-20260101",
+        "claude-sonnet-4-6",
+        "claude-sonnet-4.6",
+        "claude-opus-5",
+        "claude-opus-5-5",
+        "claude-sonnet-5",
+        "claude-haiku-5-5",
+        "claude-fable-5-1",
+        "claude-mythos-preview",
+        "anthropic/claude-3.7-sonnet:thinking",
     ],
 )
 def test_newer_claude_models_and_thinking_ones_do_not(model: str) -> None:

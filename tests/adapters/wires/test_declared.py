@@ -54,7 +54,8 @@ def test_messages_are_read_as_a_wire_declares(toy: Wire) -> None:
         mute,
     ]
     (message,) = messages.read_messages([{"role": "user", "content": parts}])
-    texts, opaque = message.parts[:3], message.parts[3:]
+    texts = message.parts[:3]
+    opaque = message.parts[3:]
     assert texts == (TextPart("a"), TextPart("note:"), TextPart("b"))
     assert opaque == (OpaquePart("", {"toyNote": "bare"}), OpaquePart("", mute))
     assert messages.read_message({"role": "toy", "toy_turn": "c"}) == (Message.saying("user", "c"),)

@@ -37,15 +37,15 @@ TOOLS = [
 ]
 
 CAPS = [
-    *(
-        "max_tokens",
-        "max_completion_tokens",
-        "max_output_tokens",
-        "maxTokens",
-        "maxOutputTokens",
-        "num_predict",
-    ),
-    *("generationConfig", "inferenceConfig", "options"),
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "maxTokens",
+    "maxOutputTokens",
+    "num_predict",
+    "generationConfig",
+    "inferenceConfig",
+    "options",
 ]
 """What some server calls the output cap, or what it stands in."""
 

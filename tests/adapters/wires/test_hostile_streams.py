@@ -45,7 +45,8 @@ def event_of(api: str, value: Any, name: str = "") -> bytes:
     if api != "bedrock":
         text = json.dumps(value).encode() + b"\n"
         return text if api == "ollama" else b"data: " + text + b"\n"
-    made, payload = frame(name, {}), json.dumps(value).encode()
+    made = frame(name, {})
+    payload = json.dumps(value).encode()
     headers = made[12 : 12 + int.from_bytes(made[4:8], "big")]
     lengths = (16 + len(headers) + len(payload)).to_bytes(4, "big") + len(headers).to_bytes(
         4, "big"
@@ -134,7 +135,8 @@ def check_usable(api: str, came: Reply | Failure) -> None:
 @given(st.integers(0, 10**6))
 def test_halves_in_a_reply_are_read_recorded_and_sent_back(api: str, seed: int) -> None:
     rolls = Random(seed)
-    script, streams = rolls.choice(SCRIPTS), rolls.random() < 0.7
+    script = rolls.choice(SCRIPTS)
+    streams = rolls.random() < 0.7
     request = protocols.encoded(backend(api), {"role": "user", "content": "Where?"}, stream=streams)
     body = render(
         script, json.loads(request.body), path=request.url.removeprefix("http://localhost")
@@ -189,7 +191,8 @@ TOOL = {
 @given(st.integers(0, 10**6))
 def test_halves_in_a_request_are_sent_whole_or_refused(api: str, seed: int) -> None:
     rolls = Random(seed)
-    asked, half = backend(api), rolls.choice(HALVES)
+    asked = backend(api)
+    half = rolls.choice(HALVES)
     messages = [poisoned(dict(each), rolls) for each in MESSAGES]
     neutral = [
         Message(

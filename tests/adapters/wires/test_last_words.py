@@ -112,11 +112,13 @@ NAMES: Final = {
             Usage(1000, 500, reasoning_tokens=500),
         ),
         (
-            *("gemini", ({"in": 1000, "out": 2, "thought": 500}, {"in": 1000, "out": 10})),
+            "gemini",
+            ({"in": 1000, "out": 2, "thought": 500}, {"in": 1000, "out": 10}),
             Usage(1000, 510, reasoning_tokens=500),
         ),
         (
-            *("gemini", ({"in": 1000, "out": 2, "thought": 500}, {"in": 1000})),
+            "gemini",
+            ({"in": 1000, "out": 2, "thought": 500}, {"in": 1000}),
             Usage(1000, 502, reasoning_tokens=500, estimated=True),
         ),
         (

@@ -100,10 +100,8 @@ def test_no_server_fills_the_memory() -> None:
 
 
 def test_learning_from_several_threads_loses_nothing() -> None:
-    learned, names = (
-        Learned(),
-        ["temperature", "top_p", "top_k", "min_p", "seed", "user", "store", "metadata"],
-    )
+    learned = Learned()
+    names = ["temperature", "top_p", "top_k", "min_p", "seed", "user", "store", "metadata"]
     threads = [threading.Thread(target=learned.learn, args=(HERE, without(name))) for name in names]
     for thread in threads:
         thread.start()

@@ -43,7 +43,8 @@ def line(
 
 def read(*pieces: bytes) -> tuple[Any, str]:
     """Return what a stream amounts to, and the text that it handed out."""
-    decoder, said = OLLAMA.decoder({}), []
+    decoder = OLLAMA.decoder({})
+    said = []
     for piece in pieces:
         said += [delta.text for delta in decoder.feed(piece) if isinstance(delta, Text)]
     return decoder.close(), "".join(said)

@@ -55,28 +55,29 @@ def test_identities_see_through_the_spelling_of_a_url() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *(
-            None,
-            "",
-            "  ",
-            "\n",
-            "sk-...",
-            "sk-xxxxxxxx",
-            "YOUR_API_KEY",
-            "your-key-here",
-            "sk-your-key",
-            "changeme",
-        ),
-        *(
-            "<your key>",
-            "${OPENAI_API_KEY}",
-            "$OPENAI_API_KEY",
-            "{{ key }}",
-            "EMPTY",
-            "none",
-            "OPENAI_API_KEY",
-        ),
-        *("xxx", "****", "insert key", "todo", "placeholder", "api-key"),
+        None,
+        "",
+        "  ",
+        "\n",
+        "sk-...",
+        "sk-xxxxxxxx",
+        "YOUR_API_KEY",
+        "your-key-here",
+        "sk-your-key",
+        "changeme",
+        "<your key>",
+        "${OPENAI_API_KEY}",
+        "$OPENAI_API_KEY",
+        "{{ key }}",
+        "EMPTY",
+        "none",
+        "OPENAI_API_KEY",
+        "xxx",
+        "****",
+        "insert key",
+        "todo",
+        "placeholder",
+        "api-key",
     ],
 )
 def test_a_missing_or_placeholder_key_is_a_problem_except_locally(key: str | None) -> None:
@@ -126,15 +127,13 @@ def test_a_key_in_a_header_is_a_key() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        *(
-            "ftp://x/v1",
-            "api.openai.com/v1",
-            "http://",
-            "http://[::1",
-            "http://x:port/v1",
-            "https://x /v1",
-            "//x",
-        ),
+        "ftp://x/v1",
+        "api.openai.com/v1",
+        "http://",
+        "http://[::1",
+        "http://x:port/v1",
+        "https://x /v1",
+        "//x",
         "http://x:0",
     ],
 )
@@ -569,7 +568,9 @@ def test_a_plain_completion() -> None:
                     {"type": "text", "text": "a"},
                 ]
             },
-            *("a", "r", None),
+            "a",
+            "r",
+            None,
         ),
         ({"content": [{"type": "refusal", "refusal": "no"}, {"type": "image_url"}]}, "", "", "no"),
         ({"content": "", "refusal": "no"}, "", "", "no"),
@@ -578,7 +579,9 @@ def test_a_plain_completion() -> None:
         ({"content": "a", "reasoning_text": "3"}, "a", "3", None),
         (
             {"content": "a", "reasoning_details": [{"text": "4"}, {"summary": "5"}, {"data": "x"}]},
-            *("a", "45", None),
+            "a",
+            "45",
+            None,
         ),
         ({"content": "<think>x</think>a"}, "<think>x</think>a", "", None),
     ],
@@ -615,7 +618,8 @@ def spent(prompt: Any, completion: Any, **more: Any) -> dict[str, Any]:
     return {"prompt_tokens": prompt, "completion_tokens": completion, **more}
 
 
-THOUGHT, REASONED = {"completion_tokens_details": {"reasoning_tokens": 5}}, {"reasoning_tokens": 1}
+THOUGHT = {"completion_tokens_details": {"reasoning_tokens": 5}}
+REASONED = {"reasoning_tokens": 1}
 UNCOUNTED = Usage(output_tokens=2, estimated=True)
 
 
@@ -818,12 +822,11 @@ A_AND_B = [("a", "f", "{}"), ("b", "g", "{}")]
 IN_PIECES: list[tuple[list[dict[str, Any]], list[tuple[str | None, str, str]]]] = [
     (
         [
-            *(
-                call("g", "", index=1, id="b"),
-                call(None, '{"x', index=0),
-                call(None, "{}", index=1),
-            ),
-            *(call("f", '": 1}', index=0, id="a"), call("f", None, index=0, id="a")),
+            call("g", "", index=1, id="b"),
+            call(None, '{"x', index=0),
+            call(None, "{}", index=1),
+            call("f", '": 1}', index=0, id="a"),
+            call("f", None, index=0, id="a"),
         ],
         [("a", "f", '{"x": 1}'), ("b", "g", "{}")],
     ),
@@ -1162,34 +1165,30 @@ deltas_of_all_kinds = st.one_of(
         lambda index, name, id, arguments: tool(
             index=index, id=id, function={"name": name, "arguments": arguments}
         ),
-        *(
-            st.sampled_from([None, 0, 1]),
-            st.sampled_from(["", "f", "g"]),
-            st.sampled_from([None, "a", "b"]),
-        ),
+        st.sampled_from([None, 0, 1]),
+        st.sampled_from(["", "f", "g"]),
+        st.sampled_from([None, "a", "b"]),
         st.sampled_from(['{"x"', ":1}", "{}", None, {"y": 2}]),
     ),
     st.sampled_from(
         [
-            *(USAGE, DONE, event(**OVERLOADED), b": ping\n\n"),
+            USAGE,
+            DONE,
+            event(**OVERLOADED),
+            b": ping\n\n",
             *map(delta, ("stop", "length", "error", "null")),
-            *(
-                *(
-                    b"event: error\n",
-                    b"event: x\n",
-                    b"data: {\ndata: }\n\n",
-                    b"data: {\n\n",
-                    b"\n",
-                    b"<html>\n",
-                ),
-                *(b"{", b"\r"),
-            ),
-            *(
-                b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n',
-                b"data: \xff\n\n",
-                b"\xef\xbb\xbf",
-                b"data:",
-            ),
+            b"event: error\n",
+            b"event: x\n",
+            b"data: {\ndata: }\n\n",
+            b"data: {\n\n",
+            b"\n",
+            b"<html>\n",
+            b"{",
+            b"\r",
+            b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n',
+            b"data: \xff\n\n",
+            b"\xef\xbb\xbf",
+            b"data:",
         ]
     ),
 )
@@ -1249,32 +1248,28 @@ def test_nothing_said_is_lost_or_changed(
 
 
 NAMES = [
-    *(
-        *(
-            "choices",
-            "delta",
-            "message",
-            "content",
-            "tool_calls",
-            "function",
-            "name",
-            "arguments",
-            "usage",
-        ),
-        *("error", "index"),
-    ),
-    *(
-        "model",
-        "finish_reason",
-        "x_groq",
-        "reasoning_details",
-        "type",
-        "text",
-        "prompt_tokens",
-        "custom",
-        "base_resp",
-    ),
-    *("object", "function_call"),
+    "choices",
+    "delta",
+    "message",
+    "content",
+    "tool_calls",
+    "function",
+    "name",
+    "arguments",
+    "usage",
+    "error",
+    "index",
+    "model",
+    "finish_reason",
+    "x_groq",
+    "reasoning_details",
+    "type",
+    "text",
+    "prompt_tokens",
+    "custom",
+    "base_resp",
+    "object",
+    "function_call",
 ]
 JUNK = st.binary(max_size=60) | st.sampled_from(
     [b"data: ", b"data:{", b"\n", b"\r\n", b'{"choices":', b"event: error\n", b"]}"]

@@ -31,10 +31,8 @@ ELSEWHERE: dict[str, list[tuple[dict[str, Any], str]]] = {
             ({name: "x"}, "cannot set")
             for name in ("model", "modelId", "messages", "system", "stream", "maxTokens")
         ),
-        *(
-            ({"toolConfig": "x"}, "cannot set"),
-            ({"inferenceConfig": {"maxTokens": 5}}, "cannot set"),
-        ),
+        ({"toolConfig": "x"}, "cannot set"),
+        ({"inferenceConfig": {"maxTokens": 5}}, "cannot set"),
     ],
     "gemini": [
         ({"maxOutputTokens": 5}, "cannot set 'maxOutputTokens': max_tokens is its name"),
@@ -48,15 +46,12 @@ ELSEWHERE: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"systemInstruction": "x"}, "cannot set .*give it as a message of role 'system'"),
     ],
     "ollama": [
-        *(({"num_predict": 5}, "max_tokens"), ({"options": {"num_predict": 5}}, "max_tokens")),
-        *(
-            ({"options": 5}, "must be a mapping, not int"),
-            ({"model": "n"}, "give it to the backend"),
-        ),
-        *(
-            ({"messages": []}, "give them to the call"),
-            ({"stream": True}, "choose the method that streams"),
-        ),
+        ({"num_predict": 5}, "max_tokens"),
+        ({"options": {"num_predict": 5}}, "max_tokens"),
+        ({"options": 5}, "must be a mapping, not int"),
+        ({"model": "n"}, "give it to the backend"),
+        ({"messages": []}, "give them to the call"),
+        ({"stream": True}, "choose the method that streams"),
     ],
 }
 """What has a place of its own beside the parameters, and what says so."""

@@ -42,7 +42,8 @@ def read(name: str, data: bytes, size: int) -> Said:
     """Return what a body amounts to that comes in pieces of a size, its deltas, and the letters
     that no delta shows.
     """
-    decoder, deltas = backend(name).decoder({}), []
+    decoder = backend(name).decoder({})
+    deltas = []
     for start in range(0, len(data), size):
         deltas += decoder.feed(data[start : start + size])
     return decoder.close(), deltas, decoder.unshown

@@ -36,7 +36,8 @@ def tools(*calls: dict[str, Any]) -> bytes:
 
 def read(*pieces: bytes) -> tuple[Any, str]:
     """Return what a stream amounts to, and the text that it handed out."""
-    decoder, said = CHAT.decoder({}), []
+    decoder = CHAT.decoder({})
+    said = []
     for piece in pieces:
         said += [delta.text for delta in decoder.feed(piece) if isinstance(delta, Text)]
     return decoder.close(), "".join(said)
@@ -127,7 +128,8 @@ PIECES = st.lists(
 def test_a_whole_object_is_known_by_its_brackets_wherever_it_was_cut(
     some: list[str], more: list[str]
 ) -> None:
-    scanner, at_once = ObjectScanner(), ObjectScanner()
+    scanner = ObjectScanner()
+    at_once = ObjectScanner()
     for piece in some + more:
         scanner.feed(piece)
     text = "".join(some + more)
@@ -155,7 +157,8 @@ LONG = {
 @pytest.mark.parametrize("kind", LONG)
 def test_a_long_object_is_known_as_a_short_one_is_and_soon(kind: str) -> None:
     text = LONG[kind]
-    at_once, by_letters = ObjectScanner(), ObjectScanner()
+    at_once = ObjectScanner()
+    by_letters = ObjectScanner()
     assert seconds(lambda: at_once.feed(text)) < 0.5
     for letter in text:
         by_letters.feed(letter)
@@ -497,35 +500,31 @@ def test_a_stream_that_nobody_asked_for_may_begin_in_any_way(start: bytes) -> No
 # what is no reply
 
 NOTHINGS = [
-    *(
-        b"",
-        b" ",
-        b"<html><body>Bad gateway</body></html>",
-        b"null",
-        b"[]",
-        b"[null]",
-        b"42",
-        b'"x"',
-        b"x",
-        b"{}",
-        b"{",
-    ),
-    *(
-        b'{"a": 1}',
-        b"\xff\xfe",
-        b"[" * 100_000,
-        b"data: x\n\n",
-        b"data: {}\n\n",
-        b'{"candidates": []}',
-    ),
-    *(
-        b'{"output": 5}',
-        b'{"id": "resp_1"}',
-        b'{"choices": []}',
-        b'{"choices": null}',
-        b'{"choices": [null]}',
-    ),
-    *(b'{"choices": [{}]}', b'{"choices": {"0": 1}}', b'{"choices": [{"message": null}]}'),
+    b"",
+    b" ",
+    b"<html><body>Bad gateway</body></html>",
+    b"null",
+    b"[]",
+    b"[null]",
+    b"42",
+    b'"x"',
+    b"x",
+    b"{}",
+    b"{",
+    b'{"a": 1}',
+    b"\xff\xfe",
+    b"[" * 100_000,
+    b"data: x\n\n",
+    b"data: {}\n\n",
+    b'{"candidates": []}',
+    b'{"output": 5}',
+    b'{"id": "resp_1"}',
+    b'{"choices": []}',
+    b'{"choices": null}',
+    b'{"choices": [null]}',
+    b'{"choices": [{}]}',
+    b'{"choices": {"0": 1}}',
+    b'{"choices": [{"message": null}]}',
     b'{"choices": [{"message": {"content": "he',
 ]
 

@@ -21,51 +21,37 @@ VARIABLES = sorted(
 
 NOT_THEIRS = [
     # Anybody can have these names of a bucket, a load balancer, an instance or a function.
-    *("bedrock-runtime-evil.s3.amazonaws.com", "bedrock-runtime-evil.us-east-1.elb.amazonaws.com"),
-    *("bedrock-runtime.s3.amazonaws.com", "bedrock-runtime.s3-us-west-2.amazonaws.com"),
-    *(
-        "bedrock-runtime.us-east-1.s3.amazonaws.com",
-        "bedrock-runtime-1.us-east-1.elb.amazonaws.com",
-    ),
-    *(
-        "bedrock-runtime.us-east-1.vpce-svc-0a1b.us-east-1.vpce.amazonaws.com",
-        "bedrock-runtime.us-east-1.on.aws",
-    ),
-    *(
-        "bedrock-runtime.execute-api.us-east-1.amazonaws.com",
-        "bedrock-runtime-evil.us-east-1.amazonaws.com",
-    ),
-    *(
-        "evil.bedrock-runtime.us-east-1.vpce.amazonaws.com",
-        "bedrock-runtime.us-east-1.amazonaws.com.evil.org",
-    ),
-    *(
-        "dashscope-evil.aliyuncs.com",
-        "dashscope.oss-cn-hangzhou.aliyuncs.com",
-        "evil.openai.azure.com.cdn.example",
-    ),
-    *(
-        "a.b.openai.azure.com",
-        "evil-openai.azure.com",
-        "openai.azure.com",
-        "evil.blob.core.windows.net",
-    ),
+    "bedrock-runtime-evil.s3.amazonaws.com",
+    "bedrock-runtime-evil.us-east-1.elb.amazonaws.com",
+    "bedrock-runtime.s3.amazonaws.com",
+    "bedrock-runtime.s3-us-west-2.amazonaws.com",
+    "bedrock-runtime.us-east-1.s3.amazonaws.com",
+    "bedrock-runtime-1.us-east-1.elb.amazonaws.com",
+    "bedrock-runtime.us-east-1.vpce-svc-0a1b.us-east-1.vpce.amazonaws.com",
+    "bedrock-runtime.us-east-1.on.aws",
+    "bedrock-runtime.execute-api.us-east-1.amazonaws.com",
+    "bedrock-runtime-evil.us-east-1.amazonaws.com",
+    "evil.bedrock-runtime.us-east-1.vpce.amazonaws.com",
+    "bedrock-runtime.us-east-1.amazonaws.com.evil.org",
+    "dashscope-evil.aliyuncs.com",
+    "dashscope.oss-cn-hangzhou.aliyuncs.com",
+    "evil.openai.azure.com.cdn.example",
+    "a.b.openai.azure.com",
+    "evil-openai.azure.com",
+    "openai.azure.com",
+    "evil.blob.core.windows.net",
     # These belong to somebody else altogether, or serve pages that anybody writes.
-    *(
-        "api.minimax.com",
-        "api.minimaxi.io",
-        "community.openai.com",
-        "status.anthropic.com",
-        "x.ai",
-        "docs.x.ai",
-    ),
-    *(
-        "api-openai.com",
-        "api.openai.com.evil.org",
-        "evilapi.openai.com",
-        "api.openai.co",
-        "apiXopenai.com",
-    ),
+    "api.minimax.com",
+    "api.minimaxi.io",
+    "community.openai.com",
+    "status.anthropic.com",
+    "x.ai",
+    "docs.x.ai",
+    "api-openai.com",
+    "api.openai.com.evil.org",
+    "evilapi.openai.com",
+    "api.openai.co",
+    "apiXopenai.com",
 ]
 
 
@@ -89,13 +75,13 @@ LABEL = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=12
 SIGNS = st.sampled_from("abcdefghijklmnopqrstuvwxyz0123456789-._:/\\@?#% \n\u0430\u212a\uff0e")
 CLOUDS = st.sampled_from(
     [
-        *("s3.amazonaws.com", "eu-west-1.elb.amazonaws.com", "execute-api.eu-west-1.amazonaws.com"),
-        *(
-            "oss-cn-beijing.aliyuncs.com",
-            "cloudapp.azure.com",
-            "web.core.windows.net",
-            "storage.googleapis.com",
-        ),
+        "s3.amazonaws.com",
+        "eu-west-1.elb.amazonaws.com",
+        "execute-api.eu-west-1.amazonaws.com",
+        "oss-cn-beijing.aliyuncs.com",
+        "cloudapp.azure.com",
+        "web.core.windows.net",
+        "storage.googleapis.com",
     ]
 )
 
@@ -114,48 +100,41 @@ def hosts(draw: st.DrawFn) -> str:
 @st.composite
 def look_alikes(draw: st.DrawFn) -> str:
     """Draw a host of the table, and change it as somebody would who wants to be taken for it."""
-    host, one, two, sign = draw(hosts()), draw(LABEL), draw(LABEL), draw(SIGNS)
-    labels, at, cut = (
-        host.split("."),
-        draw(st.integers(0, host.count("."))),
-        draw(st.integers(0, len(host) - 1)),
-    )
+    host = draw(hosts())
+    one = draw(LABEL)
+    two = draw(LABEL)
+    sign = draw(SIGNS)
+    labels = host.split(".")
+    at = draw(st.integers(0, host.count(".")))
+    cut = draw(st.integers(0, len(host) - 1))
     cloud = draw(CLOUDS)
     return draw(
         st.sampled_from(
             [
-                *(
-                    f"{host}.{one}",
-                    f"{host}.{one}.{two}",
-                    f"{host}-{one}.{two}",
-                    f"{one}.{host}",
-                    f"{one}.{two}.{host}",
-                ),
-                *(
-                    f"{one}-{host}",
-                    f"{one}{host}",
-                    f"{host}.",
-                    f".{host}",
-                    f"{one}@{host}",
-                    f"{host}@{one}.{two}",
-                ),
-                *(
-                    f"{one}.{two}\\.{host}",
-                    f"{host}:8443",
-                    f"{host}\n",
-                    f"{labels[0]}.{cloud}",
-                    f"{host}.{cloud}",
-                ),
+                f"{host}.{one}",
+                f"{host}.{one}.{two}",
+                f"{host}-{one}.{two}",
+                f"{one}.{host}",
+                f"{one}.{two}.{host}",
+                f"{one}-{host}",
+                f"{one}{host}",
+                f"{host}.",
+                f".{host}",
+                f"{one}@{host}",
+                f"{host}@{one}.{two}",
+                f"{one}.{two}\\.{host}",
+                f"{host}:8443",
+                f"{host}\n",
+                f"{labels[0]}.{cloud}",
+                f"{host}.{cloud}",
                 *(".".join([*labels[:at], *new, *labels[at:]]) for new in ([one], [one, two])),
                 *(
                     ".".join([*labels[:at], *new, *labels[at + 1 :]])
                     for new in ([], [f"{labels[at]}-{one}"], [one])
                 ),
-                *(
-                    host[:cut] + sign + host[cut + 1 :],
-                    host[:cut] + host[cut + 1 :],
-                    host.replace(".", "-", 1),
-                ),
+                host[:cut] + sign + host[cut + 1 :],
+                host[:cut] + host[cut + 1 :],
+                host.replace(".", "-", 1),
             ]
         )
     )

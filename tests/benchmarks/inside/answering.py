@@ -68,7 +68,8 @@ def end() -> dict[str, int]:
     """End it; return the requests that came, and about how many tokens went out and back."""
     if _Stage.provider is None:
         return {}
-    requests, replies = _Stage.provider.requests, FAULTS[_Stage.fault]
+    requests = _Stage.provider.requests
+    replies = FAULTS[_Stage.fault]
     size = sum(len(json.dumps(each.body["messages"])) for each in requests)
     size += sum(
         len(replies[min(place, len(replies) - 1)].get("text", "")) for place in range(len(requests))

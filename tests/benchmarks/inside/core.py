@@ -35,7 +35,8 @@ def _play(
 ) -> Callable[[], None]:
     def play() -> None:
         call = Call(REQUEST, policy, chain)
-        send, now = call.begin(0.0), 0.0
+        send = call.begin(0.0)
+        now = 0.0
         while send is not None:
             now += send.wait
             send = call.receive(reply, now)  # type: ignore[arg-type]
@@ -56,7 +57,8 @@ BATCH = 40
 
 def play(name: str) -> float:
     """Return the seconds of the processor that one call takes, out of a few."""
-    run, count = PLAYS[name], BATCH if name == "happy" else 5
+    run = PLAYS[name]
+    count = BATCH if name == "happy" else 5
     run()
     start = time.thread_time()
     for _ in range(count):

@@ -63,7 +63,10 @@ class Counts:
     """What is counted from outside of the event loop, which may be too busy to look at a clock."""
 
     def __init__(self, at_once: int) -> None:
-        self.at_once, self.finished, self.failed, self.ending = at_once, 0, 0, False
+        self.at_once = at_once
+        self.finished = 0
+        self.failed = 0
+        self.ending = False
         self.all_made_one = threading.Event()
 
     def mark(self) -> tuple[float, float, int]:

@@ -31,7 +31,9 @@ def _once(made: Callable[[], Any]) -> str:
 
 def _calling(call: Callable[[], object]) -> Callable[[float, int], dict[str, float]]:
     def run(seconds: float, least: int) -> dict[str, float]:
-        count, used, start = 0, time.process_time(), time.perf_counter()
+        count = 0
+        used = time.process_time()
+        start = time.perf_counter()
         while count < least or time.perf_counter() - start < seconds:
             call()
             count += 1
@@ -42,7 +44,9 @@ def _calling(call: Callable[[], object]) -> Callable[[float, int], dict[str, flo
 
 def _awaiting(call: Callable[[], Any]) -> Callable[[float, int], dict[str, float]]:
     async def run(seconds: float, least: int) -> dict[str, float]:
-        count, used, start = 0, time.process_time(), time.perf_counter()
+        count = 0
+        used = time.process_time()
+        start = time.perf_counter()
         while count < least or time.perf_counter() - start < seconds:
             await call()
             count += 1

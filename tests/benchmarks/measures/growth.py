@@ -49,7 +49,8 @@ def measure(bench: Bench) -> Iterator[Section]:
 
 def _verdicts(worker: Worker, rounds: list[dict[int, float]]) -> Iterator[Verdict]:
     sizes = sorted(rounds[0])
-    first, last = sizes[0], sizes[-1]
+    first = sizes[0]
+    last = sizes[-1]
     held = {
         size: worker.ask("inside.growth:peak", name=PARTS, size=size) / size
         for size in (first, last)

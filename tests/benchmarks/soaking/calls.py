@@ -88,7 +88,8 @@ class Stage:
 
     def backend(self, number: int, *, well: bool = False) -> Any:
         """Make a backend: each number has its protocol, origin and model."""
-        origin, model = number % ORIGINS, f"soak-{number % MODELS}"
+        origin = number % ORIGINS
+        model = f"soak-{number % MODELS}"
         url = f"http://127.0.{origin // 250}.{1 + origin % 250}:{self.ports[well]}/v1"
         protocol = PROTOCOLS[number % len(PROTOCOLS)]
         options = {"region": "eu-north-1"} if protocol == "Bedrock" else {}

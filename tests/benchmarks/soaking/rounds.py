@@ -15,7 +15,8 @@ from attrs import define, field
 import rungwise
 from soaking.calls import ASYNC, SYNC, Stage, is_asyncio
 
-THREADS, TASKS = 4, 48
+THREADS = 4
+TASKS = 48
 TRIO_EVERY = 5
 """Each so many rounds one runs on trio."""
 
@@ -66,7 +67,8 @@ class Rounds:
         all of them.
         """
         self.stage.renew()
-        first, in_threads = self.done, size // 2
+        first = self.done
+        in_threads = size // 2
         sync = self.draw.choices(list(SYNC), list(SYNC.values()), k=in_threads)
         tasks = enumerate(
             self.draw.choices(list(ASYNC), list(ASYNC.values()), k=size - in_threads),

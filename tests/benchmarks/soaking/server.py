@@ -98,7 +98,8 @@ def rendered(kind: str, path: str, streams: bool) -> Rendered:
 @cache
 def response(kind: str, path: str, streams: bool) -> tuple[bytes, tuple[bytes, ...]]:
     """Return the head of a response and the pieces of its body, framed."""
-    reply, made = KINDS[kind][1], rendered(kind, path, streams)
+    reply = KINDS[kind][1]
+    made = rendered(kind, path, streams)
     given = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
     head = f"HTTP/1.1 {reply.status} Soaked\r\ncontent-type: {made.content_type}\r\n{given}"
     if not made.is_stream:
@@ -122,7 +123,8 @@ class Soaked(asyncio.Protocol):
     """Play one kind of reply, or of accident, to each request."""
 
     def __init__(self, draw: random.Random, play_well: bool) -> None:
-        self.draw, self.play_well = draw, play_well
+        self.draw = draw
+        self.play_well = play_well
         self.buffer = bytearray()
         self.timers: list[asyncio.TimerHandle] = []
 
@@ -215,7 +217,8 @@ KINDS["tools"] = (0, TOOLS)
 
 async def main(seed: int) -> None:
     """Serve until standard input is closed; one port plays faults, the other answers well."""
-    draw, loop = random.Random(seed), asyncio.get_running_loop()
+    draw = random.Random(seed)
+    loop = asyncio.get_running_loop()
     servers = [
         await loop.create_server(partial(Soaked, draw, well), "0.0.0.0", 0, backlog=1024)
         for well in (False, True)

@@ -31,10 +31,8 @@ def app_of(chain: list[rungwise.core.Backend]) -> Starlette:
     """Serve the page before a chain. Whoever has an id may read its stream: a real application
     checks the user.
     """
-    client, streams = (
-        rungwise.Client(chain, policy=POLICY, health=None),
-        rungwise.ui.ResumableStreams(),
-    )
+    client = rungwise.Client(chain, policy=POLICY, health=None)
+    streams = rungwise.ui.ResumableStreams()
     journals: dict[str, rungwise.Journal] = {}
 
     async def events(stream: rungwise.core.AsyncStream, name: str) -> AsyncIterator[object]:
@@ -139,7 +137,8 @@ def played(request: rungwise.testing.ReceivedRequest) -> rungwise.testing.Script
     question = next(
         text for text in reversed(texts) if "?" in text and "continue" not in text.lower()
     )
-    said, is_first = texts[-2] if len(texts) > 1 else "", request.body["model"] == "swift-1"
+    said = texts[-2] if len(texts) > 1 else ""
+    is_first = request.body["model"] == "swift-1"
     reply = partial(rungwise.testing.ScriptedReply, chunk_size=7, chunk_delay=0.03)
     if "star" in question:
         return reply(STARS, cut_after=6_000 if is_first else None, hang=is_first)

@@ -41,7 +41,8 @@ def drive(*replies, messages="hi", policy=None, chain=None, request=None, **opti
     call = Call(
         request or Request(messages), policy or rungwise.Policy(), chain or [PlainLink()], **options
     )
-    sends, left = [], list(replies)
+    sends = []
+    left = list(replies)
     send = call.begin()
     while send is not None:
         sends.append(attrs.evolve(send))
@@ -247,10 +248,8 @@ def test_results_and_errors_can_be_copied_and_pickled_without_keys(outcome):
 
 @pytest.mark.parametrize("sent", [False, True])
 def test_a_call_with_a_budget_of_money_that_was_cancelled_early_replays(sent):
-    chain, policy = (
-        [PlainLink(prices=rungwise.Prices(1.0, 2.0))],
-        rungwise.Policy(budget=rungwise.Budget(money=1.0)),
-    )
+    chain = [PlainLink(prices=rungwise.Prices(1.0, 2.0))]
+    policy = rungwise.Policy(budget=rungwise.Budget(money=1.0))
     call = Call(Request("a prompt"), policy, chain)
     call.begin()
     if sent:
@@ -368,7 +367,8 @@ def test_names_a_value_of_the_wrong_type(build, says):
 
 
 def test_failures_are_counted_for_each_backend_by_itself():
-    policy, busy = rungwise.Policy(switch_after={"overloaded": 2}), failed("overloaded", status=529)
+    policy = rungwise.Policy(switch_after={"overloaded": 2})
+    busy = failed("overloaded", status=529)
     chain = [PlainLink(name) for name in ("one", "two", "three")]
     call, sends = drive(busy, busy, busy, ANSWER, policy=policy, chain=chain)
     # Two of them leave the first backend; the one of the second is only its first.

@@ -111,7 +111,8 @@ def test_whatever_the_others_do_the_call_is_done(examples: int) -> None:
         stage = Stage(scene)
         call = stage.play()
         assert call.result.outcome == "done", told(call)
-        text, parts = call.result.text, [part.strip() for part in stage.said]
+        text = call.result.text
+        parts = [part.strip() for part in stage.said]
         assert text.endswith(ANSWER)
         assert text.count(ANSWER) == 1
         assert [text.count(part) for part in parts] == [1] * len(parts), (

@@ -77,7 +77,8 @@ def test_what_is_handed_out_is_what_the_whole_reply_holds(
 ) -> None:
     reading = Reading(seed=seed, before=gathered, after_block=after_block)
     delivery = ReplyFilter(reading, gathered)
-    shown, thought = "", ""
+    shown = ""
+    thought = ""
     for events in (*(delivery.feed(Text(chunk)) for chunk in cut(text, places)), delivery.close()):
         for event in events:
             assert event.text
@@ -97,7 +98,8 @@ def test_what_is_handed_out_is_what_the_whole_reply_holds(
 def test_a_very_long_repeat_that_was_shown_is_taken_back_at_the_end_of_its_part() -> None:
     letters = "".join(Random(5).choices("abcdefgh ", k=LONGEST_SOUGHT + 5_000)) + "."
     again = letters[-LONGEST_SOUGHT - 1_000 :] + " And so it ended."
-    call, shown = Call(Request("Where?"), is_streaming=True), ""
+    call = Call(Request("Where?"), is_streaming=True)
+    shown = ""
     call.begin()
     for reply in (Reply(letters, stop_reason="length"), Reply(again, stop_reason="stop")):
         chunks = [Text(reply.text[at : at + 1_000]) for at in range(0, len(reply.text), 1_000)]

@@ -39,7 +39,9 @@ def played(
     call = Call(
         Request([ASKED], max_tokens=cap, **options), policy, [link or Hiding()], contents=True
     )
-    script, sends, send = list(replies), [], call.begin(0.0)
+    script = list(replies)
+    sends = []
+    send = call.begin(0.0)
     while send is not None:
         sends.append(send)
         send = call.receive(script.pop(0), 0.1)

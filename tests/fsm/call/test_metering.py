@@ -96,7 +96,8 @@ def test_words_that_pass_the_cap_by_little_are_counted_as_what_they_are() -> Non
 @pytest.mark.parametrize("budget", [Budget(output_tokens=300), Budget(money=0.3)])
 def test_what_is_counted_beside_a_cap_is_within_the_budget(budget: Budget) -> None:
     """Some servers count the end of each turn, and the last attempt leaves room for that."""
-    link, sent = PlainLink(prices=Prices(0, 1000)), []
+    link = PlainLink(prices=Prices(0, 1000))
+    sent = []
 
     def beside(send: Send) -> Reply:
         sent.append(send.max_tokens)

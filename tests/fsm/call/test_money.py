@@ -21,7 +21,8 @@ def test_what_a_person_writes_is_read_back_as_it_was(money: float) -> None:
 
 
 def test_fifty_calls_come_to_what_they_cost_and_not_to_a_float_beside_it() -> None:
-    prices, shared = Prices(1.0, 10.0), SharedBudget(Budget(attempts=1000, money=0.03))
+    prices = Prices(1.0, 10.0)
+    shared = SharedBudget(Budget(attempts=1000, money=0.03))
     usage = Usage(10, 59)
     # as floats add up, where nothing compensates
     assert reduce(add, [(10 * 1.0 + 59 * 10.0) / 1e6] * 50) != 0.03
@@ -62,9 +63,11 @@ def digits(number: int, count: int) -> str:
 
 
 def test_text_of_one_token_a_digit_is_paid_within_the_budget_when_it_is_sent_back() -> None:
-    policy, link = Policy(budget=Budget(money=0.20)), PlainLink(prices=Prices(10, 1))
+    policy = Policy(budget=Budget(money=0.20))
+    link = PlainLink(prices=Prices(10, 1))
     call = Call(Request("hi", max_tokens=8_000, input_tokens=10), policy, [link])
-    send, billed = call.begin(), 0
+    send = call.begin()
+    billed = 0
     while send is not None:
         # a byte a token, and four for each message
         added = sum(4 + len(each.text) for each in send.messages[1:])
@@ -86,10 +89,8 @@ def test_what_is_sent_back_counts_as_the_larger_of_estimate_and_report(reported:
 
 
 def test_a_reply_that_breaks_off_unreported_keeps_all_that_was_reserved_for_it() -> None:
-    policy, shared = (
-        Policy(limits=Limits(retries=9)),
-        SharedBudget(Budget(attempts=99, output_tokens=400)),
-    )
+    policy = Policy(limits=Limits(retries=9))
+    shared = SharedBudget(Budget(attempts=99, output_tokens=400))
     call = Call(Request("hi", max_tokens=250), policy, [PlainLink()], within=shared)
     broken = Reply(digits(1, 540), interrupted=True)
     call.begin()
@@ -142,7 +143,8 @@ def test_each_message_of_the_callers_counts_as_much_as_one_of_ours(role: str) ->
 
 def test_a_compacted_prompt_counts_its_messages_and_as_densely_as_before() -> None:
     many = [{"role": "user", "content": "ok"}] * 50
-    policy, link = Policy(budget=Budget(money=1)), PlainLink(prices=Prices(10, 10))
+    policy = Policy(budget=Budget(money=1))
+    link = PlainLink(prices=Prices(10, 10))
     for given, counted in ((None, estimate_tokens(many[:1])), (50 * 40, 40)):
         call = Call(Request(many, input_tokens=given), policy, [link], has_compactor=True)
         call.begin()

@@ -127,7 +127,9 @@ def pleading(of: Any = off_topic, **options: Any) -> Policy:
 def played(policy: Policy, *replies: Any, **options: Any) -> tuple[Call, list[Any], list[Any]]:
     """Play replies to a call; return it with what was sent and what a consumer was given."""
     call = Call(Request("Why is the sky blue?"), policy, **options)
-    send, sent, events = call.begin(), [], []
+    send = call.begin()
+    sent = []
+    events = []
     for reply in replies:
         sent.append(send)
         if options.get("is_streaming"):

@@ -28,7 +28,9 @@ def played(
     links = tuple(PlainLink(f"link{index}") for index in range(chain))
     policy = rungwise.Policy(limits=rungwise.Limits(continuations=4))
     call = Call(Request([ASKED], **options), policy, links)
-    script, sends, send = list(replies), [], call.begin(0.0)
+    script = list(replies)
+    sends = []
+    send = call.begin(0.0)
     while send is not None:
         sends.append(send)
         send = call.receive(script.pop(0), 0.1)
@@ -112,10 +114,8 @@ def test_a_turn_that_stays_paused_is_partial_with_its_blocks() -> None:
 
 @pytest.mark.parametrize("is_early", [True, False])
 def test_a_nudge_stands_where_it_was_given(is_early: bool) -> None:
-    nothing, tool = (
-        Reply(stop_reason="stop"),
-        {"role": "tool", "tool_call_id": "1", "content": "found"},
-    )
+    nothing = Reply(stop_reason="stop")
+    tool = {"role": "tool", "tool_call_id": "1", "content": "found"}
     replies = [nothing, paused(SEARCH)] if is_early else [paused(SEARCH), nothing]
     links = (PlainLink(),)
     call = Call(Request([ASKED, tool]), rungwise.Policy(), links)

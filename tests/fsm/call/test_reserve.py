@@ -19,7 +19,8 @@ CUT = Reply("The bittern booms by night in", stop_reason="length", usage=Usage(1
 
 def sent(budget: Budget, chain: tuple[PlainLink, ...] = CHAIN[:2], **more: object) -> Call:
     asked = {name: more.pop(name) for name in ("max_tokens", "input_tokens") if name in more}
-    within, deadline = more.pop("within", None), more.pop("deadline", None)
+    within = more.pop("within", None)
+    deadline = more.pop("deadline", None)
     request = Request("Where does it nest?", **asked)  # type: ignore[arg-type]
     call = Call(request, Policy(budget=budget, **more), chain, within=within, deadline=deadline)  # type: ignore[arg-type]
     call.begin(0.0)
@@ -161,10 +162,8 @@ def test_no_more_tokens_are_kept_than_one_attempt_needs() -> None:
 
 
 def test_a_cheap_backend_is_asked_with_what_would_buy_nothing_from_a_dear_one() -> None:
-    dear, cheap = (
-        PlainLink("dear", prices=Prices(10.0, 40.0)),
-        PlainLink("cheap", prices=Prices(0.01, 0.02)),
-    )
+    dear = PlainLink("dear", prices=Prices(10.0, 40.0))
+    cheap = PlainLink("cheap", prices=Prices(0.01, 0.02))
     call = sent(Budget(money=0.05), (dear, cheap), max_tokens=1000, input_tokens=100)
     for cap in (1000, 190):
         assert call.journal.last.cap == cap

@@ -30,10 +30,8 @@ BUSY = Failure("rate_limit", status=429, asked_wait=30.0)
 @pytest.mark.parametrize("backends", [2, 3])
 def test_a_first_attempt_that_waits_into_the_time_of_the_next_backend_yields(backends: int) -> None:
     shared = SharedBudget(Budget(seconds=100.0, output_tokens=700))
-    holder, chain = (
-        sent(shared, 600),
-        [PlainLink(f"backend {number}") for number in range(backends)],
-    )
+    holder = sent(shared, 600)
+    chain = [PlainLink(f"backend {number}") for number in range(backends)]
     call, woken = waiting(shared, 500, chain=chain)
     now = 100.0 - 25.0 * (backends - 1)
     holder.receive(answer(10), now)
@@ -71,7 +69,8 @@ def test_a_fallback_that_waits_into_the_time_of_the_next_backend_is_passed_over(
 
 def test_who_needs_what_others_hold_waits_and_is_woken_when_they_settle() -> None:
     shared = SharedBudget(Budget(output_tokens=250))
-    first, second = sent(shared), sent(shared)
+    first = sent(shared)
+    second = sent(shared)
     third, woken = waiting(shared)
     first.receive(answer(30), 1.0)
     assert woken.is_set()
@@ -84,7 +83,8 @@ def test_who_needs_what_others_hold_waits_and_is_woken_when_they_settle() -> Non
 
 def test_without_a_wait_what_others_hold_cannot_be_afforded() -> None:
     shared = SharedBudget(Budget(output_tokens=150))
-    other, call = sent(shared), begun(shared)
+    other = sent(shared)
+    call = begun(shared)
     assert over_budget(call) == "other calls hold what is left of the shared budget"
     other.receive(answer(10), 1.0)
     assert shared.usage.output_tokens == 10
@@ -202,7 +202,8 @@ def test_a_level_around_is_named_apart() -> None:
 
 def test_a_reply_that_passes_its_cap_closes_the_budget_for_everybody() -> None:
     shared = SharedBudget(Budget(output_tokens=250))
-    first, second = sent(shared), sent(shared)
+    first = sent(shared)
+    second = sent(shared)
     third, woken = waiting(shared)
     first.receive(answer(200), 1.0)
     assert first.result.overran
@@ -440,7 +441,8 @@ def test_the_collector_may_end_a_call_in_the_middle_of_a_reservation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shared = SharedBudget(Budget(output_tokens=1000))
-    calls, plain = [sent(shared)], Ledger.shortfall
+    calls = [sent(shared)]
+    plain = Ledger.shortfall
 
     def collecting(ledger: Ledger, *given: Any) -> str | None:
         calls.clear()
@@ -458,7 +460,9 @@ def test_the_collector_may_end_a_call_in_the_middle_of_a_reservation(
 
 def test_a_reservation_ignores_what_another_thread_has_yet_to_settle() -> None:
     shared = SharedBudget(Budget(output_tokens=1000))
-    call, locked, let_go = sent(shared), threading.Event(), threading.Event()
+    call = sent(shared)
+    locked = threading.Event()
+    let_go = threading.Event()
 
     def work() -> None:
         with shared._queue._lock:
@@ -479,7 +483,9 @@ def test_a_reservation_ignores_what_another_thread_has_yet_to_settle() -> None:
 
 def test_what_an_attempt_has_paid_is_known_as_soon_as_the_ledgers_are_free() -> None:
     shared = SharedBudget(Budget(output_tokens=700))
-    share, in_hand, go_on = shared.share(), threading.Event(), threading.Event()
+    share = shared.share()
+    in_hand = threading.Event()
+    go_on = threading.Event()
     assert share.reserve(100, 10, None)
     reservation = share.held
     assert reservation is not None

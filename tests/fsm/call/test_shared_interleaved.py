@@ -179,7 +179,8 @@ class SharedCalls(RuleBasedStateMachine):
     @invariant()
     def no_ceiling_is_passed(self) -> None:
         for level, shared in enumerate(getattr(self, "shared", ())):
-            counted, budget = self.counted(level), shared.budget
+            counted = self.counted(level)
+            budget = shared.budget
             assert len(counted) <= shared.attempts <= budget.attempts
             if budget.output_tokens is not None:
                 assert sum(each.output_tokens for each in counted) <= budget.output_tokens

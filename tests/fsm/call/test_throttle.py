@@ -17,7 +17,8 @@ ANSWER = Reply("An answer.", stop_reason="stop")
 def ended(throttle: RetryThrottle | None, *replies: Reply | Failure) -> Call:
     """Run a call whose last reply comes for ever."""
     call = Call(Request("hi"), Policy())
-    send, number = call.begin(0.0, throttle), 0
+    send = call.begin(0.0, throttle)
+    number = 0
     while send is not None:
         send = call.receive(replies[min(number, len(replies) - 1)])
         number += 1

@@ -49,7 +49,9 @@ def test_the_clocks_of_an_attempt_cost_a_fraction_of_it() -> None:
 
 def work_of_attempts(call: Call, came: Reply | Failure, *, keeps_clocks: bool) -> list[int]:
     """Return the calls of functions that each attempt makes, from its reply to the next request."""
-    counts, waiting, now = [], [call.begin(0.0)], 0.0
+    counts = []
+    waiting = [call.begin(0.0)]
+    now = 0.0
     for _ in range(20):
         now += waiting[-1].wait
 
@@ -101,7 +103,8 @@ def test_what_asks_for_each_part_of_a_text_is_built_once() -> None:
     call = Call(REQUEST, Policy(budget=TWENTY), ONE)
     call.begin(0.0)
     cut = Reply("In the reeds of the river, and then", stop_reason="length", usage=Usage(10, 5))
-    first, second = call.receive(cut, 0.1), call.receive(cut, 0.2)
+    first = call.receive(cut, 0.1)
+    second = call.receive(cut, 0.2)
     assert first.rung == second.rung == "continuation"
     assert first.messages[-1] is second.messages[-1]
 

@@ -159,7 +159,8 @@ def test_a_derived_table_is_drawn(format: Format, view: View) -> None:
 
 def example() -> list[Row]:
     """Run the example of the README on the shipped machine."""
-    run, rows = Run.at_start(CALL, DEFAULT_POLICY.limits.bounded(CALL.limits, 1)), []
+    run = Run.at_start(CALL, DEFAULT_POLICY.limits.bounded(CALL.limits, 1))
+    rows = []
     for event in (
         "sent",
         "came_empty",
@@ -232,10 +233,8 @@ def test_every_format_shows_the_path(format: Format, view: View) -> None:
 
 
 def test_an_event_that_ends_the_call_anywhere_is_marked_in_its_note() -> None:
-    sent, ran_out = (
-        example()[0],
-        next(row for row in CALL.rows if row.event == "ran_out" and row.guard is None),
-    )
+    sent = example()[0]
+    ran_out = next(row for row in CALL.rows if row.event == "ran_out" and row.guard is None)
     notes = {note.name: note.steps for note in picture_of(CALL, Marks.along([ran_out, sent])).notes}
     unsent = ("found_open", "found_open_has_text", "found_open_may_fall_back")
     assert notes == {

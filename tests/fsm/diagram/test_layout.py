@@ -18,7 +18,8 @@ Box = tuple[float, float, float, float]
 def text_box(element: ET.Element) -> Box:
     size = next(SIZES[name[3:]] for name in element.attrib["class"].split() if name[3:] in SIZES)
     wide = len(element.text or "") * size * PITCH
-    x, y = float(element.attrib["x"]), float(element.attrib["y"])
+    x = float(element.attrib["x"])
+    y = float(element.attrib["y"])
     left = x - wide * {"start": 0.0, "middle": 0.5, "end": 1.0}[element.get("text-anchor", "start")]
     return left, y - 0.76 * size, left + wide, y + 0.24 * size
 
@@ -72,7 +73,8 @@ def check_lines(text: str) -> None:
         drawn = re.fullmatch(r"M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)", path.attrib["d"])
         # an arc back is cut open around its label
         if drawn and "rw-back" not in path.attrib["class"]:
-            xs, ys = sorted(map(float, drawn.group(1, 3))), sorted(map(float, drawn.group(2, 4)))
+            xs = sorted(map(float, drawn.group(1, 3)))
+            ys = sorted(map(float, drawn.group(2, 4)))
             for box, says in texts:
                 assert not overlap((xs[0], ys[0] - 0.5, xs[1], ys[1] + 0.5), box), says
 

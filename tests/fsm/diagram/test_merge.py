@@ -98,7 +98,8 @@ def test_a_merged_picture_holds_the_old_one_and_the_new_one(old: Picture, new: P
             for each in new.decisions
             if (each.event, each.sources) == (merged_list.event, ("await",))
         )
-        was_list, lines = lists[merged_list.event], merged_list.lines
+        was_list = lists[merged_list.event]
+        lines = merged_list.lines
         assert meanings(line for line in lines if line.change != "removed") == meanings(after.lines)
         assert {*meanings(line for line in lines if line.change != "added")} == {
             *meanings(was_list.lines)
@@ -120,7 +121,11 @@ def test_a_picture_laid_over_itself_shows_no_change(policy: Any) -> None:
     found = change_of(plain, plain)
     assert found.is_change
     assert (found.nodes, found.arcs, found.notes, found.decisions, found.caption) == (
-        *(plain.nodes, plain.arcs, plain.notes, plain.decisions, plain.caption),
+        plain.nodes,
+        plain.arcs,
+        plain.notes,
+        plain.decisions,
+        plain.caption,
     )
 
 

@@ -56,7 +56,8 @@ def drawn(policy: Policy | TurnPolicy) -> dict[tuple[Format, View], str]:
 
 
 def differ(one: Policy, other: Policy) -> list[tuple[Format, View]]:
-    before, after = drawn(one), drawn(other)
+    before = drawn(one)
+    after = drawn(other)
     return [kind for kind in PICTURES if before[kind] != after[kind]]
 
 
@@ -165,7 +166,8 @@ def test_no_row_is_missing_whatever_is_off(format: Format, view: View, name: str
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_what_is_off_can_be_left_out(name: str) -> None:
-    policy, shown = POLICIES[name], pictures()[f"{name}, nothing off"]
+    policy = POLICIES[name]
+    shown = pictures()[f"{name}, nothing off"]
     off = settings_of(policy).off
     on = sorted(
         (row.event, row.source, row.guard or "", row.target)

@@ -85,7 +85,8 @@ def finds_most(written: str, most: int, folder: Path) -> None:
 def test_spin_finds_the_worst_case_of_the_ladder_itself_and_none_that_is_worse(
     table: Table, limits: Mapping[str, int], tmp_path: Path
 ) -> None:
-    written, most = promela.model(table, limits), most_attempts(table, limits)
+    written = promela.model(table, limits)
+    most = most_attempts(table, limits)
     finds_most(written, most, tmp_path)
 
 
@@ -105,7 +106,8 @@ LASTING = build_table(
 
 @pytest.mark.full
 def test_the_figure_of_the_model_is_its_own_where_a_fact_lasts(tmp_path: Path) -> None:
-    written, limits = promela.model(LASTING), {"lates": 2, "mores": 2}
+    written = promela.model(LASTING)
+    limits = {"lates": 2, "mores": 2}
     (most, less) = (int(figure) for figure in re.findall(r"-DMOST_ATTEMPTS=(\d+)", written))
     assert most == most_attempts(LASTING, limits) == less + 1
     finds_most(written, most, tmp_path)

@@ -31,7 +31,8 @@ def errors_in(written: str) -> list[str]:
     # of how the grammar is handed over
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_tlaplus.language()))
-    todo, found = [parser.parse(written.encode()).root_node], []
+    todo = [parser.parse(written.encode()).root_node]
+    found = []
     while todo:
         node = todo.pop()
         todo += node.children

@@ -118,7 +118,9 @@ def test_it_opens_at_once_for_as_long_as_it_asked(event: str) -> None:
 
 
 def test_it_stays_open_twice_as_long_each_time_up_to_the_longest() -> None:
-    health, now, lengths = opened(FAILED, FAILED), 0.0, []
+    health = opened(FAILED, FAILED)
+    now = 0.0
+    lengths = []
     for _ in range(6):
         lengths.append(health.until - now)
         now = health.until
@@ -164,7 +166,8 @@ def test_what_an_attempt_shows_is_out_of_date_once_the_state_has_changed() -> No
 
 
 def test_the_first_that_is_closed_is_asked() -> None:
-    broken, healthy = opened(FAILED, FAILED), BackendHealth()
+    broken = opened(FAILED, FAILED)
+    healthy = BackendHealth()
     assert choose([healthy, broken], 1.0, RULES, LEASE).place == 0
     assert choose([broken, healthy, healthy], 1.0, RULES, LEASE).place == 1
 
@@ -336,7 +339,9 @@ def test_rules_that_make_no_sense_are_refused(options: dict[str, Any], says: str
 def test_it_never_opens_before_its_failures_in_a_row(
     events: list[str | None], failures: int
 ) -> None:
-    rules, in_a_row, health = Health(failures=failures), 0, BackendHealth()
+    rules = Health(failures=failures)
+    in_a_row = 0
+    health = BackendHealth()
     assume(not {"limited", "rejected_key"} & {*events})
     for event in events:
         in_a_row = (

@@ -40,12 +40,12 @@ STEPS = st.lists(st.tuples(st.floats(0, 20), st.integers(0, 900), st.floats(0, 9
 def test_a_provider_never_finds_its_bucket_empty_and_callers_are_served_in_turn(
     steps: list[tuple[float, int, float]], requests: int, tokens: int
 ) -> None:
-    quota, meter, now = (
-        Quota(requests_per_minute=requests, tokens_per_minute=tokens),
-        QuotaMeter(),
-        1000.0,
-    )
-    of_requests, of_tokens, last = Bucket(requests), Bucket(tokens), 0.0
+    quota = Quota(requests_per_minute=requests, tokens_per_minute=tokens)
+    meter = QuotaMeter()
+    now = 1000.0
+    of_requests = Bucket(requests)
+    of_tokens = Bucket(tokens)
+    last = 0.0
     for number, (passes, units, longest) in enumerate(steps):
         now += passes
         wait, is_given = meter.take(quota, claim(str(number), units, longest), now)
@@ -75,11 +75,14 @@ def test_the_last_of_a_minute_s_tokens_does_not_wait_for_a_rounding_error(
 def test_no_more_are_out_at_once_and_who_came_first_goes_first(
     steps: list[tuple[str, int]], most: int
 ) -> None:
-    quota, meter, now = Quota(concurrent=most), QuotaMeter(), 0.0
+    quota = Quota(concurrent=most)
+    meter = QuotaMeter()
+    now = 0.0
     out: set[str] = set()
     waiting: list[str] = []
     for what, number in steps:
-        name, now = str(number), now + 0.01
+        name = str(number)
+        now = now + 0.01
         if what == "take":
             wait, is_given = meter.take(quota, claim(name), now)
             if name not in out and name not in waiting:
@@ -97,7 +100,8 @@ def test_no_more_are_out_at_once_and_who_came_first_goes_first(
 
 
 def test_who_does_not_come_back_has_left_the_queue_and_a_lost_attempt_frees_its_place() -> None:
-    quota, meter = Quota(concurrent=1), QuotaMeter()
+    quota = Quota(concurrent=1)
+    meter = QuotaMeter()
     assert meter.take(quota, claim("first"), 0.0) == (0.0, True)
     assert meter.take(quota, claim("second"), 1.0) == (POLL, False)
     assert meter.take(quota, claim("third"), 1.1) == (POLL, False)
@@ -108,7 +112,8 @@ def test_who_does_not_come_back_has_left_the_queue_and_a_lost_attempt_frees_its_
 
 
 def test_an_attempt_is_counted_once() -> None:
-    quota, meter = Quota(requests_per_minute=1), QuotaMeter()
+    quota = Quota(requests_per_minute=1)
+    meter = QuotaMeter()
     assert (
         meter.take(quota, claim("one"), 0.0) == meter.take(quota, claim("one"), 0.0) == (0.0, True)
     )
@@ -116,14 +121,16 @@ def test_an_attempt_is_counted_once() -> None:
 
 
 def test_what_waits_for_too_long_takes_nothing() -> None:
-    quota, meter = Quota(requests_per_minute=1), QuotaMeter()
+    quota = Quota(requests_per_minute=1)
+    meter = QuotaMeter()
     meter.take(quota, claim("one"), 0.0)
     assert meter.take(quota, claim("two", longest=30.0), 0.0) == (60.0, False)
     assert meter.take(quota, claim("three"), 30.0) == (30.0, True)
 
 
 def test_what_a_reply_leaves_of_its_cap_is_given_back_once() -> None:
-    quota, meter = Quota(tokens_per_minute=1000), QuotaMeter()
+    quota = Quota(tokens_per_minute=1000)
+    meter = QuotaMeter()
     meter.take(quota, claim("one", 1000), 0.0)
     for _ in range(2):
         meter.settle(quota, Settlement("one", unused=900), 0.0)
@@ -146,7 +153,8 @@ def test_what_a_reply_leaves_of_its_cap_is_given_back_once() -> None:
 def test_the_provider_is_believed_where_it_says_that_less_is_left(
     paid: Settlement, wait: float
 ) -> None:
-    quota, meter = Quota(requests_per_minute=10, tokens_per_minute=1000), QuotaMeter()
+    quota = Quota(requests_per_minute=10, tokens_per_minute=1000)
+    meter = QuotaMeter()
     meter.settle(quota, paid, 0.0)
     assert meter.take(quota, claim("one", 1000), 0.0)[0] == pytest.approx(wait)
     # it is never believed that more is
@@ -154,7 +162,8 @@ def test_the_provider_is_believed_where_it_says_that_less_is_left(
 
 
 def test_the_provider_is_believed_where_only_requests_at_once_are_counted() -> None:
-    quota, meter = Quota(concurrent=3), QuotaMeter()
+    quota = Quota(concurrent=3)
+    meter = QuotaMeter()
     meter.settle(quota, Settlement("x", requests_left=0, tokens_left=0, asked_wait=20.0), 5.0)
     assert meter.take(quota, claim("one"), 5.0)[0] == pytest.approx(20.0)
 

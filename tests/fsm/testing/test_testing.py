@@ -306,21 +306,25 @@ def test_a_faulty_machine_is_stopped_and_otherwise_caught(
 
 
 PROPERTIES = {
-    *(
-        path_checks.ENDED,
-        path_checks.LEGAL,
-        path_checks.COUNTED,
-        path_checks.BOUNDED,
-        path_checks.FALLS,
-    ),
-    *(
-        spending_checks.CHAIN,
-        spending_checks.BUDGET,
-        spending_checks.WAITS,
-        spending_checks.CERTIFIED,
-    ),
-    *(spending_checks.SUMMED, success.NOT_EMPTY, success.CLEAN, success.WHOLE_TOOLS, success.RIGHT),
-    *(success.TEXT_STAYS, delivery.KEPT, delivery.STITCHED, privacy.PRIVATE, replays.REPLAYS),
+    path_checks.ENDED,
+    path_checks.LEGAL,
+    path_checks.COUNTED,
+    path_checks.BOUNDED,
+    path_checks.FALLS,
+    spending_checks.CHAIN,
+    spending_checks.BUDGET,
+    spending_checks.WAITS,
+    spending_checks.CERTIFIED,
+    spending_checks.SUMMED,
+    success.NOT_EMPTY,
+    success.CLEAN,
+    success.WHOLE_TOOLS,
+    success.RIGHT,
+    success.TEXT_STAYS,
+    delivery.KEPT,
+    delivery.STITCHED,
+    privacy.PRIVATE,
+    replays.REPLAYS,
 }
 """What must hold for every call, in words."""
 
@@ -392,7 +396,8 @@ def judge_nothing(reply: Reply) -> str | None:
 
 @pytest.mark.full
 def test_the_strategies_bring_about_every_event_and_every_state() -> None:
-    coverage, policy = Coverage(), attrs.evolve(SMALL, budget=rungwise.Budget(attempts=4))
+    coverage = Coverage()
+    policy = attrs.evolve(SMALL, budget=rungwise.Budget(attempts=4))
 
     def collect(
         script: Any,
@@ -425,10 +430,8 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
     extras = st.tuples(st.none() | st.just(judge_nothing), OPENS)
     for number in range(8):
         seed(number)(some(given(*kinds, st.none() | st.integers(0, 9), extras)(collect)))()
-        events, targets = (
-            {row.event for row in coverage.rows},
-            {row.target for row in coverage.rows},
-        )
+        events = {row.event for row in coverage.rows}
+        targets = {row.target for row in coverage.rows}
         if events == set(rungwise.CALL.events) and targets == set(rungwise.CALL.states) - {
             rungwise.CALL.start
         }:
@@ -716,7 +719,8 @@ def busy_client() -> tuple[Client, httpx.MockTransport]:
     )
     transport = httpx.MockTransport(provider.respond)
     backend = OpenAIChat("model", base_url=provider.base_url, api_key="sk-1f3870be274f6c49")
-    http, async_http = httpx.Client(transport=transport), httpx.AsyncClient(transport=transport)
+    http = httpx.Client(transport=transport)
+    async_http = httpx.AsyncClient(transport=transport)
     return Client(backend, http=http, async_http=async_http), transport
 
 

@@ -341,9 +341,21 @@ def test_a_turn_that_does_not_end_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 PROPERTIES = {
-    *(ENDS, ends.LIMITED, ends.SUMMED, ends.BUDGET, ends.CERTIFIED),
-    *(tools.WHOLE_CALLS, tools.ALLOWED, tools.SHORTENED, tools.HANDED, tools.PRIOR),
-    *(transcript.VALID, transcript.CLEAN, transcript.WHOLE, transcript.ANSWERED, transcript.LAST),
+    ENDS,
+    ends.LIMITED,
+    ends.SUMMED,
+    ends.BUDGET,
+    ends.CERTIFIED,
+    tools.WHOLE_CALLS,
+    tools.ALLOWED,
+    tools.SHORTENED,
+    tools.HANDED,
+    tools.PRIOR,
+    transcript.VALID,
+    transcript.CLEAN,
+    transcript.WHOLE,
+    transcript.ANSWERED,
+    transcript.LAST,
 }
 """What must hold for every turn, in words, besides what holds for its calls and steps."""
 

@@ -26,7 +26,8 @@ TOOLS = {
 
 def play(turn: Turn, *replies: Reply) -> tuple[Any, list[list[str]]]:
     """Play a turn; return its result and the names of the tools that ran, for each round."""
-    coming, ran = iter(replies), []
+    coming = iter(replies)
+    ran = []
     action = turn.begin()
     while action is not None:
         if isinstance(action, MakeCall):

@@ -50,18 +50,23 @@ def says(each: str, text: str = LONG) -> dict[str, Any]:
 SYSTEM = {"role": "system", "content": "You know the birds."}
 FIRST, SECOND, THIRD = user("Which birds live here?"), user("Where?"), user("When?")
 AGENT = (
-    *(
-        SYSTEM,
-        FIRST,
-        asks("a", "b"),
-        says("a"),
-        says("b"),
-        asks("c"),
-        says("c"),
-        answer("Kingfishers."),
-    ),
-    *(SECOND, asks("d"), says("d"), asks("e"), says("e"), answer("In the bank.")),
-    *(THIRD, asks("f"), says("f")),
+    SYSTEM,
+    FIRST,
+    asks("a", "b"),
+    says("a"),
+    says("b"),
+    asks("c"),
+    says("c"),
+    answer("Kingfishers."),
+    SECOND,
+    asks("d"),
+    says("d"),
+    asks("e"),
+    says("e"),
+    answer("In the bank."),
+    THIRD,
+    asks("f"),
+    says("f"),
 )
 STUBBED = [{**each, "content": STUB} if each["role"] == "tool" else each for each in AGENT]
 
@@ -197,7 +202,8 @@ def test_a_short_result_stays() -> None:
 def test_what_is_left_is_valid_shorter_and_in_order(
     messages: Conversation, keep: int, room: int
 ) -> None:
-    before, compactor = deepcopy(messages), OldestFirst(keep)
+    before = deepcopy(messages)
+    compactor = OldestFirst(keep)
     shorter = compactor(messages, room)
     assert messages == before
     assert problems_of(shorter, callers=messages) == ()
@@ -395,7 +401,8 @@ def test_compacted_messages_count_as_densely_as_the_caller_counted_them() -> Non
 
 def test_what_was_written_counts_as_the_larger_of_estimate_and_report() -> None:
     messages = (*COUNTED.messages, SAID, TOLD)
-    said, told = estimate_tokens(SAID), estimate_tokens(TOLD)
+    said = estimate_tokens(SAID)
+    told = estimate_tokens(TOLD)
     assert prompt_tokens(COUNTED, messages, "", said + 9) == 50 + said + 9 + told
     assert prompt_tokens(COUNTED, messages, "", said - 9) == 50 + said + told
     assert prompt_tokens(COUNTED, messages, "", 0) == 50 + said + told

@@ -13,7 +13,8 @@ from rungwise import Budget, Policy, SharedBudget, TurnJournal, TurnPolicy, repl
 from rungwise.core import Action, Call, Compact, MakeCall, Request, RunTools, ToolOutcome, Turn
 from support.turns import HISTORY, OVERFLOW, QUESTION, TOOLS, calling, said
 
-NOW, DEADLINE = 100.0, 130.0
+NOW = 100.0
+DEADLINE = 130.0
 UNLIMITED = Policy(budget=Budget(seconds=None))
 
 

@@ -34,7 +34,8 @@ def found() -> TurnPath:
 def pages_within(data: Any) -> list[str]:
     """Write the pages within, as the script of the page does."""
     frames = data["frames"]
-    shell, written = frames["shell"], []
+    shell = frames["shell"]
+    written = []
     for page in frames["pages"]:
         if page is None:
             continue

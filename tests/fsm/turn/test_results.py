@@ -156,7 +156,8 @@ def test_texts_share_their_room(texts: list[str], tokens: int) -> None:
     assert sum(map(size, cut)) <= room + marks + sum(map(size, whole))
     for before, after in changed:
         found = MARK.search(after)
-        head, tail = after[: found.start()], after[found.end() :]
+        head = after[: found.start()]
+        tail = after[found.end() :]
         assert before.startswith(head)
         assert before.endswith(tail)
         assert len(head) + len(tail) + int(found[1]) == len(before)
@@ -169,7 +170,9 @@ def test_texts_share_their_room(texts: list[str], tokens: int) -> None:
 
 
 def test_the_longest_is_cut_first_and_the_room_is_used() -> None:
-    short, longer, longest = "s" * 100, "l" * 2_900, "x" * 50_000
+    short = "s" * 100
+    longer = "l" * 2_900
+    longest = "x" * 50_000
     cut = shortened([longest, short, longer], 2_000)
     assert cut[1:] == (short, longer)
     assert 5_990 <= sum(map(len, cut)) <= 6_000

@@ -76,7 +76,8 @@ def play(
     turn = Turn(
         request, policy or TurnPolicy(), tools=TOOLS, has_compactor=compactor is not None, **options
     )
-    played, coming = Played(turn), iter(replies)
+    played = Played(turn)
+    coming = iter(replies)
     action = turn.begin()
     while action is not None:
         assert not problems_of(turn.messages, callers=turn.messages)
@@ -540,7 +541,8 @@ def test_parameters_cannot_take_the_tools_away() -> None:
 
 def test_journals_hold_no_texts_unless_asked_to() -> None:
     replies = (calls("look", text="I look at herons."), said(TEXT))
-    silent, talkative = play(*replies), play(*replies, contents=True)
+    silent = play(*replies)
+    talkative = play(*replies, contents=True)
     for word in ("heron", "Heron", "look"):
         assert word not in silent.turn.journal.to_json()
         assert word in talkative.turn.journal.to_json()

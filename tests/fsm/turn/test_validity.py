@@ -122,18 +122,16 @@ AGAIN = "is not the first one of its call"
                 [(1, f"tool call 0 {BAD_ARGUMENTS}")],
             )
             for arguments in (
-                *(
-                    "",
-                    "[]",
-                    "null",
-                    '{"a": ',
-                    '{"a": NaN}',
-                    "{'a': 1}",
-                    '{"a": "\ud800"}',
-                    None,
-                    5,
-                    "[" * 9_999,
-                ),
+                "",
+                "[]",
+                "null",
+                '{"a": ',
+                '{"a": NaN}',
+                "{'a': 1}",
+                '{"a": "\ud800"}',
+                None,
+                5,
+                "[" * 9_999,
             )
         ],
         ([USER, uses("a", "b"), blocks("a", "b"), ANSWER], []),

@@ -91,7 +91,8 @@ def test_a_written_moment_reads_back_and_is_no_later(seconds: float) -> None:
 
 
 def test_a_pattern_does_what_a_compiled_one_does() -> None:
-    ours, theirs = Pattern(r"(a)(b?)", re.IGNORECASE), re.compile(r"(a)(b?)", re.IGNORECASE)
+    ours = Pattern(r"(a)(b?)", re.IGNORECASE)
+    theirs = re.compile(r"(a)(b?)", re.IGNORECASE)
     for text in ("ab", "AB", "xab", "b", "abab", ""):
         for find in ("search", "match", "fullmatch"):
             assert repr(getattr(ours, find)(text)) == repr(getattr(theirs, find)(text))
@@ -205,7 +206,8 @@ def test_no_provider_forges_a_line(
             result: Any = list(client.stream("hi"))[-1] if streams else client.call("hi")
             error = ""
         except rungwise.CallError as raised:
-            result, error = raised.result, str(raised)
+            result = raised.result
+            error = str(raised)
     told = [record.getMessage() for record in caplog.records]
     assert told
     for text in (

@@ -95,7 +95,8 @@ def model(table: Table, limits: Mapping[str, int | None] | None = None) -> str:
 
 class _Model:
     def __init__(self, table: Table, limits: dict[str, int]) -> None:
-        self.table, self.limits = table, limits
+        self.table = table
+        self.limits = limits
         self.used = Used(table)
         self.names = Names(lambda name: name in TAKEN or ALSO_TAKEN.match(name) is not None)
         self.most = most_attempts(table, limits)
@@ -226,7 +227,8 @@ class _Model:
             yield f"inline {self.names.of('effect', effect.name)}() {{ {self.counted(effect)} }}"
 
     def found(self, fact: Fact) -> str:
-        name, others = self.fact(fact.name), (*fact.any_holds, *fact.any_lacks)
+        name = self.fact(fact.name)
+        others = (*fact.any_holds, *fact.any_lacks)
         if not others:
             return f"choose({name})"
         ways = [f"{self.fact(each)} == YES" for each in fact.any_holds]

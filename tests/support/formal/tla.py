@@ -64,7 +64,8 @@ def configuration(table: Table, limits: Mapping[str, int | None] | None = None) 
 
 class _Specification:
     def __init__(self, table: Table, limits: dict[str, int]) -> None:
-        self.table, self.limits = table, limits
+        self.table = table
+        self.limits = limits
         self.used = Used(table)
         self.names = Names(lambda name: name in TAKEN or ALSO_TAKEN.match(name) is not None)
         named = (
@@ -250,7 +251,8 @@ class _Specification:
             yield f"{indent}ELSE Go(NoRow, spent)"
 
     def where(self, sources: Iterable[str]) -> str:
-        sources, rungs = set(sources), set(self.table.rungs)
+        sources = set(sources)
+        rungs = set(self.table.rungs)
         if sources == {self.table.hub}:
             return "state = Hub"
         if sources == rungs:
@@ -275,7 +277,8 @@ class _Specification:
         effect = self.table.effect(row.effect)
         if row.target in self.table.outcomes:
             return f"End({_text(row.target)})"
-        name, given = self.names.of("effect", effect.name), "(facts)" if effect.refills_on else ""
+        name = self.names.of("effect", effect.name)
+        given = "(facts)" if effect.refills_on else ""
         after = f"{name}{given}" if effect.spends or effect.refills else "spent"
         return f"Go({_text(row.target)}, {after})"
 

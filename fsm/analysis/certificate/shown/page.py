@@ -86,17 +86,17 @@ def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1)
     usual = (
         usual_facts_of_turn() if isinstance(policy, TurnPolicy) else usual_facts(policy, backends)
     )
-    facts, settings = {event: asdict(each) for event, each in usual.items()}, settings_of(policy)
+    facts = {event: asdict(each) for event, each in usual.items()}
+    settings = settings_of(policy)
     # whose budget counts requests, while its page counts actions
     if isinstance(policy, TurnPolicy):
-        heading, setup = _turn_at_worst(certificate), Setup(limits=certificate.limits)
+        heading = _turn_at_worst(certificate)
+        setup = Setup(limits=certificate.limits)
         return play_page(
             table, setup, heading=heading, facts=facts, unit="action", settings=settings
         )
-    heading, setup = (
-        _at_worst(certificate),
-        Setup(limits=certificate.limits, budget=asdict(policy.budget)),
-    )
+    heading = _at_worst(certificate)
+    setup = Setup(limits=certificate.limits, budget=asdict(policy.budget))
     first = min(
         (each.now for event, each in usual.items() if event not in UNSENT), key=len, default=()
     )
@@ -197,7 +197,8 @@ def _played(first: Reply | Failure, shortened: Sequence[PlainMessage]) -> Turn:
         has_compactor=True,
         observer=silent,
     )
-    action, replies = turn.begin(), iter([first])
+    action = turn.begin()
+    replies = iter([first])
     while action is not None:
         match action:
             case MakeCall(call):

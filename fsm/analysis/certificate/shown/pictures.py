@@ -85,7 +85,8 @@ def fill(text: str, blocks: dict[str, str]) -> str:
     rest stays.
     """
     for name, block in blocks.items():
-        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        begin = f"<!-- begin {name} -->"
+        end = f"<!-- end {name} -->"
         pattern = re.compile(f"({re.escape(begin)}\n).*?({re.escape(end)})", re.DOTALL)
         text = pattern.sub(lambda match, block=block: f"{match[1]}\n{block}\n{match[2]}", text)  # type: ignore[misc]
     return text

@@ -57,7 +57,8 @@ def settings_of(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Sett
     """Return what a picture of a policy's machine shows besides the rows; those never taken are
     grey or hidden.
     """
-    table, limits = table_of(policy), limits_of(policy)
+    table = table_of(policy)
+    limits = limits_of(policy)
     waits = policy.waits if isinstance(policy, Policy) else None
     rungs = [
         rung for rung in table.declared_rungs if rung.name in table.rungs and rung.counter in limits
@@ -80,7 +81,8 @@ def limits_of(policy: Policy | TurnPolicy) -> Limits:
 
 def off_rows(policy: Policy | TurnPolicy) -> dict[Row, str]:
     """Return the rows of a policy's table that can never be taken, each with the reason."""
-    table, limits = table_of(policy), limits_of(policy)
+    table = table_of(policy)
+    limits = limits_of(policy)
     off: dict[Row, str] = {}
     for event, source in table.ladders:
         settled = _settled(policy, event)
@@ -109,7 +111,8 @@ def _reason(table: Table, row: Row, limits: Limits, settled: Settled) -> str:
 
 def _settled(policy: Policy | TurnPolicy, event: str) -> dict[str, tuple[bool, str]]:
     """Return the facts of an event that the policy itself fixes, as the call does."""
-    table, limits = table_of(policy), limits_of(policy)
+    table = table_of(policy)
+    limits = limits_of(policy)
     lasting = {
         fact.name: fact.lasts for fact in table.facts if fact.lasts and limits[fact.lasts] == 0
     }
@@ -160,7 +163,8 @@ def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     times = often.get(limit, f"at most {limit} times")
     if waits is None or rung.wait is None:
         return times
-    count, series = limit or 1, series_of(waits, rung)
+    count = limit or 1
+    series = series_of(waits, rung)
     each = [
         _number(backoff(number, *series, 0.0, 0.0))
         for number in range(1, min(count, MOST_WAITS) + 1)

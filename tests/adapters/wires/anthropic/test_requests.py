@@ -26,12 +26,10 @@ from support import official
 from support.protocols import body_of, encoded
 from support.sampling import examples
 
-NEW, MIDDLE, OLD, OLDEST = (
-    "claude-opus-5-5",
-    "claude-sonnet-4-6",
-    "claude-sonnet-4-5",
-    "claude-3-5-haiku-latest",
-)
+NEW = "claude-opus-5-5"
+MIDDLE = "claude-sonnet-4-6"
+OLD = "claude-sonnet-4-5"
+OLDEST = "claude-3-5-haiku-latest"
 QUESTION = {"role": "user", "content": "Which bird is this?"}
 CACHE = {"type": "ephemeral", "ttl": "1h"}
 PIXEL = "iVBORw0KGgoAAAANSUhEUg=="

@@ -78,13 +78,11 @@ REFUSALS = [
         + event("message_stop"),
     )
     for said, details in [
-        *(
-            ("Not this.", WHY),
-            ("cyber", {**WHY, "explanation": None}),
-            (None, None),
-            (None, "cyber"),
-            (None, []),
-        ),
+        ("Not this.", WHY),
+        ("cyber", {**WHY, "explanation": None}),
+        (None, None),
+        (None, "cyber"),
+        (None, []),
     ]
 ]
 
@@ -177,7 +175,8 @@ def failed(status: int, kind: str, message: str, more: Any = ()) -> list[Any]:
         "error": {"type": kind, "message": message, **dict(more)},
         "request_id": "req_1",
     }
-    body, inside = json.dumps(error).encode(), event("error", **error)
+    body = json.dumps(error).encode()
+    inside = event("error", **error)
     said = event("content_block_delta", index=0, delta={"type": "text_delta", "text": "In the"})
     return [
         (BACKEND.decode(status, {}, body), {"code": kind, "status": status}),

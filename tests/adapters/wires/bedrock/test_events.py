@@ -50,7 +50,8 @@ class Heard:
 
 def read(data: bytes, sizes: list[int]) -> list[Any]:
     """Read bytes in pieces of these sizes, and the rest at once."""
-    reader, heard = FrameReader(), Heard()
+    reader = FrameReader()
+    heard = Heard()
     for size in sizes:
         reader.feed(data[:size], heard)
         data = data[size:]
@@ -126,7 +127,8 @@ def test_a_long_event_in_small_pieces_is_looked_at_twice(monkeypatch: pytest.Mon
 
 
 def test_not_more_kinds_of_headers_are_kept_than_there_are_kinds_of_events() -> None:
-    reader, heard = FrameReader(), Heard()
+    reader = FrameReader()
+    heard = Heard()
     for number in range(1_000):
         reader.feed(frame(f"event{number}", {}), heard)
     assert len(heard.came) == 1_000
@@ -145,9 +147,12 @@ def test_texts_that_differ_in_their_padding_too_are_not_parsed_again() -> None:
         def take_piece(self, kind: Any, text: str) -> None:
             self.came.append((kind, text))
 
-    reader, heard, expected = FrameReader(), Pieces(), []
+    reader = FrameReader()
+    heard = Pieces()
+    expected = []
     for number in range(200):
-        index, text = number // 100, f'"word"\t{number}, "p":"'
+        index = number // 100
+        text = f'"word"\t{number}, "p":"'
         value = {
             "contentBlockIndex": index,
             "delta": {"text": text},

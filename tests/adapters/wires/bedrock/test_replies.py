@@ -47,8 +47,11 @@ PARTS = (
     ToolCall("tooluse_1", "look", '{"bird":"heron"}'),
 )
 USAGE = {
-    **{"inputTokens": 10, "outputTokens": 70, "totalTokens": 1180},
-    **{"cacheReadInputTokens": 100, "cacheWriteInputTokens": 1000},
+    "inputTokens": 10,
+    "outputTokens": 70,
+    "totalTokens": 1180,
+    "cacheReadInputTokens": 100,
+    "cacheWriteInputTokens": 1000,
 }
 
 
@@ -93,7 +96,9 @@ STREAM = [
 
 
 def read(pieces: Iterable[bytes], failure: Failure | None = None) -> tuple[Any, str, str]:
-    decoder, text, reasoning = BACKEND.decoder({}), "", ""
+    decoder = BACKEND.decoder({})
+    text = ""
+    reasoning = ""
     for piece in pieces:
         for each in decoder.feed(piece):
             if isinstance(each, Text):
@@ -227,7 +232,8 @@ BROKEN = {
 def test_a_broken_frame_ends_the_reply_and_keeps_its_text(kind: str) -> None:
     for pieces in ([*STREAM[:1], delta(0, text="In the"), BROKEN[kind]], [BROKEN[kind]]):
         data = b"".join(pieces)
-        at_once, in_pieces = read([data]), read([data[n : n + 1] for n in range(len(data))])
+        at_once = read([data])
+        in_pieces = read([data[n : n + 1] for n in range(len(data))])
         assert repr(at_once) == repr(in_pieces)
         came = at_once[0]
         failure = came if isinstance(came, Failure) else came.failure
@@ -246,27 +252,23 @@ FLAT = st.one_of(
 )
 NAMES = st.sampled_from(
     [
-        *(
-            "delta",
-            "start",
-            "contentBlockIndex",
-            "text",
-            "toolUse",
-            "toolResult",
-            "reasoningContent",
-            "citation",
-        ),
-        *(
-            "signature",
-            "redactedContent",
-            "usage",
-            "inputTokens",
-            "stopReason",
-            "input",
-            "toolUseId",
-            "name",
-            "type",
-        ),
+        "delta",
+        "start",
+        "contentBlockIndex",
+        "text",
+        "toolUse",
+        "toolResult",
+        "reasoningContent",
+        "citation",
+        "signature",
+        "redactedContent",
+        "usage",
+        "inputTokens",
+        "stopReason",
+        "input",
+        "toolUseId",
+        "name",
+        "type",
     ]
 )
 JSON = st.one_of(FLAT, st.lists(FLAT, max_size=3), st.dictionaries(NAMES, FLAT, max_size=4))
@@ -317,12 +319,14 @@ def test_any_stream_is_the_same_reply_however_it_is_cut(
     values: list[Any], sizes: list[int], ends: bool
 ) -> None:
     body = b"".join(raw_frame(*each) for each in values) + (STOP + LAST if ends else b"")
-    pieces, place = [], 0
+    pieces = []
+    place = 0
     while place < len(body):
         size = sizes[len(pieces) % len(sizes)]
         pieces.append(body[place : place + size])
         place += size
-    at_once, in_pieces = read([body]), read(pieces)
+    at_once = read([body])
+    in_pieces = read(pieces)
     assert repr(at_once[0]) == repr(in_pieces[0])
     if isinstance(at_once[0], Reply):
         assert at_once[0].parts == in_pieces[0].parts

@@ -30,11 +30,9 @@ from support import official, protocols
 from support.protocols import encoded
 from support.sampling import examples
 
-NEW, OLD, OTHER = (
-    "anthropic.claude-opus-5-5",
-    "eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
-    "amazon.nova-pro-v1:0",
-)
+NEW = "anthropic.claude-opus-5-5"
+OLD = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
+OTHER = "amazon.nova-pro-v1:0"
 QUESTION = {"role": "user", "content": [{"text": "Which bird is this?"}]}
 SCHEMA = {
     "type": "object",

@@ -78,18 +78,14 @@ FINISHES: dict[str, dict[str, str]] = {
 }
 NOBODYS = ("gremlins", "Stop!", "tool-calls", 5, {"reason": "stop"}, True)
 MEANINGS = {
-    **{
-        "answered": "stop",
-        "truncated": "length",
-        "refused": "content_filter",
-        "called_tools": "tool_calls",
-    },
-    **{
-        "overflowed": "overflow",
-        "interrupted": "error",
-        "malformed": "unknown",
-        "paused": "paused",
-    },
+    "answered": "stop",
+    "truncated": "length",
+    "refused": "content_filter",
+    "called_tools": "tool_calls",
+    "overflowed": "overflow",
+    "interrupted": "error",
+    "malformed": "unknown",
+    "paused": "paused",
 }
 ENDS = [
     *[
@@ -142,14 +138,19 @@ def openrouter(code: int, message: str, **metadata: Any) -> dict[str, Any]:
 FILTERED = {
     "message": "The response was filtered due to the prompt triggering Azure OpenAI's content "
     "management policy.",
-    **{"type": None, "param": "prompt", "code": "content_filter", "status": 400},
+    "type": None,
+    "param": "prompt",
+    "code": "content_filter",
+    "status": 400,
     "innererror": {
         "code": "ResponsibleAIPolicyViolation",
         "content_filter_result": {"violence": {"filtered": True, "severity": "medium"}},
     },
 }
-INVALID, INVALID_TOO = "invalid_request_error", "Client specified an invalid argument"
-TOO_MANY, TOO_MANY_TOKENS = {"type": "too_many_requests_error"}, {"type": "too_many_tokens_error"}
+INVALID = "invalid_request_error"
+INVALID_TOO = "Client specified an invalid argument"
+TOO_MANY = {"type": "too_many_requests_error"}
+TOO_MANY_TOKENS = {"type": "too_many_tokens_error"}
 ERRORS: dict[str, list[tuple[str, int | None, Any]]] = {
     "auth": [
         ("openai", 401, openai("Incorrect API key provided", INVALID, "invalid_api_key")),

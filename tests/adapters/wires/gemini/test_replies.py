@@ -58,7 +58,8 @@ def whole(*parts: Any, **fields: Any) -> Reply:
 
 
 def read(*pieces: bytes) -> tuple[Any, list[Text | Reasoning]]:
-    decoder, deltas = GEMINI.decoder({}), []
+    decoder = GEMINI.decoder({})
+    deltas = []
     for piece in pieces:
         deltas += decoder.feed(piece)
     return decoder.close(), deltas
@@ -201,7 +202,8 @@ def test_ids_are_made_up_where_there_are_none_and_no_two_are_alike() -> None:
     call = {"functionCall": {"name": "look", "args": {"b": 1}}}
     twice = {"functionCall": {"id": "1", "name": "look", "args": {}}}
     first = whole(call, call, twice, twice, responseId="r1")
-    again, other = whole(call, call, twice, twice, responseId="r1"), whole(call, responseId="r2")
+    again = whole(call, call, twice, twice, responseId="r1")
+    other = whole(call, responseId="r2")
     ids = [each.id for each in first.tool_calls]
     assert len({*ids, other.tool_calls[0].id}) == 5
     assert [id.startswith("call_gemini_") for id in ids] == [True, True, False, True]

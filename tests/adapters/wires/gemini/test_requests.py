@@ -397,13 +397,11 @@ def test_the_common_parameters_have_their_own_names() -> None:
     body = body_of(
         tools=[LOOK],
         parameters={
-            **{
-                "temperature": 0.5,
-                "top_p": 0.9,
-                "stop": "END",
-                "seed": 3,
-                "tool_choice": "required",
-            },
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "stop": "END",
+            "seed": 3,
+            "tool_choice": "required",
             "response_format": {
                 "type": "json_schema",
                 "json_schema": {"name": "x", "schema": SCHEMA, "strict": True},
@@ -413,8 +411,12 @@ def test_the_common_parameters_have_their_own_names() -> None:
     )
     assert body["toolConfig"] == {"functionCallingConfig": {"mode": "ANY"}}
     assert body["generationConfig"] == {
-        **{"temperature": 0.5, "topP": 0.9, "stopSequences": ["END"], "seed": 3},
-        **{"responseMimeType": "application/json", "responseJsonSchema": SCHEMA},
+        "temperature": 0.5,
+        "topP": 0.9,
+        "stopSequences": ["END"],
+        "seed": 3,
+        "responseMimeType": "application/json",
+        "responseJsonSchema": SCHEMA,
     }
     assert "parallel_tool_calls" not in json.dumps(body)
 
@@ -439,14 +441,12 @@ def test_own_parameters_go_to_their_places_in_either_spelling() -> None:
         "safetySettings": safety,
         "cachedContent": "c",
         "generationConfig": {
-            **{
-                "seed": 1,
-                "topP": 0.2,
-                "topK": 4,
-                "presencePenalty": 1,
-                "logprobs": 2,
-                "maxOutputTokens": 9,
-            }
+            "seed": 1,
+            "topP": 0.2,
+            "topK": 4,
+            "presencePenalty": 1,
+            "logprobs": 2,
+            "maxOutputTokens": 9,
         },
     }
 
@@ -525,25 +525,25 @@ def test_less_reasoning(model: str, now: Any, less: Any) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *(
-            "temperature",
-            "topP",
-            "top_p",
-            "seed",
-            "stop",
-            "stopSequences",
-            "stop_sequences",
-            "response_format",
-        ),
-        *(
-            "reasoning_effort",
-            "thinkingConfig",
-            "thinking_config",
-            "Thinking",
-            "thinkingLevel",
-            "tool_choice",
-        ),
-        *("toolConfig", "tool_config", "safetySettings", "safety_settings", "responseMimeType"),
+        "temperature",
+        "topP",
+        "top_p",
+        "seed",
+        "stop",
+        "stopSequences",
+        "stop_sequences",
+        "response_format",
+        "reasoning_effort",
+        "thinkingConfig",
+        "thinking_config",
+        "Thinking",
+        "thinkingLevel",
+        "tool_choice",
+        "toolConfig",
+        "tool_config",
+        "safetySettings",
+        "safety_settings",
+        "responseMimeType",
     ],
 )
 def test_what_the_provider_rejected_is_left_out_under_any_name(name: str) -> None:
@@ -553,11 +553,13 @@ def test_what_the_provider_rejected_is_left_out_under_any_name(name: str) -> Non
         "tool_choice": "toolConfig",
     }
     parameters = {
-        **{"temperature": 0.5, "top_p": 0.9, "seed": 3, "stop": ["x"], "reasoning_effort": "low"},
-        **{
-            "response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}},
-            "tool_choice": "auto",
-        },
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "seed": 3,
+        "stop": ["x"],
+        "reasoning_effort": "low",
+        "response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}},
+        "tool_choice": "auto",
         "safetySettings": [],
     }
     whole = body_of(tools=[LOOK], parameters=parameters, max_tokens=5)
@@ -605,7 +607,8 @@ def test_tools_of_any_form_are_one_list_of_functions() -> None:
 
 
 def test_what_cannot_be_said_is_named_in_the_journal() -> None:
-    backend, chat = gemini("gemini-2.0-flash"), OpenAIChat("m", base_url="http://localhost/v1")
+    backend = gemini("gemini-2.0-flash")
+    chat = OpenAIChat("m", base_url="http://localhost/v1")
     parameters = {"parallel_tool_calls": False, "reasoning_effort": "low", "logit_bias": {}}
     call = Call(Request("Where?", parameters=parameters), Policy(), (chat, backend))
     call.begin()
@@ -651,7 +654,8 @@ def test_signatures_alone_are_taken_out_of_contents_that_are_sound() -> None:
     ],
 )
 def test_arguments_are_an_object_whatever_another_model_wrote(arguments: str, args: Any) -> None:
-    call, told = ToolCall("a", "look", arguments), ToolResult("a", "look", "See.")
+    call = ToolCall("a", "look", arguments)
+    told = ToolResult("a", "look", "See.")
     body = body_of(ASKED, Message("assistant", (call,)), Message("tool", (told,)))
     assert body["contents"][1]["parts"][0]["functionCall"]["args"] == args
 

@@ -9,7 +9,8 @@ from rungwise import Gemini
 
 BACKEND: Any = Gemini("gemini-2.5-flash", base_url="http://localhost:1/v1beta")
 COUNTS = {"promptTokenCount": 9, "candidatesTokenCount": 7}
-TEXT, CALL = {"text": "In the"}, {"functionCall": {"name": "look", "args": {"bird": "heron"}}}
+TEXT = {"text": "In the"}
+CALL = {"functionCall": {"name": "look", "args": {"bird": "heron"}}}
 SAID = {"content": {"role": "model", "parts": [TEXT]}}
 CALLED = {"content": {"role": "model", "parts": [CALL]}}
 WITHOUT_TEXT: list[Any] = [
@@ -21,18 +22,26 @@ WITHOUT_TEXT: list[Any] = [
 ]
 BROKEN = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
 REFUSED = (
-    *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "ESCALATION"),
-    *("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER"),
+    "SAFETY",
+    "RECITATION",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "LANGUAGE",
+    "ESCALATION",
+    "MODEL_ARMOR",
+    "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT",
+    "IMAGE_RECITATION",
+    "IMAGE_OTHER",
 )
 UNKNOWN = (
-    *(
-        "FINISH_REASON_UNSPECIFIED",
-        "OTHER",
-        "NO_IMAGE",
-        "TOO_MANY_TOOL_CALLS",
-        "SOMETHING_NEW",
-        "finish_reason_42",
-    ),
+    "FINISH_REASON_UNSPECIFIED",
+    "OTHER",
+    "NO_IMAGE",
+    "TOO_MANY_TOOL_CALLS",
+    "SOMETHING_NEW",
+    "finish_reason_42",
 )
 ENDS = [
     ("STOP", SAID, "stop", "answered"),
@@ -100,16 +109,15 @@ def blocked(word: str) -> dict[str, Any]:
 REFUSALS = [
     ("Not this.", json.dumps(blocked(word)).encode(), event(blocked(word)))
     for word in (
-        *(
-            "SAFETY",
-            "OTHER",
-            "BLOCKLIST",
-            "PROHIBITED_CONTENT",
-            "IMAGE_SAFETY",
-            "MODEL_ARMOR",
-            "JAILBREAK",
-        ),
-        *("BLOCKED_REASON_UNSPECIFIED", "SOMETHING_NEW"),
+        "SAFETY",
+        "OTHER",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "IMAGE_SAFETY",
+        "MODEL_ARMOR",
+        "JAILBREAK",
+        "BLOCKED_REASON_UNSPECIFIED",
+        "SOMETHING_NEW",
     )
 ]
 

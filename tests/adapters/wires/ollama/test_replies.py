@@ -41,7 +41,9 @@ def lines(*values: Any) -> bytes:
 
 def streamed(body: bytes, *places: int) -> tuple[Any, str, str]:
     """Return what a stream amounts to, with the text and the reasoning that it handed out."""
-    decoder, said, thought = OLLAMA.decoder({}), "", ""
+    decoder = OLLAMA.decoder({})
+    said = ""
+    thought = ""
     for start, end in pairwise([0, *sorted(min(place, len(body)) for place in places), len(body)]):
         for delta in decoder.feed(body[start:end]):
             if isinstance(delta, Text):

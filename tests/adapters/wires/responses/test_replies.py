@@ -122,7 +122,9 @@ def event(value: dict[str, Any]) -> bytes:
 
 def follow(pieces: Iterable[bytes]) -> tuple[Any, str, str]:
     """Return what a stream amounts to, and the text and the reasoning that it handed out."""
-    decoder, said, thought = BACKEND.decoder({}), [], []
+    decoder = BACKEND.decoder({})
+    said = []
+    thought = []
     for piece in pieces:
         for delta in decoder.feed(piece):
             (said if isinstance(delta, Text) else thought).append(delta.text)
@@ -433,34 +435,28 @@ JSON: st.SearchStrategy[Any] = st.recursive(
     max_leaves=8,
 )  # fmt: skip
 KINDS = [
-    *(
-        "response.created",
-        "response.output_item.added",
-        "response.output_item.done",
-        "response.content_part.added",
-    ),
-    *(
-        "response.content_part.done",
-        "response.output_text.delta",
-        "response.output_text.done",
-        "response.refusal.delta",
-    ),
-    *(
-        "response.refusal.done",
-        "response.function_call_arguments.delta",
-        "response.function_call_arguments.done",
-    ),
-    *(
-        "response.custom_tool_call_input.delta",
-        "response.reasoning_summary_part.added",
-        "response.reasoning_text.done",
-    ),
-    *(
-        "response.reasoning_summary_text.delta",
-        "response.output_text.annotation.added",
-        "response.web_search_call.x",
-    ),
-    *("response.completed", "response.incomplete", "response.failed", "error", "gremlin"),
+    "response.created",
+    "response.output_item.added",
+    "response.output_item.done",
+    "response.content_part.added",
+    "response.content_part.done",
+    "response.output_text.delta",
+    "response.output_text.done",
+    "response.refusal.delta",
+    "response.refusal.done",
+    "response.function_call_arguments.delta",
+    "response.function_call_arguments.done",
+    "response.custom_tool_call_input.delta",
+    "response.reasoning_summary_part.added",
+    "response.reasoning_text.done",
+    "response.reasoning_summary_text.delta",
+    "response.output_text.annotation.added",
+    "response.web_search_call.x",
+    "response.completed",
+    "response.incomplete",
+    "response.failed",
+    "error",
+    "gremlin",
 ]
 ITEM = JSON | st.sampled_from([SAID, THOUGHT, CALLED, FREE, SEARCH]) | st.fixed_dictionaries(
     {"type": st.sampled_from(["message", "reasoning", "function_call", "custom_tool_call", "x"])},
@@ -537,7 +533,8 @@ def test_the_work_is_linear(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", GROWING)
 def test_what_is_held_is_known(kind: str) -> None:
-    decoder, sizes = BACKEND.decoder({}), []
+    decoder = BACKEND.decoder({})
+    sizes = []
     for piece in GROWING[kind](200):
         decoder.feed(piece)
         sizes.append(decoder.size)

@@ -7,7 +7,10 @@ from rungwise import OpenAIResponses
 
 BACKEND: Any = OpenAIResponses("m", base_url="http://localhost/v1", name="primary")
 SAID = {
-    **{"id": "msg_1", "type": "message", "role": "assistant", "status": "completed"},
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "status": "completed",
     "content": [{"type": "output_text", "text": "In the reeds, mostly.", "annotations": []}],
 }
 CALL = {
@@ -82,7 +85,10 @@ ERRORS: dict[str, list[Any]] = {
     ],
     "timeout": ["vector_store_timeout"],
     "content_policy": [
-        *("invalid_prompt", "bio_policy", "cyber_policy", "misalignment_policy_violation"),
+        "invalid_prompt",
+        "bio_policy",
+        "cyber_policy",
+        "misalignment_policy_violation",
         "image_content_policy_violation",
     ],
     "context_overflow": [
@@ -95,21 +101,20 @@ ERRORS: dict[str, list[Any]] = {
     ],
     "overloaded": ["server_is_overloaded", (503, "server_is_overloaded", "Overloaded.", None)],
     "format": [
-        *(
-            "data_residency_mismatch",
-            "invalid_image",
-            "invalid_image_format",
-            "invalid_base64_image",
-        ),
-        *(
-            "invalid_image_url",
-            "image_too_large",
-            "image_too_small",
-            "image_parse_error",
-            "invalid_image_mode",
-        ),
-        *("image_file_too_large", "unsupported_image_media_type", "empty_image_file"),
-        *("failed_to_download_image", "image_file_not_found"),
+        "data_residency_mismatch",
+        "invalid_image",
+        "invalid_image_format",
+        "invalid_base64_image",
+        "invalid_image_url",
+        "image_too_large",
+        "image_too_small",
+        "image_parse_error",
+        "invalid_image_mode",
+        "image_file_too_large",
+        "unsupported_image_media_type",
+        "empty_image_file",
+        "failed_to_download_image",
+        "image_file_not_found",
         (
             400,
             "integer_below_min_value",

@@ -203,10 +203,8 @@ def test_a_users_fact_is_played_as_true_without_calling_its_function() -> None:
     )
     # which is soon proved
     small = CALL.without("nudge", "prefill", "continuation", "enlarge", "repair", "compact")
-    old, new = (
-        rungwise.Policy(table=small),
-        rungwise.Policy(table=small.with_rung(plead, answered=None)),
-    )
+    old = rungwise.Policy(table=small)
+    new = rungwise.Policy(table=small.with_rung(plead, answered=None))
     changed = [each for each in trouble_changes(old, new) if each.is_change]
     change = changed[-1]
     assert {each.names for each in changed} == {change.names}

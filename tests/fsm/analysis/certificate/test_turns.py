@@ -170,7 +170,10 @@ def play(
     # The caller has counted fewer tokens than these bytes are taken for where nobody has.
     request = Request("Do it. " * 400, max_tokens=50, input_tokens=100)
     turn = Turn(request, policy, [link], tools=[tool], has_compactor=True)
-    action, runs, rounds, now = turn.begin(), 0, 0, 0.0
+    action = turn.begin()
+    runs = 0
+    rounds = 0
+    now = 0.0
     while action is not None:
         match action:
             case MakeCall(call):
@@ -184,7 +187,8 @@ def play(
                 action = turn.called(call.result, now)
             case RunTools(planned):
                 does = works[min(rounds, len(works) - 1)]
-                runs, rounds = runs + len(planned), rounds + 1
+                runs = runs + len(planned)
+                rounds = rounds + 1
                 outcome = ToolOutcome(value="x" * 3000) if does else ToolOutcome(fault="broken")
                 action = turn.tools_ran([outcome] * len(planned), now)
             case Compact():

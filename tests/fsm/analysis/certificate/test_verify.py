@@ -78,7 +78,8 @@ def test_text_names_the_figures() -> None:
 
 
 def test_text_and_markdown_are_the_same_each_time() -> None:
-    one, other = verify(max_tokens=100), verify(max_tokens=100)
+    one = verify(max_tokens=100)
+    other = verify(max_tokens=100)
     assert one.to_text() == one.to_markdown() == other.to_markdown()
     assert "| holds | every path ends |" in one.to_markdown()
 

@@ -125,7 +125,8 @@ def heaviest(
         passes: whether backends may be passed over, because they cannot be paid for or it is too
             late for them.
     """
-    kinds, fallbacks = kinds_of(table, given), table.counters.index("fallbacks")
+    kinds = kinds_of(table, given)
+    fallbacks = table.counters.index("fallbacks")
     numbers = {configuration: number for number, configuration in enumerate(walked.configurations)}
 
     @cache
@@ -220,7 +221,8 @@ def wait(policy: Policy) -> Weight:
 def check_against_brute_force(
     policy: Policy, given: dict[str, int], max_tokens: int, prices: Sequence[Prices] = PRICES
 ) -> None:
-    prices, prompt = prices[: given["fallbacks"] + 1], 1000
+    prices = prices[: given["fallbacks"] + 1]
+    prompt = 1000
     policy = evolve(policy, limits=Limits(**given))
     weights: dict[str, Weight] = {
         "attempts": lambda attempt: 1,
@@ -346,10 +348,8 @@ def test_a_rung_of_ones_own_that_refills_others_is_counted_without_slack(
     plead = Rung(
         "plead", limit=2, hint="Please.", refills=("retries", "reasks"), refills_on=refills_on
     )
-    table, given = (
-        CALL.with_rung(plead, refused=None),
-        {**limits(retries=2, reasks=1, fallbacks=1), "pleads": 2},
-    )
+    table = CALL.with_rung(plead, refused=None)
+    given = {**limits(retries=2, reasks=1, fallbacks=1), "pleads": 2}
     policy = Policy(table=table, limits=Limits(**given), budget=UNTIMED(attempts=attempts))
     most, *_ = worst_cases(policy, given, PRICES[:2], 100, 100)
     assert most.value == heaviest(
@@ -367,7 +367,8 @@ KEPT = [
 
 @pytest.mark.parametrize("given", KEPT, ids=range(len(KEPT)))
 def test_the_heaviest_path_leaves_an_attempt_to_each_later_backend(given: dict[str, int]) -> None:
-    policy, walked = Policy(limits=Limits(**given)), walk(CALL, given)
+    policy = Policy(limits=Limits(**given))
+    walked = walk(CALL, given)
     weights: list[Weight] = [
         lambda attempt: 1,
         lambda attempt: cap_of(policy, attempt.continuations + attempt.enlargements, 1000) or 0,
@@ -381,10 +382,12 @@ def test_the_heaviest_path_leaves_an_attempt_to_each_later_backend(given: dict[s
             heaviest(CALL, walked, weight, attempts, given, keeps=True)
         )
         assert len(found.path) < attempts
-        left, here = attempts - 1, 0
+        left = attempts - 1
+        here = 0
         for move in found.path:
             assert move.takes == "fallbacks" or left > given["fallbacks"] - here
-            left, here = left - 1, here + (move.takes == "fallbacks")
+            left = left - 1
+            here = here + (move.takes == "fallbacks")
 
 
 small = st.dictionaries(st.sampled_from(COUNTERS), st.integers(1, 3), max_size=4).filter(
@@ -556,7 +559,8 @@ def spent(
     how long it was.
     """
     request = Request(messages, max_tokens=10, input_tokens=prompt)
-    policy, link = Policy(limits=Limits(**given)), PlainLink(prices=Prices(1_000_000, 0))
+    policy = Policy(limits=Limits(**given))
+    link = PlainLink(prices=Prices(1_000_000, 0))
     return play(policy, replies, chain=[link], request=request).result.cost or 0.0
 
 
@@ -569,7 +573,8 @@ def test_no_stand_in_for_missing_reasoning_passes_the_worst_case(pairs: int) -> 
     """A repair makes every later request longer by some tokens for each assistant turn, of which
     short ones abound.
     """
-    given, prompt = limits(repairs=1, reasks=3), 3 + 6 * pairs
+    given = limits(repairs=1, reasks=3)
+    prompt = 3 + 6 * pairs
     user = {"role": "user", "content": "hi"}
     messages = [*[user, {"role": "assistant", "content": "yo"}] * pairs, user]
     cost = spent(given, messages, prompt, MISSING, EMPTY, EMPTY, EMPTY, EMPTY)
@@ -589,8 +594,10 @@ def test_no_stand_in_for_missing_reasoning_passes_the_worst_case(pairs: int) -> 
 
 
 def test_what_a_server_counts_beside_each_cap_is_within_the_worst_case() -> None:
-    given, request = limits(enlargements=3), Request("hi", max_tokens=100)
-    policy, link = Policy(limits=Limits(**given)), PlainLink(prices=Prices(0, 1))
+    given = limits(enlargements=3)
+    request = Request("hi", max_tokens=100)
+    policy = Policy(limits=Limits(**given))
+    link = PlainLink(prices=Prices(0, 1))
     replies = [Reply(stop_reason="length", usage=Usage(1, cap + 8)) for cap in (100, 200, 300, 400)]
     result = play(policy, replies, chain=[link], request=request).result
     *_, tokens, money = worst_cases(policy, given, [Prices(0, 1)], 100, 1)
@@ -600,13 +607,12 @@ def test_what_a_server_counts_beside_each_cap_is_within_the_worst_case() -> None
 
 def test_a_repeated_seed_counts_twice() -> None:
     """In the prompt, and in the worst case."""
-    given, hints = limits(prefills=1), Hints(seed="{reasoning}, and again: {reasoning}")
+    given = limits(prefills=1)
+    hints = Hints(seed="{reasoning}, and again: {reasoning}")
     policy = Policy(limits=Limits(**given), hints=hints, budget=Budget(money=10_000.0))
     thought = Reply(reasoning="reed " * 30, stop_reason="stop", usage=Usage(9, 50))
-    link, request = (
-        PlainLink(prices=Prices(1_000_000, 0)),
-        Request("hi", max_tokens=50, input_tokens=9),
-    )
+    link = PlainLink(prices=Prices(1_000_000, 0))
+    request = Request("hi", max_tokens=50, input_tokens=9)
     call = play(policy, [thought], chain=[link], request=request)
     counted = [step.input_tokens for step in call.journal.steps if step.event == "sent"]
     assert counted == [9, 9 + 2 * 50 + message_tokens(hints.seed)]
@@ -616,10 +622,8 @@ def test_a_repeated_seed_counts_twice() -> None:
 
 def test_continuing_a_final_assistant_turn_stays_within_the_worst_case() -> None:
     messages = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "It was"}]
-    cost, policy = (
-        spent(limits(), messages, 9, Reply("me.", stop_reason="stop")),
-        Policy(limits=Limits(**limits())),
-    )
+    cost = spent(limits(), messages, 9, Reply("me.", stop_reason="stop"))
+    policy = Policy(limits=Limits(**limits()))
     hint = message_tokens(policy.hints.continuation)
     for turns in (1, None):
         money = worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, turns)[4]
@@ -647,7 +651,8 @@ def test_a_rung_that_is_not_always_open_is_counted_where_a_call_can_take_it() ->
         for row in rows
         if row.event != "only_reasoned" or row.guard in ("may_prefill", "may_reask", None)
     ]
-    table, given = evolve(CALL, rows=rows), limits(prefills=1, reasks=2)
+    table = evolve(CALL, rows=rows)
+    given = limits(prefills=1, reasks=2)
     # refused otherwise: text could become an error here
     policy = unchecked(table, Policy(limits=Limits(**given)))
     attempts = worst_cases(policy, given, [None], 4096, 1000)[0]

@@ -67,7 +67,9 @@ def scripted(
     call goes on.
     """
     request = Request("say", max_tokens=max_tokens, input_tokens=prompt)
-    call, now, number = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True), 0.0, 0
+    call = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True)
+    now = 0.0
+    number = 0
     todo = re.findall(r".\+?", script)
     send = call.begin(now)
     while send is not None:
@@ -78,7 +80,8 @@ def scripted(
         if send is None:
             break
         what = todo[min(number, len(todo) - 1)]
-        ends_by, number = call.clocks().ends_by, number + 1
+        ends_by = call.clocks().ends_by
+        number = number + 1
         if len(what) > 1:
             now = min(
                 now + (policy.timeouts.total or 0.0),

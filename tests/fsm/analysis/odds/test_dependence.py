@@ -71,18 +71,21 @@ def test_rare_kinds_are_joined() -> None:
 
 def test_the_positions_are_compared_by_themselves() -> None:
     """Each table is independent, but their sum is not."""
-    one, other = {"a": 90, "b": 10}, {"a": 10, "b": 90}
+    one = {"a": 90, "b": 10}
+    other = {"a": 10, "b": 90}
     tables = [
         {(x, y): part[x] * part[y] // 100 for x in "ab" for y in "ab"} for part in (one, other)
     ]
-    found, summed = dependence_of(tables), dependence_of([Counter(tables[0]) + Counter(tables[1])])
+    found = dependence_of(tables)
+    summed = dependence_of([Counter(tables[0]) + Counter(tables[1])])
     assert found is None or not found.is_likely
     assert summed is not None
     assert summed.is_likely
 
 
 def test_one_in_a_hundred_independent_tables_is_taken_for_dependent() -> None:
-    chance, found = random.Random(5), []
+    chance = random.Random(5)
+    found = []
     for _ in range(1_000):
         pairs = zip(
             chance.choices("abcd", (50, 30, 15, 5), k=400),
@@ -99,7 +102,9 @@ def test_one_in_a_hundred_independent_tables_is_taken_for_dependent() -> None:
 
 def counted(rates: tuple[Rates, ...], seed: int, calls: int, policy: Policy) -> RatesCount:
     """Count calls of which each meets one of these rates all along."""
-    chance, count, sample = random.Random(seed), RatesCount(), Sample()
+    chance = random.Random(seed)
+    count = RatesCount()
+    sample = Sample()
     for _ in range(calls):
         count.add(play(policy, chance.choice(rates), chance, sample))
     return count
@@ -133,7 +138,9 @@ def test_bursts_draw_one(seed: int, waits: Waits) -> None:
 
 
 def test_the_command_line_warns(tmp_path: Path) -> None:
-    chance, sample, policy = random.Random(1), Sample(), Policy()
+    chance = random.Random(1)
+    sample = Sample()
+    policy = Policy()
     for number in range(400):
         text = play(policy, chance.choice((CALM, BURST)), chance, sample).to_json()
         (tmp_path / f"{number}.json").write_text(text)

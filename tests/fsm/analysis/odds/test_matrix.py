@@ -53,14 +53,16 @@ class Matrix:
 
     def run(self, state: str, spent: tuple[int, ...]) -> Run:
         run = Run.at_start(self.table, self.limits)
-        run.state, run.spent = state, list(spent)
+        run.state = state
+        run.spent = list(spent)
         return run
 
     def fire(self, key: Key, rate: EventRate) -> tuple[Any, float]:
         """Return where an event leads, and the mean of the wait before the next attempt."""
         attempts, backend, _, spent, text, failures = key
         has_next = backend + 1 < len(self.rates.backend)
-        text, policy = text or "added_text" in rate.facts, self.policy
+        text = text or "added_text" in rate.facts
+        policy = self.policy
         counts = dict(failures)
         leaves = self.counts(counts, rate)
         fits = rate.asked_wait is None or rate.asked_wait <= policy.waits.longest_asked
@@ -81,7 +83,8 @@ class Matrix:
         if rung in self.table.outcomes:
             return rung, 0.0
         if rung == "fallback":
-            backend, counts = backend + 1, {}
+            backend = backend + 1
+            counts = {}
         to_come = min(
             len(self.rates.backend) - 1 - backend,
             self.limits["fallbacks"] - run.spent_of("fallbacks"),
@@ -131,19 +134,20 @@ class Matrix:
             return rate.asked_wait
         if rung not in ("retry", "reask"):
             return 0.0
-        base, cap = waits.reask_base, waits.reask_cap
+        base = waits.reask_base
+        cap = waits.reask_cap
         if rung == "retry" and rate.event not in ("malformed", "interrupted"):
-            base, cap = (
-                waits.retry_base,
-                waits.overload_cap if rate.reason == "overloaded" else waits.retry_cap,
-            )
+            base = waits.retry_base
+            cap = waits.overload_cap if rate.reason == "overloaded" else waits.retry_cap
         counter = {"retry": "retries", "reask": "reasks"}[rung]
         return float(min(base * 2 ** (run.spent_of(counter) - 1), cap) * (1 + waits.jitter / 2))
 
     def solve(self) -> tuple[dict[str, float], list[float]]:
         """Return the probability of each outcome, and the mean attempts, seconds and tokens."""
-        size, ends = len(self.keys), {name: at for at, name in enumerate(self.table.outcomes)}
-        inner, outer = np.zeros((size, size)), np.zeros((size, len(ends)))
+        size = len(self.keys)
+        ends = {name: at for at, name in enumerate(self.table.outcomes)}
+        inner = np.zeros((size, size))
+        outer = np.zeros((size, len(ends)))
         for source, target, share in self.moves:
             if isinstance(target, str):
                 outer[source, ends[target]] += share

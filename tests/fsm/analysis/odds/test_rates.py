@@ -163,10 +163,8 @@ def test_intervals_are_those_of_wilson() -> None:
 
 
 def test_few_attempts_draw_a_warning() -> None:
-    count, call = (
-        RatesCount(),
-        Call(Request("say"), chain=[PlainLink("small"), PlainLink("unasked")]),
-    )
+    count = RatesCount()
+    call = Call(Request("say"), chain=[PlainLink("small"), PlainLink("unasked")])
     call.begin()
     call.receive(Reply("Yes.", stop_reason="stop"), 2.0)
     count.add(call.journal)
@@ -185,7 +183,9 @@ def test_a_backend_that_is_asked_in_place_of_a_wait_is_fresh() -> None:
     """The first backend would be asked again after a wait, but the last attempt is reserved for the
     second.
     """
-    policy, count, sample = Policy(budget=Budget(attempts=2)), RatesCount(), Sample()
+    policy = Policy(budget=Budget(attempts=2))
+    count = RatesCount()
+    sample = Sample()
     fails = EventRate(event="failed_transiently", reason="server_error", share=1)
     chain = [
         BackendRates(name="a", fresh=[fails]),
@@ -224,10 +224,13 @@ def assert_shares(counted: dict[object, int], exact: dict[object, float]) -> tup
     """Assert that each event came about as often as the script has it; return chi-square, and how
     free it was.
     """
-    attempts, rest, cells = sum(counted.values()), [0.0, 0.0], list[tuple[float, float]]()
+    attempts = sum(counted.values())
+    rest = [0.0, 0.0]
+    cells = list[tuple[float, float]]()
     assert counted.keys() <= exact.keys(), "nothing came that is not in the script"
     for key, share in exact.items():
-        seen, expected = counted.get(key, 0), attempts * share
+        seen = counted.get(key, 0)
+        expected = attempts * share
         assert abs(seen - expected) <= FAR * math.sqrt(expected * (1 - share)) + FAR**2
         if expected >= 5:
             cells.append((seen, expected))
@@ -244,21 +247,25 @@ def assert_shares(counted: dict[object, int], exact: dict[object, float]) -> tup
 )
 def test_journals_give_back_the_rates_of_their_script(seed: int) -> None:
     chance = random.Random(seed)
-    policy, rates = random_policy(chance), random_rates(chance, 3)
-    count, sample = RatesCount(), Sample()
+    policy = random_policy(chance)
+    rates = random_rates(chance, 3)
+    count = RatesCount()
+    sample = Sample()
     for _ in range(5_000):
         count.add(play(policy, rates, chance, sample))
-    found, within, chi_square, freedom = count.rates(), list[bool](), 0.0, 0
+    found = count.rates()
+    within = list[bool]()
+    chi_square = 0.0
+    freedom = 0
     for of, counted in zip(rates.backend, found.backend, strict=True):
         assert (counted.name, counted.prices) == (of.name, of.prices)
         for position in POSITIONS:
-            script, fitted = (
-                {came(rate): rate for rate in of.at(position)},
-                getattr(counted, position),
-            )
+            script = {came(rate): rate for rate in of.at(position)}
+            fitted = getattr(counted, position)
             shares = {key: rate.share for key, rate in script.items()}
             square, degrees = assert_shares({came(rate): rate.seen for rate in fitted}, shares)
-            chi_square, freedom = chi_square + square, freedom + degrees
+            chi_square = chi_square + square
+            freedom = freedom + degrees
             for rate in fitted:
                 exact = script[came(rate)]
                 within.append(rate.between[0] <= exact.share <= rate.between[1])
@@ -274,7 +281,8 @@ def test_journals_give_back_the_rates_of_their_script(seed: int) -> None:
     )
     assert chi_square_tail(chi_square, freedom) > 1e-4
     assert not [warning for warning in found.warnings if "depends" in warning]
-    before, after = odds(policy, rates), odds(policy, found)
+    before = odds(policy, rates)
+    after = odds(policy, found)
     for outcome, share in before.outcomes.items():
         spread = FAR * math.sqrt(share * (1 - share) / 5_000)
         assert after.outcomes.get(outcome, 0.0) == pytest.approx(share, abs=spread + FAR**2 / 5_000)
@@ -319,7 +327,8 @@ def test_a_quantile_is_where_the_calls_reach_it_not_beyond() -> None:
 
 
 def test_a_backend_whose_name_cannot_be_seen_keeps_its_rates() -> None:
-    count, call = RatesCount(), Call(Request("say"), chain=[PlainLink("sm\u202eall")])
+    count = RatesCount()
+    call = Call(Request("say"), chain=[PlainLink("sm\u202eall")])
     call.begin()
     call.receive(Reply("Yes.", stop_reason="stop"), 2.0)
     count.add(call.journal)

@@ -42,7 +42,8 @@ def assert_agree(exact: Odds, sample: Sample, *, is_timed: bool = False) -> None
 
 def compare(seed: int, calls: int, *, is_timed: bool) -> None:
     policy, rates = case_of(seed, is_timed=is_timed)
-    sample, chance = Sample(), random.Random(seed + 1_000)
+    sample = Sample()
+    chance = random.Random(seed + 1_000)
     for _ in range(calls):
         play(policy, rates, chance, sample)
     assert_agree(odds(policy, rates), sample, is_timed=is_timed)

@@ -83,7 +83,8 @@ def test_curves_are_short_and_agree_with_the_quantiles(found: Odds) -> None:
 @pytest.mark.parametrize("found", [each for pair in MANY for each in pair])
 def test_flows_go_on_from_where_they_arrive_and_end_in_the_outcomes(found: Odds) -> None:
     into: defaultdict[object, float] = defaultdict(float, {(1, "ask"): 1.0})
-    out, ends = defaultdict[object, float](float), defaultdict[str, float](float)
+    out = defaultdict[object, float](float)
+    ends = defaultdict[str, float](float)
     for each in found.flows:
         key = (each.attempt, each.rung) + ((each.backend,) if each.attempt > 1 else ())
         out[key] += each.share
@@ -103,7 +104,8 @@ def svgs(found: Odds, old: Odds | None = None) -> list[ElementTree.Element]:
 @pytest.mark.parametrize(("old", "new"), MANY)
 def test_what_flows_into_a_node_flows_out_or_ends(old: Odds, new: Odds) -> None:
     for svg in svgs(new, old)[:2]:
-        into, out = defaultdict[str, float](float), defaultdict[str, float](float)
+        into = defaultdict[str, float](float)
+        out = defaultdict[str, float](float)
         nodes = {}
         for group in svg.findall(".//*[@data-share]"):
             share = float(group.attrib["data-share"])
@@ -153,7 +155,8 @@ def box(text: ElementTree.Element) -> tuple[float, float, float, float]:
 @pytest.mark.parametrize(("old", "new"), [*MANY, (ONE, FOUND)])
 def test_no_labels_overlap_or_leave_the_picture(old: Odds, new: Odds) -> None:
     for svg in svgs(new, old):
-        w, h = float(svg.attrib["width"]), float(svg.attrib["height"])
+        w = float(svg.attrib["width"])
+        h = float(svg.attrib["height"])
         moved = svg.findall("{*}g[@transform]")
         inner = moved[0].findall(".//{*}text") if moved else []
         outer = [text for text in svg.iter() if text.tag.endswith("}text") and text not in inner]
@@ -198,7 +201,8 @@ def test_the_page_of_two_policies_shows_both() -> None:
 
 def test_names_from_outside_are_escaped() -> None:
     rates = rates_of(HOSTILE, 5)
-    found, other = odds(Policy(), rates), odds(NEW, rates)
+    found = odds(Policy(), rates)
+    other = odds(NEW, rates)
     for old in (None, found):
         text, svg, page = (FORMS[form](other, old) for form in ("", ".svg", ".html"))
         ElementTree.fromstring(svg)

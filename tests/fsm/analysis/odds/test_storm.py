@@ -59,7 +59,9 @@ class Program:
     @classmethod
     def read(cls, text: str) -> "Program":
         moves: dict[State, dict[State, float]] = {}
-        labels, rewards, first_end = dict[str, int](), dict[str, list[tuple[str, ...]]](), 0
+        labels = dict[str, int]()
+        rewards = dict[str, list[tuple[str, ...]]]()
+        first_end = 0
         now: list[tuple[str, ...]] = []
         for line in text.splitlines():
             if found := COMMAND.fullmatch(line):

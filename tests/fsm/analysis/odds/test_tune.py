@@ -135,7 +135,8 @@ def test_what_cannot_be_met_says_why() -> None:
 
 def test_targets_that_exclude_each_other_say_how_near_they_come() -> None:
     front = tune(Policy(), RATES, Targets(p99=0.1), space=TINY).front
-    p99, done = min(each.figures.p99 for each in front), max(each.figures.done for each in front)
+    p99 = min(each.figures.p99 for each in front)
+    done = max(each.figures.done for each in front)
     found = tune(Policy(), RATES, Targets(done=done - 1e-6, p99=p99 + 0.1), space=TINY)
     first, *rest = found.reasons
     assert first == "each target can be met, but no candidate meets all of them"
@@ -170,7 +171,8 @@ def test_what_differs_from_the_defaults_is_in_the_toml() -> None:
     policy = Policy.from_toml(found.best.to_toml())
     assert policy.budget.seconds == policy.timeouts.total == 1e6, "TOML has no None"
     assert type(policy.timeouts.first_token) is not type(FIRST_TOKEN)
-    budget, timeouts = evolve(policy.budget, seconds=None), evolve(policy.timeouts, total=None)
+    budget = evolve(policy.budget, seconds=None)
+    timeouts = evolve(policy.timeouts, total=None)
     assert evolve(policy, budget=budget, timeouts=timeouts) == evolve(chosen, base_cap=2000)
 
 
@@ -196,7 +198,9 @@ def test_the_order_of_the_chain_matters() -> None:
 
 def test_only_what_changes_something_is_varied() -> None:
     assert space_of(Policy(), RATES).keys() & {f"limits.{name}" for name in Policy().limits} == {
-        *("limits.retries", "limits.reasks", "limits.fallbacks"),
+        "limits.retries",
+        "limits.reasks",
+        "limits.fallbacks",
     }
     space = space_of(
         Policy(), Rates([backend("one", 1, (0.1, {"event": "truncated", "facts": ["added_text"]}))])

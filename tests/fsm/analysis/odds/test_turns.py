@@ -34,7 +34,8 @@ def assert_agree(exact: TurnOdds, sample: TurnSample, *, is_timed: bool) -> None
     assert_mean(exact.tokens, sample.tokens, "tokens")
     assert exact.money is not None
     for name in ("calls", "rounds", "attempts", "seconds", "money"):
-        found, values = getattr(exact, name), getattr(sample, name)
+        found = getattr(exact, name)
+        values = getattr(sample, name)
         assert_mean(found.mean, values, name)
         if name != "money" or not is_timed:  # else its distribution is no more than near
             assert_quantiles(found, values, name)
@@ -42,7 +43,8 @@ def assert_agree(exact: TurnOdds, sample: TurnSample, *, is_timed: bool) -> None
 
 def compare(seed: int, turns: int) -> None:
     policy, rates = case_of(seed)
-    sample, chance = TurnSample(), random.Random(seed + 1_000)
+    sample = TurnSample()
+    chance = random.Random(seed + 1_000)
     for _ in range(turns):
         play_turn(policy, rates, chance, sample)
     assert_agree(odds(policy, rates), sample, is_timed=seed % 5 == 4)
@@ -61,12 +63,15 @@ def test_the_odds_are_those_of_many_sampled_turns(seed: int) -> None:
 
 def test_budgets_are_exceeded_as_often_as_in_the_sample() -> None:
     policy, rates = case_of(100)
-    sample, chance = TurnSample(), random.Random(5)
+    sample = TurnSample()
+    chance = random.Random(5)
     for _ in range(600):
         play_turn(policy, rates, chance, sample)
     exact = odds(policy, rates)
     assert (exact.over_seconds, exact.over_money) == (None, None)
-    seconds, money, attempts = exact.seconds.mean * 1.5, 0.01, 3
+    seconds = exact.seconds.mean * 1.5
+    money = 0.01
+    attempts = 3
     exact = odds(
         evolve(policy, budget=Budget(attempts=attempts, seconds=seconds, money=money)), rates
     )
@@ -93,7 +98,8 @@ def backends(**shares: float) -> tuple[BackendRates, ...]:
 def test_a_turn_without_tools_is_a_call() -> None:
     policy = Policy(budget=Budget(attempts=5))
     rates = Rates(backends(answered=0.9, failed_transiently=0.1))
-    turn, call = odds(TurnPolicy(call=policy), rates), odds(policy, rates)
+    turn = odds(TurnPolicy(call=policy), rates)
+    call = odds(policy, rates)
     assert turn.outcomes["finished"] == pytest.approx(call.outcomes["done"])
     assert turn.calls.mean == pytest.approx(1)
     assert turn.rounds.mean == 0
@@ -140,7 +146,9 @@ def test_a_call_that_overflows_is_compacted_only_with_a_compactor() -> None:
 @pytest.mark.parametrize("seed", [100, pytest.param(103, marks=pytest.mark.full)])
 def test_journals_of_turns_give_back_the_rates_of_their_script(seed: int) -> None:
     policy, rates = case_of(seed)
-    count, sample, chance = RatesCount(), TurnSample(), random.Random(seed)
+    count = RatesCount()
+    sample = TurnSample()
+    chance = random.Random(seed)
     for _ in range(800):
         count.add(play_turn(policy, rates, chance, sample))
     found = count.rates()
@@ -157,7 +165,8 @@ def test_journals_of_turns_give_back_the_rates_of_their_script(seed: int) -> Non
         if (rate.seen or 0) > 100:
             assert mean(rate.seconds) == pytest.approx(mean(exact.seconds), rel=0.3)
     assert sum(rate.seen or 0 for rate in found.of("rounds of tools")) == sum(sample.rounds)
-    before, after = odds(policy, rates), odds(policy, found)
+    before = odds(policy, rates)
+    after = odds(policy, found)
     assert after.rounds.mean == pytest.approx(before.rounds.mean, rel=0.2)
     assert after.seconds.mean == pytest.approx(before.seconds.mean, rel=0.2)
 

@@ -215,6 +215,7 @@ def test_ids_that_were_changed_for_the_caller_s_own_messages_replay() -> None:
         stop_reason="tool_calls",
     )
     run = run_turn(TurnPolicy(), TurnScript([reply], asked="after tools", contents=True))
-    now, was = again(run.turn), run.turn.result
+    now = again(run.turn)
+    was = run.turn.result
     assert [call.id for call in was.handed_off] == ["call_1_2", "call_1_3"]
     assert (now.handed_off, now.messages) == (was.handed_off, was.messages[3:])

@@ -261,7 +261,9 @@ def test_a_call_within_a_turn_names_its_step() -> None:
     strict = rungwise.TurnPolicy(call=Policy(limits=Limits(retries=0)))
     found = what_if_recorded(journal, strict)
     assert (found.kind, found.where, found.now) == (
-        *("ends earlier", "call 2, step 2", "ends as failed (failed_transiently)"),
+        "ends earlier",
+        "call 2, step 2",
+        "ends as failed (failed_transiently)",
     )
 
 

@@ -110,7 +110,9 @@ def test_the_rows_that_fall_with_one_limit_are_one_line() -> None:
     found = diff_policies(DEFAULT, limited(nudges=0), 1)
     (group,) = found.fall
     assert (group.reason, len(group.rows), {row.source for row in group.behind}) == (
-        *("the limit of nudges is 0", 2, {"nudge"}),
+        "the limit of nudges is 0",
+        2,
+        {"nudge"},
     )
     line = (
         "The limit of nudges is 0: 2 rows can no longer be taken: came_empty [may_nudge] → nudge, "
@@ -334,7 +336,8 @@ def test_what_changes_for_the_calls_of_a_turn_follows() -> None:
     }
     worst = {change.name: (change.old.value, change.new.value) for change in found.worst}
     assert worst["attempts"] == (100, 27 * 3)
-    text, markdown = found.to_text(), found.to_markdown()
+    text = found.to_text()
+    markdown = found.to_markdown()
     assert (
         text.index("Worst cases of a turn")
         < text.index("### Each call\n")
@@ -426,10 +429,8 @@ def test_a_change_of_numbers_shows_the_waits_that_it_makes() -> None:
 
 
 def test_texts_are_compared_word_by_word_and_nothing_that_differs_is_lost() -> None:
-    old, new = (
-        "one two three four five six seven eight nine ten",
-        "one two three 4 five six seven eight nine ten eleven",
-    )
+    old = "one two three four five six seven eight nine ten"
+    new = "one two three 4 five six seven eight nine ten eleven"
     pieces = words_that_differ(old, new)
     assert ("old", " four") in pieces
     assert ("new", " 4") in pieces

@@ -52,7 +52,8 @@ def recounted(
 
 def assert_counted(stats: Stats, journals: list[tuple[Journal, float | None]]) -> None:
     """Assert that counts are those of a recount."""
-    shown, found = stats.as_mapping(), Counter(recounted(journals))
+    shown = stats.as_mapping()
+    found = Counter(recounted(journals))
     steps = [step for journal, _ in journals for step in journal.steps]
     for each in shown["groups"]:
         for kind in ("outcomes", "rungs", "causes", "backends_reached", "backends_skipped"):
@@ -85,7 +86,8 @@ def assert_counted(stats: Stats, journals: list[tuple[Journal, float | None]]) -
 
 @given(st.lists(st.tuples(scripts_of_replies(), st.sampled_from(DAYS)), min_size=1, max_size=4))
 def test_the_counts_of_calls_are_those_of_a_recount(scripts: list[Any]) -> None:
-    stats, journals = Stats(), []
+    stats = Stats()
+    journals = []
     for script, started in scripts:
         journal = run(Policy(), script, chain=CHAIN, latency=0.7).journal
         journal.started = started
@@ -117,7 +119,8 @@ def answered(outcome: str = "done") -> Journal:
 
 
 def test_every_number_of_one_call() -> None:
-    stats, journal = Stats(), answered()
+    stats = Stats()
+    journal = answered()
     journal.started = 1_795_000_000.0
     last = evolve(journal.last, first_token=0.456)
     journal._rows[-1] = last

@@ -104,33 +104,26 @@ stale one is none.
 """
 
 FAMILIES = (
-    *(
-        "row dropped",
-        "another target",
-        "guard removed",
-        "another guard",
-        "effect removed",
-        "another effect",
-    ),
-    *(
-        "neighbours swapped",
-        "guard always true",
-        "guard always false",
-        "counter of a guard dropped",
-    ),
-    *(
-        "another counter of a guard",
-        "fact of a guard dropped",
-        "fact of a guard negated",
-        "fact added to a guard",
-    ),
-    *(
-        "effect takes nothing",
-        "effect takes from another counter",
-        "refill forgotten",
-        "refill too many",
-    ),
-    *("another condition of an effect", "fact follows otherwise"),
+    "row dropped",
+    "another target",
+    "guard removed",
+    "another guard",
+    "effect removed",
+    "another effect",
+    "neighbours swapped",
+    "guard always true",
+    "guard always false",
+    "counter of a guard dropped",
+    "another counter of a guard",
+    "fact of a guard dropped",
+    "fact of a guard negated",
+    "fact added to a guard",
+    "effect takes nothing",
+    "effect takes from another counter",
+    "refill forgotten",
+    "refill too many",
+    "another condition of an effect",
+    "fact follows otherwise",
 )
 """What is done to the table; written down, so that no change of the declarations can silently end a
 family.
@@ -591,10 +584,8 @@ def _guards_like(guard: Guard) -> Iterator[tuple[str, str, Guard]]:
         without = evolve(
             guard, holds=_without(guard.holds, fact), lacks=_without(guard.lacks, fact)
         )
-        wanted, unwanted = (
-            evolve(without, holds=(*without.holds, fact)),
-            evolve(without, lacks=(*without.lacks, fact)),
-        )
+        wanted = evolve(without, holds=(*without.holds, fact))
+        unwanted = evolve(without, lacks=(*without.lacks, fact))
         if fact in (*guard.holds, *guard.lacks):
             yield "fact of a guard dropped", f"without {fact}", without
             yield (

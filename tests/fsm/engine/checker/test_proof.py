@@ -114,7 +114,8 @@ def test_a_guard_that_never_holds_or_misses_its_counter_is_refused(
 @pytest.mark.full
 @pytest.mark.parametrize("rung", CALL.declared_rungs, ids=lambda rung: rung.name)
 def test_the_proof_and_the_walk_agree_about_every_counter_of_a_rung(rung: Rung) -> None:
-    guard, effect = rung.guard, rung.effect
+    guard = rung.guard
+    effect = rung.effect
     for other in (*CALL.counters, None):
         tables = [
             redeclaring(CALL, evolve(guard, counter=other)),
@@ -182,10 +183,8 @@ def test_a_row_whose_guard_implies_an_earlier_one_is_dead() -> None:
         holds=("wait_fits", "has_text"),
         lacks=("added_text", "throttled"),
     )
-    row, retry = (
-        Row("malformed", "await", narrow.name, "retry", "spend_retry"),
-        row_of("malformed", "may_retry"),
-    )
+    row = Row("malformed", "await", narrow.name, "retry", "spend_retry")
+    retry = row_of("malformed", "may_retry")
     rows = [each for old in CALL.rows for each in ([old, row] if old == retry else [old])]
     assert dead_rows(redeclaring(evolve(CALL, rows=rows), narrow)) == (row,)
     assert dead_rows(CALL) == ()

@@ -106,7 +106,8 @@ def test_a_fault_is_found_with_a_path_to_it(table: Table, name: str, detail: str
 )
 def test_an_event_need_not_be_fired_again_where_its_rows_read_the_same(table: Table) -> None:
     given = {**ONES, "nudges": 0, "compactions": 0}
-    whole, less = walk(table, given), walk(table, given, repeats=False)
+    whole = walk(table, given)
+    less = walk(table, given, repeats=False)
     assert (whole.configurations, whole.edges) == (less.configurations, less.edges)
     found = [
         [(each.name, each.holds, each.path) for each in walked.properties]
@@ -142,7 +143,8 @@ def test_an_event_without_a_last_resort_is_not_total() -> None:
 
 
 def test_a_row_behind_the_last_resort_is_dead() -> None:
-    row, last = row_of("refused", "may_ask_another"), row_of("refused", None)
+    row = row_of("refused", "may_ask_another")
+    last = row_of("refused", None)
     found = failing(walk(replacing(CALL, {row: last, last: row}), FEW))
     assert found[ALIVE].detail == f"never taken: {row}"
 

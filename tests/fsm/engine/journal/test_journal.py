@@ -39,7 +39,8 @@ def test_every_step_says_what_decided_and_what_it_cost():
         "called_tools",
     ]
     assert [step.number for step in steps] == list(range(1, 9))
-    empty, limited = steps[1], steps[5]
+    empty = steps[1]
+    limited = steps[5]
     assert (empty.guard, empty.target, empty.effect) == ("may_reask", "reask", "spend_reask")
     assert (empty.wait, empty.draw, empty.usage, empty.spent["reasks"]) == (
         1.125,

@@ -141,7 +141,8 @@ def test_a_counter_is_named_by_its_unit_in_the_plural(unit: str, counter: str) -
 
 
 def test_an_entry_adds_to_the_conditions_of_its_rung() -> None:
-    odd, even = Fact("is_odd"), Fact("is_even")
+    odd = Fact("is_odd")
+    even = Fact("is_even")
     rung = Rung("plead", holds=("wait_fits", odd), lacks="has_text")
     entry = rung.when("may_plead_now", holds=(even, "added_text"), lacks="overran", says="now")
     assert entry == Entry(
@@ -163,7 +164,9 @@ def test_an_entry_adds_to_the_conditions_of_its_rung() -> None:
 
 
 def test_counters_rank_above_what_they_refill() -> None:
-    low, other, middle = Rung("low"), Rung("other"), Rung("middle", refills="lows")
+    low = Rung("low")
+    other = Rung("other")
+    middle = Rung("middle", refills="lows")
     high = Rung("high", refills=("middles", "others"))
     for rungs in (
         (low, other, middle, high),

@@ -21,7 +21,8 @@ def run_into(branch: Branch, source: str = "await", table: Table = CALL) -> Run:
     finds them spent.
     """
     run = Run.at_start(table, ONES)
-    run.state, run.spent = source, [int(name in branch.spent) for name in table.counters]
+    run.state = source
+    run.spent = [int(name in branch.spent) for name in table.counters]
     return run
 
 
@@ -71,7 +72,10 @@ def test_a_run_begins_with_everything_left() -> None:
 @pytest.mark.parametrize("state", CALL.states)
 def test_an_illegal_event_changes_nothing(state: str) -> None:
     run = Run.at_start(CALL, ONES)
-    run.state, run.spent, run.facts, run.attempts = state, [1, 0, 1, 0, 1, 0, 1, 0, 1], 5, 3
+    run.state = state
+    run.spent = [1, 0, 1, 0, 1, 0, 1, 0, 1]
+    run.facts = 5
+    run.attempts = 3
     before = run.state, list(run.spent), run.facts, run.attempts, run.row
     for event in (*CALL.events, "came_home"):
         if not CALL.ladder(event, state):
@@ -106,7 +110,8 @@ def test_a_fact_that_follows_from_others_is_worked_out() -> None:
 
 
 def test_runs_share_a_machine_and_nothing_else() -> None:
-    one, other = Run.at_start(CALL, ONES), Run.at_start(CALL, limits())
+    one = Run.at_start(CALL, ONES)
+    other = Run.at_start(CALL, limits())
     for run, target in ((one, "reask"), (other, "exhausted")):
         run.fire("sent")
         assert run.fire("came_empty").target == target

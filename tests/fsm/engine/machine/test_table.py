@@ -69,10 +69,8 @@ def test_a_shipped_rung_can_stand_in_another_ladder() -> None:
 
 
 def test_a_row_stands_before_the_last_resort_of_its_own_event_or_where_it_is_put() -> None:
-    row, first = (
-        Row("refused", "await", "has_text", "partial"),
-        row_of("refused", "may_ask_another"),
-    )
+    row = Row("refused", "await", "has_text", "partial")
+    first = row_of("refused", "may_ask_another")
     assert guards(CALL.with_rows(row), "refused") == ["may_ask_another", "has_text", None]
     assert guards(CALL.with_rows(row, before=first), "refused") == [
         "has_text",

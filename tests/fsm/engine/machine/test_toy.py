@@ -120,7 +120,8 @@ def test_the_data_of_its_page_are_its_declarations() -> None:
 
 def recorded(*events: tuple[str, tuple[str, ...]]) -> Path:
     """Fire some events and return the path that was recorded."""
-    run, record = Run.at_start(TOY, LIMITS), Record(table=TOY.name, counters=TOY.counters)
+    run = Run.at_start(TOY, LIMITS)
+    record = Record(table=TOY.name, counters=TOY.counters)
     for at, (event, facts) in enumerate(events):
         row = run.fire(event, facts)
         record.record(

@@ -27,8 +27,14 @@ CERTIFICATE = ssl.SSLCertVerificationError(
 
 KINDS: dict[Reason, tuple[type[Exception], ...]] = {
     "timeout": (
-        *(httpx.ConnectTimeout, httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout),
-        *(httpcore.ReadTimeout, httpcore.PoolTimeout, TimeoutError, asyncio.TimeoutError),
+        httpx.ConnectTimeout,
+        httpx.ReadTimeout,
+        httpx.WriteTimeout,
+        httpx.PoolTimeout,
+        httpcore.ReadTimeout,
+        httpcore.PoolTimeout,
+        TimeoutError,
+        asyncio.TimeoutError,
     ),
     "unreachable": (
         httpx.ConnectError,
@@ -37,9 +43,17 @@ KINDS: dict[Reason, tuple[type[Exception], ...]] = {
         socket.gaierror,
     ),
     "connection": (
-        *(httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError),
-        *(httpx.LocalProtocolError, httpx.ProxyError, httpcore.RemoteProtocolError),
-        *(ConnectionResetError, BrokenPipeError, OSError, ssl.SSLError),
+        httpx.ReadError,
+        httpx.WriteError,
+        httpx.CloseError,
+        httpx.RemoteProtocolError,
+        httpx.LocalProtocolError,
+        httpx.ProxyError,
+        httpcore.RemoteProtocolError,
+        ConnectionResetError,
+        BrokenPipeError,
+        OSError,
+        ssl.SSLError,
     ),
 }
 
@@ -98,8 +112,10 @@ def test_the_chain_is_walked_to_a_depth_of_five() -> None:
 
 
 def test_a_chain_without_end_is_left() -> None:
-    first, second = WrappedByAnSdk("a"), WrappedByAnSdk("b")
-    first.__cause__, second.__cause__ = second, first
+    first = WrappedByAnSdk("a")
+    second = WrappedByAnSdk("b")
+    first.__cause__ = second
+    second.__cause__ = first
     with pytest.raises(WrappedByAnSdk):
         classify_exception(first)
 
@@ -114,23 +130,23 @@ def test_an_earlier_certificate_does_not_colour_a_timeout() -> None:
         *(
             kind("x")
             for kind in (
-                *(
-                    TypeError,
-                    AttributeError,
-                    ValueError,
-                    KeyError,
-                    IndexError,
-                    NameError,
-                    AssertionError,
-                ),
-                *(RuntimeError, RecursionError, ZeroDivisionError, ImportError, FileNotFoundError),
+                TypeError,
+                AttributeError,
+                ValueError,
+                KeyError,
+                IndexError,
+                NameError,
+                AssertionError,
+                RuntimeError,
+                RecursionError,
+                ZeroDivisionError,
+                ImportError,
+                FileNotFoundError,
             )
         ),
-        *[
-            ConfigurationError("x"),
-            WrappedByAnSdk("x"),
-            UnicodeDecodeError("utf-8", b"x", 0, 1, "x"),
-        ],
+        ConfigurationError("x"),
+        WrappedByAnSdk("x"),
+        UnicodeDecodeError("utf-8", b"x", 0, 1, "x"),
         raised(TypeError("x"), httpx.ConnectError("handled before")),
         raised(FileNotFoundError("x"), httpx.ConnectError("handled before")),
         httpx.StreamConsumed(),

@@ -56,7 +56,9 @@ def samples(node: Any) -> list[str]:
     """List what the parts of a pattern match: every beginning of it that a choice or a repetition
     follows.
     """
-    begun, found, elements = [""], [], list(node)
+    begun = [""]
+    found = []
+    elements = list(node)
     for index, (kind, detail) in enumerate(elements):
         begun = [start + piece for start in begun[:8] for piece in pieces_of(kind, detail)]
         if elements[index + 1 : index + 2] == [] or elements[index + 1][0] is not codes.LITERAL:

@@ -146,19 +146,18 @@ def test_what_the_request_is_about_is_never_dropped(body: Any) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *(
-            "response_format",
-            "response_format.json_schema",
-            "output_format",
-            "format",
-            "guided_json",
-        ),
-        *(
-            "responseMimeType",
-            "generationConfig.responseSchema",
-            "generation_config.response_json_schema",
-        ),
-        *("text.format", "text.format.type", "output_config.format", "outputConfig.textFormat"),
+        "response_format",
+        "response_format.json_schema",
+        "output_format",
+        "format",
+        "guided_json",
+        "responseMimeType",
+        "generationConfig.responseSchema",
+        "generation_config.response_json_schema",
+        "text.format",
+        "text.format.type",
+        "output_config.format",
+        "outputConfig.textFormat",
     ],
 )
 def test_what_asks_for_json_is_one_parameter_by_whatever_name(name: str) -> None:

@@ -148,7 +148,8 @@ def test_follows_the_rules(pieces: list[str]) -> None:
     st.integers(1, 9),
 )
 def test_a_text_that_grows_is_judged_like_a_whole_one(pieces: list[str], times: int) -> None:
-    watch, text = LoopWatch(), ""
+    watch = LoopWatch()
+    text = ""
     for piece in [*pieces, *pieces[-2:] * times]:
         text += piece
         assert watch.is_repetitive(text) is LoopWatch().is_repetitive(text) is brute(text[-TAIL:])
@@ -156,7 +157,9 @@ def test_a_text_that_grows_is_judged_like_a_whole_one(pieces: list[str], times: 
 
 @pytest.mark.parametrize("unit", [SENTENCE, "The same line.\n", "0\n", "\r\n0"])
 def test_a_long_text_that_grows_is_judged_like_a_whole_one(unit: str) -> None:
-    watch, text, found = LoopWatch(), "", []
+    watch = LoopWatch()
+    text = ""
+    found = []
     for piece in (
         *[long(TAIL)[at : at + 1500] for at in range(0, TAIL, 1500)],
         *[unit * (600 // len(unit))] * 18,

@@ -111,7 +111,9 @@ TAG = re.compile(r"<(/?)(think|thinking|reasoning)>", re.IGNORECASE | re.ASCII)
 def expected(text: str, gathered: str = "", *, after_block: bool = False) -> tuple[str, str]:
     """Read the rules off one letter at a time, as independently of the filter as possible."""
     visible = reasoning = ""
-    closed, trims, opened = False, False, opened_in(gathered)
+    closed = False
+    trims = False
+    opened = opened_in(gathered)
     at = 0
     while at < len(text):
         found = TAG.match(text, at)
@@ -123,28 +125,37 @@ def expected(text: str, gathered: str = "", *, after_block: bool = False) -> tup
             trims = trims and piece.isspace()
             visible += "" if trims else piece
             continue
-        name, at = found[2].lower(), found.end()
+        name = found[2].lower()
+        at = found.end()
         if not found[1]:
             end = re.compile(f"</{name}>", re.IGNORECASE | re.ASCII).search(text, at)
             starts = is_blank(visible) and is_blank(line)
             again = is_blank(visible) or (is_blank(line) and (closed or after_block))
             if starts or (again and end):
                 reasoning += text[at : end.start() if end else len(text)]
-                closed, trims, at = True, is_blank(visible), end.end() if end else len(text)
+                closed = True
+                trims = is_blank(visible)
+                at = end.end() if end else len(text)
             elif again:
                 return visible + text[found.start() :], reasoning
             else:
                 opened[name] += 1
-                visible, trims = visible + found[0], False
+                visible = visible + found[0]
+                trims = False
         elif opened[name]:
             opened[name] -= 1
-            visible, trims = visible + found[0], False
+            visible = visible + found[0]
+            trims = False
         elif closed and is_blank(visible):
             trims = True
         elif closed or (after_block and gathered) or is_word(line, text[at:]):
-            visible, trims = visible + found[0], False
+            visible = visible + found[0]
+            trims = False
         else:
-            reasoning, visible, closed, opened = reasoning + visible, "", True, opened_in(gathered)
+            reasoning = reasoning + visible
+            visible = ""
+            closed = True
+            opened = opened_in(gathered)
             trims = True
     return visible, reasoning
 
@@ -197,9 +208,14 @@ def in_quotes(text: str) -> bool:
         ends_fence = sign == "\n" and open_fence(text[:at]) and not open_fence(text[: at + 1])
         if text[at - 1 : at + 1] == "\n\n" or ends_fence:
             start = at
-    closing, apostrophe, in_span, at = "", False, False, start
+    closing = ""
+    apostrophe = False
+    in_span = False
+    at = start
     while at < len(text):
-        sign, before, after = text[at], text[at - 1 : at], text[at + 1 : at + 2]
+        sign = text[at]
+        before = text[at - 1 : at]
+        after = text[at + 1 : at + 2]
         if sign == "\n":
             apostrophe = in_span = False
         elif sign == "\\" and after in ('"', "'", "\\") and after:
@@ -524,7 +540,9 @@ def test_only_code_in_the_visible_text_makes_a_tag_text(
 ) -> None:
     if text.startswith("<think>"):
         assert split_thinking(text) == run(list(text)) == expected(text) == (visible, reasoning)
-    text, visible, reasoning = f"<think>0</think>-\n{text}", f"-\n{visible}", f"0{reasoning}"
+    text = f"<think>0</think>-\n{text}"
+    visible = f"-\n{visible}"
+    reasoning = f"0{reasoning}"
     assert split_thinking(text) == run(list(text)) == expected(text) == (visible, reasoning)
 
 
@@ -553,7 +571,8 @@ def test_every_letter_is_read_once_however_many_tags_there_are(text: str, read: 
 def test_every_letter_of_the_text_before_is_read_once_however_many_parts_there_are(
     part: str, read: list[int]
 ) -> None:
-    followed, gathered = TextBefore(), "Before it. "
+    followed = TextBefore()
+    gathered = "Before it. "
     for _ in range(200):
         gathered += part_thinking(part, gathered, read=followed, after_block=True).visible
     assert sum(read) <= len(gathered) + 200 * 2 * len(part)
@@ -564,7 +583,8 @@ def test_behind_more_signs_than_any_text_has_no_tag_is_meant(
     sign: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rungwise.fsm.replies.text.literals.MOST_SIGNS", 40)
-    few, many = sign * 8 + "\n", sign * 80 + "\n"
+    few = sign * 8 + "\n"
+    many = sign * 80 + "\n"
     assert split_thinking(f"{few}</think>a") == run(list(f"{few}</think>a")) == ("a", few)
     assert (
         split_thinking(f"{many}</think>a")
@@ -643,7 +663,8 @@ def test_every_chunking_gives_the_same(
 def test_a_text_before_that_was_followed_is_as_good_as_one_read_anew(
     parts: list[str], text: str, after_block: bool
 ) -> None:
-    followed, gathered = TextBefore(), ""
+    followed = TextBefore()
+    gathered = ""
     for part in parts:
         gathered += part
         for following in (
@@ -705,48 +726,48 @@ def test_a_turn_of_its_own_within_code_is_text_all_the_same() -> None:
 
 
 INVISIBLE = (
-    *(
-        "",
-        " ",
-        "\n",
-        "\t",
-        "\u00a0",
-        "\u2003",
-        "\u3000",
-        "\u2028",
-        "\x00",
-        "\x1b",
-        "\x7f",
-        "\u0085",
-        "\u00ad",
-    ),
+    "",
+    " ",
+    "\n",
+    "\t",
+    "\u00a0",
+    "\u2003",
+    "\u3000",
+    "\u2028",
+    "\x00",
+    "\x1b",
+    "\x7f",
+    "\u0085",
+    "\u00ad",
     "\u200b",
-    *(
-        "\u200d",
-        "\u200e",
-        "\u2060",
-        "\u2065",
-        "\u3164",
-        "\u115f",
-        "\u1160",
-        "\uffa0",
-        "\u2800",
-        "\ufeff",
-        "\ufe0f",
-    ),
-    *(
-        "\u034f",
-        "\u061c",
-        "\u17b4",
-        "\u180b",
-        "\u180e",
-        "\ufffe",
-        "\uffff",
-        "\ud800",
-        "\udfff",
-        "\U000e0001",
-    ),
-    *("\U000e0100", "\U000e01ef", "\U000e0fff", "\U0010ffff", "\U0001d159", "\U0001d173", "\u0378"),
+    "\u200d",
+    "\u200e",
+    "\u2060",
+    "\u2065",
+    "\u3164",
+    "\u115f",
+    "\u1160",
+    "\uffa0",
+    "\u2800",
+    "\ufeff",
+    "\ufe0f",
+    "\u034f",
+    "\u061c",
+    "\u17b4",
+    "\u180b",
+    "\u180e",
+    "\ufffe",
+    "\uffff",
+    "\ud800",
+    "\udfff",
+    "\U000e0001",
+    "\U000e0100",
+    "\U000e01ef",
+    "\U000e0fff",
+    "\U0010ffff",
+    "\U0001d159",
+    "\U0001d173",
+    "\u0378",
 )
 VISIBLE = (
     "a",
