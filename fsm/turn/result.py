@@ -9,8 +9,8 @@ from attrs import field, frozen
 from rungwise.fsm.call.conversation.plain import plain_messages, stored
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
+from rungwise.fsm.call.displayable import Displayable
 from rungwise.fsm.call.run.result import Result, V
-from rungwise.fsm.diagram.displayable import Displayable
 from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.replies.parts import Message, ToolCall
 from rungwise.fsm.turn.table import TURN

@@ -13,10 +13,10 @@ from rungwise.fsm.call.chain.lessons import Lessons
 from rungwise.fsm.call.chain.link import Link, PlainLink
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.displayable import Displayable
 from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Policy, from_mapping
-from rungwise.fsm.diagram.displayable import Displayable
 from rungwise.fsm.engine.journal.record import (
     COUNT,
     FLAG,

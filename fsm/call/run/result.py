@@ -9,9 +9,9 @@ from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.observation import RAISED, WRONG
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
+from rungwise.fsm.call.displayable import Displayable
 from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.diagram.displayable import Displayable
 from rungwise.fsm.errors import BrokenMachine, RungwiseError
 from rungwise.fsm.replies.failures.failure import KEY_HINT_REASONS, Failure
 from rungwise.fsm.replies.parts import Message, Part, ReasoningPart, TextPart, ToolCall
