@@ -333,6 +333,7 @@ def test_the_types_of_every_public_callable_can_be_read() -> None:
     assert unreadable == {}
 
 
+@pytest.mark.full  # which installs ruff
 @pytest.mark.parametrize(
     "line", ["import fsm.errors", "from fsm import errors", "from adapters.client import Client"]
 )
