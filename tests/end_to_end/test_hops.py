@@ -1,4 +1,4 @@
-"""How many functions of ours a happy call runs through, and in how many files a reader finds them."""
+"""How many functions of ours a happy call runs through, and in how many files they stand."""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ def request_of(app: Any, api: str, *, streams: bool = False, body: bytes | None 
     """Return a request whose body has come."""
     path, _, query = path_of(api, streams=streams).partition("?")
     exchange = Exchange(app, path=path, query=query, headers=dict(JSON))
-    whole = {**written(api), **({"stream": True} if streams and api != "gemini" else {})}
+    whole = written(api)
+    if streams and api != "gemini":
+        whole = {**whole, "stream": True}
     exchange.give(json.dumps(whole).encode() if body is None else body)
     return exchange
 

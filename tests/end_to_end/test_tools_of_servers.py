@@ -243,12 +243,10 @@ FORCED: list[Any] = ["required", {"type": "any"}, {"any": {}}]
 
 
 def gemini(mode: str, *names: str) -> dict[str, Any]:
-    return {
-        "functionCallingConfig": {
-            "mode": mode,
-            **({"allowedFunctionNames": [*names]} if names else {}),
-        }
-    }
+    config: dict[str, Any] = {"mode": mode}
+    if names:
+        config["allowedFunctionNames"] = [*names]
+    return {"functionCallingConfig": config}
 
 
 def cases() -> list[tuple[str, Any, Any]]:

@@ -219,7 +219,9 @@ def spoiled(draw: st.DrawFn) -> tuple[str, Any, bool]:
 
 def check(transport: Any, api: str, body: Any, *, streams: bool) -> httpx.Response:
     """Send a body, and check that what comes back is an answer or a proper error."""
-    raw = json.dumps({**body, **({"stream": True} if streams and api != "gemini" else {})}).encode()
+    if streams and api != "gemini":
+        body = {**body, "stream": True}
+    raw = json.dumps(body).encode()
     response = post(transport, api, raw, streams=streams)
     if response.headers.get("x-rungwise-outcome") == "forwarded":
         return response

@@ -285,7 +285,7 @@ def test_what_an_sdk_has_gathered_begins_the_result_or_its_stream_ended_in_an_er
     with client_over([api for api, _ in play.links], used) as client:
         transport = Transport(client)
         transport._gateway = Gateway(client, play.hold, lambda id, result: kept.append(result))
-        fields = {**(SCHEMAS[play.api] if play.has_schema else {})}
+        fields = dict(SCHEMAS[play.api]) if play.has_schema else {}
         if play.has_tools:
             fields["tools"] = TOOLS[play.api]
         seen = sdks.ask(play.api, play.way, transport=transport, **fields)

@@ -273,12 +273,9 @@ def test_the_name_of_a_tool_is_no_such_name(api: str) -> None:
 
 @pytest.mark.parametrize("role", ["system", "developer", "user", "tool"])
 def test_a_member_of_a_message_that_nobody_reads_is_told(api: str, role: str, serve: Any) -> None:
-    odd = {
-        "role": role,
-        "content": "Where?",
-        **({"tool_call_id": "c"} if role == "tool" else {}),
-        "mood": "merry",
-    }
+    odd = {"role": role, "content": "Where?", "mood": "merry"}
+    if role == "tool":
+        odd["tool_call_id"] = "c"
     asked = [
         {"role": "user", "content": "Hm."},
         *CALLED[: role == "tool"],

@@ -35,7 +35,8 @@ def environment(folder: Path, *installs: str | Path) -> Path:
     assert run(sys.executable, "-m", "venv", folder, at=folder.parent).returncode == 0
     python = folder / "bin" / "python"
     for each in installs:
-        pip_install(python, *(each if isinstance(each, tuple) else (each,)))
+        arguments = each if isinstance(each, tuple) else (each,)
+        pip_install(python, *arguments)
     return python
 
 
@@ -270,7 +271,8 @@ def test_hostile_files_change_nothing(
             "raise SystemExit('a stranger was imported')\n", encoding="utf-8"
         )
     at = tmp_path if on_the_path else hostile
-    assert_ours(python, python.parents[1], at, *([hostile] if on_the_path else []))
+    hostiles = [hostile] if on_the_path else []
+    assert_ours(python, python.parents[1], at, *hostiles)
 
 
 def test_an_editable_install_is_the_checkout(tmp_path: Path) -> None:
@@ -307,7 +309,8 @@ def test_adapter_hub_and_rungwise_live_side_by_side(
     python = environment(tmp_path / "environment", first)
     before = files_of(python, "rungwise" if is_first else "adapters")
     assert len(before) > 50
-    pip_install(python, *(second if isinstance(second, tuple) else (second,)))
+    arguments = second if isinstance(second, tuple) else (second,)
+    pip_install(python, *arguments)
     assert files_of(python, "rungwise" if is_first else "adapters") == before
     assert not files_of(python, "rungwise").keys() & files_of(python, "adapters").keys()
     assert_ours(python, python.parents[1], tmp_path)

@@ -244,8 +244,10 @@ class Stage:
     def troubled(self, trouble: Trouble, send: Send, clocks: Clocks) -> Reply | Failure:
         """Act out the trouble until it ends or the clocks end it."""
         total = self.scene.policy.timeouts.total
-        ends = [self.now + total] if total is not None else []
-        end = min([*ends, *([] if clocks.ends_by is None else [clocks.ends_by])])
+        ends = [] if clocks.ends_by is None else [clocks.ends_by]
+        if total is not None:
+            ends.append(self.now + total)
+        end = min(ends)
         if trouble.kind in HANGS:
             return self.hung(trouble.kind, send, clocks, end)
         self.now += (end - self.now) * trouble.share

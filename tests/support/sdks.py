@@ -87,7 +87,10 @@ def asking(api: str, asked: Any = QUESTION, /, **fields: Any) -> dict[str, Any]:
         case "anthropic":
             return {"model": MODEL, "messages": turns, "max_tokens": 1_000, **fields}
     contents = [{"role": "user", "parts": [{"text": asked}]}] if isinstance(asked, str) else asked
-    return {"model": MODEL, "contents": contents, **({"config": fields} if fields else {})}
+    request = {"model": MODEL, "contents": contents}
+    if fields:
+        request["config"] = fields
+    return request
 
 
 def ask(

@@ -60,11 +60,10 @@ def busy_client(clock: VirtualClock) -> Iterator[None]:
         found = begin(driver, send, call, is_fresh=is_fresh)
         total = driver.timeouts.total
         ends_by = call.clocks().ends_by
-        until = [
-            *([] if total is None else [clock.now + total]),
-            *([] if ends_by is None else [ends_by]),
-        ]
-        ends[id(found)] = min(until, default=float("inf"))
+        ends[id(found)] = min(
+            float("inf") if total is None else clock.now + total,
+            float("inf") if ends_by is None else ends_by,
+        )
         return found
 
     def reply(exchange: Exchange) -> Any:

@@ -245,9 +245,10 @@ def test_a_key_goes_to_its_own_host_only(serve: Serve, ask: Ask) -> None:
     third = serve(ScriptedReply())
     result = ask(
         first,
-        *("--api-key-env", "OPENAI_API_KEY", "--fallback", f"{first.base_url}#other"),
-        *("--fallback", f"{second.base_url}#theirs"),
-        *("--fallback", f"{third.base_url}#own#THIRD_KEY"),
+        "--api-key-env=OPENAI_API_KEY",
+        f"--fallback={first.base_url}#other",
+        f"--fallback={second.base_url}#theirs",
+        f"--fallback={third.base_url}#own#THIRD_KEY",
         env={"OPENAI_API_KEY": KEY, "THIRD_KEY": "sk-the-third"},
     )
     assert result.exit_code == 4
@@ -294,22 +295,12 @@ def test_a_key_that_nobody_named_is_that_of_the_provider_at_its_own_host(
     monkeypatch.setenv("WORK_KEY", "sk-work")
     url = "https://api.openai.com/v1"
     chain = chain_of(
-        *(
-            "--base-url",
-            "http://localhost:1/v1",
-            "--fallback",
-            f"{url}#a",
-            "--fallback",
-            "openai:b",
-        ),
-        *(
-            "--fallback",
-            f"{url}#c#WORK_KEY",
-            "--fallback",
-            f"{url}#d#",
-            "--fallback",
-            "http://localhost:2/v1#e",
-        ),
+        "--base-url=http://localhost:1/v1",
+        f"--fallback={url}#a",
+        "--fallback=openai:b",
+        f"--fallback={url}#c#WORK_KEY",
+        f"--fallback={url}#d#",
+        "--fallback=http://localhost:2/v1#e",
     )
     assert [backend.model for backend in chain] == ["m", "a", "b", "c", "d", "e"]
     assert list(map(authorization, chain)) == [
@@ -340,10 +331,8 @@ def test_a_key_that_was_named_is_never_replaced_by_another(
     [
         ["--api-key-env", "gsk_REALKEY"],
         ["--api-key-env", "sk-gsk_REALKEY"],
-        *(
-            ["--fallback", "http://localhost#m#gsk_REALKEY"],
-            ["--fallback", "http://localhost##gsk_REALKEY"],
-        ),
+        ["--fallback", "http://localhost#m#gsk_REALKEY"],
+        ["--fallback", "http://localhost##gsk_REALKEY"],
         ["--fallback", "http://localhost#m##gsk_REALKEY"],
     ],
 )

@@ -160,7 +160,8 @@ def test_a_bad_policy_is_said_in_one_line(
     bad = tmp_path / "bad.toml"
     if text is not None:
         bad.write_text(text)
-    result = invoke("diff", *((files[0], bad) if is_new else (bad, files[0])))
+    old, new = (files[0], bad) if is_new else (bad, files[0])
+    result = invoke("diff", old, new)
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
     assert "bad.toml" in result.stderr

@@ -94,6 +94,19 @@ class Reading:
             self.state = "ended" if data is None else "unfinished"
 
 
+def pieces_of(data: bytes, places: Iterable[int], is_closed: bool) -> list[bytes]:
+    """Return the pieces of a body, and the end of the connection behind them if it is closed."""
+    pieces = cut(data, places)
+    if is_closed:
+        pieces.append(EOF)
+    return pieces
+
+
+def with_first(first: bytes, pieces: list[bytes]) -> list[bytes]:
+    """Return the pieces behind a first one, if there is one."""
+    return [first, *pieces] if first else pieces
+
+
 def cut(data: bytes, places: Iterable[int]) -> list[bytes]:
     """Cut data at these places."""
     ends = sorted({0, len(data), *(place for place in places if place < len(data))})
@@ -159,10 +172,10 @@ STREAM = st.lists(SOUND | SOUND | SOUND | UNUSUAL | BROKEN | st.binary(max_size=
 def test_chunks_are_read_as_h11_reads_them(
     is_ahead: bool, data: bytes, places: list[int], is_closed: bool, with_head: int
 ) -> None:
-    pieces = [*cut(data[with_head:], places), *([EOF] if is_closed else [])]
     first = data[:with_head]
+    pieces = pieces_of(data[with_head:], places, is_closed)
     reading = Reading(data=first, is_ahead=is_ahead)
-    assert reading.feed(*pieces) == read_by_h11(CHUNKED, [*([first] if first else []), *pieces])
+    assert reading.feed(*pieces) == read_by_h11(CHUNKED, with_first(first, pieces))
 
 
 @given(st.lists(BYTES, max_size=8), PLACES)
@@ -205,13 +218,11 @@ def test_other_framings_are_read_as_h11_reads_them(
     is_closed: bool,
     with_head: bool,
 ) -> None:
-    pieces = [*cut(data, places), *([EOF] if is_closed else [])]
+    pieces = pieces_of(data, places, is_closed)
     first = pieces.pop(0) if with_head and data else b""
     # A body of no bytes has ended before anything comes.
     is_empty = status != b"200 OK" or fields == b"content-length: 0\r\n"
-    expected = (
-        (b"", "ended") if is_empty else read_by_h11(fields, [*([first] if first else []), *pieces])
-    )
+    expected = (b"", "ended") if is_empty else read_by_h11(fields, with_first(first, pieces))
     assert Reading(fields, first, is_ahead=is_ahead, status=status).feed(*pieces) == expected
 
 

@@ -113,8 +113,8 @@ VALUES = st.recursive(
 BLOCKS = st.dictionaries(st.sampled_from(NAMES), VALUES, min_size=1, max_size=4)
 PLACES = st.sampled_from(["content", "content", "parts", "tool_calls", "output"])
 MESSAGES = st.builds(
-    lambda role, more, place, blocks: {**more, place: blocks, **({"role": role} if role else {})},
-    st.sampled_from([*ROLES, *ROLES, None]),
+    lambda role, more, place, blocks: {**more, place: blocks, **role},
+    st.sampled_from([{"role": role} for role in [*ROLES, *ROLES]] + [{}]),
     st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=2),
     PLACES,
     st.lists(BLOCKS, max_size=3) | VALUES,

@@ -78,7 +78,7 @@ def test_an_arc_of_the_svg_shows_a_line_for_each_of_its_rows() -> None:
         if "data-arc" in element.attrib:
             pair = tuple(element.attrib["data-arc"].split())
             rows = [row for row in CALL.rows if (row.source, row.target) == pair]
-            wanted = [[row.event, *([f"[{row.guard}]"] if row.guard else [])] for row in rows]
+            wanted = [[row.event, f"[{row.guard}]"] if row.guard else [row.event] for row in rows]
             other = "from every other rung"
             below = ["ran_out [must_yield]", other, "found_open [may_fall_back]", other]
             if pair == ("await", "partial"):

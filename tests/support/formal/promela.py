@@ -250,7 +250,9 @@ class _Model:
         if refills and effect.refills_on:
             fact = self.fact(effect.refills_on)
             refills = f"find_{fact}();\n    if :: {fact} == YES -> {refills} :: else fi"
-        return "; ".join([*steps, *([refills] if refills else [])]) or "skip"
+        if refills:
+            steps.append(refills)
+        return "; ".join(steps) or "skip"
 
     # what runs
 

@@ -49,8 +49,10 @@ def spin(
             missing(f"no {program} (on Debian: apt-get install spin gcc)")
     (folder / "model.pml").write_text(model, encoding="utf-8")
     said(folder, "spin", "-a", *(f"-D{each}" for each in defined), "model.pml")
-    said(folder, "cc", "-w", *([] if claim else ["-DNOCLAIM", "-DSAFETY"]), "-o", "pan", "pan.c")
-    report = said(folder, "./pan", *(["-a"] if claim else []), "-m100000", *run)
+    built_with = [] if claim else ["-DNOCLAIM", "-DSAFETY"]
+    said(folder, "cc", "-w", *built_with, "-o", "pan", "pan.c")
+    run_with = ["-a", "-m100000"] if claim else ["-m100000"]
+    report = said(folder, "./pan", *run_with, *run)
     (errors,) = re.findall(r"errors: (\d+)", report)
     (states,) = re.findall(r"^ *(\d+(?:\.\d+e\+\d+)?) states, stored", report, re.MULTILINE)
     violated = re.search(r"^pan:1: (.*?) \(at depth", report, re.MULTILINE)

@@ -209,11 +209,10 @@ class _Specification:
             by_event.setdefault(decision.event, []).append(decision)
         for event, decisions in by_event.items():
             says = table.says(event)
-            yield from (
-                "",
-                *([f"\\* {plain(says)}"] if says != event else []),
-                f"{self.names.of('event', event)} ==",
-            )
+            yield ""
+            if says != event:
+                yield f"\\* {plain(says)}"
+            yield f"{self.names.of('event', event)} =="
             for decision in decisions:
                 yield from self.decision(decision)
         steps = folded(

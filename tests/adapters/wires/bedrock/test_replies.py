@@ -175,7 +175,9 @@ def test_half_a_call_is_half_a_call() -> None:
 
 @pytest.mark.parametrize("kind", [None, "tool_use", "server_tool_use"])
 def test_only_a_call_of_the_servers_own_tools_is_the_servers(kind: str | None) -> None:
-    use = {"toolUseId": "t", "name": "look", **({"type": kind} if kind else {})}
+    use = {"toolUseId": "t", "name": "look"}
+    if kind is not None:
+        use["type"] = kind
     body = whole(
         output={"message": {"content": [{"toolUse": {**use, "input": {"bird": "heron"}}}]}}
     )

@@ -307,10 +307,14 @@ def test_a_mark_of_a_tool_stands_behind_it_or_is_told(
     else:
         tool = {**tool, "cache_control": mark}
     other = {"toolSpec": {"name": "note", "inputSchema": {"json": {"type": "object"}}}}
-    point = {"cachePoint": {"type": "default", **({"ttl": "1h"} if "ttl" in mark else {})}}
+    kind = {"type": "default"}
+    if "ttl" in mark:
+        kind["ttl"] = "1h"
+    point = {"cachePoint": kind}
+    behind = [other] if lost else [point, other]
     for choice in ("auto", "required"):
         body = sent(to=to, tools=[tool, other], parameters={"tool_choice": choice})
-        assert body["toolConfig"]["tools"] == [TOOL, *([] if lost else [point]), other]
+        assert body["toolConfig"]["tools"] == [TOOL, *behind]
     assert to.lost(Request("Which?", tools=[tool, other])) == ((lost,) if lost else ())
 
 

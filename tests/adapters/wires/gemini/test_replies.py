@@ -216,15 +216,10 @@ def test_ids_are_made_up_where_there_are_none_and_no_two_are_alike() -> None:
 
 def test_arguments_that_come_in_pieces_are_put_together() -> None:
     def piece(*partial: Any, goes_on: bool = True, **call: Any) -> Any:
-        return chunk(
-            {
-                "functionCall": {
-                    **call,
-                    "partialArgs": [*partial],
-                    **({"willContinue": True} if goes_on else {}),
-                }
-            }
-        )
+        call["partialArgs"] = [*partial]
+        if goes_on:
+            call["willContinue"] = True
+        return chunk({"functionCall": call})
 
     pieces = [
         chunk(
@@ -519,7 +514,7 @@ CHUNK = members(
     ),
 )
 PLAIN = st.tuples(TEXTS, st.booleans()).map(
-    lambda each: chunk({"text": each[0], **({"thought": True} if each[1] else {})})
+    lambda each: chunk({"text": each[0], "thought": True} if each[1] else {"text": each[0]})
 )
 
 
@@ -622,7 +617,7 @@ def test_no_body_takes_more_than_32_times_the_largest_reply(unit: bytes) -> None
 
 GROWING: dict[str, Callable[[int], list[Any]]] = {
     "texts and thoughts in turn": lambda n: [
-        chunk({"text": "a", **({"thought": True} if k % 2 else {})}) for k in range(n)
+        chunk({"text": "a", "thought": True} if k % 2 else {"text": "a"}) for k in range(n)
     ],
     "signed texts": lambda n: [chunk({"text": "a", "thoughtSignature": SIGNATURE})] * n,
     "calls": lambda n: [

@@ -214,15 +214,13 @@ ERRORS: dict[str, list[Any]] = {
 def failed(
     status: int, name: str, message: str, known: Any = (), *details: dict[str, Any]
 ) -> list[Any]:
-    told = [{"@type": "type.googleapis.com/google.rpc.X", **each} for each in details]
-    error = {
-        "error": {
-            "code": status,
-            "message": message,
-            "status": name,
-            **({"details": told} if told else {}),
-        }
-    }
+    told: list[dict[str, Any]] = [
+        {"@type": "type.googleapis.com/google.rpc.X", **each} for each in details
+    ]
+    fields: dict[str, Any] = {"code": status, "message": message, "status": name}
+    if told:
+        fields["details"] = told
+    error = {"error": fields}
     usual = {"parameter": None, "available_tokens": None, "asked_wait": None, **dict(known)}
     said = {"candidates": [SAID], "usageMetadata": COUNTS}
     return [

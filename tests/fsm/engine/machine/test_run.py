@@ -42,11 +42,10 @@ def test_every_branch_of_every_ladder_takes_its_row_and_counts_what_it_says() ->
             before = dict(zip(CALL.counters, run.spent, strict=True))
             assert run.fire(event, held(branch)) == run.row == branch.row
             assert branch.row is not None
-            expected = {
-                **before,
-                **({branch.takes: 1} if branch.takes else {}),
-                **dict.fromkeys(branch.refills, 0),
-            }
+            expected = dict(before)
+            if branch.takes:
+                expected[branch.takes] = 1
+            expected |= dict.fromkeys(branch.refills, 0)
             assert {name: run.spent_of(name) for name in CALL.counters} == expected
             assert (run.state, run.attempts) == (
                 branch.row.target,
