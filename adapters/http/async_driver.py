@@ -113,7 +113,7 @@ class AsyncDriver(Driver):
         is_heard = call.is_streaming
         try:
             backend = pool_of(exchange.backend)[send.key]
-            if getattr(backend, "renews_key", False):
+            if backend.renews_key:
                 exchange.keyed = await within(
                     self.seconds_left(send), _with_key, backend, cancellation=self.cancellation
                 )

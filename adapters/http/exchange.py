@@ -10,7 +10,7 @@ from contextlib import suppress
 from email.utils import formatdate
 from functools import lru_cache
 from math import floor
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from attrs import define, evolve, field
 
@@ -67,13 +67,14 @@ TOO_LARGE: Final = Failure("malformed", message="the reply is larger than any th
 
 
 @define(eq=False)
-class WholeBody:
+class WholeBody(Decoder):
     """Collect the body of a response that is not a stream, and decode it at its end."""
+
+    is_stream: ClassVar[bool] = False
 
     backend: Backend
     status: int
     headers: Mapping[str, str]
-    finished: bool = False
     size: int = field(default=0, init=False)
     _pieces: list[bytes] = field(factory=list, init=False, repr=False)
 
@@ -229,9 +230,8 @@ class Exchange:
         assert decoder is not None
         deltas = self._by_wire(decoder.feed, piece)
         self._size += len(piece)
-        unshown = getattr(decoder, "unshown", 0)
-        if unshown > self._unshown:
-            self._unshown = unshown
+        if decoder.unshown > self._unshown:
+            self._unshown = decoder.unshown
             self._has_content = True
         for delta in deltas:
             if delta.text:
@@ -244,21 +244,21 @@ class Exchange:
             is_whole = isinstance(decoder, WholeBody)
             if (
                 self._size > self.largest * (1 if is_whole else OVERHEAD)
-                or getattr(decoder, "size", 0) > self.largest
+                or decoder.size > self.largest
             ):
                 self._failure = TOO_LARGE
         if self._cap is not None:
-            self._measure(deltas)
+            self._measure(decoder, deltas)
         return deltas
 
-    def _measure(self, deltas: list[Text | Reasoning]) -> None:
+    def _measure(self, decoder: Decoder, deltas: list[Text | Reasoning]) -> None:
         """Count tokens against the cap: shown ones and hidden ones, or what the provider wrote
         beside these.
         """
         for delta in deltas:
             self._meter.feed(delta.text)
-        shown = self._meter.least + getattr(self.decoder, "unshown", 0) // BYTES_A_TOKEN
-        beside = getattr(self.decoder, "beside", 0) // BYTES_A_TOKEN
+        shown = self._meter.least + decoder.unshown // BYTES_A_TOKEN
+        beside = decoder.beside // BYTES_A_TOKEN
         self._least = max(shown, beside)
         self._is_unseen = beside > shown
         self._overran = is_beyond(self._least, self._cap)
@@ -305,9 +305,9 @@ class Exchange:
         after that.
         """
         decoder = self.decoder
-        if isinstance(decoder, WholeBody) or not getattr(decoder, "is_stream", True):
+        if decoder is None or decoder.is_stream is False:
             return False
-        return not self.is_finished or getattr(decoder, "was_stopped", False)
+        return not decoder.finished or decoder.was_stopped
 
     @property
     def goes_on(self) -> bool:
@@ -324,7 +324,7 @@ class Exchange:
         if now >= limits.ends_at:
             self._failure = Failure("timeout")
             return False
-        if limits.awaits_whole and getattr(decoder, "is_stream", False):
+        if limits.awaits_whole and decoder is not None and decoder.is_stream:
             limits.awaits_whole = False  # despite its content type
         if self._has_content:
             self._has_content = False

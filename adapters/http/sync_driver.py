@@ -72,7 +72,7 @@ class Driver:
         """Begin an attempt and start its clocks."""
         backend = self.chain[send.backend]
         wants = call.is_streaming or self.stream_calls
-        streams = wants and getattr(backend, "streams", False) and "stream" not in send.dropped
+        streams = wants and backend.streams and "stream" not in send.dropped
         clocks = call.clocks(streams=streams)
         now = self.clock()
         limits = AttemptLimits.of(

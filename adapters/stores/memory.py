@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.stores.store import Command, Work
-from rungwise.fsm.call.chain.link import Link
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
 from rungwise.fsm.health.quota import Claim, Quota, QuotaMeter, Settlement
 from rungwise.fsm.values.forks import renewed_in_children
@@ -31,7 +31,7 @@ class MemoryStore:
         self._lock = threading.Lock()
         _all.add(self)
 
-    def key_of(self, link: Link) -> Hashable:
+    def key_of(self, link: Backend) -> Hashable:
         """Return what identifies a backend with its key in this process."""
         return link.identities
 

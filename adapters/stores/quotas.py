@@ -24,12 +24,6 @@ TOKENS_LEFT = ("x-ratelimit-remaining-tokens", "anthropic-ratelimit-tokens-remai
 """The headers in which providers say what is left of a minute's quota."""
 
 
-def quota_of(backend: object) -> Quota | None:
-    """Return the quota of a backend; None if it has none."""
-    quota: Quota | None = getattr(backend, "quota", None)
-    return quota
-
-
 @frozen
 class Place:
     """Hold the room that an attempt was given."""
@@ -55,7 +49,7 @@ class CallQuota:
         """Return `send` itself if it may go out now; else what is to be waited for, or where the
         call turns instead.
         """
-        quota = quota_of(self.chain[call.backend])
+        quota = self.chain[call.backend].quota
         needs = None if quota is None else call.needs()
         where = None if needs is None else (needs.backend, needs.keys[0])
         if self._place is not None and self._place.where != where:

@@ -24,9 +24,9 @@ from attrs import asdict, fields_dict, frozen
 from rungwise.adapters.stores.budgets import Answer
 from rungwise.adapters.stores.memory import UNKNOWN, MemoryStore
 from rungwise.adapters.stores.store import Command, Work
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.call.budget.ledger import Ledger
-from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
 from rungwise.fsm.health.quota import FORGOTTEN, POLL, TINY, Claim, Quota, Settlement
@@ -136,9 +136,9 @@ class RedisStore:
         """Return the server's seconds since 1970; before it has answered, those on our clock."""
         return self._clock() + self._offset
 
-    def key_of(self, link: Link) -> StoreKey:
+    def key_of(self, link: Backend) -> StoreKey:
         """Return what identifies a backend here; the same in every process."""
-        identity: str = getattr(link, "digest", None) or repr(sorted(link.identities))
+        identity = link.digest or repr(sorted(link.identities))
         return StoreKey(hashlib.sha256(identity.encode()).hexdigest()[:32], link.name)
 
     def choose(

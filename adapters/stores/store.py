@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 import anyio.to_thread
 
-from rungwise.fsm.call.chain.link import Link
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom
 from rungwise.fsm.health.quota import Claim, Quota, Settlement
 
@@ -29,7 +29,7 @@ class Store(Protocol):
     def now(self) -> float:
         """Return the seconds on the clock of the store."""
 
-    def key_of(self, link: Link) -> Hashable:
+    def key_of(self, link: Backend) -> Hashable:
         """Return what identifies a backend with its key here."""
 
     def choose(

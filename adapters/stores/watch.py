@@ -14,7 +14,6 @@ from attrs import define, field, frozen
 from rungwise.adapters.stores.store import Store, Work, perform
 from rungwise.adapters.wires.backend import Backend, pool_of
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.run.sending import OPEN
@@ -63,7 +62,7 @@ class Watch:
         now = self.store.now()
         return {name: health.at(now, self.rules) for name, health in zip(named, known, strict=True)}
 
-    def remember(self, link: Link, symptom: Symptom) -> None:
+    def remember(self, link: Backend, symptom: Symptom) -> None:
         """Remember what an attempt has shown of a backend just now."""
         key = self.store.key_of(link)
         now = self.store.now()
@@ -156,8 +155,7 @@ class CallHealth:
 
     def _key_of(self, backend: int, key: int) -> Any:
         link = self.chain[backend]
-        pool = getattr(link, "pool", ())
-        return self.watch.store.key_of(pool[key] if pool else link)
+        return self.watch.store.key_of(link.pool[key] if link.pool else link)
 
     def _after_denials(
         self, observation: Observation | None, reports: list[Report]
