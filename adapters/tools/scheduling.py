@@ -201,10 +201,7 @@ class Schedule:
         )
         if error is not None and (is_for_caller or fault is None):
             fault = fault_of(error)
-        if fault is None:
-            outcome = ToolOutcome(returned.value)
-        else:
-            outcome = ToolOutcome(fault=fault)
+        outcome = ToolOutcome(returned.value) if fault is None else ToolOutcome(fault=fault)
         self._settle(job, outcome)
         if error is not None and is_for_caller and self.reason is None:
             self.end(error)
