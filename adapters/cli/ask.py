@@ -182,12 +182,17 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
       rungwise ask "Who nests by the Vomb?" --model gpt-4o --tools birds:look
     """
     if tools is None and options["verbose"]:
-        raise click.UsageError(
-            "--verbose is for tools: give --tools as well, or leave it out", context
-        )
+        bad_use = "--verbose is for tools: give --tools as well, or leave it out"
+        raise click.UsageError(bad_use, context)
+    return _ask(prompt, _toolbox(context, tools), **options)
+
+
+def _toolbox(context: click.Context, tools: str | None) -> Toolbox | None:
+    """Read `--tools`, once all options are known."""
+    if tools is None:
+        return None
     [parameter] = [each for each in context.command.params if each.name == "tools"]
-    toolbox = None if tools is None else TOOLS.convert(tools, parameter, context)
-    return _ask(prompt, toolbox, **options)
+    return TOOLS.convert(tools, parameter, context)
 
 
 def _ask(prompt: str | None, tools: Toolbox | None, **options: Any) -> int:

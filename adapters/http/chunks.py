@@ -116,9 +116,7 @@ def _is_chunked(response: h11.Response) -> bool:
 
 
 def _whole_chunks(data: bytes) -> tuple[bytes, int]:
-    """Return the contents of the whole chunks at the start of some data, and where the last one
-    ends.
-    """
+    """Return the contents of the whole chunks at the start of some data, and where they end."""
     pieces = list[bytes]()
     end = 0
     while (size := _SIZE.match(data, end)) is not None:

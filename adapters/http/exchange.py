@@ -150,9 +150,7 @@ class Exchange:
     _outer: BaseException | None = field(factory=sys.exception, init=False, repr=False)
 
     def encode(self, send: Send) -> HttpRequest:
-        """Write the HTTP request, which accepts only encodings that we can decode piece by
-        piece.
-        """
+        """Write the HTTP request. It accepts only encodings that we can decode piece by piece."""
         self._send = send
         if send.must_cut and self.is_streaming:
             self._cap = send.max_tokens
@@ -218,14 +216,14 @@ class Exchange:
         except Unreadable:
             self._failure = UNREADABLE
 
-    def _by_wire(self, read: Callable[[A], T], given: A) -> T:
+    def _by_wire(self, read: Callable[[A], T], argument: A) -> T:
         """Let the wire read something.
 
         If it raises, that is a bug, perhaps in a wire of the caller's own: the error ends the call,
         and a note on it names the wire.
         """
         try:
-            return read(given)
+            return read(argument)
         except Exception as error:
             kind = type(self.backend)
             error.add_note(
@@ -272,8 +270,10 @@ class Exchange:
         return deltas
 
     def _measure(self, decoder: Decoder, deltas: list[Text | Reasoning]) -> None:
-        """Count tokens against the cap: those of the reply, shown or not, or those that the
-        provider wrote beside it, whichever are more.
+        """Count tokens against the cap.
+
+        They are those of the reply, shown or not, or those that the provider wrote beside it,
+        whichever are more.
         """
         for delta in deltas:
             self._meter.feed(delta.text)

@@ -32,8 +32,7 @@ class Abandoned(Exception):
 
 
 class Progress:
-    """Follow an attempt through the events of httpcore: which socket it uses, and whether it has
-    begun to send.
+    """Follow an attempt through the events of httpcore.
 
     `connects_by` is the moment by which names, addresses and TLS must have led to a connection. It
     is infinity while the client does not connect. The client's own timeout would not do: it counts

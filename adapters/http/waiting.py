@@ -122,9 +122,7 @@ _HAS_POLL: Final = hasattr(select, "poll")
 
 
 class WaitFor(NamedTuple):
-    """Wait until a socket can be read or written, an event of another thread is set, or a moment
-    has come.
-    """
+    """Say what an operation waits for: a socket, an event of another thread, or a moment."""
 
     what: socket.socket | threading.Event
     want: Want  # of a socket
@@ -289,9 +287,7 @@ def _ring(future: asyncio.Future[None]) -> None:
 
 
 async def _rung(future: asyncio.Future[None], seconds: float, cancellation: Cancellation) -> None:
-    """Wait on asyncio until a future is done, some seconds have passed, or the call is
-    cancelled.
-    """
+    """Wait on asyncio for a future, for some seconds at most, unless the call is cancelled."""
     check(cancellation)
     timer = None
     if seconds < math.inf:

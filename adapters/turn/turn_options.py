@@ -80,7 +80,7 @@ class Planned:
                 executor; otherwise the provider runs them.
             options: those of the turn.
             chain: the backends of the client.
-            policy: the client's policy for calls, which counts if the turn's names none.
+            policy: the client's policy for calls, if the turn's names none.
             compactor: the client's compactor, which is called with the messages alone.
             new: makes the turn; takes the arguments of `Turn`.
             call_options: what the client passes to its calls, and `deadline`, when the turn must
@@ -111,13 +111,12 @@ class Planned:
                 return of_client(messages)  # which may be a coroutine
 
         call_options["has_compactor"] = shorten is not None
-        policy_of_turn = evolve(own, call=with_overrides(own.call or policy))
-        toolbox = Toolbox.of(tools, executor)
+        own = evolve(own, call=with_overrides(own.call or policy))
         turn = new(
             request,
-            policy_of_turn,
+            own,
             tuple(chain),
-            tools=toolbox,
+            tools=Toolbox.of(tools, executor),
             within=options.get("within"),
             verdict=options.get("verdict"),
             approvals=options.get("approvals"),
