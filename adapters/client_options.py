@@ -12,9 +12,9 @@ from typing import Any, Final
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.stores.budgets import BudgetStore
 from rungwise.adapters.stores.memory import MemoryStore
-from rungwise.adapters.stores.quotas import quota_of
 from rungwise.adapters.stores.sharing import Shared
 from rungwise.adapters.stores.watch import Watch
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.conversation.observation import Verdict
@@ -203,6 +203,11 @@ def check_chain(chain: Iterable[object]) -> None:
             raise ConfigurationError(
                 f"the chain must hold backends such as OpenAIChat, not {type(backend).__name__}"
             )
+        if not hasattr(backend, "pool"):
+            raise ConfigurationError(
+                f"{type(backend).__name__} must name rungwise.core.Backend as a base, which "
+                "declares what a client reads of a backend"
+            )
 
 
 def check_policy(policy: object) -> Policy:
@@ -213,7 +218,7 @@ def check_policy(policy: object) -> Policy:
 
 
 def shared_of(
-    health: object, store: object, clock: Clock, wall_clock: Clock, chain: Iterable[object]
+    health: object, store: object, clock: Clock, wall_clock: Clock, chain: Iterable[Backend]
 ) -> Shared | None:
     """Return what calls share, in memory or behind a URL: health by some rules, quotas, and only
     there budgets.
@@ -224,7 +229,8 @@ def shared_of(
         )
     if health is not None and not isinstance(health, Health):
         raise ConfigurationError(f"health must be a Health, or None, not {type(health).__name__}")
-    has_quotas = any(map(quota_of, chain))
+    check_chain(chain)
+    has_quotas = any(backend.quota is not None for backend in chain)
     if health is None and store is None and not has_quotas:
         return None
     budgets: BudgetStore | None = None

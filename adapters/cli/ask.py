@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rungwise.adapters.cli.backends import Target, chain_of, chain_options
+from rungwise.adapters.cli.backends import chain_of, chain_options
 from rungwise.adapters.cli.chains import check_prices, price_list
+from rungwise.adapters.cli.headings import HeadedCommand, under
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
 from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of
 from rungwise.adapters.cli.running import (
@@ -32,75 +33,96 @@ from rungwise.adapters.cli.shared_options import (
     system_option,
     text,
 )
-from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.turn.policy import TurnPolicy
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
-    from rungwise.fsm.replies.schemas.returns import Returns
     from rungwise.fsm.turn.tools import Toolbox
 
 
-@click.command(short_help="Run one call, or a turn with tools, against any provider.")
-@click.argument("prompt", required=False, callback=text)
-@chain_options
-@system_option
-@click.option(
-    "--max-tokens", type=TOKENS, metavar="N", help="The output cap of the first request, in tokens."
-)
-@click.option(
-    "--temperature", type=click.FloatRange(0), metavar="T", help="The sampling temperature."
-)
-@click.option(
-    "--reasoning-effort", metavar="WORD", help="How much the model reasons: low, medium, high, ..."
-)
-@returns_option
-@store_option()
-@click.option(
+OF_REQUEST: Final = ("max_tokens", "temperature", "reasoning_effort")
+"""The options that are fields of a request."""
+
+POLICY_OPTION: Final = click.option(
     "--policy",
     type=TOOLS_POLICY,
     metavar=METAVAR,
     help="A TOML file with limits, budget, waits, timeouts and hints, or a policy in Python. With "
-    "--tools it is the "
-    "policy of the turn; a policy of calls then applies to each call.",
+    "--tools it is the policy of the turn; a policy of calls then applies to each call.",
 )
-@click.option(
+TOOLS_OPTION: Final = click.option(
     "--tools",
     metavar="module:NAME",
     is_eager=True,  # so that it is known when the policy is read
     help="Run a turn with these tools: a function, a rungwise.Tool, a list or mapping of them, or "
-    "a rungwise.Toolbox. "
-    "The module may be in the current directory.",
+    "a rungwise.Toolbox. The module may be in the current directory.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show the arguments and results of tools.")
-@click.option(
+DEADLINE_OPTION: Final = click.option(
     "--deadline",
     metavar="TIME",
     callback=moment,
     help="When the call or turn must end at the latest: a time in RFC 3339, as in "
-    "2030-01-31T18:00:00Z, or seconds "
-    "from now, as in 30s.",
+    "2030-01-31T18:00:00Z, or seconds from now, as in 30s.",
 )
-@prices_option("from every backend")
-@click.option(
+DISCOVER_OPTION: Final = click.option(
     "--discover",
     is_flag=True,
     help="First ask self-hosted chat-completions servers what they are, to continue cut texts in "
     "their own way.",
 )
-@click.option(
-    "--no-stream", is_flag=True, help="Ask for the whole reply at once, without streaming."
-)
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object instead of the text.")
-@click.option(
+JOURNAL_OPTION: Final = click.option(
     "--journal",
     "journal_file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Write the journal of the call or turn to this file as JSON, however it ends. It holds "
     "no texts and no keys.",
+)
+
+
+@click.command(
+    cls=HeadedCommand, short_help="Run one call, or a turn with tools, against any provider."
+)
+@click.argument("prompt", required=False, callback=text)
+@under("Whom to ask", chain_options, DISCOVER_OPTION)
+@under(
+    "What to ask",
+    system_option,
+    click.option(
+        "--temperature", type=click.FloatRange(0), metavar="T", help="The sampling temperature."
+    ),
+    click.option(
+        "--reasoning-effort",
+        metavar="WORD",
+        help="How much the model reasons: low, medium, high, ...",
+    ),
+    TOOLS_OPTION,
+    returns_option,
+)
+@under(
+    "Limits",
+    click.option(
+        "--max-tokens",
+        type=TOKENS,
+        metavar="N",
+        help="The output cap of the first request, in tokens.",
+    ),
+    POLICY_OPTION,
+    DEADLINE_OPTION,
+    prices_option("from every backend"),
+    store_option(),
+)
+@under(
+    "Output",
+    click.option("-v", "--verbose", is_flag=True, help="Show the arguments and results of tools."),
+    click.option(
+        "--no-stream", is_flag=True, help="Ask for the whole reply at once, without streaming."
+    ),
+    click.option(
+        "--json", "as_json", is_flag=True, help="Write one JSON object instead of the text."
+    ),
+    JOURNAL_OPTION,
 )
 @click.pass_context
 def ask(context: click.Context, /, prompt: str | None, tools: str | None, **options: Any) -> int:
@@ -160,66 +182,57 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
       rungwise ask "Who nests by the Vomb?" --model gpt-4o --tools birds:look
     """
     if tools is None and options["verbose"]:
-        raise click.UsageError(
-            "--verbose is for tools: give --tools as well, or leave it out", context
-        )
+        bad_use = "--verbose is for tools: give --tools as well, or leave it out"
+        raise click.UsageError(bad_use, context)
+    return _ask(prompt, _toolbox(context, tools), **options)
+
+
+def _toolbox(context: click.Context, tools: str | None) -> Toolbox | None:
+    """Read `--tools`, once all options are known."""
+    if tools is None:
+        return None
     [parameter] = [each for each in context.command.params if each.name == "tools"]
-    toolbox = None if tools is None else TOOLS.convert(tools, parameter, context)
-    return _ask(prompt, toolbox, **options)
+    return TOOLS.convert(tools, parameter, context)
 
 
-def _ask(
-    prompt: str | None,
-    tools: Toolbox | None,
-    *,
-    targets: tuple[Target, ...],
-    system: str | None,
-    returns: Returns | None,
-    policy: Policy | TurnPolicy | None,
-    verbose: bool,
-    deadline: float | None,
-    prices: Prices | None,
-    discover: bool,
-    no_stream: bool,
-    as_json: bool,
-    journal_file: str | None,
-    store: str | None,
-    **settings: Any,
-) -> int:
+def _ask(prompt: str | None, tools: Toolbox | None, **options: Any) -> int:
+    """Run a call or a turn, and return the exit code.
+
+    Arguments:
+        prompt: the argument PROMPT.
+        tools: those of a turn; None for a call.
+        options: the other options, by the names of their parameters.
+    """
     from rungwise.adapters.cli.shown import ShownCall, ShownTurn
     from rungwise.adapters.client import Client
 
-    require_stdout()  # an answer that nobody gets is not paid for
-    chain = chain_of(targets, price_list(prices).of)
-    policy = policy or default_of(turn=tools is not None)
+    require_stdout()  # nobody would get the answer, so nobody should pay for it
+    chain = chain_of(options["targets"], price_list(options["prices"]).of)
+    policy = options["policy"] or default_of(turn=tools is not None)
     for backend in chain:
         check_prices(policy, backend.prices, backend.model)
-    request = Request(_messages(prompt, system), **settings)
+    settings = {name: options[name] for name in OF_REQUEST}
+    request = Request(_messages(prompt, options["system"]), **settings)
+    as_json = options["as_json"]
     answer = Answer() if as_json else answer_to_stdout()
-    display: Shown[Any] = (
-        ShownCall(answer) if tools is None else ShownTurn(answer, is_verbose=verbose)
+    arguments: dict[str, Any] = {name: options[name] for name in ("deadline", "returns")}
+    display: Shown[Any] = ShownCall(answer)
+    if tools is not None:
+        display = ShownTurn(answer, is_verbose=options["verbose"])
+        arguments |= {"tools": tools, "policy": policy}
+    streams = not options["no_stream"]
+    client = Client(
+        chain,
+        policy=policy if isinstance(policy, Policy) else DEFAULT_POLICY,
+        observer=None if streams else display.step,
+        stream_calls=streams,
+        store=options["store"],
     )
-    of_calls = policy if isinstance(policy, Policy) else DEFAULT_POLICY
-    observer = display.step if no_stream else None
-    of_turns: dict[str, Any] = {} if tools is None else {"tools": tools, "policy": policy}
-    with (
-        Client(
-            chain, policy=of_calls, observer=observer, stream_calls=not no_stream, store=store
-        ) as client,
-        writing_journal(journal_file) as write_journal,
-    ):
-        if discover:
+    with client, writing_journal(options["journal_file"]) as write_journal:
+        if options["discover"]:
             for name, server in client.discover().items():
                 note(f"  {name} is {server}", dim=True)
-        _run(
-            client,
-            display,
-            request,
-            streams=not no_stream,
-            deadline=deadline,
-            returns=returns,
-            **of_turns,
-        )
+        _run(client, display, request, streams=streams, **arguments)
         is_written = display.result is None or write_journal(display.result)
     code = display.finish(as_json=as_json)
     return code if is_written or code else JOURNAL_LOST
@@ -228,11 +241,24 @@ def _ask(
 def _run(
     client: Client, display: Shown[Any], request: Request, *, streams: bool, **arguments: Any
 ) -> None:
-    is_turn = "tools" in arguments
-    run: Callable[..., Any] = client.turn if is_turn else client.call
-    stream: Callable[..., Any] = client.stream_turn if is_turn else client.stream
+    """Run a call, or a turn if there are tools, and show it.
+
+    Arguments:
+        client: runs it.
+        display: shows it.
+        request: what is asked.
+        streams: whether to stream it.
+        arguments: the other options of the call or turn.
+    """
+    run: Callable[..., Any] = client.call
+    stream: Callable[..., Any] = client.stream
+    own_prints: AbstractContextManager[None] = nullcontext()
+    if "tools" in arguments:
+        run = client.turn
+        stream = client.stream_turn
+        own_prints = prints_aside()
     # Ctrl-C comes not in the midst of a text, which would be written twice.
-    with ctrl_c_cancels() as cancellation, prints_aside() if is_turn else nullcontext():
+    with ctrl_c_cancels() as cancellation, own_prints:
         if streams:
             display.follow(partial(stream, request, cancellation=cancellation, **arguments))
         else:
@@ -240,11 +266,12 @@ def _run(
 
 
 def _messages(prompt: str | None, system: str | None) -> list[dict[str, str]]:
+    """Return the conversation; a prompt that is missing or "-" comes from stdin."""
     if prompt is None or prompt == "-":
         if sys.stdin is None or (prompt is None and is_terminal(sys.stdin)):
             bad_input(
-                'there is no prompt: give it as an argument, as in rungwise ask "Hello" --model '
-                "M, or pipe it in"
+                "there is no prompt: give it as an argument, as in "
+                'rungwise ask "Hello" --model M, or pipe it in'
             )
         try:
             prompt = sys.stdin.buffer.read().decode("utf-8")
@@ -252,7 +279,7 @@ def _messages(prompt: str | None, system: str | None) -> list[dict[str, str]]:
             bad_input(f"stdin is not UTF-8 text (byte {error.start}): convert it first")
     if not prompt.strip():
         bad_input("the prompt is empty: write something to be answered")
-    return [
-        *([{"role": "system", "content": system}] if system else []),
-        {"role": "user", "content": prompt},
-    ]
+    messages = [{"role": "user", "content": prompt}]
+    if system:
+        messages.insert(0, {"role": "system", "content": system})
+    return messages

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 OPENAI: Final = "https://api.openai.com/v1"
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
-"""The form of an environment variable's name; anything else may be a key given by mistake."""
+"""The form of an environment variable's name. Anything else may be a key, given by mistake."""
+
 SHAPE: Final = "URL#MODEL, URL#MODEL#KEYENV, API:MODEL or API:URL#MODEL"
 EXAMPLES: Final = "http://localhost:8000/v1#llama or anthropic:claude-sonnet-4-5"
 
@@ -41,10 +42,10 @@ class Target:
     """Name a backend as the command line does, or a table of `[[chain.NAME]]` in a file."""
 
     api: str
-    url: str | None  # None: the provider's own
+    url: str | None  # None for the provider's own
     model: str
-    # Several with commas. "" for a server that takes none; None for what the provider's own client
-    # reads.
+    # The variables that hold its keys, with commas between them. "" for a server that takes none;
+    # None for the variable that the provider's own client reads.
     key_env: str | None = None
     is_fallback: bool = field(default=True, kw_only=True)
     is_listed: bool = field(default=False, kw_only=True)  # in a file
@@ -57,9 +58,9 @@ class Target:
     @property
     def option_of_key(self) -> str:
         """Return the option that names its variable, or the key in its table."""
-        return (
-            "key_env" if self.is_listed else "--fallback" if self.is_fallback else "--api-key-env"
-        )
+        if self.is_listed:
+            return "key_env"
+        return "--fallback" if self.is_fallback else "--api-key-env"
 
     @property
     def otherwise(self) -> str:
@@ -82,9 +83,11 @@ _NAMED_BY: Final = {
     "--fallback": ", as in URL#MODEL#KEYENV (URL#MODEL# for a server that takes no key)",
     "key_env": ' with key_env ("" for a server that takes no key)',
 }
+"""How to name the variable, by the option that does."""
 
 
 def _check_url(url: str) -> str:
+    """Return a URL; refuse one that no request can go to."""
     try:
         problem = read_url(url, "").problem
     except ConfigurationError as error:
@@ -100,6 +103,7 @@ def url(context: click.Context, parameter: click.Parameter, value: str | None) -
 
 
 def _fallback(value: str) -> Target:
+    """Read a value of `--fallback`."""
     api, colon, rest = value.partition(":")
     if api not in APIS:
         api = "openai"
@@ -109,7 +113,9 @@ def _fallback(value: str) -> Target:
     place, *names = rest.split("#")
     if len(names) not in (1, 2) or not place.strip() or not names[0].strip():
         begins = value.partition("#")[0]
-        near = "" if "/" in begins or not colon else close_to(begins.partition(":")[0], APIS)
+        near = ""
+        if colon and "/" not in begins:
+            near = close_to(begins.partition(":")[0], APIS)
         problem = f"what begins with {shown_url(begins)} is not of the form {SHAPE}"
         raise click.BadParameter(f"{problem}, as in {EXAMPLES}{near}")
     return Target(api, _check_url(place), *names)
@@ -118,49 +124,61 @@ def _fallback(value: str) -> Target:
 def chain_in(
     name: str, tables: Sequence[Mapping[str, Any]], prices: Callable[[str], Prices | None]
 ) -> list[HttpBackend]:
-    """Make the backends of a chain from its tables in a file; `prices` is asked for those of the
-    other models.
+    """Make the backends of a chain from its tables in a file.
+
+    Arguments:
+        name: the name of the chain.
+        tables: a table for each backend.
+        prices: returns the prices of a model whose table has none.
+
+    Raises:
+        ConfigurationError: a table is malformed, or its backend cannot be used.
     """
     targets: list[Target] = []
-    own: list[dict[str, Any]] = []
+    settings: list[dict[str, Any]] = []  # what each backend has beside its target
     for number, table in enumerate(tables, 1):
         where = f"chain.{name}: backend {number}"
-        for key, value in table.items():
-            if key not in _KEYS:
-                raise ConfigurationError(
-                    f"{where}: {short(key)} is unknown; {did_you_mean(key, _KEYS, _KEYS_HINT)}"
-                )
-            if (
-                key == "key_env"
-                and isinstance(value, list)
-                and value
-                and all(isinstance(each, str) for each in value)
-            ):
-                continue
-            if key not in ("prices", "quota") and not isinstance(value, str):
-                raise ConfigurationError(f"{where}: {key} must be a string, not {short(value)}")
-        api = table.get("api", "openai")
-        if api not in APIS:
-            raise ConfigurationError(
-                f"{where}: api must be one of {', '.join(APIS)}, not {short(api)}"
-            )
-        place = table.get("base_url")
-        variables = table.get("key_env")
-        variables = ",".join(variables) if isinstance(variables, list) else variables
-        targets.append(
-            Target(api, place, table["model"], variables, is_fallback=number > 1, is_listed=True)
-        )
-        own.append({"prices": pair_of(table["prices"], where)} if "prices" in table else {})
+        targets.append(_listed_target(table, where, is_fallback=number > 1))
+        own: dict[str, Any] = {}
+        if "prices" in table:
+            own["prices"] = pair_of(table["prices"], where)
         if "quota" in table:
-            own[-1]["quota"] = _quota_of(table["quota"], where)
+            own["quota"] = _quota_of(table["quota"], where)
+        settings.append(own)
     try:
         chain = chain_of(targets, prices)
     except click.ClickException as error:
         raise ConfigurationError(f"chain.{name}: {error.message}") from None
-    return [attrs.evolve(each, **settings) for each, settings in zip(chain, own, strict=True)]
+    return [attrs.evolve(backend, **own) for backend, own in zip(chain, settings, strict=True)]
+
+
+def _listed_target(table: Mapping[str, Any], where: str, *, is_fallback: bool) -> Target:
+    """Read the table of a backend, but for its prices and its quota."""
+    for key, value in table.items():
+        if key not in _KEYS:
+            raise ConfigurationError(
+                f"{where}: {short(key)} is unknown; {did_you_mean(key, _KEYS, _KEYS_HINT)}"
+            )
+        if key in ("prices", "quota") or (key == "key_env" and _is_list_of_names(value)):
+            continue
+        if not isinstance(value, str):
+            raise ConfigurationError(f"{where}: {key} must be a string, not {short(value)}")
+    api = table.get("api", "openai")
+    if api not in APIS:
+        raise ConfigurationError(f"{where}: api must be one of {', '.join(APIS)}, not {short(api)}")
+    variables = table.get("key_env")
+    if isinstance(variables, list):
+        variables = ",".join(variables)
+    place = table.get("base_url")
+    return Target(api, place, table["model"], variables, is_fallback=is_fallback, is_listed=True)
+
+
+def _is_list_of_names(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)
 
 
 def _quota_of(value: object, where: str) -> Quota:
+    """Read the quota in the table of a backend."""
     if not isinstance(value, Mapping):
         raise ConfigurationError(
             f"{where}: quota must be a table such as {{concurrent = 20}}, not {short(value)}"
@@ -176,8 +194,10 @@ _KEYS_HINT: Final = f"it must be one of {', '.join(_KEYS)}"
 
 
 def clients_in(path: str, **options: Any) -> dict[str, Client]:
-    """Return a client for each chain of a file, all with the policy there, or raise a
-    ConfigurationError.
+    """Return a client for each chain of a file, all with the policy there.
+
+    Raises:
+        ConfigurationError: the file is malformed, or a backend in it cannot be used.
     """
     text = text_of_file(path)
     policy = Policy.from_toml(text, source=path)
@@ -187,8 +207,7 @@ def clients_in(path: str, **options: Any) -> dict[str, Client]:
             raise ConfigurationError(
                 "there is no chain: begin each backend of one with [[chain.default]]"
             )
-        # the first refuses what is no table
-        prices = read_price_list(text)
+        prices = read_price_list(text)  # before the chains are made: it refuses what is no table
         health = read_health(text)
         from rungwise.adapters.client import Client
 
@@ -203,7 +222,9 @@ def clients_in(path: str, **options: Any) -> dict[str, Client]:
 def client_in(path: str, chain: str | None, **options: Any) -> Client:
     """Return the client of one chain: the one that is named, the only one, or `default`."""
     clients = clients_in(path, **options)
-    name = chain or (next(iter(clients)) if len(clients) == 1 else "default")
+    name = chain or "default"
+    if not chain and len(clients) == 1:
+        [name] = clients
     if name not in clients:
         bad_input(f"{path} has no chain {name!r}: name one with --chain, of {', '.join(clients)}")
     return clients[name]
@@ -215,36 +236,42 @@ def chain_of(
     """Make the backends of a chain; anything wrong with one of them ends the command.
 
     A fallback without a variable uses the first backend's if both have the same scheme, host and
-    port. Without `needs_all`, a backend reports a missing key as its `problem`.
+    port.
+
+    Arguments:
+        targets: the backends, in order.
+        prices: returns the prices of a model.
+        needs_all: whether a missing key ends the command; otherwise it is the `problem` of its
+            backend.
     """
     primary = targets[0]
     chain = []
     for target in targets:
-        if (
-            target.key_env is None
-            and primary.key_env is not None
-            and target.origin == primary.origin
-        ):
+        may_share = target.key_env is None and primary.key_env is not None
+        if may_share and target.origin == primary.origin:
             target = attrs.evolve(target, key_env=primary.key_env)
         chain.append(_backend_of(target, prices(target.model), needs_key=needs_all))
     return chain
 
 
 def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> HttpBackend:
+    """Make one backend; see `chain_of`."""
     for name in target.variables:
         is_variable = VARIABLE.fullmatch(name)
         if os.environ.get(name, "").strip() or (is_variable and not needs_key):
             continue
         if is_variable:
             bad_input(f"{name} is not set in the environment: export it, {target.otherwise}")
-        bad_input(  # without a value that may be a key
+        bad_input(  # the message never shows the value, which may be a key
             f"{target.option_of_key} takes the name of an environment variable, not a key; what "
             f"it was given names none"
         )
-    # "" would be a missing key; with None the backend looks for one itself.
     keys = [os.environ.get(name, "") for name in target.variables]
-    key = keys if len(keys) > 1 else keys[0] if keys else None
-    required = False if target.key_env == "" else None
+    key: str | list[str] | None = keys
+    if not keys:
+        key = None  # the backend looks for one itself
+    elif len(keys) == 1:
+        [key] = keys
     try:
         kind = backend_class(target.api)
         backend = kind(
@@ -252,7 +279,7 @@ def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> Ht
             api_key=key,
             base_url=target.place,
             prices=prices,
-            api_key_required=required,
+            api_key_required=False if target.key_env == "" else None,
         )
     except ConfigurationError as error:
         if "api_key" in str(error):
@@ -264,7 +291,7 @@ def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> Ht
 
 
 def _problem_text(problem: str, target: Target) -> str:
-    """Say why a backend cannot be used, and which variable would be right."""
+    """Say why a backend cannot be used, and which variable to set."""
     if "api_key" not in problem:
         return f"{target.place}: {problem}"
     names = target.variables or variables_of(target.origin)
@@ -292,15 +319,14 @@ _OPTIONS: Final = (
         callback=url,
         metavar="URL",
         help=f"The URL up to the path of the protocol, as in {OPENAI}.  [default: that of the "
-        f"protocol's own provider]",
+        "protocol's own provider]",
     ),
     click.option(
         "--api-key-env",
         metavar="NAME",
         help="The environment variable that holds the key; '' for a server that takes none.  "
-        "[default: at a provider's "
-        "own host the variable of its own client, such as OPENAI_API_KEY or ANTHROPIC_API_KEY; "
-        "none anywhere else]",
+        "[default: at a provider's own host the variable of its own client, such as "
+        "OPENAI_API_KEY or ANTHROPIC_API_KEY; none anywhere else]",
     ),
     click.option(
         "--fallback",
@@ -309,10 +335,9 @@ _OPTIONS: Final = (
         metavar="API:MODEL | [API:]URL#MODEL[#KEYENV]",
         callback=lambda context, parameter, values: tuple(map(_fallback, values)),
         help="Whom to ask next where the one before fails; may be repeated. API is as for --api, "
-        "openai if it is left "
-        "out. KEYENV names the variable that holds its key; without it, that of --api-key-env "
-        "counts for the same "
-        "scheme, host and port, and a provider's own variable at its own host.",
+        "openai if it is left out. KEYENV names the variable that holds its key; without it, that "
+        "of --api-key-env counts for the same scheme, host and port, and a provider's own variable "
+        "at its own host.",
     ),
 )
 

@@ -14,17 +14,17 @@ from rungwise.adapters.cli.output import bad_input
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import Health
+from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.values.files import read_toml
 from rungwise.fsm.values.label import short
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.turn.policy import TurnPolicy
 
-HIGHEST_PRICE: Final = 1e9
+HIGHEST_PRICE: Final = 1e9  # of a million tokens
 ANY: Final = "*"  # the key of the prices of every model that has none of its own
 FILES: Final = "rungwise.files"
-"""The key under which the context of a command holds the files of its policies, each with its text.
+"""The key under which the context of a command holds the files of its policies, with their texts.
 """
 
 
@@ -50,8 +50,10 @@ class PriceList:
 
 
 def prices_of(price_in: object, price_out: object) -> Prices:
-    """Return the prices of a million tokens, each from 0 to `HIGHEST_PRICE`, or raise a
-    ConfigurationError.
+    """Return the prices of a million tokens, in and out.
+
+    Raises:
+        ConfigurationError: one is no number from 0 to `HIGHEST_PRICE`.
     """
     for price in (price_in, price_out):
         if (
@@ -66,30 +68,35 @@ def prices_of(price_in: object, price_out: object) -> Prices:
 
 
 def read_price_list(text: str) -> PriceList:
-    """Read the prices in a policy's file, or raise a ConfigurationError; those in `[[chain.NAME]]`
-    come first.
+    """Read the prices in a policy's file. Those in `[[chain.NAME]]` come first.
+
+    Raises:
+        ConfigurationError: they are malformed.
     """
     document = read_toml(text)
     prices = document.get("prices", {})
     chains = document.get("chain", {})
-    if not isinstance(prices, Mapping) or not isinstance(chains, Mapping):
-        raise ConfigurationError(
-            f"{'chain' if isinstance(prices, Mapping) else 'prices'} must be a table"
-        )
+    if not isinstance(prices, Mapping):
+        raise ConfigurationError("prices must be a table")
+    if not isinstance(chains, Mapping):
+        raise ConfigurationError("chain must be a table")
     by_model = {model: pair_of(pair, f"prices.{short(model)}") for model, pair in prices.items()}
     of_chains: dict[str, list[Prices]] = {}
     for where, backend in _backends(chains):
         priced = of_chains.setdefault(backend["model"], [])
         if "prices" in backend:
             priced.append(pair_of(backend["prices"], where))
-    # two hosts may sell one
-    by_model |= {model: _dearest(priced) for model, priced in of_chains.items() if priced}
+    for model, priced in of_chains.items():
+        if priced:
+            by_model[model] = _dearest(priced)  # two hosts may sell one model
     return PriceList(by_model, tuple(of_chains))
 
 
 def read_health(text: str) -> Health | None:
-    """Read `[health]` in a policy's file, or raise a ConfigurationError; None for `health =
-    false`.
+    """Read `[health]` in a policy's file; None for `health = false`.
+
+    Raises:
+        ConfigurationError: it is malformed.
     """
     health = read_toml(text).get("health", {})
     if health is False:
@@ -104,9 +111,8 @@ def read_health(text: str) -> Health | None:
 def _backends(chains: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the backends of all chains, each with where its prices stand."""
     for name, backends in chains.items():
-        if not isinstance(backends, list) or not all(
-            isinstance(each, Mapping) for each in backends
-        ):
+        is_list = isinstance(backends, list)
+        if not is_list or not all(isinstance(each, Mapping) for each in backends):
             raise ConfigurationError(
                 f"chain.{name} must be tables, one for each backend, as in [[chain.{name}]]"
             )
@@ -131,13 +137,12 @@ def pair_of(value: object, where: str) -> Prices:
 
 
 def _dearest(prices: Sequence[Prices]) -> Prices:
+    """Return the highest price in, and the highest price out, which may be another model's."""
     return Prices(max(each.input for each in prices), max(each.output for each in prices))
 
 
 def price_list(option: Prices | None) -> PriceList:
-    """Return the prices of `--prices`, or those in the files of the command's policies, the last
-    one first.
-    """
+    """Return the prices of `--prices`, or those in the last policy's file that has some."""
     if option is not None:
         return PriceList({ANY: option})
     for path, text in reversed(click.get_current_context().meta.get(FILES, ())):
@@ -151,13 +156,12 @@ def price_list(option: Prices | None) -> PriceList:
 
 
 def check_prices(policy: Policy | TurnPolicy, prices: Prices | None, model: str = ANY) -> None:
-    """Refuse a policy that sets a budget of money where the prices of a model's tokens are
-    missing.
-    """
-    budgets = [policy.budget, getattr(getattr(policy, "of_calls", None), "budget", policy.budget)]
-    if any(budget.money is not None for budget in budgets) and prices is None:
-        give = (
-            f'give --prices IN/OUT, as in --prices 2.5/10, or put "{model}" = [2.5, 10] '
-            f"under [prices] in its file"
+    """Refuse a budget of money for a model without prices."""
+    budgets = [policy.budget]
+    if isinstance(policy, TurnPolicy):
+        budgets.append(policy.of_calls.budget)
+    if prices is None and any(budget.money is not None for budget in budgets):
+        bad_input(
+            "the policy has a budget of money, which needs prices: give --prices IN/OUT, as in "
+            f'--prices 2.5/10, or put "{model}" = [2.5, 10] under [prices] in its file'
         )
-        bad_input(f"the policy has a budget of money, which needs prices: {give}")

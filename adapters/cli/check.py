@@ -23,10 +23,10 @@ from rungwise.fsm.call.chain.link import shapes_of
 from rungwise.fsm.call.conversation.request import Request
 
 PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
-"""What stands for a picture; nothing is sent, so it need not be one."""
+"""What stands for a picture. Nothing is sent, so it need not be one."""
 
 _OWN: Final = ("model", "stream", "stream_options")
-"""What a body holds that a request does not: the backend and the method say it."""
+"""Members of a body that are no part of a request: the backend and the method decide them."""
 
 
 @click.command(
@@ -75,8 +75,8 @@ def check(prompt: str, targets: tuple[Target, ...], **options: Any) -> int:
     from rungwise.adapters.check import check_request
 
     chain: list[Any] = chain_of(targets, lambda model: None, needs_all=False)
-    # of which no client can be made
-    if options["discover"] and not all(backend.problem for backend in chain):
+    is_unusable = all(backend.problem for backend in chain)  # then no client can be made
+    if options["discover"] and not is_unusable:
         from rungwise.adapters.client import Client
 
         with Client(chain) as client:
@@ -88,31 +88,36 @@ def check(prompt: str, targets: tuple[Target, ...], **options: Any) -> int:
 
 
 def _request(prompt: str, chain: list[Any], *, request_file: str | None, **options: Any) -> Request:
-    content: Any = [{"type": "text", "text": prompt}, PICTURE] if options["has_image"] else prompt
-    body = (
-        {"messages": [{"role": "user", "content": content}]}
-        if request_file is None
-        else _read(request_file)
-    )
+    """Make the request: that of a file, or the prompt, with what the options add."""
+    if request_file is not None:
+        body = _read(request_file)
+    else:
+        content: Any = prompt
+        if options["has_image"]:
+            content = [{"type": "text", "text": prompt}, PICTURE]
+        body = {"messages": [{"role": "user", "content": content}]}
     messages = body.pop("messages")
     if options["system"]:
         messages = [{"role": "system", "content": options["system"]}, *messages]
-    fields: dict[str, Any] = {"tools": body.pop("tools", None) or ()}
+    tools = body.pop("tools", None) or ()
     if options["tools"] is not None:
-        fields["tools"] = (*fields["tools"], *options["tools"].definitions(shapes_of(chain[0])))
+        tools = (*tools, *options["tools"].definitions(shapes_of(chain[0])))
+    fields: dict[str, Any] = {"tools": tools}
     if options["max_tokens"] is not None:
         fields["max_tokens"] = options["max_tokens"]
     if options["returns"] is not None:
         json_schema = {"name": "answer", "schema": options["returns"].schema}
         fields["response_format"] = {"type": "json_schema", "json_schema": json_schema}
-    parameters = {name: value for name, value in body.items() if name not in (*_OWN, *fields)}
+    taken = {*_OWN, *fields}
+    parameters = {name: value for name, value in body.items() if name not in taken}
     return Request(messages, parameters=parameters, **fields)
 
 
 def _read(file: str) -> dict[str, Any]:
-    report = read_json("--request", file)
-    if isinstance(report, list):
-        return {"messages": report}
-    if not isinstance(report, Mapping) or not isinstance(report.get("messages"), list):
+    """Read a body, or a list of messages, from a file."""
+    content = read_json("--request", file)
+    if isinstance(content, list):
+        return {"messages": content}
+    if not isinstance(content, Mapping) or not isinstance(content.get("messages"), list):
         bad_input(f"--request: {file} must hold a list of messages, or an object with 'messages'")
-    return dict(report)
+    return dict(content)

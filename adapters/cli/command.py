@@ -40,15 +40,16 @@ COMMANDS: Final[Mapping[str, str]] = {
 """The module of each command, imported when the command runs."""
 
 MAY_WRITE_FILES: Final = frozenset({"diagram", "diff", "explain", "fuzz", "rates", "stats"})
-"""Commands that can run without stdout, because an option names an output file."""
+"""Commands that can run without stdout: an option names an output file."""
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""What is wrong with a file that takes nothing more."""
+"""The errors of a file that takes nothing more."""
 
 
 class _Commands(click.Group):
-    """Import a command when it runs, within reach of Ctrl-C, and report every error on one line,
-    with its exit code.
+    """Import a command when it runs, within reach of Ctrl-C.
+
+    Every error is reported on one line, with its exit code.
     """
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
@@ -65,7 +66,7 @@ class _Commands(click.Group):
         try:
             return super().main(*args, **{**extra, "standalone_mode": False})
         except click.UsageError as error:
-            command = error.ctx.command_path if error.ctx is not None else PROGRAM
+            command = PROGRAM if error.ctx is None else error.ctx.command_path
             complain(error.format_message(), hint=f" (see {command} --help)")
             return BAD_INPUT
         except click.ClickException as error:
@@ -94,7 +95,8 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command; for an unknown name, import all of them to suggest the nearest."""
-        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
+        names = [cmd_name] if cmd_name in COMMANDS else list(COMMANDS)
+        for name in names:
             if name not in self.commands:
                 self.add_command(getattr(import_module(COMMANDS[name]), name), name)
         return super().get_command(ctx, cmd_name)

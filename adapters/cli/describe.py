@@ -1,4 +1,4 @@
-"""Steps, ends and recordings of calls and turns, in plain words and as lines for a terminal."""
+"""Describe steps, ends and recordings of calls and turns in plain words, for a terminal."""
 
 from __future__ import annotations
 
@@ -27,61 +27,83 @@ ENDS: Final[Mapping[str, str]] = {
     "exhausted": "nothing is left to try",
     "over_budget": "over the budget",
 }
+"""What follows a step that ends a call, by its outcome."""
 
 
 def details_of(step: Step) -> str:
     """Return what the provider reported about a failure or an end, in a few words."""
-    parts = [
-        f"HTTP {step.status}" if step.status is not None else None,
-        step.reason and plain(step.reason),
-    ]
+    parts: list[str] = []
+    if step.status is not None:
+        parts.append(f"HTTP {step.status}")
+    if step.reason:
+        parts.append(plain(step.reason))
     if step.event == "malformed" and step.stop_raw:
         parts.append(f"finish {step.stop_raw!r}")
     if step.asked_wait is not None:
         parts.append(f"asks to wait {step.asked_wait:g} s")
-    return ", ".join(part for part in (*parts, step.note) if part)
+    if step.note:
+        parts.append(step.note)
+    return ", ".join(parts)
 
 
 def sentence(step: Step, table: Table = CALL) -> str:
     """Describe a step of a call and what follows, on one line."""
     if step.event == "sent":
-        cap = f", cap {step.cap} tokens" if step.cap is not None else ""
-        note = f" ({step.note})" if step.note else ""
-        return f"request {step.attempts} ({step.source}) to {step.backend}{cap}{note}"
+        line = f"request {step.attempts} ({step.source}) to {step.backend}"
+        if step.cap is not None:
+            line += f", cap {step.cap} tokens"
+        return line + _in_brackets(step.note)
     if step.event == "skipped":
         return f"skipping {step.backend}: {step.note}"
-    happened = plain(table.says(step.event))
-    details = details_of(step)
+    line = plain(table.says(step.event)) + _in_brackets(details_of(step))
     rung = table.rung(step.target)
-    wait = f" in {step.wait:.1f} s" if step.wait else ""
-    follows = (rung.does if rung else ENDS.get(step.target)) or plain(step.target)
-    return f"{happened}{f' ({details})' if details else ''}: {follows}{wait}"
+    follows = ENDS.get(step.target) if rung is None else rung.does
+    line += f": {follows or plain(step.target)}"
+    if step.wait:
+        line += f" in {step.wait:.1f} s"
+    return line
 
 
 def turn_sentence(step: Step, call: int | None, table: Table = TURN) -> str:
-    """Describe a step of a turn and what follows, on one line."""
+    """Describe a step of a turn and what follows, on one line.
+
+    Arguments:
+        step: the step.
+        call: the number of the call that it begins, if it begins one.
+        table: the machine of the turn.
+    """
     if step.event == "sent":
-        return plain(step.source) if call is None else f"call {call} ({plain(step.source)})"
+        source = plain(step.source)
+        return source if call is None else f"call {call} ({source})"
     rung = table.rung(step.target)
-    details = f" ({step.note})" if step.note else ""
-    return f"{table.says(step.event)}{details}: {rung.does if rung else plain(step.target)}"
+    follows = plain(step.target) if rung is None else rung.does
+    return f"{table.says(step.event)}{_in_brackets(step.note)}: {follows}"
+
+
+def _in_brackets(text: str | None) -> str:
+    """Return text in brackets, to be added to a line; nothing for nothing."""
+    return f" ({text})" if text else ""
 
 
 def took(result: Result | TurnResult) -> str:
     """Describe what a call or a turn took."""
-    calls = f"{counted(result.calls, 'call')}, " if isinstance(result, TurnResult) else ""
-    cost = f", cost {result.cost:.6g}" if result.cost is not None else ""
-    about = "about " if result.usage.estimated else ""
-    tokens = (
-        f"{about}{counted(result.usage.input_tokens, 'token')} in, {result.usage.output_tokens} out"
-    )
-    return f"{calls}{counted(result.attempts, 'request')}, {result.seconds:.1f} s, {tokens}{cost}"
+    usage = result.usage
+    parts: list[str] = []
+    if isinstance(result, TurnResult):
+        parts.append(counted(result.calls, "call"))
+    parts.append(counted(result.attempts, "request"))
+    parts.append(f"{result.seconds:.1f} s")
+    about = "about " if usage.estimated else ""
+    parts.append(f"{about}{counted(usage.input_tokens, 'token')} in")
+    parts.append(f"{usage.output_tokens} out")
+    if result.cost is not None:
+        parts.append(f"cost {result.cost:.6g}")
+    return ", ".join(parts)
 
 
 def ending(result: Result | TurnResult) -> str:
     """Describe how a call or a turn ended and what it took, on one line."""
-    cause = f" ({result.cause})" if result.cause else ""
-    return f"{plain(result.outcome)}{cause}: {took(result)}"
+    return f"{plain(result.outcome)}{_in_brackets(result.cause)}: {took(result)}"
 
 
 def brief_text(recorded: Path | TurnPath) -> str:
@@ -89,10 +111,11 @@ def brief_text(recorded: Path | TurnPath) -> str:
     from rungwise.fsm.call.run.call_digest import digest_of_call
     from rungwise.fsm.turn.turn_digest import TurnPath, digest_of_turn
 
-    digest = (
-        digest_of_turn(recorded) if isinstance(recorded, TurnPath) else digest_of_call(recorded)
-    )
-    return "".join(f"{safe(line)}\n" for line in digest_lines(digest))
+    if isinstance(recorded, TurnPath):
+        lines = digest_lines(digest_of_turn(recorded))
+    else:
+        lines = digest_lines(digest_of_call(recorded))
+    return "".join(f"{safe(line)}\n" for line in lines)
 
 
 def steps_text(recorded: Path | TurnPath) -> str:
@@ -100,16 +123,21 @@ def steps_text(recorded: Path | TurnPath) -> str:
     from rungwise.fsm.turn.turn_digest import TurnPath
 
     if isinstance(recorded, TurnPath):
-        lines = [*_of_turn(recorded)]
+        lines = list(_of_turn(recorded))
     else:
-        lines = [*_steps(recorded), _end(recorded, counted(recorded.steps[-1].attempts, "request"))]
+        lines = list(_steps(recorded))
+        requests = counted(recorded.steps[-1].attempts, "request")
+        lines.append(_end(recorded, requests))
     return "".join(f"{line}\n" for line in lines)
 
 
 def _of_turn(turn: TurnPath) -> Iterator[str]:
+    """Yield the steps of a turn, below each one that begins a call those of the call."""
     attempts = 0
     for step in turn.path.steps:
-        number = turn.call_of.get(step.number) if step.event == "sent" else None
+        number = None
+        if step.event == "sent":
+            number = turn.call_of.get(step.number)
         yield _line(step.at, turn_sentence(step, number, turn.path.table))
         call = turn.calls[number - 1] if number else None
         if call is not None:
@@ -119,13 +147,17 @@ def _of_turn(turn: TurnPath) -> Iterator[str]:
 
 
 def _steps(path: Path, since: float = 0.0, indent: str = "") -> Iterator[str]:
-    yield from (_line(since + step.at, indent + sentence(step, path.table)) for step in path.steps)
+    """Yield a line for each step of a call, which began some seconds after the turn did."""
+    for step in path.steps:
+        yield _line(since + step.at, sentence(step, path.table), indent)
 
 
-def _line(at: float, text: str) -> str:
-    indent = len(text) - len(text.lstrip())
-    return f"{at:9.2f} s  {' ' * indent}{one_line(text)}"
+def _line(at: float, text: str, indent: str = "") -> str:
+    """Write a line with the seconds at which something happened."""
+    return f"{at:9.2f} s  {indent}{one_line(text)}"
 
 
 def _end(path: Path, took: str) -> str:
-    return f"{plain(path.record.outcome or 'not ended')}: {took}, {path.steps[-1].at:.1f} s"
+    """Write how a call or turn ended."""
+    outcome = plain(path.record.outcome or "not ended")
+    return f"{outcome}: {took}, {path.steps[-1].at:.1f} s"

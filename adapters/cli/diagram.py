@@ -88,46 +88,61 @@ def diagram(
       rungwise diagram policy.toml --off hide --view ladder
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
-    from rungwise.fsm.analysis.certificate.shown.page import play_policy
-    from rungwise.fsm.analysis.certificate.shown.pictures import draw_policy
-
     if write_to is not None and check is not None:
         bad_input("--write and --check exclude each other: give one of them")
     if (write_to or check) and output:
         bad_input("-o is for a single picture: leave it out with --write and --check")
     if off == "hide" and (write_to or check or format == "html"):
         bad_input("--off hide is for a single picture, and not for a page: leave it out")
+    directory = write_to if check is None else check
+    if directory is None and format == "html" and view == "ladder":
+        bad_input(
+            "--format html shows the hub view, with the ladder of each event in it: "
+            "leave --view out"
+        )
     policy = policy or default_of(turn=turn)
     try:
-        directory = write_to if check is None else check
         if directory is not None:
             return _files(policy, Path(directory), writes=check is None)
-        if format != "html":
-            write_out(output, draw_policy(policy, format, view, hides_off=off == "hide"))
-        elif view == "ladder":
-            bad_input(
-                "--format html shows the hub view, with the ladder of each event in it: leave "
-                "--view out"
-            )
-        else:
-            write_out(output, play_policy(policy))
+        write_out(output, _drawn(policy, format, view, hides_off=off == "hide"))
         return 0
     except OSError as error:
-        bad_input(
-            f"{error.filename or write_to} cannot be written ({error.strerror}): name a writable "
-            f"place"
-        )
+        place = error.filename or write_to
+        bad_input(f"{place} cannot be written ({error.strerror}): name a writable place")
+
+
+def _drawn(
+    policy: Policy | TurnPolicy, format: Format | Literal["html"], view: View, *, hides_off: bool
+) -> str:
+    """Return the picture, or the page.
+
+    Arguments:
+        policy: what to draw.
+        format: the form of it.
+        view: the view of a picture.
+        hides_off: whether to hide the rows that the policy switches off.
+    """
+    from rungwise.fsm.analysis.certificate.shown.page import play_policy
+    from rungwise.fsm.analysis.certificate.shown.pictures import draw_policy
+
+    if format == "html":
+        return play_policy(policy)
+    return draw_policy(policy, format, view, hides_off=hides_off)
 
 
 def _files(policy: Policy | TurnPolicy, directory: Path, *, writes: bool) -> int:
+    """Write or check the files in a directory, list those that differ, and return the exit code."""
     from rungwise.fsm.analysis.certificate.shown.pictures import drift, write_all
 
-    stale = (write_all if writes else drift)(directory, policy)
+    renew = write_all if writes else drift
+    stale = renew(directory, policy)
     put("".join(f"{directory / name}\n" for name in stale))
-    if writes:
-        note(f"{counted(len(stale), 'file')} changed" if stale else "everything was up to date")
+    files = counted(len(stale), "file")
+    if writes and stale:
+        note(f"{files} changed")
+    elif writes:
+        note("everything was up to date")
     elif stale:
-        complain(
-            f"{counted(len(stale), 'file')} out of date: run rungwise diagram --write {directory}"
-        )
-    return int(bool(stale) and not writes)
+        complain(f"{files} out of date: run rungwise diagram --write {directory}")
+        return 1
+    return 0

@@ -26,7 +26,9 @@ from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.values.files import bytes_of_file
 
 if TYPE_CHECKING:
+    from rungwise.fsm.analysis.odds.rates import Rates
     from rungwise.fsm.analysis.replay.what_if import WhatIf
+    from rungwise.fsm.analysis.review.diff import PolicyDiff
     from rungwise.fsm.diagram import View
 
 Form = Literal["text", "html", "svg", "markdown"]
@@ -37,6 +39,7 @@ SUFFIXES: dict[str, Form] = {".html": "html", ".htm": "html", ".svg": "svg", ".m
 def _remember(
     ctx: click.Context, param: click.Parameter, value: Policy | TurnPolicy
 ) -> Policy | TurnPolicy:
+    """Record in the context how a policy was named."""
     ctx.meta[f"{__name__}.{param.name}"] = ctx.meta.pop(NAMED, "default")
     return value
 
@@ -72,8 +75,7 @@ def _remember(
     "--format",
     type=click.Choice(get_args(Form)),
     help="Text for a terminal, a page in one file, the picture of the change, or Markdown for a "
-    "pull request."
-    "  [default: by the suffix of FILE, or text]",
+    "pull request.  [default: by the suffix of FILE, or text]",
 )
 @click.option("--markdown", is_flag=True, help="Short for --format markdown.")
 @choice_option(
@@ -115,41 +117,81 @@ def diff(
     \b
     Examples:
       rungwise diff old.toml new.toml
-      rungwise diff old.toml new.toml --max-tokens 1000 --input-tokens 2000 --prices 2.5/10 -o
-      page.html rungwise diff old.toml new.toml --markdown
+      rungwise diff old.toml new.toml --max-tokens 1000 --input-tokens 2000 --prices 2.5/10 \\
+          -o page.html
+      rungwise diff old.toml new.toml --markdown
       rungwise diff default new.toml --backends 2
       rungwise diff old.toml new.toml --journal monday.json --journal tuesday.json
       rungwise diff old.toml new.toml --rates rates.toml
       rungwise diff old.toml new.toml --turn
     """
-    from rungwise.fsm.analysis.odds.rates import Rates
     from rungwise.fsm.analysis.review.diff import diff_policies
-    from rungwise.fsm.diagram import draw
 
-    if markdown and format not in (None, "markdown"):
-        bad_input(f"--markdown and --format {format} exclude each other: give one of them")
-    form = (
-        "markdown"
-        if markdown
-        else format or SUFFIXES.get(Path(output or "").suffix.lower(), "text")
-    )
+    form = _form(format, output, is_markdown=markdown)
     prices = price_list(prices).dearest
     for policy in (old, new):
         check_prices(policy, prices)
     past = [_past(file, old, new) for file in journals]
-    names = tuple(click.get_current_context().meta[f"{__name__}.{name}"] for name in ("old", "new"))
-    of_backends = None if rates is None else Rates.load(rates)
-    for warning in of_backends.warnings if of_backends else ():
-        note(warning)
+    named = click.get_current_context().meta
     changes = diff_policies(
-        old, new, prices=prices, journals=past, names=names, rates=of_backends, **options
+        old,
+        new,
+        prices=prices,
+        journals=past,
+        names=(named[f"{__name__}.old"], named[f"{__name__}.new"]),
+        rates=_rates(rates),
+        **options,
     )
-    texts = {"text": changes.to_text, "html": changes.to_html, "markdown": changes.to_markdown}
-    text = draw(changes.picture, "svg", view) if form == "svg" else texts[form]()
-    write_out(output, laid_out(text) if form == "text" and output is None else text)
+    _show(changes, form, view, output)
+    return 0
+
+
+def _form(format: Form | None, output: str | None, *, is_markdown: bool) -> Form:
+    """Return the format that the options ask for."""
+    if is_markdown and format not in (None, "markdown"):
+        bad_input(f"--markdown and --format {format} exclude each other: give one of them")
+    if is_markdown:
+        return "markdown"
+    return format or SUFFIXES.get(Path(output or "").suffix.lower(), "text")
+
+
+def _show(changes: PolicyDiff, form: Form, view: View, output: str | None) -> None:
+    """Write what a change does.
+
+    Arguments:
+        changes: what it does.
+        form: the format.
+        view: the view of a picture.
+        output: the file; None for stdout.
+    """
+    from rungwise.fsm.diagram import draw
+
+    match form:
+        case "svg":
+            text = draw(changes.picture, "svg", view)
+        case "html":
+            text = changes.to_html()
+        case "markdown":
+            text = changes.to_markdown()
+        case "text":
+            text = changes.to_text()
+            if output is None:
+                text = laid_out(text)
+    write_out(output, text)
     if output is not None:
         note(f"written: {safe(output)}")
-    return 0
+
+
+def _rates(file: str | None) -> Rates | None:
+    """Read the rates of `--rates`, and show their warnings."""
+    from rungwise.fsm.analysis.odds.rates import Rates
+
+    if file is None:
+        return None
+    rates = Rates.load(file)
+    for warning in rates.warnings:
+        note(warning)
+    return rates
 
 
 def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> WhatIf:

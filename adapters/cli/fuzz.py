@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from rungwise.adapters.testing.search import FuzzFinding
 
 STORAGE: Final = "HYPOTHESIS_STORAGE_DIRECTORY"
-HOSTILE_SHARE: Final = 0.1
-REPORT_SECONDS: Final = 5.0
-REFRESH_SECONDS: Final = 0.1
+HOSTILE_SHARE: Final = 0.1  # of the calls over HTTP
+REPORT_SECONDS: Final = 5.0  # between two lines of progress
+REFRESH_SECONDS: Final = 0.1  # between two states of the bar
 
 
 @click.command(short_help="Look for provider behaviour that makes a call or turn dishonest.")
@@ -122,15 +122,11 @@ def fuzz(
         examples = 1_000
     check_writable(output)
     if seed is None:
-        # which loads OpenSSL, and the help of all commands loads this module
-        from secrets import randbelow
-
-        seed = randbelow(1_000_000)
-    with (
-        _no_litter(),
-        _fuzzer(chosen, seed=seed, prices=price_list(prices).dearest, **providers) as fuzzer,
-    ):
-        if failed := [each.name for each in fuzzer.certificate.failed]:
+        seed = _random_seed()
+    dearest = price_list(prices).dearest
+    with _no_litter(), _fuzzer(chosen, seed=seed, prices=dearest, **providers) as fuzzer:
+        failed = [each.name for each in fuzzer.certificate.failed]
+        if failed:
             bad_input(f"the policy has no certificate: {'; '.join(failed)}; see rungwise verify")
         what = fuzzer.certificate.table
         with _progress(examples, seconds, what) as fuzzer.progress:
@@ -140,6 +136,14 @@ def fuzz(
         put(f"{counted(fuzzer.examples, what)}, all honest\n")
         return 0
     return _report(finding, output)
+
+
+def _random_seed() -> int:
+    """Draw a seed that is easy to type."""
+    # here, because it loads OpenSSL, and the help of all commands loads this module
+    from secrets import randbelow
+
+    return randbelow(1_000_000)
 
 
 @contextmanager
@@ -165,17 +169,29 @@ def _fuzzer(
     over_http: bool,
     hostile: bool,
 ) -> Fuzzer | TurnFuzzer:
+    """Make the fuzzer of a policy.
+
+    Arguments:
+        policy: of calls or of turns.
+        backends: the length of the chain.
+        seed: the random seed.
+        prices: of each backend, or None.
+        over_http: whether to use a server on loopback.
+        hostile: whether that sends hostile bytes to every call.
+    """
     try:
         from rungwise.adapters.testing.fuzzing import Fuzzer, TurnFuzzer
     except ImportError as error:
         bad_input(str(error))
-    common: dict[str, Any] = {
-        "backends": backends,
-        "seed": seed,
-        **({"prices": prices} if prices else {}),
-    }
+    common: dict[str, Any] = {"backends": backends, "seed": seed}
+    if prices:
+        common["prices"] = prices
     if isinstance(policy, Policy):
-        share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
+        share = 0.0
+        if hostile:
+            share = 1.0
+        elif over_http:
+            share = HOSTILE_SHARE
         return Fuzzer(policy, over_http=over_http, hostile=share, **common)
     if hostile or over_http:
         bad_input("turns run in memory: --hostile and --over-http need a policy of calls")
@@ -186,33 +202,43 @@ def _fuzzer(
 def _progress(
     examples: int | None, seconds: float | None, what: str
 ) -> Iterator[Callable[[Fuzzer | TurnFuzzer], None]]:
-    """Show on stderr how far it is: a bar for a person, a line now and then for anyone else."""
+    """Show on stderr how far it is: a bar for a person, a line now and then for anyone else.
+
+    Arguments:
+        examples: how many it makes; None for as many as fit the time.
+        seconds: how long it runs; None for no limit.
+        what: the kind of its examples.
+    """
     with progress_bar("{task.description}") as bar:
-        total = seconds if examples is None else examples
-        task = None if bar is None else bar.add_task(f"0 {what}s", total=total)
-        started = last = time.monotonic()
+        task = None
+        pause = REPORT_SECONDS
+        if bar is not None:
+            total = seconds if examples is None else examples
+            task = bar.add_task(f"0 {what}s", total=total)
+            pause = REFRESH_SECONDS
+        started = time.monotonic()
+        last = started
 
         def show(fuzzer: Fuzzer | TurnFuzzer) -> None:
             nonlocal last
             now = time.monotonic()
-            if now - last < (REPORT_SECONDS if bar is None else REFRESH_SECONDS):
+            if now - last < pause:
                 return
             last = now
             rows = len(fuzzer.coverage.table_rows)
-            standing = (
-                f"{counted(fuzzer.examples, what)}, "
-                f"{rows - len(fuzzer.coverage.missing)} of {rows} rows"
-            )
+            met = rows - len(fuzzer.coverage.missing)
+            standing = f"{counted(fuzzer.examples, what)}, {met} of {rows} rows"
             if bar is None or task is None:
                 note(f"  {standing}")
             else:
-                done = fuzzer.examples if examples is not None else now - started
+                done = now - started if examples is None else fuzzer.examples
                 bar.update(task, completed=done, description=standing)
 
         yield show
 
 
 def _report(finding: FuzzFinding, output: str | None) -> int:
+    """Show what was found, and return the exit code."""
     complain(finding.what)
     for line in finding.case.describe():
         note(f"  {one_line(line)}")

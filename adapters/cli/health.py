@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import orjson
@@ -14,12 +14,16 @@ from rungwise.adapters.cli.output import bad_input, live, put
 from rungwise.adapters.cli.shared_options import store_option
 from rungwise.fsm.health.health import BackendHealth, Health
 from rungwise.fsm.health.quota import MINUTE
-from rungwise.fsm.health.table import HALF_OPEN, OPEN
+from rungwise.fsm.health.table import CLOSED, HALF_OPEN, OPEN
 from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.moments import write_moment
 
-NAME_LENGTH: Final = 60
+if TYPE_CHECKING:
+    from rungwise.adapters.stores.redis_store import RedisStore
+
+HEAD: Final = ("backend", "key", "state", "asked again", "why", "quota")
+NAME_LENGTH: Final = 60  # characters of a backend's name that are shown
 EVERY: Final = 1.0  # seconds between two looks with `--watch`
 
 
@@ -37,10 +41,11 @@ class BackendLine:
     @property
     def row(self) -> tuple[str, ...]:
         """Return its line of the table."""
-        again = self.asked_again or (
-            "when the call that tries it has ended" if self.state == HALF_OPEN else ""
-        )
-        return self.name, self.key, self.state.replace("_", " "), again, self.why, self.quota
+        again = self.asked_again or ""
+        if not again and self.state == HALF_OPEN:
+            again = "when the call that tries it has ended"
+        state = self.state.replace("_", " ")
+        return (self.name, self.key, state, again, self.why, self.quota)
 
 
 @click.command(
@@ -75,18 +80,17 @@ def health(store: str, as_json: bool, watch: bool) -> int:
     source = RedisStore(store, time.monotonic)
     if watch and not as_json:
         return live(lambda: _table(_look(source)), EVERY)
-    found = _look(source)
+    lines = _look(source)
     if as_json:
-        put(
-            orjson.dumps([asdict(each) for each in found], option=orjson.OPT_INDENT_2).decode()
-            + "\n"
-        )
+        plain = [asdict(line) for line in lines]
+        put(orjson.dumps(plain, option=orjson.OPT_INDENT_2).decode() + "\n")
     else:
-        put(_table(found))
-    return int(any(each.state != "closed" for each in found))
+        put(_table(lines))
+    return int(any(line.state != CLOSED for line in lines))
 
 
-def _look(store: Any) -> Sequence[BackendLine]:
+def _look(store: RedisStore) -> Sequence[BackendLine]:
+    """Read what the store holds of each backend."""
     from rungwise.adapters.stores.store import perform
 
     known = {key.digest: (key.name, health) for key, health in perform(store, store.listed())}
@@ -95,47 +99,47 @@ def _look(store: Any) -> Sequence[BackendLine]:
         bad_input("the store cannot be reached: is there a Redis server behind --store?")
     now = store.now()
     rules = Health()
-    lines = []
+    lines: list[BackendLine] = []
     for digest in known.keys() | meters.keys():
         metered_as, meter = meters.get(digest, ("", {}))
         name, health = known.get(digest, (metered_as, BackendHealth()))
         health = health.at(now, rules)
-        moment = write_moment(health.until) if health.state == OPEN else None
-        # anybody may have written them
-        name = str(label(name, NAME_LENGTH) or "?")
-        why = str(label(health.why) or "")
-        lines.append(BackendLine(name, digest[-4:], health.state, moment, why, _used(meter)))
-    return sorted(lines, key=lambda each: each.row)
+        line = BackendLine(
+            # anybody may have written the texts
+            name=str(label(name, NAME_LENGTH) or "?"),
+            key=digest[-4:],
+            state=health.state,
+            asked_again=write_moment(health.until) if health.state == OPEN else None,
+            why=str(label(health.why) or ""),
+            quota=_used(meter),
+        )
+        lines.append(line)
+    return sorted(lines, key=lambda line: line.row)
 
 
 def _used(meter: Mapping[str, Any]) -> str:
-    """Say what is used of a quota; whoever writes to the store may have put anything in there."""
-    out, waiting = (
-        len(each) if isinstance(each := meter.get(name), list) else 0
-        for name in ("leases", "queue")
-    )
-    used = {
-        name: value - meter["now"]
-        for name in ("requests", "tokens")
-        if is_number(value := meter.get(name), 0, LARGEST)
-    }
-    shares = [
-        f"{min(seconds / MINUTE, 9.99):.0%} of the {name}"
-        for name, seconds in used.items()
-        if seconds > 0
-    ]
-    parts = [f"{out} out" if out else "", f"{waiting} waiting" if waiting else "", *shares]
-    return ", ".join(filter(None, parts))
+    """Say what is used of a quota. The meter may hold anything: others write to the store, too."""
+    parts: list[str] = []
+    for member, what in (("leases", "out"), ("queue", "waiting")):
+        entries = meter.get(member)
+        if isinstance(entries, list) and entries:
+            parts.append(f"{len(entries)} {what}")
+    for member in ("requests", "tokens"):
+        full_at = meter.get(member)
+        if is_number(full_at, 0, LARGEST) and full_at > meter["now"]:
+            share = (full_at - meter["now"]) / MINUTE
+            parts.append(f"{min(share, 9.99):.0%} of the {member}")
+    return ", ".join(parts)
 
 
-def _table(found: Sequence[BackendLine]) -> str:
-    rows = [
-        ("backend", "key", "state", "asked again", "why", "quota"),
-        *(each.row for each in found),
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    return "\n".join(lines if found else ["nothing is remembered of any backend"]) + "\n"
+def _table(lines: Sequence[BackendLine]) -> str:
+    """Lay out a table with aligned columns."""
+    if not lines:
+        return "nothing is remembered of any backend\n"
+    rows = [HEAD, *(line.row for line in lines)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    text = ""
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        text += "  ".join(cells).rstrip() + "\n"
+    return text

@@ -1,6 +1,4 @@
-"""Where the command line writes: the answer to stdout, everything else to stderr, and nothing twice
-on either.
-"""
+"""Where the command line writes: the answer to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -22,15 +20,18 @@ BAD_INPUT: Final = 2
 CANCELLED: Final = 130
 STDOUT_GONE: Final = 141
 
-# A terminal obeys control characters, and a model's answer is not to be obeyed.
-_SHOWN_SAFELY: Final = {
-    **{code: "\ufffd" for code in (*range(32), *range(127, 160)) if code not in (9, 10, 13)},
-    13: None,
-}
+# A terminal obeys control characters, and it must not obey a model's answer. Tabs and line feeds
+# stay, carriage returns go.
+_SHOWN_SAFELY: Final[dict[int, str | None]] = dict.fromkeys(
+    [*range(32), *range(127, 160)], "\ufffd"
+)
+_SHOWN_SAFELY[ord("\t")] = "\t"
+_SHOWN_SAFELY[ord("\n")] = "\n"
+_SHOWN_SAFELY[ord("\r")] = None
 
 
 class StdoutGone(Exception):
-    """Say that stdout takes nothing more: whoever read it went away, or its disk is full."""
+    """Raised when stdout takes nothing more: its reader went away, or its disk is full."""
 
     def __init__(self, error: OSError | ValueError) -> None:
         super().__init__(getattr(error, "strerror", None) or str(error))
@@ -58,23 +59,36 @@ def one_line(text: object) -> str:
 
 
 def shortened(content: object, most: int) -> str:
-    """Return the beginning of a message's content in quotes; anything but text by its kind."""
+    """Return the beginning of a message's content in quotes.
+
+    Of content that is no text, return its kind.
+
+    Arguments:
+        content: the content.
+        most: the characters that are shown.
+    """
+    if content is None:
+        return "without text"
     if not isinstance(content, str):
-        return "without text" if content is None else f"with {type(content).__name__}"
+        return f"with {type(content).__name__}"
     text = one_line(content)
-    return f'"{text}"' if len(text) <= most else f'"{text[: most - 3].rstrip()}..."'
+    if len(text) > most:
+        text = f"{text[: most - 3].rstrip()}..."
+    return f'"{text}"'
 
 
 def counted(number: int, what: str) -> str:
     """Return a number with the name of what it counts, in the plural unless it is 1."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}".replace(",", " ")
+    plural = "" if number == 1 else "s"
+    return f"{number:,} {what}{plural}".replace(",", " ")
 
 
 def note(text: str, **style: Any) -> None:
     """Write a line to stderr; a stderr that is closed never stops a call."""
-    plain = "NO_COLOR" in os.environ
+    if "NO_COLOR" not in os.environ:
+        text = click.style(text, **style)
     with contextlib.suppress(OSError, ValueError):
-        click.echo(text if plain else click.style(text, **style), err=True)
+        click.echo(text, err=True)
 
 
 def complain(message: object, *, hint: str = "") -> None:
@@ -83,7 +97,7 @@ def complain(message: object, *, hint: str = "") -> None:
 
 
 def bad_input(message: str) -> NoReturn:
-    """Stop the command because of what it was given, with one line and exit code 2."""
+    """Stop the command because its input is wrong, with one line and exit code 2."""
     raise click.ClickException(message)
 
 
@@ -136,28 +150,30 @@ def require_stdout() -> None:
 
 @contextlib.contextmanager
 def prints_aside() -> Iterator[None]:
-    """Send to stderr what the caller's own code prints, unless a person reads stdout: a pipe gets
-    the answer alone.
+    """Send to stderr what the user's own code prints: a pipe gets the answer alone.
+
+    Where a person reads stdout, it goes there.
     """
-    with (
-        contextlib.nullcontext()
-        if is_terminal(sys.stdout)
-        else contextlib.redirect_stdout(sys.stderr)
-    ):
+    if is_terminal(sys.stdout):
+        yield
+        return
+    with contextlib.redirect_stdout(sys.stderr):
         yield
 
 
 def forgive_encodings() -> None:
-    """Let every character through: as UTF-8 to a program, whatever the locale, unless
-    PYTHONIOENCODING is set.
+    """Let every character through to stdout and stderr.
+
+    A program gets UTF-8 whatever the locale, unless PYTHONIOENCODING says otherwise.
     """
+    is_encoding_chosen = os.environ.get("PYTHONIOENCODING", "").partition(":")[0]
     for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
-            is_encoding_chosen = os.environ.get("PYTHONIOENCODING", "").partition(":")[0]
-            if stream is sys.stdout and not is_terminal(stream) and not is_encoding_chosen:
-                reconfigure(encoding="utf-8", errors="replace")
+        reconfigure = getattr(stream, "reconfigure", None)  # tests put in streams without it
+        if reconfigure is None:
+            continue
+        reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
+        if stream is sys.stdout and not is_terminal(stream) and not is_encoding_chosen:
+            reconfigure(encoding="utf-8", errors="replace")
 
 
 def is_terminal(stream: IO[Any] | None) -> bool:
@@ -169,7 +185,7 @@ def is_terminal(stream: IO[Any] | None) -> bool:
 
 
 def write_out(path: str | None, text: str) -> None:
-    """Write text to a file that an option names, or to stdout where it names none."""
+    """Write text to the file that an option names, or to stdout if it names none."""
     if path is None:
         put(text)
         return
@@ -178,7 +194,7 @@ def write_out(path: str | None, text: str) -> None:
 
 
 def check_writable(path: str | None) -> None:
-    """Refuse a file that cannot be written, before what is to be written there takes long."""
+    """Refuse a file that cannot be written, before the long work whose result goes there."""
     if path is None:
         return
     is_new = not os.path.lexists(path)
@@ -199,8 +215,9 @@ def writing(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress_bar(text: str) -> Iterator[Progress | None]:
-    """Show on stderr how far something is, for a person who waits; give None where stderr is not a
-    terminal.
+    """Show on stderr how far something is, for a person who waits.
+
+    Where stderr is no terminal, it yields None.
     """
     if not is_terminal(sys.stderr):
         yield None
@@ -214,7 +231,7 @@ def progress_bar(text: str) -> Iterator[Progress | None]:
 
 
 def live(text: Callable[[], str], seconds: float) -> int:
-    """Show a text on stdout and renew it after so many seconds, until Ctrl-C."""
+    """Show a text on stdout, and renew it every so many seconds until Ctrl-C."""
     import time
 
     from rich.console import Console

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.adapters.gateway.proxy import Proxy
     from rungwise.fsm.call.run.result import Result
+    from rungwise.fsm.values.secret import Secret
 
 
 @click.command(short_help="Serve chains to the SDKs of any language, in their own protocols.")
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     "--client-key-env",
     metavar="NAME",
     help="The environment variable that holds the key that clients must show. Required to listen "
-    "on any address but "
-    "those of this machine.",
+    "on any address but those of this machine.",
 )
 @number_option(
     "--max-connections",
@@ -106,22 +106,16 @@ def proxy(
       0  ended by Ctrl-C
       2  the file cannot be read, or the port is taken
     """
-    if client_key_env is None and host not in ("localhost", "::1") and not host.startswith("127."):
-        bad_input(
-            f"--host {host} can be reached by others: name the variable that holds a key with "
-            f"--client-key-env"
-        )
+    if client_key_env is None:
+        _refuse_others(host)
     if drain != drain:  # nan passes for any range
         bad_input("--drain must be a number of seconds")
     if find_spec("uvicorn") is None:
         bad_input("the proxy needs the extra: pip install 'rungwise[proxy]'")
-    # no request waits for a connection
+    # as many connections as requests, so that none waits for one
     clients = clients_in(chains, max_connections=max_connections, store=store)
     app = _app(clients, client_key_env, max_connections, **options)
-    try:
-        listening = _listen(host, port)
-    except OSError as error:
-        refuse_address(error, host, port)
+    listening = _listen(host, port)
     base_url = f"http://{host}:{listening.getsockname()[1]}/v1"
     put(f"{base_url}\n")
     for pointer in pointers(base_url, of_gateway=True):
@@ -131,17 +125,36 @@ def proxy(
     return 0
 
 
+def _refuse_others(host: str) -> None:
+    """Refuse an address that other machines can reach."""
+    if host not in ("localhost", "::1") and not host.startswith("127."):
+        bad_input(
+            f"--host {host} can be reached by others: name the variable that holds a key with "
+            "--client-key-env"
+        )
+
+
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket whose connections send at once: asyncio sees to that only for sockets that it
-    makes itself.
+    """Return a socket whose connections send at once.
+
+    asyncio sets the option only on sockets that it makes itself.
     """
-    listening = socket.create_server((host, port), backlog=2048)
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        listening = socket.create_server((host, port), backlog=2048)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError as error:
+        refuse_address(error, host, port)
     return listening
 
 
 def _server(app: Proxy, drain: float, most: int) -> uvicorn.Server:
-    """Return a server that ends what still runs some time after SIGTERM."""
+    """Return a server that ends what still runs some time after SIGTERM.
+
+    Arguments:
+        app: what it serves.
+        drain: for how many seconds calls may go on after SIGTERM.
+        most: how many requests may run at once.
+    """
     import asyncio
 
     import uvicorn
@@ -175,29 +188,22 @@ def _app(
     forward: bool,
     journals: str | None,
 ) -> Proxy:
+    """Make the application.
+
+    Arguments:
+        clients: the chains, by name.
+        key_env: the variable that holds the key of the proxy's clients; None for none.
+        most: how many requests may run at once.
+        hold: whether to keep streamed text until it is final.
+        forward: whether to pass on requests that are no model calls.
+        journals: the folder for the journals of calls; None for none.
+    """
     from rungwise.adapters.gateway.gateway import Gateway
     from rungwise.adapters.gateway.proxy import Metrics, Proxy
-    from rungwise.fsm.values.secret import Secret
 
-    default = clients.get("default") or (
-        next(iter(clients.values())) if len(clients) == 1 else None
-    )
-    key = None
-    if key_env is not None:
-        value = os.environ.get(key_env, "") if VARIABLE.fullmatch(key_env) else ""
-        if not value.strip():
-            bad_input(
-                "--client-key-env must name an environment variable that holds the key of the "
-                "clients"
-            )
-        key = Secret(value)
+    key = None if key_env is None else _client_key(key_env)
     metrics = Metrics() if find_spec("prometheus_client") else None
-    folder = None if journals is None else Path(journals)
-    if folder is not None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            bad_input(f"--journals {journals}: {error.strerror}")
+    folder = None if journals is None else _folder(journals)
 
     def keep(id: str, result: Result) -> None:
         if metrics is not None:
@@ -209,5 +215,32 @@ def _app(
             except OSError as error:
                 note(f"the journal {id} could not be written: {error.strerror}")
 
-    chains: dict[str, Any] = {**clients, **({"*": default} if default is not None else {})}
+    chains: dict[str, Any] = dict(clients)
+    default = clients.get("default")
+    if default is None and len(clients) == 1:
+        [default] = clients.values()
+    if default is not None:
+        chains["*"] = default
     return Proxy(Gateway(chains, hold, keep), key=key, most=most, forwards=forward, metrics=metrics)
+
+
+def _client_key(variable: str) -> Secret:
+    """Return the key that clients must show."""
+    from rungwise.fsm.values.secret import Secret
+
+    value = os.environ.get(variable, "") if VARIABLE.fullmatch(variable) else ""
+    if not value.strip():
+        bad_input(
+            "--client-key-env must name an environment variable that holds the key of the clients"
+        )
+    return Secret(value)
+
+
+def _folder(path: str) -> Path:
+    """Make a folder, if it does not exist."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        bad_input(f"--journals {path}: {error.strerror}")
+    return folder

@@ -1,6 +1,4 @@
-"""A call or turn on the command line: its answer on stdout, its steps on stderr, its journal in a
-file.
-"""
+"""Show a call or a turn: its answer on stdout, its steps on stderr, its journal in a file."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Answer:
-    """Ignore the text of a call; its result is written in another form."""
+    """Ignore the text of a call, whose result is written in another form."""
 
     def add(self, text: str) -> None:
         """Add streamed text."""
@@ -98,9 +96,7 @@ class _PipedAnswer(Answer):
 
 
 class TerminalAnswer(Answer):
-    """Write for a person: text as it arrives, with a marked restart after text that was taken
-    back.
-    """
+    """Write for a person: text as it arrives, and a mark where text was taken back."""
 
     def __init__(self) -> None:
         self._shown = ""
@@ -122,7 +118,8 @@ class TerminalAnswer(Answer):
 
     def set_aside(self) -> None:
         """Leave the text on the screen, and begin a new line."""
-        self._aside = self._shown if self._shown.strip() else self._aside
+        if self._shown.strip():
+            self._aside = self._shown
         self._shown = ""
         self.interlude()
 
@@ -133,10 +130,12 @@ class TerminalAnswer(Answer):
 
     def end(self, whole: str) -> None:
         """Show the rest of the result's text, and end the line."""
-        is_above = self._aside == whole != "" and not self._shown.strip()  # nothing came after it
-        if not is_above and not whole.startswith(self._shown):
-            self.take_back(self._shown)
-        self.add("" if is_above else whole[len(self._shown) :])
+        # it was set aside, and nothing came after it
+        is_above = bool(whole) and self._aside == whole and not self._shown.strip()
+        if not is_above:
+            if not whole.startswith(self._shown):
+                self.take_back(self._shown)
+            self.add(whole[len(self._shown) :])
         self.interlude()
 
     def _write(self, text: str) -> None:
@@ -159,7 +158,7 @@ def ctrl_c_cancels() -> Iterator[Cancellation]:
     def press(*_: object) -> None:
         if next(presses) > 2:
             raise KeyboardInterrupt
-        # In its own thread: this one may hold the lock that cancelling needs.
+        # in a thread of its own, for this one may hold the lock that cancelling takes
         threading.Thread(target=cancellation.cancel, daemon=True).start()
 
     is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -175,16 +174,17 @@ def ctrl_c_cancels() -> Iterator[Cancellation]:
 
 End = TypeVar("End", bound="Result | TurnResult")
 JOURNAL_LOST: Final = 7
+"""The exit code where the journal could not be written."""
 
 
 @define
 class Shown(ABC, Generic[End]):
     """Follow a call or a turn and show it."""
 
-    answer: Answer
+    answer: Answer  # writes its text
     result: End | None = None
-    error: CallError | TurnError | None = None
-    gone: StdoutGone | None = None
+    error: CallError | TurnError | None = None  # why it failed
+    gone: StdoutGone | None = None  # why the answer could not be written
 
     def follow(self, begin: Callable[[], SyncStream[Any, End]]) -> None:
         """Run it to its end, and show its events."""
@@ -207,6 +207,7 @@ class Shown(ABC, Generic[End]):
 
     @contextmanager
     def _ended(self) -> Iterator[None]:
+        """Keep the result, however the call or turn ends."""
         try:
             yield
         except (Cancelled, TurnCancelled) as cancelled:  # by Ctrl-C: no error to report
@@ -230,7 +231,11 @@ class Shown(ABC, Generic[End]):
         """Write a line to stderr, below the answer on a terminal."""
         if is_terminal(sys.stderr):
             self.answer.interlude()
-        note(f"  {'  ' * deeper}{one_line(line)}", **({"fg": fg} if fg else {"dim": True}))
+        text = f"  {'  ' * deeper}{one_line(line)}"
+        if fg is None:
+            note(text, dim=True)
+        else:
+            note(text, fg=fg)
 
     def finish(self, *, as_json: bool) -> int:
         """Write the rest, and return the exit code."""
@@ -280,11 +285,13 @@ class Shown(ABC, Generic[End]):
 
 @contextmanager
 def writing_journal(path: str | None) -> Iterator[Callable[[Result | TurnResult], bool]]:
-    """Open the file of a journal before the call, so that a wrong path fails early, and give what
-    writes it.
+    """Open the file of a journal before the call, so that a wrong path fails early.
 
-    That replaces the content with the journal of a result, and returns whether it could. A new file
-    that stays empty is removed.
+    A new file that stays empty is removed.
+
+    Yields:
+        A function that replaces the content with the journal of a result, and returns whether it
+        could.
     """
     if path is None:
         yield lambda result: True
@@ -295,7 +302,7 @@ def writing_journal(path: str | None) -> Iterator[Callable[[Result | TurnResult]
     except OSError as error:
         bad_input(
             f"--journal: {path} cannot be written ({error.strerror}): name a file in a writable "
-            f"folder"
+            "folder"
         )
 
     def write(result: Result | TurnResult) -> bool:

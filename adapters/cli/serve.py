@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rungwise.adapters.provider.script import Script, ScriptedReply
     from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
 
-LOOK_SECONDS: Final = 0.05
-SHOWN_CHARACTERS: Final = 40
+LOOK_SECONDS: Final = 0.05  # between two looks for requests
+SHOWN_CHARACTERS: Final = 40  # of the last message of a request
 
 
 @click.command(
@@ -90,12 +90,17 @@ def serve(script: str, port: int, host: str) -> int:
         except OSError as error:
             refuse_address(error, host, port)
         with provider:
-            put(f"{provider.base_url}\n")
-            for pointer in pointers(provider.base_url):
-                note(f"  {pointer}", dim=True)
-            note(f"serving {script}; Ctrl-C ends it", dim=True)
+            _point_at(provider.base_url, script)
             _report(provider, replies)
     return 0
+
+
+def _point_at(base_url: str, script: str) -> None:
+    """Say where the server is, and how to point clients at it."""
+    put(f"{base_url}\n")
+    for pointer in pointers(base_url):
+        note(f"  {pointer}", dim=True)
+    note(f"serving {script}; Ctrl-C ends it", dim=True)
 
 
 def refuse_address(error: OSError, host: str, port: int) -> NoReturn:
@@ -105,12 +110,13 @@ def refuse_address(error: OSError, host: str, port: int) -> NoReturn:
     if error.errno == errno.EACCES:
         bad_input(
             f"port {port} of {host} is not yours to open: choose one above 1023, or 0 for any "
-            f"that is free"
+            "that is free"
         )
     bad_input(f"cannot listen on {host} ({error.strerror}): give an IPv4 address of this machine")
 
 
 def _report(provider: EmbeddedProvider, script: Script) -> None:
+    """Write a line for each request as it comes, for ever."""
     count = 0
     while True:
         for request in provider.requests[count:]:
@@ -120,33 +126,37 @@ def _report(provider: EmbeddedProvider, script: Script) -> None:
 
 
 def _line(number: int, request: ReceivedRequest, reply: ScriptedReply) -> str:
+    """Describe a request and its reply."""
     summary = summary_of(request)
-    role, text = text_of(summary.messages[-1] if summary.messages else None)
-    parts = [
-        f"model {summary.model}",
-        counted(len(summary.messages), "message"),
-        f"last {role} {shortened(text, SHOWN_CHARACTERS)}",
-        f"cap {summary.cap}" if summary.cap is not None else None,
-        "stream" if summary.streams else None,
-    ]
-    given = [name for name in reply.given if name not in ("status", "chunk_size", "write_sizes")]
-    came = ", ".join([f"HTTP {reply.status}", *given])
-    return one_line(f"{number}  {', '.join(part for part in parts if part)}  <- {came}")
+    messages = summary.messages
+    role, text = text_of(messages[-1] if messages else None)
+    asked = [f"model {summary.model}", counted(len(messages), "message")]
+    asked.append(f"last {role} {shortened(text, SHOWN_CHARACTERS)}")
+    if summary.cap is not None:
+        asked.append(f"cap {summary.cap}")
+    if summary.streams:
+        asked.append("stream")
+    got = [f"HTTP {reply.status}"]
+    got += [name for name in reply.given if name not in ("status", "chunk_size", "write_sizes")]
+    return one_line(f"{number}  {', '.join(asked)}  <- {', '.join(got)}")
 
 
 @frozen
 class RequestSummary:
-    """Hold what matters of a request."""
+    """Hold what is shown of a request."""
 
     model: str
     messages: list[Any]  # in the form of the protocol
-    cap: object
+    cap: object  # of output tokens; None without one
     streams: bool
 
 
 def pointers(base_url: str, *, of_gateway: bool = False) -> Iterator[str]:
-    """Yield a line for each protocol served at a base URL, which ends in `/v1`: how to point its
-    client there.
+    """Yield a line for each protocol: how to point its client at a server.
+
+    Arguments:
+        base_url: the URL of the server, which ends in `/v1`.
+        of_gateway: whether it is a gateway, which speaks fewer protocols.
     """
     root = base_url.removesuffix("/v1")
     for wire in WIRES.values():
@@ -156,20 +166,23 @@ def pointers(base_url: str, *, of_gateway: bool = False) -> Iterator[str]:
 
 
 def summary_of(request: ReceivedRequest) -> RequestSummary:
-    """Return what matters of a request in any protocol."""
+    """Return what is shown of a request in any protocol."""
     body = request.body
     path = request.path.partition("?")[0]
     language = language_of(path) or CHAT
     parsed = language.read_request(path, body, 0)
-    value = body.get(language.conversation)
-    messages = [{"role": "user", "content": value}] if isinstance(value, str) else value
-    messages = messages if isinstance(messages, list) else []
+    messages = body.get(language.conversation)
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    elif not isinstance(messages, list):
+        messages = []
     return RequestSummary(parsed.model, messages, language.cap_in(body), parsed.streams)
 
 
 def text_of(message: object) -> tuple[str, object]:
-    """Return the role and the text of a message in any protocol; content without text is returned
-    unchanged.
+    """Return the role and the text of a message in any protocol.
+
+    Content without text is returned as it is.
     """
     if not isinstance(message, Mapping):
         return "None", None
@@ -177,8 +190,7 @@ def text_of(message: object) -> tuple[str, object]:
     content = message.get("content")
     if isinstance(content, str) or not isinstance(role, (str, type(None))):
         return str(role), content
-    read = read_message(message)
-    text = "".join(
-        each.text or "".join(result.text for result in each.tool_results) for each in read
-    )
+    text = ""
+    for part in read_message(message):
+        text += part.text or "".join(result.text for result in part.tool_results)
     return str(role or message.get("type")), text or content

@@ -28,11 +28,14 @@ if TYPE_CHECKING:
 
 
 IN_PYTHON: Final = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
+"""The form of a name in a module, as in `birds:TOOLS`."""
 
 
 def import_named(value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-    """Return what a module holds under a name of the form of `IN_PYTHON`, or raise
-    `click.BadParameter`.
+    """Return what a module holds under a name of the form of `IN_PYTHON`.
+
+    Raises:
+        click.BadParameter: the module cannot be imported, or has no such name.
     """
     module, _, name = value.partition(":")
     if os.getcwd() not in sys.path:
@@ -43,7 +46,7 @@ def import_named(value: str, param: click.Parameter | None, ctx: click.Context |
         problem = f"{value}: {error}."
     except ImportError as error:
         problem = f"{value} cannot be imported: {error}."
-    except (Exception, SystemExit) as error:  # whatever else the module does when it is imported
+    except (Exception, SystemExit) as error:  # an imported module may do anything
         problem = f"{value} cannot be imported: {type(error).__name__}: {error}"
     raise click.BadParameter(problem, ctx=ctx, param=param)
 
@@ -61,8 +64,7 @@ def store_option(*, required: bool = False) -> Callable[[Any], Any]:
         metavar="URL",
         required=required,
         help="A Redis or Valkey server by which many processes remember together which backends "
-        "are down, as in "
-        "redis://localhost:6379/0.",
+        "are down, as in redis://localhost:6379/0.",
     )
 
 
@@ -88,6 +90,7 @@ max_tokens_option: Final = click.option(
 
 
 def _prices(context: click.Context, parameter: click.Parameter, value: str | None) -> Prices | None:
+    """Read `--prices`."""
     from rungwise.adapters.cli.chains import HIGHEST_PRICE, prices_of
 
     if value is None:
@@ -95,10 +98,10 @@ def _prices(context: click.Context, parameter: click.Parameter, value: str | Non
     with suppress(ValueError, ConfigurationError):
         price_in, price_out = map(float, value.split("/"))
         return prices_of(price_in, price_out)
-    shape = (
-        f"IN/OUT, two prices of a million tokens, each from 0 to {HIGHEST_PRICE:.0f}, as in 2.5/10"
+    raise click.BadParameter(
+        f"{value!r} is not of the form IN/OUT, two prices of a million tokens, each from 0 to "
+        f"{HIGHEST_PRICE:.0f}, as in 2.5/10"
     )
-    raise click.BadParameter(f"{value!r} is not of the form {shape}")
 
 
 def moment(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -109,11 +112,10 @@ def moment(context: click.Context, parameter: click.Parameter, value: str | None
         return time.time() + float(value[:-1])
     seconds = read_rfc_3339(value)
     if seconds is None:
-        shape = (
-            "a time in RFC 3339 with its offset, as in 2030-01-31T18:00:00Z, nor seconds "
-            "from now, as in 30s"
+        raise click.BadParameter(
+            f"{value!r} is neither a time in RFC 3339 with its offset, as in "
+            "2030-01-31T18:00:00Z, nor seconds from now, as in 30s"
         )
-        raise click.BadParameter(f"{value!r} is neither {shape}")
     return seconds
 
 
@@ -141,7 +143,14 @@ def choice_option(
 def number_option(
     name: str, default: int, ends: tuple[int, int], help: str
 ) -> Callable[[Any], Any]:
-    """Make an option that takes a whole number, from the one end to the other."""
+    """Make an option that takes a whole number.
+
+    Arguments:
+        name: the option.
+        default: its default.
+        ends: the smallest and the largest number.
+        help: what the help says.
+    """
     kind = click.IntRange(*ends)
     return click.option(name, type=kind, default=default, show_default=True, metavar="N", help=help)
 
@@ -153,12 +162,13 @@ def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., An
         callback=_prices,
         metavar="IN/OUT",
         help=f"The price of a million tokens in and out, {whose}; a budget of money needs it, "
-        f"here or under [prices] "
-        "in the file of the policy.",
+        "here or under [prices] in the file of the policy.",
     )
 
 
 class _ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """Read the tools of a turn."""
+
     name = "tools"
 
     def convert(
@@ -181,7 +191,7 @@ class _ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             tools = Toolbox.of(named)
         except ConfigurationError as error:
             self.fail(f"{value}: {error}.", param, ctx)
-        except Exception as error:  # it is a stranger's object
+        except Exception as error:  # an object of the user's may raise anything
             self.fail(f"{value} cannot be read: it raised {type(error).__name__}.", param, ctx)
         if not tools:
             self.fail(f"{value} holds no tools.", param, ctx)
@@ -212,11 +222,8 @@ class ReturnsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore
             wanted = read_json("--returns", value)
             if not isinstance(wanted, dict):
                 bad_input(f"--returns: {value} holds no JSON object")
-            wanted = (
-                wanted["schema"]
-                if isinstance(wanted.get("schema"), dict) and "name" in wanted
-                else wanted
-            )
+            if "name" in wanted and isinstance(wanted.get("schema"), dict):
+                wanted = wanted["schema"]
         try:
             returns = returns_of(wanted)
         except ConfigurationError as error:
@@ -227,8 +234,9 @@ class ReturnsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore
 
 
 class WantedParameter(ReturnsParameter):
-    """Read what an answer must be, as it stands in the file or the module, for other processes to
-    find it.
+    """Read what an answer must be, as it stands in the file or the module.
+
+    Other processes can find a type there.
     """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -241,7 +249,6 @@ returns_option: Final = click.option(
     type=ReturnsParameter(),
     metavar="FILE|module:NAME",
     help="What the answer must be: a JSON schema, bare or as {name, schema}, or a type in Python. "
-    "A wrong answer goes "
-    "back to the model with the reason.",
+    "A wrong answer goes back to the model with the reason.",
 )
 TOOLS: Final = _ToolsParameter()

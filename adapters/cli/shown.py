@@ -50,10 +50,8 @@ class ShownCall(Shown["Result"]):
     def list_calls(self, result: Result) -> None:
         """List on stderr the tool calls that ended it."""
         for call in result.tool_calls:
-            note(
-                f"  the model calls {one_line(label(call.name))}; --json shows its arguments",
-                fg="yellow",
-            )
+            name = one_line(label(call.name))
+            note(f"  the model calls {name}; --json shows its arguments", fg="yellow")
 
     def as_mapping(self, result: Result) -> dict[str, Any]:
         """Return a result as plain values."""
@@ -70,26 +68,33 @@ def as_mapping(
     own: Mapping[str, Any],
     counts: Mapping[str, int] = {},
 ) -> dict[str, Any]:
-    """Return a result, with what only its kind has, and what tells of the last call."""
-    return {
-        "outcome": result.outcome,
-        "text": result.text,
-        "value": as_json_value(result.value),
-        **own,
-        "usage": attrs.asdict(result.usage),
-        "cost": result.cost,
-        **counts,
-        "attempts": result.attempts,
-        "backend": last and last.backend,
-        "model": last and last.model,
-        "seconds": round(result.seconds, 3),
-        "cause": result.cause,
-        "failures": failures_of(last) if last else [],
-    }
+    """Return a result as plain values.
+
+    Arguments:
+        result: the result of a call or a turn.
+        last: that of its last call, which names the backend.
+        own: what only this kind of result has.
+        counts: likewise, beside the number of attempts.
+    """
+    plain: dict[str, Any] = {}
+    plain["outcome"] = result.outcome
+    plain["text"] = result.text
+    plain["value"] = as_json_value(result.value)
+    plain |= own
+    plain["usage"] = attrs.asdict(result.usage)
+    plain["cost"] = result.cost
+    plain |= counts
+    plain["attempts"] = result.attempts
+    plain["backend"] = last and last.backend
+    plain["model"] = last and last.model
+    plain["seconds"] = round(result.seconds, 3)
+    plain["cause"] = result.cause
+    plain["failures"] = failures_of(last) if last else []
+    return plain
 
 
 def as_json_value(value: Any) -> Any:
-    """Return what an answer held as values of JSON."""
+    """Return the value of an answer in types that JSON has."""
     if value is None:
         return None
     from pydantic_core import to_jsonable_python
@@ -104,7 +109,7 @@ def calls_of(calls: Iterable[ToolCall]) -> list[dict[str, str]]:
 
 def failures_of(result: Result) -> list[dict[str, Any]]:
     """Return the failures of a call as plain values."""
-    # what the provider may repeat
+    # only the journal has the codes of the provider
     codes = {step.backend: step.code for step in result.journal.steps if step.reason}
     return [
         {
@@ -135,19 +140,24 @@ class ShownTurn(Shown["TurnResult"]):
     def show(self, event: object) -> None:
         """Show an event."""
         if isinstance(event, ToolStarted):
-            arguments = f": {event.call.arguments}" if self.is_verbose else ""
-            self.note(f"{label(event.call.name)} begins{arguments}", deeper=True)
+            line = f"{label(event.call.name)} begins"
+            if self.is_verbose:
+                line += f": {event.call.arguments}"
+            self.note(line, deeper=True)
         elif isinstance(event, ToolEnded):
-            how, fg = (
-                ("has ended", None) if event.outcome.fault is None else ("has failed", "yellow")
-            )
-            result = f": {_result_of(event.outcome)}" if self.is_verbose else ""
-            self.note(f"{label(event.call.name)} {how}{result}", deeper=True, fg=fg)
+            has_failed = event.outcome.fault is not None
+            line = f"{label(event.call.name)} {'has failed' if has_failed else 'has ended'}"
+            if self.is_verbose:
+                line += f": {_result_of(event.outcome)}"
+            self.note(line, deeper=True, fg="yellow" if has_failed else None)
         else:
             super().show(event)
 
     def step(self, step: Step) -> None:
-        """Show a step on stderr; text stays unsettled, since any reply may still call tools."""
+        """Show a step on stderr.
+
+        Text is not settled here: any reply may still call tools.
+        """
         if not isinstance(step, TurnStep):
             self.note(sentence(step), deeper=True)
             return
@@ -160,15 +170,14 @@ class ShownTurn(Shown["TurnResult"]):
 
     def list_calls(self, result: TurnResult) -> None:
         """List on stderr the tool calls that ended it."""
-        for what, calls in (
-            ("is handed off to", result.handed_off),
-            ("waits for your approval of", result.awaiting),
-        ):
-            for call in calls:
-                note(
-                    f"  the turn {what} {one_line(label(call.name))}; --json shows its arguments",
-                    fg="yellow",
-                )
+        for call in result.handed_off:
+            self._list_call("is handed off to", call)
+        for call in result.awaiting:
+            self._list_call("waits for your approval of", call)
+
+    def _list_call(self, what: str, call: ToolCall) -> None:
+        name = one_line(label(call.name))
+        note(f"  the turn {what} {name}; --json shows its arguments", fg="yellow")
 
     def as_mapping(self, result: TurnResult) -> dict[str, Any]:
         """Return a result as plain values."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from attrs import evolve, frozen
@@ -49,9 +49,12 @@ from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.diagram.page.templates import render_text
 from rungwise.fsm.turn.policy import TurnPolicy
 
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
 PORT: Final = 8080
 URL: Final = f"http://127.0.0.1:{PORT}/v1"
-"""Where a script is served."""
+"""Where the comments of a script say to serve it."""
 
 
 @frozen
@@ -69,66 +72,101 @@ class CertifiedRequest:
         """Write the prices as the command line takes them."""
         if self.prices is None:
             return None
-        return "/".join(
-            repr(price).removesuffix(".0") for price in (self.prices.input, self.prices.output)
-        )
+        price_in = repr(self.prices.input).removesuffix(".0")
+        price_out = repr(self.prices.output).removesuffix(".0")
+        return f"{price_in}/{price_out}"
+
+    @property
+    def name(self) -> str:
+        """Name the policy in a sentence."""
+        return "the default policy" if self.policy is None else one_line(self.policy)
+
+    @property
+    def module(self) -> str:
+        """Return the module of a policy in Python; "" for any other."""
+        if self.policy is None or not IN_PYTHON.fullmatch(self.policy):
+            return ""
+        return self.policy.partition(":")[0]
+
+    @property
+    def expression(self) -> str:
+        """Return the policy as an expression of Python."""
+        kind = "TurnPolicy" if self.is_turn else "Policy"
+        if self.policy is None:
+            return f"rungwise.{kind}()"
+        if self.module:
+            return self.policy.replace(":", ".")
+        return f"rungwise.{kind}.load({self.policy!r})"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Return the arguments of a call in Python, each with a comma before it."""
+        arguments: list[str] = []
+        if self.max_tokens is not None:
+            arguments.append(f", max_tokens={self.max_tokens}")
+        if self.input_tokens is not None:
+            arguments.append(f", input_tokens={self.input_tokens}")
+        return arguments
 
 
 WIDTH: Final = 116
+"""Characters of a line of comments."""
 
 
 def head_of(worst: WorstScript, request: CertifiedRequest, path: Path) -> str:
-    """Write the comments above a script, with the program that prints its figure where `rungwise
-    ask` cannot.
+    """Write the comments above a script.
+
+    Where `rungwise ask` cannot attain the figure, they hold a program that prints it.
+
+    Arguments:
+        worst: the script.
+        request: the request that the figure is about.
+        path: the file of the script.
     """
-    # A policy of turns, a prompt that ends in a tool result, a compactor, fixed jitter, or a count
-    # of the prompt.
-    is_drawn = worst.drawn > 0 and worst.case.name in ("waiting seconds", "seconds")
-    has_count = request.input_tokens is not None and worst.calls.budget.money is not None
-    kind = "TurnPolicy" if request.is_turn else "Policy"
-    module = ""
-    policy = (
-        f"rungwise.{kind}()"
-        if request.policy is None
-        else f"rungwise.{kind}.load({request.policy!r})"
+    wrapped = partial(
+        textwrap.fill, width=WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False
     )
-    if request.policy is not None and IN_PYTHON.fullmatch(request.policy):
-        module = request.policy.partition(":")[0]
-        policy = request.policy.replace(":", ".")
-    caps = [("max_tokens", request.max_tokens), ("input_tokens", request.input_tokens)]
     text = render_text(
         "worst_script.toml",
         worst=worst,
         request=request,
-        named="the default policy" if request.policy is None else one_line(request.policy),
+        named=request.name,
         file=_on_one_line(path),
         port=PORT,
         url=URL,
-        needs_program=request.is_turn
-        or worst.follows_tool
-        or worst.needs_compactor
-        or is_drawn
-        or has_count,
-        module=module,
-        policy=policy,
-        messages=[dict(message) for message in worst.case.enacted.messages],
-        arguments=[f", {name}={value}" for name, value in caps if value is not None],
+        needs_program=_needs_program(worst, request),
+        module=request.module,
+        policy=request.expression,
+        messages=list(map(dict, worst.case.enacted.messages)),
+        arguments=request.arguments,
         EARLY=EARLY,
         counted=counted,
         model_of=model_of,
         number_text=number_text,
         quote=_on_one_line,
         stated=stated,
-        wrapped=partial(
-            textwrap.fill, width=WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False
-        ),
+        wrapped=wrapped,
     )
-    return "".join(
-        f"# {safe(line)}".rstrip() + "\n" for line in text.removesuffix("\n").split("\n")
-    )
+    head = ""
+    for line in text.removesuffix("\n").split("\n"):
+        head += f"# {safe(line)}".rstrip() + "\n"
+    return head
+
+
+def _needs_program(worst: WorstScript, request: CertifiedRequest) -> bool:
+    """Tell whether only a program attains the figure.
+
+    `rungwise ask` has no option for a policy of turns, a prompt that ends in a tool result, a
+    compactor, fixed jitter, or a count of the prompt's tokens.
+    """
+    is_drawn = worst.drawn > 0 and worst.case.name in ("waiting seconds", "seconds")
+    has_count = request.input_tokens is not None and worst.calls.budget.money is not None
+    is_special = request.is_turn or worst.follows_tool or worst.needs_compactor
+    return bool(is_special or is_drawn or has_count)
 
 
 def _on_one_line(word: object) -> str:
+    """Return a word as a shell takes it, on one line."""
     return quote(str(word)).replace("\n", " ")
 
 
@@ -138,43 +176,51 @@ def write_scripts(
     cases: Mapping[int, Sequence[WorstCase]],
     request: CertifiedRequest,
 ) -> None:
-    """Write a script for each worst case into a folder, and list them on stderr."""
+    """Write a script for each worst case into a folder, and list them on stderr.
+
+    Arguments:
+        folder: where to write them.
+        policy: the policy of the certificate.
+        cases: the worst cases, by the length of the chain.
+        request: the request of the certificate.
+    """
     place = Path(folder)
     missing = dict[str, str]()
-    for worst in [
-        WorstScript(case, policy, backends) for backends, each in cases.items() for case in each
-    ]:
-        if worst.unseen is not None:
-            missing.setdefault(worst.case.name, worst.unseen)
-            continue
-        path = place / name_of(worst)
-        _write(
-            path, f"{head_of(worst, request, path)}\n{script_of(worst).to_toml(notes_of(worst))}"
-        )
-        more = "" if worst.case.is_exact else f" of {number_text(worst.case.value or 0)} at most"
-        figure = f"{worst.case.name} {number_text(worst.case.attained or 0)}{more}"
-        note(f"{path}: {figure}, {counted(worst.backends, 'backend')}", dim=True)
+    for backends, of_chain in cases.items():
+        for case in of_chain:
+            worst = WorstScript(case, policy, backends)
+            if worst.unseen is not None:
+                missing.setdefault(case.name, worst.unseen)
+                continue
+            path = place / name_of(worst)
+            script = script_of(worst).to_toml(notes_of(worst))
+            _write(path, f"{head_of(worst, request, path)}\n{script}")
+            figure = f"{case.name} {number_text(case.attained or 0)}"
+            if not case.is_exact:
+                figure += f" of {number_text(case.value or 0)} at most"
+            note(f"{path}: {figure}, {counted(backends, 'backend')}", dim=True)
     for name, why in missing.items():
         note(f"no script for {name}: {why}")
 
 
 def name_of(worst: WorstScript) -> str:
-    """Return the name of the file: `worst-output-tokens.toml`, and with more than one backend their
-    number in it.
+    """Return the name of the file, such as `worst-output-tokens.toml`.
+
+    With more than one backend, it holds their number.
     """
     chain = "" if worst.backends == 1 else f"-{worst.backends}-backends"
     return f"worst-{worst.case.name.replace(' ', '-')}{chain}.toml"
 
 
 def _write(path: Path, text: str) -> None:
+    """Write a file, and the folders above it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-    except (OSError, ValueError) as error:  # a null byte is no OSError
-        bad_input(
-            f"--scripts: {path} cannot be written ({getattr(error, 'strerror', None) or error}): "
-            f"name a folder"
-        )
+    except OSError as error:
+        bad_input(f"--scripts: {path} cannot be written ({error.strerror or error}): name a folder")
+    except ValueError as error:  # a null byte in the path
+        bad_input(f"--scripts: {path} cannot be written ({error}): name a folder")
 
 
 @click.command(
@@ -210,7 +256,6 @@ def _write(path: Path, text: str) -> None:
 )
 def verify(
     policy: Policy | TurnPolicy | None,
-    *,
     turn: bool,
     as_json: bool,
     backends: int | None,
@@ -255,34 +300,67 @@ def verify(
       rungwise verify policy.toml --scripts worst
     """
     policy = policy or default_of(turn=turn)
-    check_prices(policy, prices := price_list(prices).dearest)
-    named = click.get_current_context().meta.get(NAMED)
+    prices = price_list(prices).dearest
+    check_prices(policy, prices)
     request = CertifiedRequest(
-        named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices
+        policy=click.get_current_context().meta.get(NAMED),
+        is_turn=isinstance(policy, TurnPolicy),
+        max_tokens=max_tokens,
+        input_tokens=input_tokens,
+        prices=prices,
     )
     certificate, worst = _certify(policy, request, backends, exhaustive=exhaustive)
-    if as_json:
-        chains = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
-        more = {"worst_by_fallbacks": chains} if worst else {}
-        put(json.dumps({**certificate.to_json(), **more}, indent=2) + "\n")
-    else:
-        put(laid_out(certificate.to_markdown() + (by_fallbacks(worst) if worst else "")))
+    put(_as_json(certificate, worst) if as_json else _as_text(certificate, worst))
     if scripts is not None and certificate.ok:
-        certified, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
-        cases = {count + 1: each for count, each in worst.items()} or {
-            backends or 1: certified.worst
-        }
-        write_scripts(scripts, policy, cases, request)
+        write_scripts(scripts, policy, _served_cases(policy, request, backends), request)
     return 0 if certificate.ok else 1
 
 
+def _served_cases(
+    policy: Policy | TurnPolicy, request: CertifiedRequest, backends: int | None
+) -> Mapping[int, Sequence[WorstCase]]:
+    """Return the worst cases that a server can bring about, by the length of the chain."""
+    certificate, worst = _certify(_without_resends(policy), request, backends, exhaustive=False)
+    if not worst:
+        return {backends or 1: certificate.worst}
+    return {fallbacks + 1: cases for fallbacks, cases in worst.items()}
+
+
+ByFallbacks = Mapping[int, tuple[WorstCase, ...]]
+"""The worst cases of chains, by how many fallbacks they have; empty if one length was asked for."""
+
+
+def _as_json(certificate: Certificate, worst: ByFallbacks) -> str:
+    plain = dict(certificate.to_json())
+    if worst:
+        plain["worst_by_fallbacks"] = {
+            str(fallbacks): [case.to_json() for case in cases] for fallbacks, cases in worst.items()
+        }
+    return json.dumps(plain, indent=2) + "\n"
+
+
+def _as_text(certificate: Certificate, worst: ByFallbacks) -> str:
+    text = certificate.to_markdown()
+    if worst:
+        text += by_fallbacks(worst)
+    return laid_out(text)
+
+
 def _without_resends(policy: Policy | TurnPolicy) -> Any:
-    """Return a policy that resends nothing: no script can choose the moment in which a connection
-    goes stale.
+    """Return a policy that resends nothing.
+
+    No script can choose the moment at which a connection goes stale.
     """
     if isinstance(policy, TurnPolicy):
         return evolve(policy, call=_without_resends(policy.of_calls))
-    return evolve(policy, limits=Limits(**{**policy.limits, "resends": 0}))
+    limits = dict(policy.limits)
+    limits["resends"] = 0
+    return evolve(policy, limits=Limits(**limits))
+
+
+def _show(bar: Progress, task: TaskID, configurations: int) -> None:
+    """Show how many configurations the walk has seen."""
+    bar.update(task, completed=configurations)
 
 
 def _certify(
@@ -291,24 +369,30 @@ def _certify(
     backends: int | None,
     *,
     exhaustive: bool,
-) -> tuple[Certificate, Mapping[int, tuple[WorstCase, ...]]]:
-    """Prove a policy; without a number of backends, find the worst cases of longer chains too."""
+) -> tuple[Certificate, ByFallbacks]:
+    """Prove a policy, and find its worst cases.
+
+    Arguments:
+        policy: the policy.
+        request: what a call asks.
+        backends: the length of the chain. None proves it for one, and finds the worst cases of
+            longer ones, too.
+        exhaustive: whether to walk with the policy's own limits.
+    """
     from rungwise.fsm.analysis.certificate.verify import verify as prove
     from rungwise.fsm.analysis.certificate.verify import worst_by_fallbacks
 
-    chain = [
-        PlainLink(f"backend {number}", prices=request.prices)
-        for number in range(1, (backends or 1) + 1)
-    ]
+    numbers = range(1, (backends or 1) + 1)
+    chain = [PlainLink(f"backend {number}", prices=request.prices) for number in numbers]
     sizes: dict[str, Any] = {"max_tokens": request.max_tokens, "input_tokens": request.input_tokens}
-    with (
-        progress_bar("{task.completed:>9,} configurations") if exhaustive else nullcontext() as bar
-    ):
-        # nobody knows how long it is
-        task = None if bar is None else bar.add_task("walk", total=None)
-        show = (
-            None if bar is None or task is None else lambda count: bar.update(task, completed=count)
-        )
+    walking: AbstractContextManager[Progress | None] = nullcontext()
+    if exhaustive:
+        walking = progress_bar("{task.completed:>9,} configurations")
+    with walking as bar:
+        show: Callable[[int], None] | None = None
+        if bar is not None:
+            task = bar.add_task("walk", total=None)  # nobody knows how long it is
+            show = partial(_show, bar, task)
         certificate = prove(policy, chain, exhaustive=exhaustive, progress=show, **sizes)
     if backends is not None or not certificate.ok:
         return certificate, {}

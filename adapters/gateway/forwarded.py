@@ -78,20 +78,17 @@ class Forward:
         self.content_type = kinds[0] if kinds else self.content_type
 
 
-class _ForwardDecoder:
+class _ForwardDecoder(Decoder):
     """Hand out the bytes of a stream as text."""
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
         self._pieces: list[bytes] = []
 
-    @property
-    def finished(self) -> bool:
-        return self._decoder.finished
-
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         self._pieces.append(data)
         self._decoder.feed(data)
+        self.finished = self._decoder.finished
         return [Text(data.decode(ENCODING))]
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:

@@ -1,4 +1,4 @@
-"""The asynchronous driver: does what the synchronous one does, on asyncio and trio."""
+"""The asynchronous driver. It does what the synchronous one does, on asyncio and trio."""
 
 from __future__ import annotations
 
@@ -34,17 +34,16 @@ AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMe
 
 @frozen
 class AsyncDriver(Driver):
-    """Run calls over HTTP in an event loop; the arguments are those of `SyncDriver`, and `found`
-    calls verdicts.
+    """Run calls over HTTP in an event loop.
 
     If its task is cancelled, the call ends as `cancelled`, and the exception carries its result in
     `error.result`.
     """
 
     http: OwnAsyncHttp | BorrowedAsyncHttp
-    sleep: Callable[[float], Awaitable[object]]
-    compactor: Compactor | AsyncCompactor | None
-    found: Callable[[Judged, Cancellation, Deadline], Awaitable[Finding]]
+    sleep: Callable[[float], Awaitable[object]]  # waits for seconds
+    compactor: Compactor | AsyncCompactor | None  # makes messages shorter, or None
+    found: Callable[[Judged, Cancellation, Deadline], Awaitable[Finding]]  # calls the verdicts
 
     async def run(self, call: Call) -> Result:
         """Run a call to its end."""
@@ -62,20 +61,21 @@ class AsyncDriver(Driver):
             send = call.begin(self.clock(), self.throttle)
             while send is not None:
                 is_ready = await self._make_ready(call, send)
-                if not is_ready or (
-                    call.spending.share is not None and not await self._reserve(call, send)
-                ):
+                if is_ready and call.spending.share is not None:
+                    is_ready = await self._reserve(call, send)
+                if not is_ready:
                     call.sending(self.when_late(send))
                     break
                 # This waits for other calls, not for the backend, so no limit of an attempt counts
                 # here.
                 async with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
-                    if has_place and (admitted := await sharing.aadmit(call, send)) is not send:
-                        send = admitted
-                        continue
-                    send = call.sending(
-                        self.clock() if has_place else self.when_late(send), sharing.waited
-                    )
+                    if has_place:
+                        admitted = await sharing.aadmit(call, send)
+                        if admitted is not send:
+                            send = admitted
+                            continue
+                    now = self.clock() if has_place else self.when_late(send)
+                    send = call.sending(now, sharing.waited)
                     if send is None:
                         break
                     sharing.sent(send)
@@ -87,7 +87,8 @@ class AsyncDriver(Driver):
                             yield event
                 reply = exchange.reply()
                 finding = None
-                if (judged := call.judging(reply)) is not None:
+                judged = call.judging(reply)
+                if judged is not None:
                     finding = await self.found(judged, self.cancellation, self.deadline(send))
                 call.journal.first_token = exchange.first_token
                 send = call.receive(reply, self.clock(), finding)
@@ -109,11 +110,12 @@ class AsyncDriver(Driver):
     async def _exchange(
         self, exchange: Exchange, send: Send, call: Call
     ) -> AsyncGenerator[StreamEvent, None]:
-        response = chunks = None
-        is_heard = call.is_streaming
+        """Send the request, read the response, and yield the events of a stream."""
+        response = None
+        chunks = None
         try:
             backend = pool_of(exchange.backend)[send.key]
-            if getattr(backend, "renews_key", False):
+            if backend.renews_key:
                 exchange.keyed = await within(
                     self.seconds_left(send), _with_key, backend, cancellation=self.cancellation
                 )
@@ -125,9 +127,10 @@ class AsyncDriver(Driver):
                     if number:
                         await checkpoint()  # other tasks run here, and may end the call
                         check(self.cancellation)
-                    for delta in deltas if is_heard else ():
-                        for event in call.hear(delta):
-                            yield event
+                    if call.is_streaming:
+                        for delta in deltas:
+                            for event in call.hear(delta):
+                                yield event
                 if not exchange.goes_on:
                     break
             if exchange.is_finished:
@@ -140,7 +143,7 @@ class AsyncDriver(Driver):
             exchange.fail(error)
         finally:
             if chunks is not None and isinstance(response, OwnResponse):
-                # else the event loop closes it after it was collected; nothing waits here
+                # Nothing waits here. An event loop would close it only after it was collected.
                 await chunks.aclose()
                 response.close()
             elif chunks is not None and response is not None:
@@ -149,29 +152,31 @@ class AsyncDriver(Driver):
                     await response.aclose()
 
     async def _reserve(self, call: Call, send: Send) -> bool:
-        """Wait until other calls settle with a shared budget, and tell whether they did in time.
-        Holds no place.
+        """Wait until other calls settle with a shared budget; tell whether they did in time.
+
+        The call holds no place meanwhile.
         """
         wake_up = WakeUp()
-        return call.reserve(wake_up.call, self.clock()) or await wake_up.wait(
-            self.seconds_left(send), self.cancellation
-        )
+        if call.reserve(wake_up.call, self.clock()):
+            return True
+        return await wake_up.wait(self.seconds_left(send), self.cancellation)
 
     async def _make_ready(self, call: Call, send: Send) -> bool:
         """Wait and compact as the rung asks; return False if the time was up."""
         if send.wait > 0 and not waits_are_off():
             await within(None, self.sleep, send.wait, cancellation=self.cancellation)
-        if (
-            send.needs_compaction
-            and self.compactor is not None
-            and not await self._compact(self.compactor, call, send)
-        ):
-            return False
+        if send.needs_compaction and self.compactor is not None:
+            is_compacted = await self._compact(self.compactor, call, send)
+            if not is_compacted:
+                return False
         check(self.cancellation)
         return True
 
     async def _compact(self, compactor: Compactor | AsyncCompactor, call: Call, send: Send) -> bool:
-        """Call the compactor; return False if the time was up. A coroutine is cancelled then."""
+        """Call the compactor; return False if the time was up.
+
+        A coroutine is cancelled then. A `TimeoutError` of the compactor's own is raised.
+        """
         own_timeout: TimeoutError | None = None
 
         async def shorten() -> Sequence[PlainMessage | Message]:
@@ -180,7 +185,9 @@ class AsyncDriver(Driver):
                 with self.deadline(send).around():
                     # a copy, which it may change
                     compacted = compactor(tuple(plain_messages(send.messages)))
-                    return await compacted if isinstance(compacted, Awaitable) else compacted
+                    if isinstance(compacted, Awaitable):
+                        return await compacted
+                    return compacted
             except TimeoutError as error:
                 own_timeout = error
                 raise
@@ -199,5 +206,6 @@ async def _with_key(backend: Any) -> Any:
     """Return a backend with the key that its function returns, or will return."""
     with asking_for_key():
         key = backend.api_key()
-        key = await key if isinstance(key, Awaitable) else key
+        if isinstance(key, Awaitable):
+            key = await key
     return backend.with_key(key)

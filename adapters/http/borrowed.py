@@ -1,10 +1,9 @@
 """An HTTP client that the caller passed in. Nothing can stop it from outside, so an attempt that
 ends leaves it alone.
 
-In a thread, an attempt runs in a worker of its own. When its time is up or the call is cancelled,
-the caller goes on at once; the worker's socket is shut down where it can be reached and no other
-request is on it, and the worker closes what it still gets. httpcore tells of sockets, and of the
-moment before a request goes out, through its documented `trace` extension.
+In a thread, each attempt runs in a worker of its own. When its time is up or the call is cancelled,
+the caller goes on at once. The attempt shuts the worker's socket down if it can reach it and no
+other request is on it (`progress.py`), and the worker closes whatever it still gets.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ import contextvars
 import inspect
 import math
 import queue
-import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import nullcontext, suppress
 from typing import Any, Protocol
 
@@ -25,136 +23,18 @@ import anyio
 import httpx
 
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.adapters.http.connection import StaleConnection
 from rungwise.adapters.http.encodings import comes_decoded
 from rungwise.adapters.http.limits import AttemptLimits
-from rungwise.adapters.http.sockets import addresses_of
-from rungwise.adapters.http.waiting import CallEnded, Mailbox, Nothing, arun, within
+from rungwise.adapters.http.progress import Progress
+from rungwise.adapters.http.waiting import CallEnded, Mailbox, Nothing, within
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.values.secret import drop_frames
 
-_UNANSWERED = "Server disconnected without sending a response."
-"""What httpcore says of a connection that ended before a whole head of a response; it says all else
-of a broken one.
-"""
-
-
-class Abandoned(Exception):
-    """Stops a client before it sends a request that nobody waits for."""
-
-
-class Progress:
-    """Follow an attempt through the events of httpcore: which socket it uses, and whether it has
-    begun to send.
-
-    `connects_by` is when names, addresses and TLS must have led to a connection, infinity while the
-    client does not connect: its own timeout counts each alone, and ends no lookup. `has_changed` is
-    called when it changes.
-    """
-
-    def __init__(
-        self, limits: AttemptLimits, has_changed: Callable[[], object] = lambda: None
-    ) -> None:
-        self.is_abandoned = False
-        self.connects_by = math.inf
-        self._has_changed = has_changed
-        self._has_connected = self._has_sent = False
-        self._limits = limits
-        self._socket: Any = None
-        # who shuts a socket down is not the thread that hands it back
-        self._lets_go = threading.Lock()
-        self._is_shared = False
-
-    def note(self, name: str, info: Mapping[str, Any]) -> None:
-        """Handle an event of httpcore."""
-        # other requests are under way on that connection
-        if name.startswith("http2.") and not self._is_shared:
-            self._is_shared = True
-            self._let_go()
-        if name.endswith("connect_tcp.started"):
-            self._has_connected = True
-            if self.connects_by == math.inf:  # or it tries again
-                self.connects_by = self._limits.moment(self._limits.connect)
-                self._has_changed()
-        elif name.endswith("send_request_headers.started"):
-            self._has_sent = True
-            if self.connects_by < math.inf:
-                self.connects_by = math.inf
-                self._has_changed()
-            if self.is_abandoned:
-                raise Abandoned
-        elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
-            self.use_stream(info.get("return_value"))
-        elif name.endswith("response_closed.started"):
-            self._let_go()
-
-    async def anote(self, name: str, info: Mapping[str, Any]) -> None:
-        """Handle an event of httpcore, and look the host up before it does.
-
-        asyncio looks names up in threads, and `asyncio.run` waits for these at its end, however
-        long they take.
-        """
-        self.note(name, info)
-        if name.endswith("connect_tcp.started"):
-            lookup = addresses_of(info["host"], info["port"], self.connects_by)
-            # the client may know better, and reports what is wrong
-            with suppress(httpx.ConnectError):
-                await arun(lookup, self._limits.cancellation)
-
-    def use_stream(self, stream: Any) -> None:
-        """Use this network stream, unless other requests are on it."""
-        if not self._is_shared:
-            self._socket = (
-                stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
-            )
-        if self.is_abandoned:
-            self.shut()
-
-    def shut(self) -> None:
-        """Shut the socket down, unless another request may be on it; whoever waits for it gets an
-        error.
-        """
-        with self._lets_go:
-            if isinstance(self._socket, socket.socket):
-                with suppress(OSError):
-                    # not TLS's own, which asks the server first
-                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-
-    def _let_go(self) -> None:
-        with self._lets_go:
-            self._socket = None
-
-    def as_stale(self, error: BaseException) -> BaseException:
-        """Return a `StaleConnection` if the server had closed a connection that the client reused,
-        else the error.
-
-        A client cannot be told to avoid these. So only the first of several in a row is stale;
-        others wait as usual.
-        """
-        kind = type(error).__name__
-        broke = kind in ("ReadError", "WriteError") or (
-            kind == "RemoteProtocolError" and str(error) == _UNANSWERED
-        )
-        was_idle = self._has_sent and not self._has_connected
-        if not broke or not was_idle or self.is_abandoned or self._limits.is_fresh:
-            return error
-        return StaleConnection(str(error))
-
-    def timeout(self) -> httpx.TimeoutException:
-        """Return the error of an attempt whose time is up: its type tells whether the request may
-        have been sent.
-        """
-        is_connecting = self.connects_by < math.inf
-        return (
-            httpx.ConnectTimeout("no connection in time")
-            if is_connecting
-            else httpx.ReadTimeout("time is up")
-        )
-
-
 AHEAD = 8192
-"""Bytes that a worker reads without being asked for more: handing over costs more than reading."""
+"""Bytes that a worker reads before it waits to be asked for more: handing over costs more than
+reading.
+"""
 
 
 class _BuildsRequests(Protocol):
@@ -167,7 +47,10 @@ class _BuildsRequests(Protocol):
         headers: Any = None,
         extensions: Any = None,
     ) -> Any:
-        """Build a request."""
+        """Build a request.
+
+        Arguments: as `httpx.Client.build_request` takes them.
+        """
 
 
 class HttpClient(_BuildsRequests, Protocol):
@@ -187,10 +70,10 @@ class AsyncHttpClient(_BuildsRequests, Protocol):
 
 
 def _no_redirects(http: Any) -> dict[str, bool]:
-    """Return the option that forbids redirects, if `send` takes it: to another host, httpx drops no
-    key but a bearer's.
+    """Return the option that forbids redirects, if `send` takes it.
 
-    Whatever the client's default is: one that wraps another does not show it.
+    httpx would send every key on to another host, but for that of `authorization`. The option goes
+    out whatever the client's default is, which a client that wraps another does not show.
     """
     try:
         taken = inspect.signature(http.send).parameters.values()
@@ -201,6 +84,14 @@ def _no_redirects(http: Any) -> dict[str, bool]:
 
 
 def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any) -> Any:
+    """Build a request with a client.
+
+    Arguments:
+        http: the client.
+        request: what to send.
+        limits: those of the attempt.
+        trace: takes the events of httpcore.
+    """
     extensions = {"timeout": limits.timeout_extension(), "trace": trace}
     headers = dict(request.headers)
     try:
@@ -219,8 +110,9 @@ def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any)
 
 
 class _Worker:
-    """Run tasks one after another in a daemon thread. The last answer of a task is what it
-    returns.
+    """Run tasks one after another in a daemon thread.
+
+    A task may give any number of answers with `tell`; the last one is what it returns.
     """
 
     def __init__(self, limits: AttemptLimits) -> None:
@@ -246,8 +138,11 @@ class _Worker:
         self._tasks.put(task)
 
     def answer(self) -> Any:
-        """Wait for an answer, or raise CallEnded if the call was cancelled, httpx.TimeoutException
-        if time is up.
+        """Wait for an answer.
+
+        Raises:
+            CallEnded: the call was cancelled.
+            httpx.TimeoutException: the time is up.
         """
         if self.progress.is_abandoned:
             raise self.progress.timeout()
@@ -258,12 +153,11 @@ class _Worker:
             value = None
             error = None
             is_last = False
-            # it was woken for a change of `connects_by`
+            # an answer that holds nothing says that `connects_by` has changed
             while not (is_last or value is not None or error is not None):
                 until = min(self._limits.until, self.progress.connects_by)
-                value, error, is_last = self._answers.get(
-                    None if until == math.inf else until - time.monotonic()
-                )
+                seconds = None if until == math.inf else until - time.monotonic()
+                value, error, is_last = self._answers.get(seconds)
             if isinstance(error, CallEnded):
                 raise error
         except Nothing:
@@ -285,7 +179,7 @@ class _Worker:
         self._answers.put((value, None, False))
 
     def abandon(self) -> None:
-        """Leave the worker alone: nobody waits for it any more."""
+        """Leave the worker alone: nobody waits for it now."""
         self.progress.is_abandoned = True
         self.progress.shut()
         self._tasks.put(None)

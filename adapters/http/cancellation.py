@@ -24,7 +24,8 @@ class Cancellation:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._is_cancelled = self._is_urgent = False
+        self._is_cancelled = False
+        self._is_urgent = False
         # a signal handler may cancel while its own thread holds the lock
         self._lock = threading.RLock()
         self._callbacks: dict[object, Callable[[], None]] = {}
@@ -66,8 +67,10 @@ class Cancellation:
         return self.is_cancelled
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` on each `cancel`, and now if already cancelled; return a function that
-        unregisters it.
+        """Call `callback` on each `cancel`, and now if that was called before.
+
+        Returns:
+            A function that unregisters it.
         """
         key = object()
         with self._lock:
@@ -91,7 +94,8 @@ def either(one: Cancellation, other: Cancellation | None) -> Iterator[Cancellati
     both = Cancellation()
 
     def forward(each: Cancellation) -> None:
-        if each.is_urgent or not both.is_cancelled:  # the first of each counts once, together
+        # the first `cancel` of one and the first of the other count as one
+        if each.is_urgent or not both.is_cancelled:
             both.cancel()
 
     with ExitStack() as forgetting:

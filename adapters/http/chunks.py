@@ -1,9 +1,9 @@
 """Read the body of a response: h11 does, except for whole chunks that follow the head or a chunk.
 
-h11 takes about 10 µs to parse a chunk. A stream that comes chunk by chunk would cost 1.2 to 1.4
-times its raw bytes for that alone. So where h11 stands before a chunk and whole chunks come, they
-pass it by: it stands before a chunk afterwards, too. Everything else goes to h11, the end of the
-body and what is broken included.
+h11 takes about 10 µs to parse a chunk. For that alone, a stream that comes chunk by chunk would
+cost 1.2 to 1.4 times its raw bytes. So if h11 stands before a chunk and whole chunks come, they
+pass it by: it stands before a chunk afterwards, too. Everything else goes to h11, including the end
+of the body and whatever is broken.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ import h11
 import httpx
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
-"""The usual first line of a chunk. h11 reads the unusual ones, and says which are broken."""
+"""The usual first line of a chunk. h11 reads unusual and broken ones."""
 
 _CHUNK_END: Final = (b"\r\n", False)
-"""What h11 still holds when it stands behind a whole chunk."""
+"""What h11 still holds behind a whole chunk."""
 
 _MOST_FRAMING: Final = 16
-"""Bytes around a chunk that came alone. If there are more, h11 may hold much, and to look at it
-copies all of it.
+"""The most bytes around a chunk that came alone. If there are more, h11 may hold much, and looking
+at that copies all of it.
 """
 
 
 class BodyReader:
-    """Read the body of one response, whose head the protocol has read.
+    """Read the body of one response.
 
-    `response` is that head if h11 holds nothing behind it, and `ahead` what came behind it and h11
-    was not given.
+    Arguments:
+        protocol: has read the head of the response.
+        response: that head, if h11 holds nothing behind it; else None.
+        ahead: what came behind the head and was not given to h11.
     """
 
     def __init__(
@@ -40,13 +42,17 @@ class BodyReader:
         self._passed = b""  # whole chunks, ahead of what h11 was given last
         self._fault: str | None = None  # h11 reports it only once
         self._fed = 0  # bytes that h11 was given last
-        self._needs_data = self._is_between = response is not None and _is_chunked(response)
+        # whether h11 stands between two chunks, so that whole chunks may pass it by
+        self._is_between = response is not None and _is_chunked(response)
+        self._needs_data = self._is_between
         if ahead:
             self._passed = self.feed(ahead) or self._passed
 
     def feed(self, data: bytes) -> bytes:
-        """Take what was read from the connection. Return the body if all of it is whole chunks;
-        else ask `take`.
+        """Take what was read from the connection.
+
+        Returns:
+            The body, if all of it is whole chunks; else b"", and `take` has it.
         """
         if self._is_between:
             body, end = _whole_chunks(data)
@@ -54,14 +60,17 @@ class BodyReader:
                 return body
             self._passed = body
             data = data[end:]
-        self._needs_data = self._is_between = False
+        self._needs_data = False
+        self._is_between = False
         self._fed = len(data)
         self._protocol.receive_data(data)
         return b""
 
     def take(self) -> bytes | None:
-        """Return the body so far; b"" if more must be read, None at its end. A broken one is a
-        RemoteProtocolError.
+        """Return the body so far; b"" if more must be read, None at its end.
+
+        Raises:
+            httpx.RemoteProtocolError: the body is broken.
         """
         if self._needs_data:
             passed = self._passed
@@ -77,17 +86,15 @@ class BodyReader:
             while isinstance(event := self._protocol.next_event(), h11.Data):
                 pieces.append(event.data)
                 framing = self._fed - len(event.data)
-                if (
-                    event.chunk_end
-                    and framing <= _MOST_FRAMING
-                    and self._protocol.trailing_data == _CHUNK_END
-                ):
+                came_alone = event.chunk_end and framing <= _MOST_FRAMING
+                if came_alone and self._protocol.trailing_data == _CHUNK_END:
                     # Only now does h11 show where it stands. If asked again, it would drop the end
                     # of the chunk.
-                    self._needs_data = self._is_between = True
+                    self._needs_data = True
+                    self._is_between = True
                     return b"".join(pieces)
-            # h11 takes bytes behind the end for an error if the server is to close the connection.
-            # They do not matter.
+            # Bytes behind the end do not matter. If the server is to close the connection, h11
+            # takes them for an error.
             self._needs_data = event is h11.NEED_DATA
         except h11.RemoteProtocolError as error:
             self._fault = str(error)
@@ -99,18 +106,17 @@ class BodyReader:
 
 
 def _is_chunked(response: h11.Response) -> bool:
-    """Tell whether h11 reads the body in chunks: it refuses every other encoding (RFC 9112, section
-    6.3).
+    """Tell whether h11 reads the body in chunks.
+
+    A transfer-encoding means just that: h11 refuses every other one (RFC 9112, section 6.3).
     """
-    return response.status_code not in {204, 304} and any(
-        name == b"transfer-encoding" for name, _ in response.headers
-    )
+    if response.status_code in {204, 304}:
+        return False
+    return any(name == b"transfer-encoding" for name, _ in response.headers)
 
 
 def _whole_chunks(data: bytes) -> tuple[bytes, int]:
-    """Return the contents of the whole chunks at the start of some data, and where the last of them
-    ends.
-    """
+    """Return the contents of the whole chunks at the start of some data, and where they end."""
     pieces = list[bytes]()
     end = 0
     while (size := _SIZE.match(data, end)) is not None:

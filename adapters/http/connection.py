@@ -1,5 +1,7 @@
-"""One HTTP/1.1 connection: write requests, read responses. h11 knows the protocol, `sockets` keeps
-the limits.
+"""One HTTP/1.1 connection: write requests, read responses.
+
+h11 knows the protocol, and `sockets` keeps the limits of an attempt. We write heads ourselves, with
+one regular expression that refuses what must not stand in one.
 """
 
 from __future__ import annotations
@@ -46,10 +48,11 @@ class Headers(dict[str, str]):
 
 
 def read_headers(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the headers of a response, decoded as UTF-8, or all as Latin-1; repeated ones are
-    joined.
+    """Return the headers of a response; repeated ones are joined.
+
+    They are read as UTF-8, or all as Latin-1 if any is not.
     """
-    pairs = [*fields]
+    pairs = list(fields)
     try:
         texts = [(name.decode().lower(), value.decode()) for name, value in pairs]
     except UnicodeDecodeError:
@@ -64,18 +67,18 @@ def read_headers(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 
 def write_head(method: str, target: bytes, headers: Mapping[str, str]) -> bytes:
-    """Return the head of a request, for all headers, or raise a LocalProtocolError for what must
-    not stand in one.
+    """Return the head of a request.
+
+    Raises:
+        httpx.LocalProtocolError: the method, the target or a header is malformed. It never shows
+            a value, which may be a key.
     """
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     head = f"{method} {target.decode('latin-1')} HTTP/1.1\r\n{lines}"
     # A line injected into another one is well-formed by itself, so count the lines. A colon within
     # a name also looks well-formed, so check the names alone.
-    if (
-        not _HEAD.fullmatch(head)
-        or head.count("\n") != len(headers) + 1
-        or not _NAMES.fullmatch("".join(headers))
-    ):
+    is_whole = head.count("\n") == len(headers) + 1
+    if not is_whole or not _HEAD.fullmatch(head) or not _NAMES.fullmatch("".join(headers)):
         _refuse(headers)
     if "transfer-encoding" in headers:
         raise httpx.LocalProtocolError(
@@ -85,7 +88,7 @@ def write_head(method: str, target: bytes, headers: Mapping[str, str]) -> bytes:
 
 
 def _refuse(headers: Mapping[str, str]) -> NoReturn:
-    """Raise an error that names the header and does not show its value."""
+    """Raise an error that names the malformed header."""
     for name, value in headers.items():
         if not re.fullmatch(_TOKEN, name):
             raise httpx.LocalProtocolError("Illegal header name")
@@ -110,19 +113,22 @@ _END: Final = h11.EndOfMessage()
 
 @lru_cache(maxsize=16)
 def _request(method: str, connection: str, upgrade: str) -> h11.Request:
-    """Return the request for h11, with no more than the reading of its answer depends on."""
-    headers = [
-        ("host", "-"),
-        ("connection", connection),
-        *([("upgrade", upgrade)] if upgrade else []),
-    ]
+    """Return a request for h11, which needs to know only what changes how the answer is read."""
+    headers = [("host", "-"), ("connection", connection)]
+    if upgrade:
+        headers.append(("upgrade", upgrade))
     return h11.Request(method=method, target="/", headers=headers)
 
 
 class StaleConnection(httpx.ReadError):
-    """Raised when a connection that had served another request breaks before any byte of an
-    answer.
+    """Raised when a connection that has served before breaks before any byte of an answer.
+
+    The server closed it just as the request went out, so the request may go out again at once.
     """
+
+
+ParserEvent = h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]
+"""What h11 has read: a part of a response, or that it needs more, or that it waits."""
 
 
 @define(eq=False)
@@ -132,21 +138,21 @@ class Connection:
     origin: Origin
     sock: socket.socket  # a non-blocking socket
     _has_served: bool = field(default=False, init=False)
-    idle_since: float = field(default=0.0, init=False)
+    idle_since: float = field(default=0.0, init=False)  # on `time.monotonic`
     _protocol: h11.Connection = field(
         factory=partial(h11.Connection, h11.CLIENT, LARGEST_HEAD), init=False
     )
-    _has_read: bool = field(default=False, init=False)
-    _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(
-        default=None, init=False
-    )
+    _has_read: bool = field(default=False, init=False)  # any byte of the answer
+    # what came while the request was still being sent
+    _early: ParserEvent | None = field(default=None, init=False)
+    # whether the server answered so early that the rest of the request was not sent
     _is_cut_short: bool = field(default=False, init=False)
     _body: BodyReader = field(init=False)  # from the head of a response on
     _closing: weakref.finalize[[], Connection] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         # Close the socket quietly if nobody closes the client. A `__del__` of ours would run after
-        # that of the socket, which warns.
+        # that of the socket, which warns of an unclosed one.
         self._closing = weakref.finalize(self, self.sock.close)
         self._closing.atexit = False
 
@@ -162,8 +168,9 @@ class Connection:
 
     @property
     def is_usable(self) -> bool:
-        """Tell whether an idle connection can take a request: it is young and open, and nothing has
-        arrived on it.
+        """Tell whether an idle connection can take a request.
+
+        It can if it is young and open, and nothing has arrived on it.
         """
         return not self.is_old and is_quiet(self.sock)
 
@@ -181,6 +188,13 @@ class Connection:
     ) -> Operation[h11.Response]:
         """Send a request and read the head of the answer.
 
+        Arguments:
+            method: the method.
+            target: the path with its query.
+            headers: all headers of the request.
+            body: the whole body.
+            limits: those of the attempt.
+
         Raises:
             StaleConnection: it had served another request, and broke before any byte of an answer.
             httpx.TransportError: the request could not be sent, or no answer came.
@@ -189,33 +203,25 @@ class Connection:
         self._has_served = True
         self._has_read = False
         try:
-            unsent = yield from self._send(method, target, headers, body, limits)
+            data = write_head(method, target, headers) + body
+            # h11 only needs to know of the request; we have written it ourselves
+            upgrade = headers.get("upgrade", "")
+            self._protocol.send(_request(method, headers.get("connection", ""), upgrade))
+            self._protocol.send(_END)
+            unsent = yield from self._send(data, limits)
             return (yield from self._read_head(unsent, limits))
+        except h11.LocalProtocolError as error:
+            raise httpx.LocalProtocolError(str(error)) from error
         except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
             if is_reused and not self._has_read:
                 raise StaleConnection(str(error)) from error
             raise
 
-    def _send(
-        self,
-        method: str,
-        target: bytes,
-        headers: Mapping[str, str],
-        body: bytes,
-        limits: AttemptLimits,
-    ) -> Operation[httpx.WriteError | None]:
-        """Send a request. Return an error instead of raising it: the server may have answered
-        before it closed.
+    def _send(self, data: bytes, limits: AttemptLimits) -> Operation[httpx.WriteError | None]:
+        """Send a request.
+
+        An error is returned, not raised: the server may have answered before it closed.
         """
-        data = write_head(method, target, headers) + body
-        # h11 only needs to know of the request; we have written it ourselves.
-        try:
-            self._protocol.send(
-                _request(method, headers.get("connection", ""), headers.get("upgrade", ""))
-            )
-        except h11.LocalProtocolError as error:
-            raise httpx.LocalProtocolError(str(error)) from error
-        self._protocol.send(_END)
         try:
             yield from write(self.sock, data, limits, self._hear)
         except httpx.WriteError as error:
@@ -228,8 +234,9 @@ class Connection:
         A server that refuses a request for its size may not read the rest. A server that begins a
         good answer will.
         """
-        # the rest is read after the request is sent
-        data = b"" if self._early is not None else what_came(sock)
+        if self._early is not None:  # the rest of the answer is read after the request is sent
+            return False
+        data = what_came(sock)
         if not data:
             return False
         self._has_read = True
@@ -246,11 +253,21 @@ class Connection:
     def _read_head(
         self, unsent: httpx.WriteError | None, limits: AttemptLimits
     ) -> Operation[h11.Response]:
+        """Read the head of the answer, past informational ones.
+
+        Arguments:
+            unsent: the error of writing the request, if there was one. It is raised if there is no
+                answer.
+            limits: those of the attempt.
+        """
         ahead = b""  # what came behind the end of a head: whole chunks need not go through h11
         while True:
-            early = self._early
-            self._early = None
-            event = early or (self._next_event() if self._has_read else h11.NEED_DATA)
+            event: ParserEvent = h11.NEED_DATA
+            if self._early is not None:
+                event = self._early
+                self._early = None
+            elif self._has_read:
+                event = self._next_event()
             if isinstance(event, h11.Response):
                 is_all = self._protocol.trailing_data == (b"", False)
                 self._body = BodyReader(self._protocol, event if is_all else None, ahead)
@@ -273,14 +290,19 @@ class Connection:
                 raise httpx.RemoteProtocolError(CHANGED)
 
     def buffered(self) -> bytes | None:
-        """Return the body that was read and not handed out yet, all chunks in one piece; see
-        `BodyReader.take`.
+        """Return the body that was read and not handed out yet, in one piece.
+
+        It is b"" if more must be read, None at the end; see `BodyReader.take`.
         """
         return self._body.take()
 
     def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[bytes]:
-        """Read more of the body; return it if it is whole chunks, else `buffered` has it. For the
-        rest see `read`.
+        """Read more of the body.
+
+        Arguments and errors are those of `sockets.read`.
+
+        Returns:
+            What came, if it is whole chunks; else b"", and `buffered` has it.
         """
         data = yield from read(self.sock, limits, waits_first=waits_first)
         return self._body.feed(data)
@@ -288,7 +310,7 @@ class Connection:
     def finish(self) -> bool:
         """Prepare for the next request, and tell whether that is possible.
 
-        It is not if more bytes have come, which would answer the next request, or if the request
+        It is not if more bytes have come, which would answer the next request, or if this request
         was not sent whole.
         """
         protocol = self._protocol
@@ -299,7 +321,7 @@ class Connection:
         self.idle_since = time.monotonic()
         return True
 
-    def _next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+    def _next_event(self) -> ParserEvent:
         try:
             return self._protocol.next_event()
         except h11.RemoteProtocolError as error:

@@ -1,6 +1,4 @@
-"""Deadlines of calls and turns: from the caller, from a header, and inherited by what tools
-call.
-"""
+"""Deadlines of calls and turns: the caller's, that of a header, and that of a turn around them."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ TAKEN: Final = frozenset(
 
 @frozen
 class Deadline:
-    """When something must end, together with the calls and turns made within it."""
+    """Hold when something must end, together with the calls and turns made within it."""
 
     clock: Clock  # returns seconds on a monotonic clock
     moment: float | None  # the moment on that clock; None for no limit
@@ -80,11 +78,9 @@ class Deadline:
 
     def _tightest(self) -> Deadline:
         outer = _within.get()
-        return (
-            self
-            if outer is None
-            else Deadline(self.clock, earliest(self.moment, outer.on(self.clock)))
-        )
+        if outer is None:
+            return self
+        return Deadline(self.clock, earliest(self.moment, outer.on(self.clock)))
 
 
 NO_DEADLINE: Final = Deadline(time.monotonic, None)
@@ -105,39 +101,45 @@ class Deadlines:
     def of(self, moment: Any, headers: Mapping[str, Any]) -> float | None:
         """Return the deadline of a call that begins now, on the clock; None without one.
 
-        The tightest counts: the caller's `moment`, that of a header, and that of the turn whose
-        tool makes the call.
+        The tightest counts: the caller's, that of a header, or that of the turn whose tool makes
+        the call.
+
+        Arguments:
+            moment: the caller's, in seconds since 1970 or as a datetime with a time zone; or None.
+            headers: those of the request.
 
         Raises:
             ConfigurationError: `moment` or the header is not a point in time.
         """
         outer = _within.get()
-        ends = [None if outer is None else outer.on(self.clock)]
-        moments = [] if moment is None else [_seconds(moment)]
+        inherited = None if outer is None else outer.on(self.clock)
+        moments: list[float] = []
+        if moment is not None:
+            moments.append(_seconds(moment))
         if self.header is not None:
-            moments += [
-                _read(value, name) for name, value in headers.items() if name.lower() == self.header
-            ]
-        if moments:
-            if is_number(moment, 0, FIRST_YEAR) and self.wall_clock() > 2 * FIRST_YEAR:
-                instead = (
-                    f"time.time() + {moment:g}"
-                    if moment
-                    else "a number of seconds added to time.time()"
-                )
-                raise ConfigurationError(
-                    f"deadline={moment:g}: that is 1970; pass a time, or {instead}"
-                )
-            # first: a pause before the next line then makes the deadline earlier, not later
-            now = self.clock()
-            ends.append(now + (min(moments) - self.wall_clock()))
-        return earliest(*ends)
+            for name, value in headers.items():
+                if name.lower() == self.header:
+                    moments.append(_read(value, name))
+        if not moments:
+            return inherited
+        if is_number(moment, 0, FIRST_YEAR) and self.wall_clock() > 2 * FIRST_YEAR:
+            instead = "a number of seconds added to time.time()"
+            if moment:
+                instead = f"time.time() + {moment:g}"
+            raise ConfigurationError(
+                f"deadline={moment:g}: that is 1970; pass a time, or {instead}"
+            )
+        # This clock first: a pause before the other one is read makes the deadline earlier, not
+        # later.
+        now = self.clock()
+        own = now + (min(moments) - self.wall_clock())
+        return earliest(inherited, own)
 
     def headers(self, deadline: float | None) -> Mapping[str, str]:
         """Return the header for a deadline on the clock; empty without one."""
         if self.header is None or deadline is None:
             return NO_HEADERS
-        wall = self.wall_clock()  # first, as above
+        wall = self.wall_clock()  # before the other clock, as above
         return {self.header: write_moment(wall + (deadline - self.clock()))}
 
 
@@ -147,8 +149,10 @@ def earliest(*moments: float | None) -> float | None:
 
 
 def header_name(name: Any) -> str | None:
-    """Return the name of the deadline header in lower case; a ConfigurationError for one that
-    cannot be it.
+    """Return the name of the deadline header in lower case; None for none.
+
+    Raises:
+        ConfigurationError: it is no name of a header, or the header means something else.
     """
     if name is None:
         return None
@@ -162,8 +166,8 @@ def header_name(name: Any) -> str | None:
 
 
 FIRST_YEAR: Final = 365 * 86_400.0
-"""Seconds of the first year that is counted: a deadline in it is a number of seconds from now,
-given by mistake.
+"""Seconds of the first year of the clock. A deadline in 1970 is a mistake: a number of seconds from
+now.
 """
 
 
@@ -183,6 +187,7 @@ def _seconds(moment: Any) -> float:
 
 
 def _read(value: Any, name: str) -> float:
+    """Return the seconds since 1970 that a header holds."""
     moment = read_moment(value.strip()) if isinstance(value, str) else None
     if moment is None:  # never quote it: anybody may have sent it
         form = "a time in RFC 3339 with its offset, or the seconds or milliseconds since 1970"

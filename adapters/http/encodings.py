@@ -1,6 +1,4 @@
-"""Decode the content-encoding of a body piece by piece, so that a few bytes cannot fill the
-memory.
-"""
+"""Decode the content-encoding of a body, piece by piece: a few bytes must not fill the memory."""
 
 from __future__ import annotations
 
@@ -15,9 +13,11 @@ ACCEPTED: Final = "gzip, deflate"
 """The encodings that requests accept: zlib can stop in the middle of them."""
 
 MOST_OUT: Final = 2**23
+"""Bytes that a body may unpack to in any case."""
+
 RATIO: Final = 100
-"""Bytes that a body may unpack to in any case, and per byte received. Text packs to a tenth, rarely
-to a thirtieth.
+"""Bytes that it may unpack to beyond that, for each byte received. Text packs to a tenth, rarely to
+a thirtieth.
 """
 
 _GZIP: Final = zlib.MAX_WBITS | 16
@@ -28,16 +28,18 @@ _NAMES: Final = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
 
 
 def asking(headers: Mapping[str, str]) -> SecretMap:
-    """Add the accepted encodings to the headers of a request; a caller may accept fewer, never
-    others.
+    """Add the accepted encodings to the headers of a request.
+
+    A caller may accept fewer of them, but no others.
     """
     own = [name for name in headers if name.lower() == "accept-encoding"]
     if not own:
         return SecretMap(headers, {"accept-encoding": ACCEPTED})
     wanted = headers[own[-1]]
-    is_known = all(name in ("gzip", "deflate", "identity") for name in _names_in(wanted))
+    if not all(name in ("gzip", "deflate", "identity") for name in _names_in(wanted)):
+        wanted = ACCEPTED
     rest = SecretMap({name: headers[name] for name in headers if name not in own})
-    return SecretMap(rest, {"accept-encoding": wanted if is_known else ACCEPTED})
+    return SecretMap(rest, {"accept-encoding": wanted})
 
 
 def _names_in(header: str) -> list[str]:
@@ -58,18 +60,24 @@ def plain(data: bytes) -> Iterator[bytes]:
 
 
 class Unpacker:
-    """Unpack a body with zlib; `window` says which header it expects: its own, or that of gzip."""
+    """Unpack a body with zlib.
+
+    Arguments:
+        window: `zlib.MAX_WBITS` for a body with zlib's own header, `_GZIP` for one with gzip's.
+    """
 
     def __init__(self, window: int) -> None:
         self._window = window
         self._zlib: Any = None
-        self._left = MOST_OUT
+        self._left = MOST_OUT  # bytes that it may still unpack to
         self._begun = b""  # the first byte of what may be another member
         self._is_over = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Unpack bytes, a piece at a time, or raise Unreadable; bytes after the last member are
-        ignored.
+        """Unpack bytes, a piece at a time. Bytes after the last member are ignored.
+
+        Raises:
+            Unreadable: they do not unpack, or to too much.
         """
         for piece in plain(data):
             yield from self._unpack(piece)
@@ -97,7 +105,10 @@ class Unpacker:
                 yield piece
 
     def _begin_member(self, packed: bytes) -> bool:
-        """Prepare for another member, if one begins here; remember half a beginning."""
+        """Prepare for another member of a gzip file, if one begins here.
+
+        If half its beginning stands here, that is remembered.
+        """
         if self._is_over or self._window != _GZIP:
             return False
         if len(packed) < len(_MEMBER) and _MEMBER.startswith(packed):
@@ -111,22 +122,23 @@ class Unpacker:
 
 
 def encoding_of(headers: Mapping[str, str]) -> Decode | None:
-    """Return the decoder for a body with these headers, or None if its encoding is not one of
-    `ACCEPTED`.
+    """Return what decodes a body with these headers.
+
+    None if its encoding is not one of `ACCEPTED`.
     """
     header = headers.get("content-encoding")
-    encodings = (
-        [name for name in _names_in(header) if name not in ("", "identity")] if header else []
-    )
+    if not header:
+        return plain
+    encodings = [name for name in _names_in(header) if name not in ("", "identity")]
     if not encodings:
         return plain
-    return (
-        Unpacker(_NAMES[encodings[0]]).pieces
-        if len(encodings) == 1 and encodings[0] in _NAMES
-        else None
-    )
+    if len(encodings) > 1 or encodings[0] not in _NAMES:
+        return None
+    return Unpacker(_NAMES[encodings[0]]).pieces
 
 
 def comes_decoded(response: Any) -> bool:
-    """Tell whether a response only yields decoded bytes, as one made in memory does."""
-    return not hasattr(response, "iter_raw") or bool(getattr(response, "is_stream_consumed", False))
+    """Tell whether a response of a client yields only decoded bytes, as one made in memory does."""
+    if not hasattr(response, "iter_raw"):
+        return True
+    return bool(getattr(response, "is_stream_consumed", False))

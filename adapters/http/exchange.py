@@ -10,7 +10,7 @@ from contextlib import suppress
 from email.utils import formatdate
 from functools import lru_cache
 from math import floor
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from attrs import define, evolve, field
 
@@ -34,28 +34,28 @@ T = TypeVar("T")
 LARGEST_REPLY: Final = 8 * 2**20
 """The default limit on the bytes of a reply, after decompression. No model writes as much.
 
-Parsed into objects, a reply may take about 16 times as much memory (`json_text.is_heavy`).
+A reply that is parsed into objects may take about 16 times as much memory (`json_text.is_heavy`).
 """
 
 OVERHEAD: Final = 16
-"""How many times the largest reply a stream may have: each piece of text comes in some hundred
-bytes of framing.
+"""How many times the largest reply a stream may be, in bytes: each piece of text comes with some
+hundred bytes of framing.
 """
 
 CLOCK_SKEW: Final = 5.0
-"""Seconds by which our own clock may be wrong when it stands in for a server's: one that has just
-woken is by a few.
+"""Seconds by which our clock may be wrong where it stands in for a server's: that of a machine that
+has just woken is.
 
-A date without a server's clock counts from this much earlier, so that a clock that is ahead ends no
-wait too soon.
+A response without a date is dated this much earlier, so that a clock that is ahead ends no wait too
+soon.
 """
 
 STREAM_TYPES: Final = ("text/event-stream", "application/x-ndjson")
 """The content types of streams."""
 
 LEAST_TAKEN: Final = 128
-"""Bytes to decode at once, however near the cap is: they hold no more tokens than may arrive at
-once.
+"""Bytes to decode at once, however near the cap is. They hold no more tokens than may arrive in one
+packet anyway.
 """
 
 _DENSEST: Final = 32  # a decoder never holds more than this many times its input
@@ -67,13 +67,14 @@ TOO_LARGE: Final = Failure("malformed", message="the reply is larger than any th
 
 
 @define(eq=False)
-class WholeBody:
+class WholeBody(Decoder):
     """Collect the body of a response that is not a stream, and decode it at its end."""
+
+    is_stream: ClassVar[bool] = False
 
     backend: Backend
     status: int
     headers: Mapping[str, str]
-    finished: bool = False
     size: int = field(default=0, init=False)
     _pieces: list[bytes] = field(factory=list, init=False, repr=False)
 
@@ -90,11 +91,12 @@ class WholeBody:
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
         """Decode the whole body, or return the failure that cut it."""
+        decode = self.backend.decode
         if failure is None:
-            return self.backend.decode(self.status, self.headers, b"".join(self._pieces))
+            return decode(self.status, self.headers, b"".join(self._pieces))
         if failure.reason == "malformed" and self.is_error:
             # the status alone says what went wrong
-            return self.backend.decode(self.status, self.headers, b"")
+            return decode(self.status, self.headers, b"")
         return failure
 
 
@@ -106,68 +108,81 @@ def _date_at(second: int) -> str:
 
 @define(eq=False)
 class Exchange:
-    """Follow one attempt from its first byte to its reply."""
+    """Follow one attempt from its first byte to its reply.
+
+    A driver calls `encode`, sends the request, calls `begin` with the head of the response and
+    `feed` with each piece of the body while it `goes_on`, and then takes the `reply`. Whatever goes
+    wrong on the way, it calls `fail`.
+    """
 
     backend: Backend
     limits: AttemptLimits  # the time limits of the attempt
     is_streaming: bool  # whether the request asks for a stream
     largest: int = LARGEST_REPLY  # stop reading the reply after this many bytes
-    # detects the first visible text, if the limits on silence change with it
+    # finds the first visible text, if the limits on silence change with it
     watch: TextWatch | None = None
     wall_clock: Callable[[], float] = time.time  # returns the seconds since 1970
-    # Headers that replace any others of their names; the names are in lower case.
+    # replace other headers of their names, which are in lower case
     own_headers: Mapping[str, str] = NO_HEADERS
     clock: Callable[[], float] = time.monotonic  # that of the call
     began: float = 0.0  # on that clock
+    # the backend with the key that its function has returned, if it has one
     keyed: Backend | None = field(default=None, init=False)
     # the headers of the response
     received: Mapping[str, str] = field(default=NO_HEADERS, init=False)
     decoder: Decoder | None = field(default=None, init=False)
     # seconds until a stream brought content
     first_token: float | None = field(default=None, init=False)
-    _decode: Decode | None = field(default=plain, init=False)
-    _size: int = field(default=0, init=False)
+    _decode: Decode | None = field(default=plain, init=False)  # of the content-encoding
+    _size: int = field(default=0, init=False)  # bytes of the body so far, decoded
     _failure: Failure | None = field(default=None, init=False)
     _send: Send | None = field(default=None, init=False, repr=False)
+    # the output cap in tokens, if we must cut the reply there; the provider may ignore it
     _cap: int | None = field(default=None, init=False)
-    _meter: Meter = field(factory=Meter, init=False)
-    _least: int = field(default=0, init=False)
-    _unshown: int = field(default=0, init=False)
-    _has_content: bool = field(default=False, init=False)
+    _meter: Meter = field(factory=Meter, init=False)  # counts the tokens that deltas have shown
+    _least: int = field(default=0, init=False)  # tokens that the provider has written at least
+    _unshown: int = field(default=0, init=False)  # what the decoder has reported of it so far
+    _has_content: bool = field(default=False, init=False)  # since the silence was last checked
+    # whether the provider has written more beside the reply than in it
     _is_unseen: bool = field(default=False, init=False)
-    _overran: bool = field(default=False, init=False)
-    _room: int = field(default=PIECE, init=False)
+    _overran: bool = field(default=False, init=False)  # whether we have cut it at the cap
+    _room: int = field(default=PIECE, init=False)  # bytes to decode at once
     _outer: BaseException | None = field(factory=sys.exception, init=False, repr=False)
 
     def encode(self, send: Send) -> HttpRequest:
-        """Write the HTTP request. It accepts only encodings that `encodings` can decode piece by
-        piece.
-        """
+        """Write the HTTP request. It accepts only encodings that we can decode piece by piece."""
         self._send = send
-        self._cap = send.max_tokens if send.must_cut and self.is_streaming else None
+        if send.must_cut and self.is_streaming:
+            self._cap = send.max_tokens
         self._set_room()
         request = (self.keyed or self.backend).encode(send, stream=self.is_streaming)
         headers = asking(request.headers)
         if self.own_headers:
-            others = {
-                name: headers[name] for name in headers if name.lower() not in self.own_headers
-            }
-            headers = SecretMap(others, self.own_headers)
+            own = self.own_headers
+            others = {name: headers[name] for name in headers if name.lower() not in own}
+            headers = SecretMap(others, own)
         return HttpRequest(request.url, headers, request.body, request.method)
 
     def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
-        """Take the head of the response; `is_decoded` if the HTTP client decompresses the body
-        itself.
+        """Take the head of the response.
 
-        A head without a date gets one of our own clock: waits count from it.
+        A head without a date gets one of our own clock, because waits count from it.
+
+        Arguments:
+            status: the status code.
+            headers: the headers.
+            is_decoded: whether the HTTP client decompresses the body itself.
         """
-        self.received, self._decode = headers, plain if is_decoded else encoding_of(headers)
+        self.received = headers
+        if not is_decoded:
+            self._decode = encoding_of(headers)
         if self._decode is None:
             self._failure = UNREADABLE
         if not has_date(headers):
             rest = {name: value for name, value in headers.items() if name.lower() != "date"}
             headers = {**rest, "date": _date_at(floor(self.wall_clock() - CLOCK_SKEW))}
         kind = headers.get("content-type", "").lower()
+        # with a status of 200, servers stream whatever the type says
         is_stream = status == 200 or (200 < status < 300 and kind.startswith(STREAM_TYPES))
         if self.is_streaming and is_stream and self._decode is not None:
             self.decoder = self._by_wire(self.backend.decoder, headers)
@@ -182,39 +197,43 @@ class Exchange:
             self.limits.ignore_silence()
 
     def feed(self, data: bytes) -> Iterable[list[Text | Reasoning]]:
-        """Take bytes of the body and return their deltas in lists, between which a driver checks
-        for a cancellation.
+        """Take bytes of the body and return their deltas, in lists.
+
+        Between two lists, a driver checks whether the call was cancelled.
         """
         if self._decode is plain and len(data) <= self._room:
             return (self._take(data),)
         return self._feed(data)
 
     def _feed(self, data: bytes) -> Iterator[list[Text | Reasoning]]:
+        if self._decode is None:
+            return
         try:
-            for piece in self._decode(data) if self._decode else ():
+            for piece in self._decode(data):
                 yield self._take_by_room(piece)
                 if not self.goes_on:
                     return
         except Unreadable:
             self._failure = UNREADABLE
 
-    def _by_wire(self, read: Callable[[A], T], given: A) -> T:
-        """Let the wire read something. A bug in a wire of the caller's own ends the call; the error
-        names the wire.
+    def _by_wire(self, read: Callable[[A], T], argument: A) -> T:
+        """Let the wire read something.
+
+        If it raises, that is a bug, perhaps in a wire of the caller's own: the error ends the call,
+        and a note on it names the wire.
         """
         try:
-            return read(given)
+            return read(argument)
         except Exception as error:
             kind = type(self.backend)
             error.add_note(
                 f"The wire {kind.__module__}.{kind.__qualname__} raised this. Reading must not "
-                f"raise: a body that a "
-                'wire cannot read is a Failure("malformed").'
+                'raise: a body that a wire cannot read is a Failure("malformed").'
             )
             raise
 
     def _take_by_room(self, piece: bytes) -> list[Text | Reasoning]:
-        """Take a piece in parts that can exceed the cap by little only."""
+        """Take a piece in parts, each so small that it exceeds the cap by little only."""
         deltas: list[Text | Reasoning] = []
         start = 0
         while start < len(piece) and not (self._overran or self._failure or self.is_finished):
@@ -229,70 +248,78 @@ class Exchange:
         assert decoder is not None
         deltas = self._by_wire(decoder.feed, piece)
         self._size += len(piece)
-        unshown = getattr(decoder, "unshown", 0)
-        if unshown > self._unshown:
-            self._unshown = unshown
+        if decoder.unshown > self._unshown:
+            self._unshown = decoder.unshown
             self._has_content = True
         for delta in deltas:
             if delta.text:
                 self._has_content = True
                 if self.watch is not None and self.watch.has_text(delta):
-                    self.watch, self.limits.has_text = None, True
+                    self.watch = None
+                    self.limits.has_text = True
         if self._has_content and self.first_token is None:
             self.first_token = self.clock() - self.began
         if self._size > self.largest // _DENSEST and not decoder.finished:
-            is_whole = isinstance(decoder, WholeBody)
-            if (
-                self._size > self.largest * (1 if is_whole else OVERHEAD)
-                or getattr(decoder, "size", 0) > self.largest
-            ):
+            most = self.largest
+            if not isinstance(decoder, WholeBody):
+                most *= OVERHEAD
+            if self._size > most or decoder.size > self.largest:
                 self._failure = TOO_LARGE
         if self._cap is not None:
-            self._measure(deltas)
+            self._measure(decoder, deltas)
         return deltas
 
-    def _measure(self, deltas: list[Text | Reasoning]) -> None:
-        """Count tokens against the cap: shown ones and hidden ones, or what the provider wrote
-        beside these.
+    def _measure(self, decoder: Decoder, deltas: list[Text | Reasoning]) -> None:
+        """Count tokens against the cap.
+
+        They are those of the reply, shown or not, or those that the provider wrote beside it,
+        whichever are more.
         """
         for delta in deltas:
             self._meter.feed(delta.text)
-        shown = self._meter.least + getattr(self.decoder, "unshown", 0) // BYTES_A_TOKEN
-        beside = getattr(self.decoder, "beside", 0) // BYTES_A_TOKEN
+        shown = self._meter.least + decoder.unshown // BYTES_A_TOKEN
+        beside = decoder.beside // BYTES_A_TOKEN
         self._least = max(shown, beside)
         self._is_unseen = beside > shown
         self._overran = is_beyond(self._least, self._cap)
         self._set_room()
 
     def _set_room(self) -> None:
-        """Set how many bytes to decode at once: a token takes at least two."""
+        """Set how many bytes to decode at once. A token takes at least two."""
         if self._cap is not None:
             self._room = min(PIECE, max(LEAST_TAKEN, 2 * (self._cap - self._least)))
 
     def fail(self, error: Exception) -> None:
-        """Turn an error of reading or writing into a failure; a bug is raised again."""
+        """Turn an error of reading or writing into a failure.
+
+        Any other error is a bug, and raised again.
+        """
         failure = classify_exception(error)
         if isinstance(error, StaleConnection):
             failure = evolve(failure, is_stale=True)
         drop_frames(error, self._outer)
         with suppress(Exception):
             error.request.headers.clear()  # type: ignore[attr-defined] # httpx keeps the whole request on its errors
+        limits = self.limits
         # A client of the caller's may reach its own read timeout before ours.
         is_unread = any(kind.__name__ == "ReadTimeout" for kind in type(error).__mro__)
-        # A socket that was shut down because the time was up reports a broken connection.
-        if self.limits.is_over:
+        # Ask the clocks first: a socket that we shut down because the time was up reports a broken
+        # connection.
+        if limits.is_over:
             self._failure = Failure("timeout", exception=error)
-        elif self.limits.is_silent or (is_unread and self.limits.silent_at != math.inf):
+        elif limits.is_silent or (is_unread and limits.silent_at != math.inf):
             self._fall_silent(error)
         else:
             self._failure = failure
 
     def _fall_silent(self, error: Exception | None = None) -> None:
-        """End the attempt as silent; an error response keeps its status and what came of its
-        body.
+        """End the attempt as silent.
+
+        That of an error response keeps its status, and what came of its body.
         """
-        is_error = isinstance(self.decoder, WholeBody) and self.decoder.is_error
-        self._failure = None if is_error else Failure("silence", exception=error)
+        self._failure = None
+        if not (isinstance(self.decoder, WholeBody) and self.decoder.is_error):
+            self._failure = Failure("silence", exception=error)
 
     @property
     def is_finished(self) -> bool:
@@ -301,13 +328,14 @@ class Exchange:
 
     @property
     def _has_lost_end(self) -> bool:
-        """Tell whether a stream broke off, even behind its finish reason: what it cost may come
-        after that.
+        """Tell whether a stream broke off, even if behind its finish reason.
+
+        Its usage may come only after that.
         """
         decoder = self.decoder
-        if isinstance(decoder, WholeBody) or not getattr(decoder, "is_stream", True):
+        if decoder is None or decoder.is_stream is False:
             return False
-        return not self.is_finished or getattr(decoder, "was_stopped", False)
+        return not decoder.finished or decoder.was_stopped
 
     @property
     def goes_on(self) -> bool:
@@ -324,7 +352,7 @@ class Exchange:
         if now >= limits.ends_at:
             self._failure = Failure("timeout")
             return False
-        if limits.awaits_whole and getattr(decoder, "is_stream", False):
+        if limits.awaits_whole and decoder is not None and decoder.is_stream:
             limits.awaits_whole = False  # despite its content type
         if self._has_content:
             self._has_content = False
@@ -343,9 +371,8 @@ class Exchange:
             learn_from(self.backend, self._send, reply)
         if isinstance(reply, Failure):
             return reply
-        if (reply.interrupted or self._has_lost_end) and (
-            reply.usage.estimated or not reply.usage.output_tokens
-        ):
+        is_uncounted = reply.usage.estimated or not reply.usage.output_tokens
+        if is_uncounted and (reply.interrupted or self._has_lost_end):
             reply = evolve(reply, usage=evolve(reply.usage, lost=True))
         if self._overran and self._is_unseen:
             # The reply does not show these tokens, so our count replaces what the provider did not

@@ -1,4 +1,8 @@
-"""The clocks of one attempt: when it must end, and when silence ends it earlier."""
+"""The clocks of one attempt: when it must end, and when silence ends it earlier.
+
+A call thinks in moments of its own clock, which tests may set. An attempt waits for sockets, so all
+of its moments are on `time.monotonic`; `AttemptLimits.of` translates them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.replies.reply import Reply
 
 LINGER = 0.1
-"""Seconds to wait after the terminal event for the end of the body, so that the connection can
+"""Seconds to wait for the end of the body after the terminal event, so that the connection can
 serve again.
 """
 
@@ -58,38 +62,49 @@ class AttemptLimits:
         cancellation: Cancellation,
         is_fresh: bool,
     ) -> AttemptLimits:
-        """Return the limits of an attempt that begins now; in a reply that is no stream, silence
-        means nothing.
+        """Return the limits of an attempt that begins now.
+
+        Arguments:
+            send: what is sent, with the deadline of its call.
+            timeouts: those of the policy, in seconds.
+            clocks: the limits on silence, and when the call ends, on the clock of the call.
+            now: the moment on that clock.
+            streams: whether the reply is a stream. In any other, silence means nothing.
+            cancellation: ends the call from outside.
+            is_fresh: whether only a new connection will do.
         """
         began = time.monotonic()
         offset = began - now
-        call_ends = [moment for moment in (clocks.ends_by, send.deadline) if moment is not None]
-        remaining = max(min(call_ends) - now, 0.001) if call_ends else math.inf
+        remaining = math.inf
+        for moment in (clocks.ends_by, send.deadline):
+            if moment is not None:
+                remaining = min(remaining, max(moment - now, 0.001))
         total = math.inf if timeouts.total is None else timeouts.total
-        by_call = remaining < total
         limits = cls(
-            ends_at=began + (remaining if by_call else total),
+            ends_at=began + min(remaining, total),
             connect=timeouts.connect,
             stall=clocks.stall,
-            by_call=by_call,
+            by_call=remaining < total,
             cancellation=cancellation,
             is_fresh=is_fresh,
         )
         if streams:
-            limits.before_text = None if clocks.before_text is None else clocks.before_text + offset
-            limits.after_text = None if clocks.after_text is None else clocks.after_text + offset
+            if clocks.before_text is not None:
+                limits.before_text = clocks.before_text + offset
+            if clocks.after_text is not None:
+                limits.after_text = clocks.after_text + offset
             limits.patience = clocks.first_token
             limits.silent_since = began
             limits.thinking = clocks.thinking
         return limits
 
     def hear(self, now: float) -> None:
-        """Start the silence anew: content has come."""
+        """Restart the clock of silence: content has come."""
         self.silent_since = now
         self.patience = self.stall
 
     def hear_head(self) -> None:
-        """Start the long silence of a model that thinks: the server has begun to answer."""
+        """Allow the long silence of a model that thinks: the server has begun to answer."""
         if self.thinking is not None:
             self.silent_since = time.monotonic()
             self.patience = self.thinking
@@ -99,9 +114,7 @@ class AttemptLimits:
         self.patience = self.stall = None
 
     def hurry(self) -> None:
-        """Give the whole body of an error no more time than the pause between two pieces may
-        take.
-        """
+        """Give the whole body of an error the time that a pause between two pieces may take."""
         self.silent_since = time.monotonic()
         self.patience = self.stall
         self.before_text = self.after_text = math.inf
@@ -148,13 +161,16 @@ class AttemptLimits:
     def timeout_extension(self) -> dict[str, float | None]:
         """Return the timeouts for a client of yours. Ours come first, except for connecting."""
         now = time.monotonic()
-        late = None if self.ends_at == math.inf else max(self.ends_at - now, 0.0) + GRACE
+        late = None
+        if self.ends_at < math.inf:
+            late = max(self.ends_at - now, 0.0) + GRACE
         connect = max(self.moment(self.connect) - now, 0.001)
         return {"connect": connect, "pool": late, "write": late, "read": late}
 
     def mark(self, reply: Reply) -> Reply:
         """Mark the reply as halted if the budget of the whole call cut it."""
         is_cut = reply.interrupted and self.by_call and self.is_over
-        if not is_cut or (reply.failure is not None and reply.failure.reason == "silence"):
+        was_silent = reply.failure is not None and reply.failure.reason == "silence"
+        if not is_cut or was_silent:
             return reply
         return evolve(reply, halted=True)

@@ -1,7 +1,7 @@
 """Our own HTTP client: HTTP/1.1 on connections that keep the limits of an attempt.
 
 `README.md` beside this file says why it exists. If the environment names a proxy for a host, httpx
-sends the request, in the same way as a client of the caller's.
+sends the request, as it does for a client that the caller passed in (`borrowed.py`).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ CERTIFICATES = ("ssl_cert_file", "ssl_cert_dir")
 """The environment variables that httpx reads, in lower case; upper case works as well."""
 
 LARGEST_PORT = 65_535
+"""The largest port of TCP."""
 
 
 @contextmanager
@@ -52,12 +53,7 @@ def environment_named() -> Iterator[None]:
     try:
         for name, url in getproxies().items():
             if f"{name}_proxy" in PROXIES[:3]:  # the last one is a list of hosts
-                proxy = httpx.URL(url if "://" in url else f"http://{url}")
-                if (
-                    not proxy.raw_host.decode("ascii").encode("idna")
-                    or (proxy.port or 0) > LARGEST_PORT
-                ):
-                    raise ValueError("no place to connect to")
+                _check_proxy(url)
         yield
     except (httpx.InvalidURL, ValueError, TypeError):
         raise ConfigurationError(
@@ -65,8 +61,8 @@ def environment_named() -> Iterator[None]:
         ) from None
     except ImportError:
         raise ConfigurationError(
-            f"{_set(PROXIES)} of the environment: a SOCKS proxy needs the package socksio (pip "
-            f"install 'httpx[socks]')"
+            f"{_set(PROXIES)} of the environment: a SOCKS proxy needs the package socksio "
+            "(pip install 'httpx[socks]')"
         ) from None
     except OSError as error:  # `ssl` raises it as well for a file without certificates
         raise ConfigurationError(
@@ -75,15 +71,24 @@ def environment_named() -> Iterator[None]:
         ) from None
 
 
+def _check_proxy(url: str) -> None:
+    """Raise an error for a URL with no place to connect to."""
+    proxy = httpx.URL(url if "://" in url else f"http://{url}")
+    host = proxy.raw_host.decode("ascii").encode("idna")
+    if not host or (proxy.port or 0) > LARGEST_PORT:
+        raise ValueError("no place to connect to")
+
+
 def _set(names: Iterable[str]) -> str:
+    """Name the variables among these that are set."""
     return ", ".join(sorted(name for name in os.environ if name.lower() in names))
 
 
 HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"}
 """The headers of every request, unless its backend sets them."""
 
-# Our places limit it. httpx does not notice that a connection holds an unsolicited reply, or
-# belongs to a parent.
+# Our places limit the connections. None is kept: httpx does not notice that an idle one holds an
+# unsolicited reply, or belongs to the parent of this process.
 _UNKEPT = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 
 
@@ -108,7 +113,7 @@ def target_of(url: str) -> _Target:
 
 def _for_proxies() -> dict[str, Any]:
     """Return the options for httpx: no reply leaves anything behind for the next request."""
-    # accepts none: the callers may be many people
+    # a jar that takes none, for the callers may be many people
     cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
     return {
         "timeout": None,
@@ -119,13 +124,13 @@ def _for_proxies() -> dict[str, Any]:
 
 
 class _PooledHttp:
-    """What threads and tasks share: the pool, and how a request is sent."""
+    """What `OwnHttp` and `OwnAsyncHttp` share: the pool, and how a request is sent."""
 
     def __init__(self, max_connections: int) -> None:
         self.pool: Pool = Pool(max_connections)
         self._proxies = getproxies()
         if self._proxies:
-            with environment_named():
+            with environment_named():  # which checks it
                 pass
 
     @cached_property
@@ -139,12 +144,12 @@ class _PooledHttp:
     def _is_proxied(self, request: HttpRequest) -> bool:
         if not self._proxies:
             return False
-        (scheme, *_), host, *_ = target_of(request.url)
-        if is_this_machine(host):  # a proxy would see the keys of servers on this machine
+        target = target_of(request.url)
+        if is_this_machine(target.hostname):  # a proxy would see the keys of servers here
             return False
-        return bool(self._proxies.get(scheme) or self._proxies.get("all")) and not proxy_bypass(
-            host
-        )
+        scheme = target.origin[0]
+        has_proxy = bool(self._proxies.get(scheme) or self._proxies.get("all"))
+        return has_proxy and not proxy_bypass(target.hostname)
 
     def _exchange(
         self, request: HttpRequest, limits: AttemptLimits
@@ -155,7 +160,8 @@ class _PooledHttp:
         if connection is None:
             scheme, name, port = origin
             context = self._context if scheme == "https" else None
-            connection = Connection(origin, (yield from connect(name, port, context, limits)))
+            sock = yield from connect(name, port, context, limits)
+            connection = Connection(origin, sock)
             self.pool.add(connection)
         body = request.body
         length = {"content-length": str(len(body))}
@@ -172,6 +178,8 @@ class _PooledHttp:
 
 
 class _Place(Waiter):
+    """Hold a place in a `with` block."""
+
     __slots__ = ("_bell",)
 
     def __enter__(self) -> bool:
@@ -213,7 +221,7 @@ class _AsyncPlace(Waiter):
         except BaseException:
             self._pool.leave(self)
             raise
-        self._bell = None  # thousands may hold a place
+        self._bell = None  # thousands may hold a place, and nobody rings them
         return self.has_place
 
     async def __aexit__(self, *_: object) -> None:
@@ -228,8 +236,14 @@ class OwnHttp(_PooledHttp):
     """Send requests from threads."""
 
     def place(self, seconds: float | None, cancellation: Cancellation) -> _Place:
-        """Wait for a place among the connections, up to `seconds` if any; yield whether there was
-        one in time.
+        """Wait for a place among the connections, in a `with` block.
+
+        Arguments:
+            seconds: how long to wait; None for no limit.
+            cancellation: ends the wait from outside.
+
+        Returns:
+            A context manager, which yields whether there was a place in time.
         """
         return _Place(self.pool, seconds, cancellation)
 
@@ -296,24 +310,25 @@ class OwnResponse:
 
     def pieces(self) -> Iterator[bytes]:
         """Read the body as it comes, encoded as it is."""
-        while (connection := self._connection) is not None and (
-            data := connection.buffered()
-        ) is not None:
-            if data or (
-                data := run(
-                    connection.fill(self._limits, waits_first=True), self._limits.cancellation
-                )
-            ):
+        while (connection := self._connection) is not None:
+            data = connection.buffered()
+            if data is None:
+                return
+            if not data:
+                filling = connection.fill(self._limits, waits_first=True)
+                data = run(filling, self._limits.cancellation)
+            if data:
                 yield data
 
     async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes, encoded as it is."""
-        while (connection := self._connection) is not None and (
-            data := connection.buffered()
-        ) is not None:
-            if data or (
-                data := await arun(connection.fill(self._limits), self._limits.cancellation)
-            ):
+        while (connection := self._connection) is not None:
+            data = connection.buffered()
+            if data is None:
+                return
+            if not data:
+                data = await arun(connection.fill(self._limits), self._limits.cancellation)
+            if data:
                 yield data
 
     def close(self) -> None:

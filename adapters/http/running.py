@@ -24,18 +24,25 @@ LoopCalls = RunningCalls[LoopStream[Any, Any], OwnAsyncHttp]
 
 
 class Connections:
-    """Hold the connections of one client, the caller's or our own. It is safe to share between
-    threads.
+    """Hold the connections of one client, for any number of threads and event loops.
 
-    Each event loop has its own pool, because tasks wait for a place within their loop. At `most` so
-    many connections are open at once, for threads and for each event loop.
+    Each event loop has its own pool, because tasks wait for a place within their loop.
+
+    Arguments:
+        http: the caller's client for threads; None for our own.
+        async_http: the caller's client for event loops; None for our own.
+        most: how many connections of our own may be open at once, for threads and for each loop.
     """
 
     def __init__(
         self, http: HttpClient | None, async_http: AsyncHttpClient | None, most: int
     ) -> None:
-        self._borrowed = None if http is None else BorrowedHttp(http)
-        self._borrowed_async = None if async_http is None else BorrowedAsyncHttp(async_http)
+        self._borrowed: BorrowedHttp | None = None
+        if http is not None:
+            self._borrowed = BorrowedHttp(http)
+        self._borrowed_async: BorrowedAsyncHttp | None = None
+        if async_http is not None:
+            self._borrowed_async = BorrowedAsyncHttp(async_http)
         self._most = most
         self.in_threads = ThreadCalls()
         self._in_loops: dict[AbstractEventLoop | None, LoopCalls] = {}  # trio's one loop is None
@@ -74,7 +81,8 @@ class Connections:
 
     def _forget_closed_loops(self) -> None:
         """Forget event loops that are closed, and close their connections."""
-        for loop in [loop for loop in self._in_loops if loop is not None and loop.is_closed()]:
+        closed = [loop for loop in self._in_loops if loop is not None and loop.is_closed()]
+        for loop in closed:
             http = self._in_loops.pop(loop).http
             if http is not None:
                 http.pool.close()
@@ -83,7 +91,8 @@ class Connections:
         """End the calls that run in threads, and close their connections."""
         with self._lock:
             self._forget_closed_loops()
-            running, self.in_threads = self.in_threads, ThreadCalls()
+            running = self.in_threads
+            self.in_threads = ThreadCalls()
         running.cancel()
         for stream in list(running.streams):
             stream.end()

@@ -1,8 +1,29 @@
 """Sockets that never block: names, connecting, TLS, writing and reading, within the limits of an
 attempt.
 
-Every operation checks the time before it touches the socket. So a server that keeps sending cannot
-keep the call.
+Theory. Every operation is a generator on a non-blocking socket. It tries, and where the socket says
+"not now" it yields a `WaitFor` and tries again; whoever runs it (`waiting.run`, `waiting.arun`)
+waits in a thread or a task. Nothing here knows which, and nothing here can hang.
+
+* **The clock comes first.** An operation checks the time whenever it has made progress, not only
+  when it has to wait: a server that sends a byte now and then, or takes one, never makes it wait,
+  and cannot keep the call. One exception: a read that has waited reads before it looks at the
+  clock, because the data may have come in time while a busy machine kept this thread away.
+* **Names** block: nothing can end `getaddrinfo`. A daemon thread runs it, one for each name
+  however many calls wait for it, and a call whose time is up leaves it behind.
+* **Connecting** is "happy eyeballs" (RFC 8305) in the order of the resolver: while an address is
+  silent, the next one is tried every `STAGGER` seconds, and the first that answers wins. An address
+  that refuses makes room for the next at once.
+* **TLS** may have to write to read and to read to write, so each operation waits for what OpenSSL
+  asks for. And it may hold decrypted data that no `poll` shows (`SSLSocket.pending`), so a read
+  looks there before it waits.
+* **Writing** is full duplex: while the server takes no more, `hear` reads what it sends. A server
+  that refuses a request for its size answers, closes, and reads no further.
+
+Cost: in a thread, a wait is one `poll`, six times cheaper than a read in vain. In a stream most
+first reads would be in vain, hence `waits_first`. In a task a first read is tried, because there
+the wait costs a turn of the event loop. Where an operation never had to wait, it yields None once,
+so that a fast server does not block the other tasks.
 """
 
 from __future__ import annotations
@@ -29,6 +50,8 @@ Address = tuple[int, tuple[Any, ...]]
 
 
 class _Lookup(threading.Thread):
+    """Look up a name, however long that takes."""
+
     def __init__(self, host: str, port: int) -> None:
         super().__init__(name=f"rungwise looks up {host}", daemon=True)
         self.host = host
@@ -49,7 +72,7 @@ class _Lookup(threading.Thread):
 
 
 _lock = threading.Lock()
-_lookups: dict[str, _Lookup] = {}
+_lookups: dict[str, _Lookup] = {}  # those under way, by host
 
 
 def _forget() -> None:
@@ -64,10 +87,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]:
-    """Look up a host until a moment on `time.monotonic`. An address is returned as it is.
+    """Look up a host.
 
-    Nothing can end a blocked `getaddrinfo`, so a daemon thread runs it, which may be left behind:
-    one for each name.
+    Arguments:
+        host: its name, or an address, which is returned as it is.
+        port: the port of the addresses.
+        until: when to give up, a moment on `time.monotonic`.
 
     Raises:
         httpx.ConnectError: there is no such name, or no thread could be started.
@@ -81,7 +106,8 @@ def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]
         if ":" not in host:
             return [(socket.AF_INET, (host, port))]
         bare, _, scope = host.partition("%")
-        return [(socket.AF_INET6, (bare, port, 0, socket.if_nametoindex(scope) if scope else 0))]
+        index = socket.if_nametoindex(scope) if scope else 0
+        return [(socket.AF_INET6, (bare, port, 0, index))]
     with _lock:
         lookup = _lookups.get(host)
         if lookup is None:
@@ -115,8 +141,13 @@ _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 def connect(
     host: str, port: int, context: ssl.SSLContext | None, limits: AttemptLimits
 ) -> Operation[socket.socket]:
-    """Connect to the first address of a host that answers, and agree on TLS if there is a context
-    for it.
+    """Connect to the first address of a host that answers.
+
+    Arguments:
+        host: the name of the host, or its address.
+        port: its port.
+        context: for TLS; None for a plain connection.
+        limits: those of the attempt. `connect` limits names, addresses and TLS together.
 
     Raises:
         httpx.ConnectError: no address takes connections, or TLS failed.
@@ -142,9 +173,9 @@ def connect(
 def _connect_to_any(addresses: Sequence[Address], until: float) -> Operation[socket.socket]:
     """Try one address after another, without giving up on those that are still silent."""
     untried = list(addresses)
-    trying = list[socket.socket]()
+    trying = list[socket.socket]()  # the last one is watched, the others looked at
     error = OSError("no address")
-    next_at = 0.0
+    next_at = 0.0  # when to try the next address
     try:
         while untried or trying:
             if untried and (not trying or time.monotonic() >= next_at):
@@ -154,13 +185,12 @@ def _connect_to_any(addresses: Sequence[Address], until: float) -> Operation[soc
                 except OSError as failed:
                     error = failed
                     continue
-            pause = (
-                min(until, next_at)
-                if untried
-                else until
-                if len(trying) == 1
-                else time.monotonic() + SLICE
-            )
+            if untried:
+                pause = next_at
+            elif len(trying) == 1:
+                pause = until
+            else:
+                pause = time.monotonic() + SLICE
             yield WaitFor(trying[-1], "write", min(pause, until))
             for sock in [sock for sock in trying if is_ready(sock, "write")]:
                 trying.remove(sock)
@@ -179,6 +209,7 @@ def _connect_to_any(addresses: Sequence[Address], until: float) -> Operation[soc
 
 
 def _begin(family: int, address: tuple[object, ...]) -> socket.socket:
+    """Begin to connect; raise an OSError if that fails at once."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
@@ -210,8 +241,14 @@ def write(
     limits: AttemptLimits,
     hear: Callable[[socket.socket], bool] = lambda sock: False,
 ) -> Operation[None]:
-    """Write all of the data; `hear` reads what comes while the server takes no more, and tells
-    whether to stop.
+    """Write all of the data.
+
+    Arguments:
+        sock: where to.
+        data: what.
+        limits: those of the attempt.
+        hear: called while the server takes no more. It reads what comes meanwhile, and tells
+            whether to stop.
 
     Raises:
         httpx.WriteTimeout: the time of the attempt is up, or that for its first content.
@@ -240,8 +277,9 @@ def write(
 
 
 def what_came(sock: socket.socket) -> bytes:
-    """Return what has come by now; b"" also if the other side has stopped sending, which may still
-    read.
+    """Return what has come by now.
+
+    It is empty also if the other side has stopped sending; it may still read.
     """
     with suppress(OSError):  # the next write reports it
         return sock.recv(PIECE)
@@ -253,8 +291,10 @@ def read(
 ) -> Operation[bytes]:
     """Read as soon as anything has come; b"" at the end.
 
-    With `waits_first` it waits before the first read, unless TLS holds data already: in a thread,
-    waiting is six times cheaper than a read in vain, and most first reads of a stream are in vain.
+    Arguments:
+        sock: where from.
+        limits: those of the attempt.
+        waits_first: whether to wait before the first read, unless TLS holds data already.
 
     Raises:
         httpx.ReadTimeout: the time of the attempt is up, or that for content.
@@ -271,8 +311,7 @@ def read(
     while True:
         want: Want = "read"
         try:
-            # Read before checking the time: data may have come while a busy machine kept us waiting
-            # for too long.
+            # before the clock: data may have come in time, while a busy machine kept us waiting
             data = sock.recv(PIECE)
         except (BlockingIOError, ssl.SSLWantReadError):
             pass
@@ -295,8 +334,8 @@ def read(
 def is_quiet(sock: socket.socket) -> bool:
     """Tell whether nothing has come on an idle connection, its end included."""
     try:
-        return not is_ready(sock, "read") and not (
-            isinstance(sock, ssl.SSLSocket) and sock.pending()
-        )
+        if is_ready(sock, "read"):
+            return False
+        return not (isinstance(sock, ssl.SSLSocket) and sock.pending())
     except (OSError, ValueError):
         return False

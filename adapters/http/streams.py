@@ -1,5 +1,5 @@
 """What the streaming methods of `rungwise.Client` return: the events of a call, its value as it
-grows, its result.
+grows, and its result.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Streams = TypeVar("Streams", bound="SyncStream[Any, Any] | LoopStream[Any, Any]"
 Http = TypeVar("Http")
 
 LEAST_SECONDS: Final = 0.05
-"""Seconds between two values, at least: a screen shows no more."""
+"""The least seconds between two values: a screen shows no more."""
 
 LEAST_GROWTH: Final = 1 / 8
-"""By how much of itself the text must have grown: so the work of reading it again stays linear in
-its length.
+"""The share by which the text must have grown before it is read again. It is constant, so all
+reading is linear in the length of the text.
 """
 
 
@@ -81,15 +81,17 @@ class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End], Closin
         return self._last()
 
     def close(self) -> None:
-        """End the call or turn; the result keeps what was delivered. Whoever waits for an event is
-        woken.
+        """End the call or turn, and wake whoever waits for an event.
+
+        The result keeps what was delivered.
         """
         if self.end():
             self._ended = True
 
     def end(self) -> bool:
-        """End the call or turn, or have the thread that waits for an event end it; tell whether it
-        has ended.
+        """End the call or turn; tell whether it has ended.
+
+        It has not if a thread waits for an event. Then that thread ends it.
         """
         if not self.cancellation.is_cancelled:  # a second time would be urgent
             self.cancellation.cancel()  # the reader sees this
@@ -118,16 +120,18 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
         return self._last()
 
     async def aclose(self) -> None:
-        """End the call or turn; the result keeps what was delivered. Whoever waits for an event is
-        woken.
+        """End the call or turn, and wake whoever waits for an event.
+
+        The result keeps what was delivered.
         """
         if await self.end():
             self._ended = True
             await self._events.aclose()  # it may hold events that nobody took
 
     async def end(self) -> bool:
-        """End the call or turn, or have the task that waits for an event end it; tell whether it
-        has ended.
+        """End the call or turn; tell whether it has ended.
+
+        It has not if a task waits for an event. Then that task ends it.
         """
         if self._events.ag_running:  # type: ignore[attr-defined] # it is a generator
             if not self.cancellation.is_cancelled:
@@ -140,31 +144,33 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
 
 
 class Stream(SyncStream[StreamEvent, Result[V]]):
-    """Iterate over the events of a call; close it, or leave its `with` block, to end the call
-    early.
+    """Iterate over the events of a call.
+
+    Close it, or leave its `with` block, to end the call early.
     """
 
 
 class AsyncStream(LoopStream[StreamEvent, Result[V]]):
-    """Iterate asynchronously over the events of a call; use it in an `async with` block to end the
-    call early.
+    """Iterate asynchronously over the events of a call.
+
+    Use it in an `async with` block to end the call early.
     """
 
 
 @define(eq=False)
 class Growing:
-    """Follow the text of a stream as its consumer does."""
+    """Follow the text of a stream, and read its value as it grows."""
 
     returns: Returns  # what the answer must be
     clock: Callable[[], float]  # returns seconds on a monotonic clock
     _pieces: list[str] = field(factory=list, init=False)
-    _size: int = field(default=0, init=False)
-    _read: int = field(default=0, init=False)
-    _at: float | None = field(default=None, init=False)
-    _last: object = field(default=None, init=False)
+    _size: int = field(default=0, init=False)  # characters so far
+    _read: int = field(default=0, init=False)  # characters when it was last read
+    _at: float | None = field(default=None, init=False)  # when that was
+    _last: object = field(default=None, init=False)  # the value that was shown last
 
     def after(self, event: StreamEvent) -> PartialValue | None:
-        """Return what the value is after an event, if there is more of it to show."""
+        """Return the value after an event, if there is more of it to show."""
         if isinstance(event, Discard):
             text = "".join(self._pieces).removesuffix(event.text)
             self._pieces = [text]
@@ -194,7 +200,7 @@ class Growing:
 def growing(
     events: Generator[StreamEvent], returns: Returns | None, clock: Callable[[], float]
 ) -> Generator[StreamEvent]:
-    """Yield the events of a stream, and what its value is so far."""
+    """Yield the events of a stream, and its value as it grows."""
     if returns is None:
         yield from events
         return
@@ -202,7 +208,8 @@ def growing(
     with closing(events):
         for event in events:
             yield event
-            if (value := follower.after(event)) is not None:
+            value = follower.after(event)
+            if value is not None:
                 yield value
 
 
@@ -214,13 +221,14 @@ async def agrowing(
     async with aclosing(events):
         async for event in events:
             yield event
-            if follower is not None and (value := follower.after(event)) is not None:
+            value = None if follower is None else follower.after(event)
+            if value is not None:
                 yield value
 
 
 @define(eq=False)
 class RunningCalls(Generic[Streams, Http]):
-    """The running calls of threads or of one event loop, with their connections."""
+    """Hold the running calls of threads or of one event loop, with their connections."""
 
     # ends the calls that wait for something
     cancellation: Cancellation = field(factory=Cancellation, init=False)

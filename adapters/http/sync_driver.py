@@ -1,5 +1,6 @@
-"""What both drivers share, and the synchronous one, which waits, sends and reads. The call makes
-every decision.
+"""The synchronous driver, and what it shares with the asynchronous one.
+
+A driver waits, sends and reads for a call. The call makes every decision.
 """
 
 from __future__ import annotations
@@ -46,33 +47,39 @@ class Driver:
     clock: Callable[[], float]  # returns seconds on a clock that only goes forward
     cancellation: Cancellation  # ends the call from outside
     largest_reply: int  # stop reading a reply after this many bytes
-    # whether to stream the replies of calls that are not streams, if the backend can
+    # whether to stream from backends that can, even if the call itself is no stream
     stream_calls: bool
     deadlines: Deadlines  # the deadline header, and the time of day
     shared: Shared | None  # what calls share: health, quotas, budgets with names
-    throttle: RetryThrottle | None  # what their retries are drawn from, or None
+    throttle: RetryThrottle | None  # limits the retries of all calls, or None
 
     def seconds_left(self, send: Send) -> float | None:
         """Return the seconds until the deadline, or None without one."""
         return None if send.deadline is None else max(send.deadline - self.clock(), 0.0)
 
     def deadline(self, send: Send) -> Deadline:
-        """Return the deadline for calls made on behalf of this one, such as those of its
-        compactor.
-        """
+        """Return the deadline of calls within this one, such as those of its compactor."""
         return Deadline(self.clock, send.deadline)
 
     def when_late(self, send: Send) -> float:
-        """Return the time after a wait until the deadline, even if the clock does not show that it
-        has passed.
+        """Return the time after a wait until the deadline.
+
+        It is past the deadline even if the clock does not show that yet.
         """
-        return self.clock() if send.deadline is None else max(self.clock(), send.deadline + LATE)
+        now = self.clock()
+        return now if send.deadline is None else max(now, send.deadline + LATE)
 
     def exchange(self, send: Send, call: Call, *, is_fresh: bool) -> Exchange:
-        """Begin an attempt and start its clocks."""
+        """Begin an attempt and start its clocks.
+
+        Arguments:
+            send: what the call sends.
+            call: the call.
+            is_fresh: whether only a new connection will do.
+        """
         backend = self.chain[send.backend]
-        wants = call.is_streaming or self.stream_calls
-        streams = wants and getattr(backend, "streams", False) and "stream" not in send.dropped
+        wants_stream = call.is_streaming or self.stream_calls
+        streams = wants_stream and backend.streams and "stream" not in send.dropped
         clocks = call.clocks(streams=streams)
         now = self.clock()
         limits = AttemptLimits.of(
@@ -84,19 +91,21 @@ class Driver:
             cancellation=self.cancellation,
             is_fresh=is_fresh,
         )
-        watch = call.text_watch() if streams and clocks.before_text != clocks.after_text else None
-        wall_clock = self.deadlines.wall_clock
+        watch = None
+        if streams and clocks.before_text != clocks.after_text:
+            watch = call.text_watch()
         headers = self.deadlines.headers(send.deadline)
-        if traced := call.headers:
+        traced = call.headers
+        if traced:
             headers = {**headers, **traced}
         return Exchange(
             backend,
             limits,
-            streams,
-            self.largest_reply,
-            watch,
-            wall_clock,
-            headers,
+            is_streaming=streams,
+            largest=self.largest_reply,
+            watch=watch,
+            wall_clock=self.deadlines.wall_clock,
+            own_headers=headers,
             clock=self.clock,
             began=now,
         )
@@ -106,23 +115,29 @@ def partial(exchange: Exchange | None) -> Reply | None:
     """Return the part of the reply that had arrived when the caller ended the call."""
     if exchange is None or exchange.decoder is None:
         return None
-    reply: Reply | Failure | None = None
-    # of a broken wire, whose error would hide the one that ended the call
+    # The error of a broken wire would hide the one that ended the call.
     with suppress(Exception):
         reply = exchange.decoder.close(Failure("connection"))
-    return reply if isinstance(reply, Reply) else None
+        if isinstance(reply, Reply):
+            return reply
+    return None
 
 
 def seen_of(call: Call, exchange: Exchange) -> Observation | None:
-    """Return what an attempt has shown of its backend; None if it was the call that had no more
-    time.
+    """Return what an attempt has shown of its backend.
+
+    It has shown nothing if the call ran out of time.
     """
-    return None if exchange.limits.by_call and exchange.limits.is_over else call.last
+    limits = exchange.limits
+    return None if limits.by_call and limits.is_over else call.last
 
 
 def needs_fresh(reply: Reply | Failure, has_needed: bool) -> bool:
-    """Tell whether the next attempt needs a new connection, given whether this one has needed
-    one.
+    """Tell whether the next attempt needs a new connection.
+
+    Arguments:
+        reply: what came of this attempt.
+        has_needed: whether this attempt needed one.
     """
     if not isinstance(reply, Failure):
         return False
@@ -133,13 +148,13 @@ Compactor = Callable[[tuple[PlainMessage, ...]], Sequence[PlainMessage | Message
 
 
 class SyncVerdicts(Protocol):
-    """What calls the verdicts of a call."""
+    """Call the verdicts of a call, which may run in threads."""
 
     def found(self, judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
-        """Call those of a reply."""
+        """Return what the verdicts say of a reply."""
 
     def close(self) -> None:
-        """End what runs for them."""
+        """End their threads."""
 
 
 @frozen
@@ -174,12 +189,13 @@ class SyncDriver(Driver):
                 # This waits for other calls, not for the backend, so no limit of an attempt counts
                 # here.
                 with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
-                    if has_place and (admitted := sharing.admit(call, send)) is not send:
-                        send = admitted
-                        continue
-                    send = call.sending(
-                        self.clock() if has_place else self.when_late(send), sharing.waited
-                    )
+                    if has_place:
+                        admitted = sharing.admit(call, send)
+                        if admitted is not send:
+                            send = admitted
+                            continue
+                    now = self.clock() if has_place else self.when_late(send)
+                    send = call.sending(now, sharing.waited)
                     if send is None:
                         break
                     sharing.sent(send)
@@ -188,7 +204,8 @@ class SyncDriver(Driver):
                     yield from self._exchange(exchange, send, call)
                 reply = exchange.reply()
                 finding = None
-                if (judged := call.judging(reply)) is not None:
+                judged = call.judging(reply)
+                if judged is not None:
                     finding = self.verdicts.found(judged, self.cancellation, self.deadline(send))
                 call.journal.first_token = exchange.first_token
                 send = call.receive(reply, self.clock(), finding)
@@ -207,16 +224,17 @@ class SyncDriver(Driver):
         yield from call.drain()
 
     def _exchange(self, exchange: Exchange, send: Send, call: Call) -> Iterator[StreamEvent]:
+        """Send the request, read the response, and yield the events of a stream."""
         response = None
-        is_heard = call.is_streaming
         try:
             response = self.http.send(exchange.encode(send), exchange.limits)
             chunks = response.pieces()
             exchange.begin(response.status_code, response.headers, is_decoded=response.is_decoded)
             for data in chunks:
                 for deltas in exchange.feed(data):
-                    for delta in deltas if is_heard else ():
-                        yield from call.hear(delta)
+                    if call.is_streaming:
+                        for delta in deltas:
+                            yield from call.hear(delta)
                     check(self.cancellation)
                 if not exchange.goes_on:
                     break
@@ -234,8 +252,9 @@ class SyncDriver(Driver):
         check(self.cancellation)
 
     def _reserve(self, call: Call, send: Send) -> bool:
-        """Wait until other calls settle with a shared budget, and tell whether they did in time.
-        Holds no place.
+        """Wait until other calls settle with a shared budget; tell whether they did in time.
+
+        The call holds no place meanwhile.
         """
         woken = threading.Event()
         if call.reserve(woken.set, self.clock()):
@@ -245,7 +264,8 @@ class SyncDriver(Driver):
     def _make_ready(self, call: Call, send: Send) -> None:
         """Wait and compact as the rung asks."""
         if send.wait > 0 and not waits_are_off():
-            (self.sleep or self.cancellation.wait)(send.wait)
+            sleep = self.sleep or self.cancellation.wait
+            sleep(send.wait)
         check(self.cancellation)
         if send.needs_compaction and self.compactor is not None:
             with self.deadline(send).around():

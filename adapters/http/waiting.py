@@ -3,7 +3,11 @@ run the same ones.
 
 An operation never blocks. It yields a `WaitFor`; `run` waits for that in a thread, `arun` in a
 task. Both end the operation when the call is cancelled. The operation itself raises when its time
-is up, even while data keep arriving.
+is up, even while data keeps arriving.
+
+On asyncio, tasks wait for a bare future that `loop.add_reader` or a timer completes: anyio's scopes
+and events would double the cost of a wait. Everywhere else (trio, Windows, events of other threads)
+anyio waits.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ Soon = Callable[[Callable[[], object]], object]
 
 def event_loop() -> asyncio.AbstractEventLoop | None:
     """Return the running loop of asyncio; None on trio."""
-    from asyncio import get_running_loop  # late: calls in threads need no asyncio
+    from asyncio import get_running_loop  # here, because calls in threads need no asyncio
 
     try:
         return get_running_loop()
@@ -44,9 +48,7 @@ def event_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the asyncio loop of this task; None on trio, also where trio runs as a guest of
-    asyncio.
-    """
+    """Return the asyncio loop of this task; None on trio, even as a guest of asyncio."""
     from asyncio import current_task
 
     try:
@@ -58,7 +60,8 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 def soon() -> Soon:
     """Return a function that calls others in the running event loop, from any thread."""
-    if (loop := event_loop()) is not None:
+    loop = event_loop()
+    if loop is not None:
         return loop.call_soon_threadsafe
     import trio  # it is running, so it is installed
 
@@ -94,17 +97,23 @@ class Mailbox(Generic[T]):
             self._bell.release()
 
     def get(self, seconds: float | None) -> T:
-        """Return the oldest item; wait up to `seconds` for one, or without a limit, and then raise
-        Nothing.
+        """Return the oldest item, and wait for one if there is none.
+
+        Arguments:
+            seconds: how long to wait; None for no limit.
+
+        Raises:
+            Nothing: none came in time.
         """
-        until = None if seconds is None else time.monotonic() + seconds
-        while True:
-            if self._items:
-                return self._items.popleft()
-            remaining = -1.0 if until is None else until - time.monotonic()
-            if until is not None and remaining <= 0:
-                raise Nothing
-            self._bell.acquire(timeout=remaining)
+        until = math.inf if seconds is None else time.monotonic() + seconds
+        while not self._items:
+            timeout = -1.0  # no limit
+            if until < math.inf:
+                timeout = until - time.monotonic()
+                if timeout <= 0:
+                    raise Nothing
+            self._bell.acquire(timeout=timeout)
+        return self._items.popleft()
 
 
 Want = Literal["read", "write"]
@@ -113,13 +122,11 @@ _HAS_POLL: Final = hasattr(select, "poll")
 
 
 class WaitFor(NamedTuple):
-    """Wait until a socket can be read or written, an event of another thread is set, or a moment
-    has come.
-    """
+    """Say what an operation waits for: a socket, an event of another thread, or a moment."""
 
     what: socket.socket | threading.Event
-    want: Want
-    until: float
+    want: Want  # of a socket
+    until: float  # a moment on `time.monotonic`
 
 
 Operation = Generator[WaitFor | None, None, T]
@@ -127,8 +134,9 @@ Operation = Generator[WaitFor | None, None, T]
 
 
 class CallEnded(BaseException):
-    """Raised when the caller ended the call. Like KeyboardInterrupt, it is not an error to
-    handle.
+    """Raised when the caller ended the call.
+
+    Like KeyboardInterrupt, it is not an error to handle.
     """
 
 
@@ -151,7 +159,12 @@ def run(operation: Operation[T], cancellation: Cancellation) -> T:
 
 
 def until_set(event: threading.Event, seconds: float | None) -> Operation[bool]:
-    """Wait up to `seconds` for an event, or without a limit; return whether it is set."""
+    """Wait for an event, and return whether it is set.
+
+    Arguments:
+        event: what another thread sets.
+        seconds: how long to wait; None for no limit.
+    """
     until = math.inf if seconds is None else time.monotonic() + seconds
     while not event.is_set() and time.monotonic() < until:
         yield WaitFor(event, "read", until)
@@ -165,16 +178,16 @@ def check(cancellation: Cancellation) -> None:
 
 
 def _block(wait: WaitFor, cancellation: Cancellation) -> None:
+    """Wait in this thread, in slices: only between them it sees a cancellation."""
     what, want, until = wait
     while True:
         check(cancellation)
         remaining = until - time.monotonic()
-        seconds = SLICE if remaining > SLICE else remaining if remaining > 0 else 0.0
-        has_come = (
-            what.wait(seconds)
-            if isinstance(what, threading.Event)
-            else is_ready(what, want, seconds)
-        )
+        seconds = max(0.0, min(remaining, SLICE))
+        if isinstance(what, threading.Event):
+            has_come = what.wait(seconds)
+        else:
+            has_come = is_ready(what, want, seconds)
         if has_come or remaining <= SLICE:
             return
 
@@ -184,12 +197,14 @@ def is_ready(sock: socket.socket, want: Want, seconds: float = 0.0) -> bool:
     fd = sock.fileno()
     if fd < 0:
         return True  # it was closed, and whoever uses it gets an error
-    if _HAS_POLL:
+    is_reading = want == "read"
+    if _HAS_POLL:  # unlike select, it takes descriptors above 1023
         poll = select.poll()
-        poll.register(fd, select.POLLIN if want == "read" else select.POLLOUT)
+        poll.register(fd, select.POLLIN if is_reading else select.POLLOUT)
         return bool(poll.poll(seconds * 1000))
-    readers, writers = ([sock], []) if want == "read" else ([], [sock])
-    return any(select.select(readers, writers, [sock], seconds))
+    if is_reading:
+        return any(select.select([sock], [], [sock], seconds))
+    return any(select.select([], [sock], [sock], seconds))
 
 
 async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
@@ -202,13 +217,14 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
                 await checkpoint()
                 continue
             remaining = wait.until - time.monotonic()
-            loop = running_loop() if isinstance(wait.what, socket.socket) else None
-            future = None if loop is None else loop.create_future()
-            if (
-                loop is not None
-                and future is not None
-                and (forget := _watch(loop, wait, future)) is not None
-            ):
+            future = None
+            forget = None
+            if isinstance(wait.what, socket.socket):
+                loop = running_loop()
+                if loop is not None:
+                    future = loop.create_future()
+                    forget = _watch(loop, wait, future)
+            if future is not None and forget is not None:
                 try:
                     await _rung(future, remaining, cancellation)
                 finally:
@@ -233,8 +249,12 @@ class Bell:
 
     def __init__(self) -> None:
         loop = running_loop()
-        self._future = None if loop is None else loop.create_future()
-        self._event = anyio.Event() if loop is None else None
+        self._future = None
+        self._event = None
+        if loop is None:
+            self._event = anyio.Event()
+        else:
+            self._future = loop.create_future()
 
     def ring(self) -> None:
         """Wake the task, also if it has not fallen asleep yet."""
@@ -244,14 +264,21 @@ class Bell:
             _ring(self._future)
 
     async def wait(self, seconds: float | None, cancellation: Cancellation) -> None:
-        """Wait up to `seconds`, or without a limit; raises what `within` does when the call
-        ends.
+        """Wait for the bell.
+
+        Arguments:
+            seconds: how long to wait; None for no limit.
+            cancellation: ends the call from outside.
+
+        Raises:
+            CallEnded: the call was cancelled.
         """
         if self._event is not None:
             with suppress(TimeoutError):
                 await within(seconds, self._event.wait, cancellation=cancellation)
         elif self._future is not None:
-            await _rung(self._future, math.inf if seconds is None else seconds, cancellation)
+            longest = math.inf if seconds is None else seconds
+            await _rung(self._future, longest, cancellation)
 
 
 def _ring(future: asyncio.Future[None]) -> None:
@@ -260,15 +287,11 @@ def _ring(future: asyncio.Future[None]) -> None:
 
 
 async def _rung(future: asyncio.Future[None], seconds: float, cancellation: Cancellation) -> None:
-    """Wait on asyncio as `within` does. anyio's scopes and events would double the cost of a
-    wait.
-    """
+    """Wait on asyncio for a future, for some seconds at most, unless the call is cancelled."""
     check(cancellation)
-    timer = (
-        None
-        if seconds == math.inf
-        else future.get_loop().call_later(max(0.0, seconds), _ring, future)
-    )
+    timer = None
+    if seconds < math.inf:
+        timer = future.get_loop().call_later(max(0.0, seconds), _ring, future)
     forget = cancellation.on_cancel(partial(_ring, future))
     try:
         await future
@@ -282,17 +305,21 @@ async def _rung(future: asyncio.Future[None], seconds: float, cancellation: Canc
 def _watch(
     loop: asyncio.AbstractEventLoop, wait: WaitFor, future: asyncio.Future[None]
 ) -> Callable[[], object] | None:
-    """Ring a future when a socket is ready. Return what ends that, or None if the loop cannot watch
-    sockets.
+    """Complete a future when a socket is ready.
+
+    Returns:
+        What ends that; None if the loop cannot watch sockets, as on Windows.
     """
     assert isinstance(wait.what, socket.socket)
     fd = wait.what.fileno()
-    is_reading = wait.want == "read"
     try:
-        (loop.add_reader if is_reading else loop.add_writer)(fd, _ring, future)
-    except NotImplementedError:  # on Windows, where anyio waits in a thread
+        if wait.want == "read":
+            loop.add_reader(fd, _ring, future)
+            return partial(loop.remove_reader, fd)
+        loop.add_writer(fd, _ring, future)
+        return partial(loop.remove_writer, fd)
+    except NotImplementedError:
         return None
-    return partial(loop.remove_reader if is_reading else loop.remove_writer, fd)
 
 
 class WakeUp:
@@ -308,8 +335,14 @@ class WakeUp:
             self._soon(self._event.set)
 
     async def wait(self, seconds: float | None, cancellation: Cancellation) -> bool:
-        """Wait up to `seconds`, or without a limit; return whether the task was woken. Raises
-        CallEnded as `within`.
+        """Wait, and return whether the task was woken.
+
+        Arguments:
+            seconds: how long to wait; None for no limit.
+            cancellation: ends the call from outside.
+
+        Raises:
+            CallEnded: the call was cancelled.
         """
         with suppress(TimeoutError):
             await within(seconds, self._event.wait, cancellation=cancellation)
@@ -319,7 +352,7 @@ class WakeUp:
 async def _until_ready(wait: WaitFor) -> None:
     if isinstance(wait.what, threading.Event):
         pause = 0.001
-        while not wait.what.is_set():  # no event loop can wait for this and be interrupted
+        while not wait.what.is_set():  # no event loop can wait for it and be interrupted
             await anyio.sleep(pause)
             pause = min(2 * pause, SLICE)
     elif wait.want == "read":
@@ -334,8 +367,16 @@ async def within(
     *args: Any,
     cancellation: Cancellation,
 ) -> T:
-    """Await a function for at most `seconds`, or raise TimeoutError; CallEnded if the call is
-    cancelled meanwhile.
+    """Await a function for a limited time.
+
+    Arguments:
+        seconds: how long at most; None for no limit.
+        function: what to await, with its arguments `args`.
+        cancellation: ends the call from outside.
+
+    Raises:
+        TimeoutError: the time is up.
+        CallEnded: the call was cancelled.
     """
     check(cancellation)
     deadline = math.inf if seconds is None else anyio.current_time() + max(0.0, seconds)

@@ -1,5 +1,5 @@
-"""How calls of many processes use one budget: each attempt is held in the store before it goes out,
-and paid after.
+"""How the calls of many processes use one budget: the store holds what an attempt may use before it
+goes out, and counts what it has paid afterwards.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 from attrs import define, evolve, field
 
 from rungwise.adapters.stores.store import Store, Work
-from rungwise.adapters.stores.watch import LONGEST_ATTEMPT, MARGIN
+from rungwise.adapters.stores.watch import lease_of
 from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.call.budget.ledger import Ledger, Reservation
 from rungwise.fsm.call.budget.shared import Share
@@ -22,8 +22,9 @@ from rungwise.fsm.health.quota import POLL
 UNHELD = "other calls hold what is left"
 
 Answer = tuple[bool, Sequence[tuple[Paid, float]]] | None
-"""Whether an attempt is held, and what is paid of each level, with its age in seconds; None if
-nobody answers.
+"""Whether an attempt is held, and of each level what is paid and its age in seconds.
+
+None if the store does not answer.
 """
 
 
@@ -31,9 +32,20 @@ class BudgetStore(Store, Protocol):
     """Keep budgets by their names, beside what every store holds."""
 
     def hold(
-        self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]
+        self,
+        attempt: str,
+        lease: float,
+        reserved: Paid,
+        ledgers: Sequence[Ledger],
     ) -> Work[Answer]:
-        """Hold what an attempt may use, on every level or on none."""
+        """Hold what an attempt may use, on every level or on none.
+
+        Arguments:
+            attempt: what identifies the attempt.
+            lease: the seconds after which the store counts it as paid in full.
+            reserved: the most that it may use.
+            ledgers: the levels, each a budget with a name.
+        """
 
     def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
         """Give back what an attempt holds, and count what it has paid."""
@@ -49,37 +61,62 @@ class CallBudget:
     _held: tuple[str, Reservation] | None = field(default=None, init=False)
 
     def admit(self, call: Call, send: Send) -> Work[Send | None]:
-        """Return `send` itself if it may go out now; else the same with a wait, after which to ask
-        again.
+        """Decide whether an attempt may go out now.
+
+        Returns:
+            `send` itself if it may, or if a budget of this process refuses it; else the same with
+            a wait, after which to ask again.
         """
-        share = self._share = call.spending.share
+        share = call.spending.share
+        self._share = share
         reservation = None if share is None else share.held
         if self._held is not None and self._held[1] is not reservation:
             yield from self.settle()  # the budget has led elsewhere
         if share is None or self._held is not None:
             return send
-        ledgers = [] if reservation is None else _stored(reservation)
-        if reservation is None or not ledgers:
-            # A budget of this process lets nothing go out. Should it think again, the store has not
-            # been asked.
-            share.refusal = UNHELD if reservation is None and share.is_stored else None
+        if reservation is None:
+            # A budget of this process refuses. Should it think again, nobody has asked the store.
+            share.refusal = UNHELD if share.is_stored else None
             return send
+        ledgers = _stored(reservation)
+        if not ledgers:
+            share.refusal = None
+            return send
+        return (yield from self._hold(call, send, share, reservation))
+
+    def _hold(
+        self,
+        call: Call,
+        send: Send,
+        share: Share,
+        reservation: Reservation,
+    ) -> Work[Send | None]:
+        """Ask the store for what an attempt may use.
+
+        Arguments:
+            call: the call.
+            send: what it proposes to send.
+            share: its part in the budgets.
+            reservation: what this process has reserved for the attempt.
+
+        Returns:
+            As for `admit`.
+        """
+        ledgers = _stored(reservation)
         attempt = self.prefix + secrets.token_hex(8)
-        lease = (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
-        answer = yield from self.store.hold(
-            attempt, lease, Paid(1, reservation.tokens, reservation.money), ledgers
-        )
-        away = (
-            next((each.name for each in ledgers if not each.continues), None)
-            if answer is None
-            else None
-        )
-        share.refusal = None if away is None else f"the store that keeps {away} cannot be reached"
+        reserved = Paid(1, reservation.tokens, reservation.money)
+        answer = yield from self.store.hold(attempt, lease_of(call), reserved, ledgers)
         if answer is None:
+            stops_at = next((each.name for each in ledgers if not each.continues), None)
+            share.refusal = None
+            if stops_at is not None:
+                share.refusal = f"the store that keeps {stops_at} cannot be reached"
             return send
-        share.note(lambda: _note(ledgers, answer[1], call.spending.now))
-        if answer[0]:
-            self._held = attempt, reservation
+        share.refusal = None
+        is_held, levels = answer
+        share.note(lambda: _note(ledgers, levels, call.spending.now))
+        if is_held:
+            self._held = (attempt, reservation)
             return send
         share.withdraw()
         return evolve(send, wait=POLL, needs_compaction=False)
@@ -88,9 +125,10 @@ class CallBudget:
         """Report what the attempt has paid, if one is held."""
         if self._held is None or self._share is None:
             return
-        (attempt, reservation), self._held = self._held, None
-        # Here, for another thread may still have to settle it; and before the store knows, or it
-        # counts as of others.
+        attempt, reservation = self._held
+        self._held = None
+        # `note` waits for a thread that still has to settle this attempt. The ledgers learn of it
+        # before the store does, or they would take what the store counts for what others paid.
         self._share.note(lambda: _report(reservation))
         yield from self.store.paid(attempt, reservation.paid or Paid(), _stored(reservation))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.stores.store import Command, Work
-from rungwise.fsm.call.chain.link import Link
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
 from rungwise.fsm.health.quota import Claim, Quota, QuotaMeter, Settlement
 from rungwise.fsm.values.forks import renewed_in_children
@@ -19,9 +19,7 @@ FIRST: Final = Choice(0)
 
 
 class MemoryStore:
-    """Hold the health of backends for any number of threads and event loops. What one writes, the
-    next one reads.
-    """
+    """Hold the health and the quotas of backends for any number of threads and event loops."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.now = clock
@@ -31,12 +29,15 @@ class MemoryStore:
         self._lock = threading.Lock()
         _all.add(self)
 
-    def key_of(self, link: Link) -> Hashable:
+    def key_of(self, link: Backend) -> Hashable:
         """Return what identifies a backend with its key in this process."""
         return link.identities
 
     def choose(
-        self, keys: Sequence[Hashable], rules: Health, lease: float
+        self,
+        keys: Sequence[Hashable],
+        rules: Health,
+        lease: float,
     ) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
         """Choose which of some backends a call asks; see `Store.choose`."""
         yield from ()
@@ -50,17 +51,31 @@ class MemoryStore:
         return choice, known
 
     def note(
-        self, key: Hashable, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool
+        self,
+        key: Hashable,
+        symptom: Symptom,
+        rules: Health,
+        *,
+        sent_at: float,
+        was_probe: bool,
     ) -> Work[None]:
-        """Remember what an attempt has shown of its backend; see `Store.note`."""
+        """Remember what an attempt has shown of its backend.
+
+        Arguments: as for `Store.note`.
+        """
         yield from ()
-        if symptom.event in (None, "answered") and not was_probe and key not in self._known:
+        is_harmless = symptom.event in (None, "answered") and not was_probe
+        if is_harmless and key not in self._known:
             return  # as nearly always: nothing is remembered of it
         with self._lock:
             known = self._known.get(key, UNKNOWN)
-            now = self.now()
             after = known.after(
-                symptom, now, rules, sent_at=sent_at, was_probe=was_probe, draw=self.draw()
+                symptom,
+                self.now(),
+                rules,
+                sent_at=sent_at,
+                was_probe=was_probe,
+                draw=self.draw(),
             )
             if after is not known:
                 self._known[key] = after
@@ -84,11 +99,13 @@ class MemoryStore:
             self._meters[key].settle(quota, paid, self.now())
 
     def execute(self, command: Command) -> Any:
-        """Answer nothing: no operation asks a server."""
+        """Do nothing: no operation asks a server."""
 
     def begin_anew(self) -> None:
-        """Replace the lock in a forked child, and call back the parent's attempts, whose ends it
-        will not see.
+        """Start anew in a forked child.
+
+        The child replaces the lock, and forgets the parent's running attempts, whose ends it will
+        not see.
         """
         self._lock = threading.Lock()
         for meter in self._meters.values():

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from rungwise.adapters.stores.store import Store, Work
-from rungwise.adapters.stores.watch import LONGEST_ATTEMPT, MARGIN
+from rungwise.adapters.stores.watch import lease_of
 from rungwise.adapters.wires.backend import Backend, pool_of
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Observation
@@ -23,11 +23,8 @@ REQUESTS_LEFT = ("x-ratelimit-remaining-requests", "anthropic-ratelimit-requests
 TOKENS_LEFT = ("x-ratelimit-remaining-tokens", "anthropic-ratelimit-tokens-remaining")
 """The headers in which providers say what is left of a minute's quota."""
 
-
-def quota_of(backend: object) -> Quota | None:
-    """Return the quota of a backend; None if it has none."""
-    quota: Quota | None = getattr(backend, "quota", None)
-    return quota
+LONGEST_COUNT = 12
+"""Digits of a number in such a header. A longer one is not a count."""
 
 
 @frozen
@@ -52,10 +49,13 @@ class CallQuota:
     _is_given: bool = field(default=False, init=False)
 
     def admit(self, call: Call, send: Send) -> Work[Send | None]:
-        """Return `send` itself if it may go out now; else what is to be waited for, or where the
-        call turns instead.
+        """Decide whether an attempt may go out now.
+
+        Returns:
+            `send` itself if it may; the same with a wait, after which to ask again; or what the
+            call sends elsewhere if the wait is too long, None if that ended the call.
         """
-        quota = quota_of(self.chain[call.backend])
+        quota = self.chain[call.backend].quota
         needs = None if quota is None else call.needs()
         where = None if needs is None else (needs.backend, needs.keys[0])
         if self._place is not None and self._place.where != where:
@@ -63,39 +63,66 @@ class CallQuota:
         if quota is None or needs is None or self._is_given:
             return send
         if self._place is None and len(needs.keys) > 1:
-            for number, key in enumerate(needs.keys):  # the first with room; without any, the first
-                yield from self._take(call, quota, needs, key, 0.0)
-                if self._is_given:
-                    if number:
-                        call.arrive(needs.keys[number:], is_probe=False)
-                    return send
-                yield from self.settle(None, {})
+            yield from self._take_any_key(call, quota, needs)
+            if self._is_given:
+                return send
         left = needs.longest - self.waited
-        wait = yield from self._take(call, quota, needs, needs.keys[0], left)
+        wait = yield from self._take(call, quota, needs, key=needs.keys[0], longest=left)
         if wait > left:
             yield from self.settle(None, {})
             return call.found_open(f"{FULL}; {wait:.3g} s are more than the call can wait")
         self.waited += wait
-        return evolve(send, wait=wait, needs_compaction=False) if wait else send
+        if wait == 0:
+            return send
+        return evolve(send, wait=wait, needs_compaction=False)
+
+    def _take_any_key(self, call: Call, quota: Quota, needs: Needs) -> Work[None]:
+        """Take the first key that has room at once, if there is one."""
+        for number, key in enumerate(needs.keys):
+            yield from self._take(call, quota, needs, key=key, longest=0.0)
+            if self._is_given:
+                if number:
+                    call.arrive(needs.keys[number:], is_probe=False)
+                return
+            yield from self.settle(None, {})
 
     def _take(
-        self, call: Call, quota: Quota, needs: Needs, key: int, longest: float
+        self,
+        call: Call,
+        quota: Quota,
+        needs: Needs,
+        *,
+        key: int,
+        longest: float,
     ) -> Work[float]:
-        """Ask for room with a key, and return the seconds to wait."""
+        """Ask for room with a key, and note whether it was given.
+
+        Arguments:
+            call: the call whose attempt asks.
+            quota: the quota of the backend.
+            needs: the backend, its keys, and the tokens of the attempt.
+            key: which of the keys, by index.
+            longest: the seconds that the attempt can wait.
+
+        Returns:
+            The seconds to wait.
+        """
         if self._place is None:
-            lease = (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
-            claim = Claim(secrets.token_hex(8), needs.tokens, longest, lease)
+            claim = Claim(secrets.token_hex(8), needs.tokens, longest, lease_of(call))
             link = pool_of(self.chain[needs.backend])[key]
             self._place = Place((needs.backend, key), self.store.key_of(link), quota, claim)
         place = self._place
-        wait, self._is_given = yield from self.store.take(
-            place.key, quota, evolve(place.claim, longest=longest)
-        )
+        claim = evolve(place.claim, longest=longest)
+        wait, self._is_given = yield from self.store.take(place.key, quota, claim)
         return wait
 
     def settle(self, observation: Observation | None, headers: Mapping[str, str]) -> Work[None]:
-        """Report what the attempt has used: all that it asked for if it went out and was broken
-        off, else nothing.
+        """Report what the attempt has used.
+
+        Arguments:
+            observation: what came back. Without one, an attempt that went out was broken off, and
+                has used all that it asked for; any other has used nothing.
+            headers: those of the response, which may say what is left.
         """
         place = self._place
         was_sent = self.was_sent
@@ -110,18 +137,19 @@ class CallQuota:
         if observation is not None:
             used = observation.evidence.usage.total_tokens
             asked_wait = observation.evidence.asked_wait
-        left = {
-            "requests_left": _count(headers, REQUESTS_LEFT),
-            "tokens_left": _count(headers, TOKENS_LEFT),
-        }
-        unused = place.claim.tokens - used
         paid = Settlement(
-            place.claim.attempt, unused=unused, was_sent=was_sent, asked_wait=asked_wait, **left
+            place.claim.attempt,
+            unused=place.claim.tokens - used,
+            was_sent=was_sent,
+            asked_wait=asked_wait,
+            requests_left=_count(headers, REQUESTS_LEFT),
+            tokens_left=_count(headers, TOKENS_LEFT),
         )
         yield from self.store.pay(place.key, place.quota, paid)
 
 
 def _count(headers: Mapping[str, str], names: Sequence[str]) -> int | None:
-    """Return a number that a provider's header holds, if it has one of the names, and holds one."""
+    """Return the number in the first header of these names; None if it holds none."""
     text = next((headers[name] for name in names if name in headers), "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 12 else None
+    is_count = text.isascii() and text.isdigit() and len(text) <= LONGEST_COUNT
+    return int(text) if is_count else None

@@ -1,15 +1,22 @@
-"""The store in Redis or Valkey, which many processes share; each goes on with what it knows itself
-while that is away.
+"""The store in Redis or Valkey, which many processes share.
 
-What is remembered of a backend is one value, which the same pure functions change as in memory: a
-process writes what follows from the value that it has read, and only if nobody has written another
-meanwhile. So one probe is out in all processes, and the table stays the only place that decides.
-Most calls find nothing remembered, and cost one read.
+Theory. The health of a backend is one value in the server. A process reads it, computes the next
+value with the same pure functions as the store in memory, and writes that only if the value is
+still the one it has read (compare and swap, in `swap.lua`). If another process came first, it tries
+again with the new value. So only one process sends a probe, and the table of the health machine
+stays the only place that decides. Most calls find nothing remembered, and cost one read.
+
+Quotas and budgets change with every attempt, and there compare and swap would often fail. So their
+arithmetic runs in the server, in Lua, each operation in one step: `take.lua` and `pay.lua` do what
+`QuotaMeter` does, `hold.lua` and `paid.lua` what the ledgers do.
+
+While the server is away, each process goes on with what it knows itself: the health that it has
+seen, and its share of a quota among the processes of the last minute. Only a budget that must not
+continue alone stops (`Ledger.continues`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import math
 import os
@@ -18,21 +25,25 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-from attrs import asdict, fields_dict, frozen
-
 from rungwise.adapters.stores.budgets import Answer
-from rungwise.adapters.stores.memory import UNKNOWN, MemoryStore
+from rungwise.adapters.stores.memory import MemoryStore
+from rungwise.adapters.stores.redis_values import (
+    MICRO,
+    StoreKey,
+    digest_of,
+    health_in,
+    micros,
+    or_blank,
+    value_in,
+    written,
+)
 from rungwise.adapters.stores.store import Command, Work
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.call.budget.ledger import Ledger
-from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom, choose
 from rungwise.fsm.health.quota import FORGOTTEN, POLL, TINY, Claim, Quota, Settlement
-from rungwise.fsm.health.table import STATES
-from rungwise.fsm.values.checks import LARGEST, is_number, is_whole
-from rungwise.fsm.values.money import UNITS
 
 LOGGER: Final = logging.getLogger("rungwise")
 
@@ -43,31 +54,22 @@ TIMEOUT: Final = 0.5
 """Seconds to wait for an answer of the server, and for a connection to it."""
 
 AWAY: Final = 1.0
-"""Seconds for which a server that did not answer is not asked."""
+"""Seconds for which nobody asks a server that did not answer."""
 
 KEPT: Final = 3_600.0
-"""Seconds for which a value outlives its last end."""
+"""Seconds for which the server keeps a value after the last moment that it names."""
 
 TRIES: Final = 8
-"""How often a change is tried that others come before."""
-
-MICRO: Final = UNITS // 10**6
-"""Units of money that are counted as one in the server, whose numbers hold fifteen digits; always
-rounded up.
-"""
-
-LARGEST_VALUE: Final = 2**20
-"""Characters of a value that are read; what is longer is none of ours."""
+"""How often to try a change while other processes come first."""
 
 
 def _script(*names: str) -> str:
-    """Return what some files in `lua/` hold, in this order: the last one is the script, those
-    before it are shared.
-    """
-    files = [Path(__file__).with_name("lua") / f"{name}.lua" for name in names]
-    return "".join(
-        [f"local EPOCH = {EPOCH}\n", *(file.read_text(encoding="utf-8") for file in files)]
-    )
+    """Return a script of some files in `lua/`: the last one uses what those before it define."""
+    script = f"local EPOCH = {EPOCH}\n"
+    for name in names:
+        file = Path(__file__).with_name("lua") / f"{name}.lua"
+        script += file.read_text(encoding="utf-8")
+    return script
 
 
 SCRIPTS: Final = {
@@ -78,23 +80,21 @@ SCRIPTS: Final = {
     "hold": _script("value", "tables", "budgets", "hold"),
     "paid": _script("value", "tables", "budgets", "paid"),
 }
-"""What runs in Redis, each in one step. Values that are none of ours count as nothing."""
-
-
-@frozen
-class StoreKey:
-    """Identify a backend with its key in every process."""
-
-    digest: str  # of its URL, model and key, none of which it reveals
-    name: str = ""  # of the backend, for those who look at the store
+"""What runs in Redis, each in one step. Values that are not ours count as nothing."""
 
 
 class RedisStore:
-    """Hold the health of backends in Redis or Valkey, at a URL as redis-py takes it, or raise a
-    ConfigurationError.
+    """Hold health, quotas and budgets in Redis or Valkey.
 
-    The clock of the server counts, as far as this process knows it from its own. Every key begins
-    with the namespace.
+    All times are those of the server's clock, which this process estimates from its own.
+
+    Arguments:
+        url: the server, as redis-py takes it.
+        clock: returns seconds on a clock of this process.
+        namespace: what every key in the server begins with.
+
+    Raises:
+        ConfigurationError: redis-py is missing, or the URL is malformed.
     """
 
     def __init__(self, url: str, clock: Callable[[], float], namespace: str = "rungwise") -> None:
@@ -120,12 +120,11 @@ class RedisStore:
         self._scripts = {
             name: self._redis.register_script(script) for name, script in SCRIPTS.items()
         }
-        # that were seen in the last minute
         self._process = f"{os.getpid()} {secrets.token_hex(8)}"
-        self._processes = 1
+        self._processes = 1  # how many the server has seen in the last minute
         self._clock = clock
         self._namespace = namespace
-        self._offset = 0.0  # of the server's clock from ours
+        self._offset = 0.0  # seconds by which the server's clock is ahead of ours
         self._local = MemoryStore(clock)
         self._seen: dict[StoreKey, str] = {}
         self._local_probes: set[StoreKey] = set()  # sent while the server was away
@@ -136,13 +135,16 @@ class RedisStore:
         """Return the server's seconds since 1970; before it has answered, those on our clock."""
         return self._clock() + self._offset
 
-    def key_of(self, link: Link) -> StoreKey:
-        """Return what identifies a backend here; the same in every process."""
-        identity: str = getattr(link, "digest", None) or repr(sorted(link.identities))
-        return StoreKey(hashlib.sha256(identity.encode()).hexdigest()[:32], link.name)
+    def key_of(self, link: Backend) -> StoreKey:
+        """Return what identifies a backend and its key, the same in every process."""
+        identity = link.digest or repr(sorted(link.identities))
+        return StoreKey(digest_of(identity), link.name)
 
     def choose(
-        self, keys: Sequence[StoreKey], rules: Health, lease: float
+        self,
+        keys: Sequence[StoreKey],
+        rules: Health,
+        lease: float,
     ) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
         """Choose which of some backends a call asks; see `Store.choose`."""
         for _ in range(TRIES):
@@ -155,38 +157,56 @@ class RedisStore:
                     break
             else:
                 return choice, known
-        chosen = yield from self._local.choose(keys, rules, lease)
-        if chosen[0].is_probe:
-            self._local_probes.add(keys[chosen[0].place])
-        return chosen
+        choice, seen = yield from self._local.choose(keys, rules, lease)
+        if choice.is_probe:
+            self._local_probes.add(keys[choice.place])
+        return choice, seen
 
     def note(
-        self, key: StoreKey, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool
+        self,
+        key: StoreKey,
+        symptom: Symptom,
+        rules: Health,
+        *,
+        sent_at: float,
+        was_probe: bool,
     ) -> Work[None]:
-        """Remember what an attempt has shown of its backend; see `Store.note`."""
-        yield from self._local.note(
-            key, symptom, rules, sent_at=sent_at - self._offset, was_probe=was_probe
-        )
-        if was_probe and key in self._local_probes:  # of which the server knows nothing
+        """Remember what an attempt has shown of its backend.
+
+        Arguments: as for `Store.note`.
+        """
+        sent_here = sent_at - self._offset
+        yield from self._local.note(key, symptom, rules, sent_at=sent_here, was_probe=was_probe)
+        if was_probe and key in self._local_probes:  # the server knows nothing of that probe
             self._local_probes.discard(key)
             was_probe = False
-        if symptom.event in (None, "answered") and not was_probe and not self._seen.get(key):
+        is_harmless = symptom.event in (None, "answered") and not was_probe
+        if is_harmless and not self._seen.get(key):
             return  # as nearly always: nothing is remembered of it
-        if key not in self._seen and (yield from self._known([key])) is None:
-            return  # nor is the server's time known
+        if key not in self._seen:
+            answer = yield from self._known([key])
+            if answer is None:
+                return  # the server is away, and its time is unknown
         for _ in range(TRIES):
-            known = _parsed(self._seen.get(key, ""))
-            now = self.now()
-            draw = self._local.draw()
+            known = health_in(self._seen.get(key, ""))
             after = known.after(
-                symptom, now, rules, sent_at=sent_at, was_probe=was_probe, draw=draw
+                symptom,
+                self.now(),
+                rules,
+                sent_at=sent_at,
+                was_probe=was_probe,
+                draw=self._local.draw(),
             )
-            if after == known or (yield from self._swapped(key, after)) is not False:
+            if after == known:
+                return
+            is_written = yield from self._swapped(key, after)
+            if is_written is not False:
                 return
 
     def take(self, key: StoreKey, quota: Quota, claim: Claim) -> Work[tuple[float, bool]]:
         """Let an attempt through; see `Store.take`."""
-        sizes = (
+        arguments = (
+            claim.attempt,
             claim.tokens,
             claim.longest,
             claim.lease,
@@ -196,7 +216,7 @@ class RedisStore:
             key.name,
             TINY,
         )
-        answer = yield from self._count("take", key, quota, claim.attempt, *sizes)
+        answer = yield from self._count("take", key, quota, arguments)
         if answer is None:
             return (yield from self._local.take(key, quota.shared_by(self._processes), claim))
         wait = float(answer[0])
@@ -207,57 +227,70 @@ class RedisStore:
     def pay(self, key: StoreKey, quota: Quota, paid: Settlement) -> Work[None]:
         """Count what an attempt has used; see `Store.pay`."""
         yield from self._local.pay(key, quota.shared_by(self._processes), paid)
-        sizes = (
+        arguments = (
+            paid.attempt,
             paid.unused,
             paid.requests_left,
             paid.tokens_left,
             paid.asked_wait,
             int(paid.was_sent),
         )
-        yield from self._count("pay", key, quota, paid.attempt, *sizes)
+        yield from self._count("pay", key, quota, arguments)
 
     def hold(
-        self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]
+        self,
+        attempt: str,
+        lease: float,
+        reserved: Paid,
+        ledgers: Sequence[Ledger],
     ) -> Work[Answer]:
-        """Hold what an attempt may use of budgets; see `BudgetStore.hold`."""
-        most = (
-            [each.budget.attempts for each in ledgers],
-            [each.budget.output_tokens for each in ledgers],
-        )
-        money = [None if each.most_money is None else each.most_money // MICRO for each in ledgers]
-        ceilings = [
-            "" if each is None else each
-            for level in zip(*most, money, strict=True)
-            for each in level
-        ]
-        arguments = [attempt, lease, reserved.tokens, -(-reserved.money // MICRO), *ceilings]
+        """Hold what an attempt may use of budgets.
+
+        Arguments: as for `BudgetStore.hold`.
+        """
+        arguments: list[object] = [attempt, lease, reserved.tokens, micros(reserved.money)]
+        for ledger in ledgers:
+            most_money = ledger.most_money
+            if most_money is not None:
+                most_money //= MICRO
+            arguments += or_blank(ledger.budget.attempts, ledger.budget.output_tokens, most_money)
         answer = yield from self._asked(("hold", self._budgets(ledgers), arguments))
         if answer is None:
             return None
-        levels = [answer[place : place + 4] for place in range(1, len(answer), 4)]
-        paid = [
-            (Paid(int(sent), int(tokens), int(money) * MICRO), float(age))
-            for sent, tokens, money, age in levels
-        ]
-        return bool(answer[0]), paid
+        is_held, *counts = answer
+        levels: list[tuple[Paid, float]] = []
+        for start in range(0, len(counts), 4):
+            attempts, tokens, money, age = counts[start : start + 4]
+            paid = Paid(int(attempts), int(tokens), int(money) * MICRO)
+            levels.append((paid, float(age)))
+        return bool(is_held), levels
 
     def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
         """Count what an attempt has paid; see `BudgetStore.paid`."""
-        arguments = [attempt, paid.attempts, paid.tokens, -(-paid.money // MICRO)]
+        arguments = [attempt, paid.attempts, paid.tokens, micros(paid.money)]
         yield from self._asked(("paid", self._budgets(ledgers), arguments))
 
     def _budgets(self, ledgers: Sequence[Ledger]) -> list[str]:
-        digests = [hashlib.sha256(ledger.name.encode()).hexdigest()[:32] for ledger in ledgers]
-        return [f"{self._namespace}:budget:{digest}" for digest in digests]
+        return [f"{self._namespace}:budget:{digest_of(ledger.name)}" for ledger in ledgers]
 
-    def _count(self, script: str, key: StoreKey, quota: Quota, *arguments: object) -> Work[Any]:
-        values = (quota.requests_per_minute, quota.tokens_per_minute, quota.concurrent, *arguments)
+    def _count(
+        self,
+        script: str,
+        key: StoreKey,
+        quota: Quota,
+        arguments: Sequence[object],
+    ) -> Work[Any]:
+        """Run a script on the meter of a backend.
+
+        Arguments:
+            script: the name of the script.
+            key: the backend.
+            quota: its quota, whose three limits come first among the script's arguments.
+            arguments: the others; None goes out as "".
+        """
+        limits = (quota.requests_per_minute, quota.tokens_per_minute, quota.concurrent)
         name = f"{self._namespace}:quota:{key.digest}"
-        return (
-            yield from self._asked(
-                (script, [name], ["" if each is None else each for each in values])
-            )
-        )
+        return (yield from self._asked((script, [name], or_blank(*limits, *arguments))))
 
     def read(self, keys: Sequence[StoreKey]) -> Work[Sequence[BackendHealth]]:
         """Return what is remembered of some backends."""
@@ -271,27 +304,31 @@ class RedisStore:
         known = yield from self._known(keys)
         if known is None:
             return []
-        names = [_value(self._seen.get(key, "")).get("name", "") for key in keys]
+        names = [value_in(self._seen.get(key, "")).get("name", "") for key in keys]
         return [
             (StoreKey(key.digest, str(name)), health)
             for key, name, health in zip(keys, names, known, strict=True)
         ]
 
     def metered(self) -> Work[Sequence[tuple[StoreKey, dict[str, Any]]]]:
-        """Return the meter of each backend with a quota as the server keeps it, and the moment
-        `now` on its clock.
+        """Return the meter of each backend with a quota, as the server keeps it.
+
+        Each meter also has `now`, the moment on the clock that it counts on.
         """
-        names = (yield from self._asked(("scan", f"{self._namespace}:quota:*"))) or ()
-        seconds, microseconds, *values = (yield from self._asked(("read", list(names), []))) or (
-            0,
-            0,
-        )
+        names = yield from self._asked(("scan", f"{self._namespace}:quota:*"))
+        names = names or []
+        answer = yield from self._asked(("read", list(names), []))
+        if answer is None:
+            return []
+        seconds, microseconds, *values = answer
         now = int(seconds) - EPOCH + int(microseconds) / 1e6
-        meters = zip([name.rpartition(":")[2] for name in names], map(_value, values), strict=False)
-        return [
-            (StoreKey(digest, str(meter.get("name", ""))), {**meter, "now": now})
-            for digest, meter in meters
-        ]
+        meters: list[tuple[StoreKey, dict[str, Any]]] = []
+        for name, value in zip(names, values, strict=False):
+            meter = value_in(value)
+            meter["now"] = now
+            key = StoreKey(name.rpartition(":")[2], str(meter.get("name", "")))
+            meters.append((key, meter))
+        return meters
 
     @property
     def is_away(self) -> bool:
@@ -321,61 +358,37 @@ class RedisStore:
             return answer
         self._away_until = self._clock() + AWAY
         if not self._has_warned:
-            self._has_warned, kind = True, type(answer).__name__
+            self._has_warned = True
+            kind = type(answer).__name__
             LOGGER.warning("the store is away (%s); each process goes on with what it knows", kind)
         return None
 
     def _known(self, keys: Sequence[StoreKey]) -> Work[list[BackendHealth] | None]:
         """Read what is remembered; None if the server is away."""
         began = self._clock()
-        answer = yield from self._asked(("read", [self._name(key.digest) for key in keys], []))
+        names = [self._name(key.digest) for key in keys]
+        answer = yield from self._asked(("read", names, []))
         if answer is None:
             return None
         seconds, microseconds, *values = answer
-        self._offset = int(seconds) + int(microseconds) / 1e6 - (began + self._clock()) / 2
+        # the server read its clock about halfway between the question and the answer
+        halfway = (began + self._clock()) / 2
+        self._offset = int(seconds) + int(microseconds) / 1e6 - halfway
         self._seen.update(zip(keys, values, strict=True))
-        return [_parsed(value) for value in values]
+        return [health_in(value) for value in values]
 
     def _swapped(self, key: StoreKey, health: BackendHealth) -> Work[bool | None]:
-        """Write what follows from the value that was seen last; False if there is another, None if
-        nobody answers.
+        """Replace the value that was seen last.
+
+        Returns:
+            Whether it was still there; None if the server is away.
         """
-        value = orjson.dumps(
-            {**asdict(health), "since": max(health.since, 0.0), "name": key.name}
-        ).decode()
-        milliseconds = int(1000 * (max(health.until, health.tried_until) - self.now() + KEPT))
-        seen = self._seen.get(key, "")
-        answer = yield from self._asked(
-            ("swap", [self._name(key.digest)], [seen, value, max(milliseconds, 1000)])
-        )
+        value = written(health, key.name)
+        last_end = max(health.until, health.tried_until)
+        milliseconds = int(1000 * (last_end - self.now() + KEPT))
+        arguments = [self._seen.get(key, ""), value, max(milliseconds, 1000)]
+        answer = yield from self._asked(("swap", [self._name(key.digest)], arguments))
         if answer is None:
             return None
         self._seen[key] = str(answer[1])
         return bool(answer[0])
-
-
-def _value(text: str) -> dict[str, Any]:
-    """Read a value; what is none of ours is empty."""
-    try:
-        value = orjson.loads(text) if len(text) <= LARGEST_VALUE else {}
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _parsed(text: str) -> BackendHealth:
-    """Read what is remembered of a backend; nothing from a value that is none of ours."""
-    value = {
-        name: each for name, each in _value(text).items() if name in fields_dict(BackendHealth)
-    }
-    spent = value.pop("spent", None)
-    numbers = [value.get(name, 0.0) for name in ("since", "until", "tried_until")]
-    is_ours = (
-        value.get("state") in STATES
-        and isinstance(spent, list)
-        and len(spent) == len(UNKNOWN.spent)
-        and all(is_whole(each, 0, LARGEST) for each in (*spent, value.get("opened", 0)))
-        and all(is_number(each, 0, LARGEST) for each in numbers)
-        and isinstance(value.get("why", ""), str)
-    )
-    return BackendHealth(**value, spent=tuple(spent)) if is_ours else UNKNOWN

@@ -1,5 +1,7 @@
-"""What a call shares with others: it asks before each attempt, and reports what came of it, in one
-go.
+"""What a call shares with others: health, quotas and budgets.
+
+A call asks before each attempt whether it may go out, and reports afterwards what came of it: one
+question and one report for all three.
 """
 
 from __future__ import annotations
@@ -22,20 +24,22 @@ from rungwise.fsm.call.conversation.request import Send
 class Shared:
     """Hold what the calls of one client share; None where nobody needs it."""
 
-    store: Store  # where all of it is
+    store: Store  # holds all of it
     watch: Watch | None  # what is remembered of the health of backends
     has_quotas: bool
-    budgets: BudgetStore | None  # where budgets with names are kept
+    budgets: BudgetStore | None  # holds the budgets with names
     prefix: str = ""  # what the ids of attempts begin with there
 
     def of_call(self, chain: Sequence[Backend]) -> Sharing:
-        """Return what follows a call."""
-        return Sharing(
-            self.store,
-            None if self.watch is None else CallHealth(self.watch, chain),
-            CallQuota(self.store, chain) if self.has_quotas else None,
-            None if self.budgets is None else CallBudget(self.budgets, self.prefix),
-        )
+        """Return what follows one call."""
+        sharing = Sharing(self.store)
+        if self.watch is not None:
+            sharing.health = CallHealth(self.watch, chain)
+        if self.has_quotas:
+            sharing.quota = CallQuota(self.store, chain)
+        if self.budgets is not None:
+            sharing.budget = CallBudget(self.budgets, self.prefix)
+        return sharing
 
 
 @define(eq=False)
@@ -51,14 +55,21 @@ class Sharing:
     _owes: bool = field(default=False, init=False)  # whether there is something to report
 
     def admit(self, call: Call, send: Send) -> Send | None:
-        """Return `send` itself if it may go out; else what to wait for, or where the call turns;
-        None at its end.
+        """Decide whether an attempt may go out.
+
+        Returns:
+            `send` itself if it may; else the same with a wait, or what the call sends elsewhere;
+            None if the call has ended.
         """
-        return send if self.store is None else driven(self._admit(call, send), self.store.execute)
+        if self.store is None:
+            return send
+        return driven(self._admit(call, send), self.store.execute)
 
     async def aadmit(self, call: Call, send: Send) -> Send | None:
         """Do the same in an event loop."""
-        return send if self.store is None else await aperform(self.store, self._admit(call, send))
+        if self.store is None:
+            return send
+        return await aperform(self.store, self._admit(call, send))
 
     def sent(self, send: Send) -> None:
         """Note that an attempt goes out."""
@@ -68,16 +79,26 @@ class Sharing:
             self.quota.was_sent = True
 
     def settle(
-        self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]
+        self,
+        seen: Observation | None,
+        last: Observation | None,
+        headers: Mapping[str, str],
     ) -> None:
-        """Report an attempt: what it has shown of its backend, if anything, and what came back,
-        unless it broke off.
+        """Report an attempt.
+
+        Arguments:
+            seen: what it has shown of its backend, if anything.
+            last: what came back; None if the attempt broke off.
+            headers: those of the response.
         """
         if self.store is not None and self._owes:
             driven(self._settle(seen, last, headers), self.store.execute)
 
     async def asettle(
-        self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]
+        self,
+        seen: Observation | None,
+        last: Observation | None,
+        headers: Mapping[str, str],
     ) -> None:
         """Do the same in an event loop."""
         if self.store is not None and self._owes:
@@ -86,18 +107,23 @@ class Sharing:
     def _admit(self, call: Call, send: Send) -> Work[Send | None]:
         self._owes = True
         admitted: Send | None = send
-        if self.health is not None and (places := call.arrivals):
-            admitted = yield from self.health.admit(call, send, places)
+        if self.health is not None:
+            places = call.arrivals
+            if places:
+                admitted = yield from self.health.admit(call, send, places)
         if self.budget is not None and admitted is send:
             admitted = yield from self.budget.admit(call, send)
-        # last, for others wait for a place that nobody uses
+        # the quota comes last: others wait for a place that is taken, even if nobody uses it
         if self.quota is not None and admitted is send:
             admitted = yield from self.quota.admit(call, send)
             self.waited = self.quota.waited
         return admitted
 
     def _settle(
-        self, seen: Observation | None, last: Observation | None, headers: Mapping[str, str]
+        self,
+        seen: Observation | None,
+        last: Observation | None,
+        headers: Mapping[str, str],
     ) -> Work[None]:
         self._owes = False
         if self.health is not None:

@@ -1,7 +1,8 @@
-"""What a store is: what several calls share, behind operations that never wait by themselves.
+"""What a store is: it holds what several calls share.
 
-An operation is a generator. It yields each command that has to reach a server, and is sent the
-answer; a store in memory yields none. So threads and event loops run the same operations.
+Its operations are generators and never wait by themselves. An operation yields each command for a
+server and receives the answer; those of a store in memory yield nothing. So threads and event loops
+run the same operations.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 import anyio.to_thread
 
-from rungwise.fsm.call.chain.link import Link
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.health.health import BackendHealth, Choice, Health, Symptom
 from rungwise.fsm.health.quota import Claim, Quota, Settlement
 
@@ -29,20 +30,44 @@ class Store(Protocol):
     def now(self) -> float:
         """Return the seconds on the clock of the store."""
 
-    def key_of(self, link: Link) -> Hashable:
+    def key_of(self, link: Backend) -> Hashable:
         """Return what identifies a backend with its key here."""
 
     def choose(
-        self, keys: Sequence[Any], rules: Health, lease: float
+        self,
+        keys: Sequence[Any],
+        rules: Health,
+        lease: float,
     ) -> Work[tuple[Choice, Sequence[BackendHealth]]]:
-        """Choose which backend a call asks, with a lease for a probe; return what is known of those
-        passed over.
+        """Choose which backend a call asks.
+
+        Arguments:
+            keys: the keys of the backends, in the order of the chain.
+            rules: when a backend opens and closes.
+            lease: the seconds for which a probe keeps other probes away.
+
+        Returns:
+            The choice, and what is remembered of the backends; nothing if all are closed.
         """
 
     def note(
-        self, key: Any, symptom: Symptom, rules: Health, *, sent_at: float, was_probe: bool
+        self,
+        key: Any,
+        symptom: Symptom,
+        rules: Health,
+        *,
+        sent_at: float,
+        was_probe: bool,
     ) -> Work[None]:
-        """Remember what an attempt has shown of its backend; see `BackendHealth.after`."""
+        """Remember what an attempt has shown of its backend.
+
+        Arguments:
+            key: the key of the backend.
+            symptom: what the attempt has shown.
+            rules: when a backend opens and closes.
+            sent_at: when the attempt was sent, on the clock of the store.
+            was_probe: whether it was sent to try a backend that was open.
+        """
 
     def read(self, keys: Sequence[Any]) -> Work[Sequence[BackendHealth]]:
         """Return what is remembered of some backends."""
@@ -63,7 +88,7 @@ def perform(store: Store, work: Work[T]) -> T:
 
 
 async def aperform(store: Store, work: Work[T]) -> T:
-    """Run an operation in an event loop; each command waits in a worker thread."""
+    """Run an operation in an event loop. Each command waits in a worker thread."""
 
     async def execute(command: Command) -> Any:
         with anyio.CancelScope(shield=True):  # the store's own timeouts end it
@@ -73,7 +98,7 @@ async def aperform(store: Store, work: Work[T]) -> T:
 
 
 def driven(work: Generator[C, Any, T], answer: Callable[[C], Any]) -> T:
-    """Run a generator with the answers to what it yields, and return its result."""
+    """Run a generator, answer what it yields, and return its result."""
     try:
         command = next(work)
         while True:

@@ -4,7 +4,7 @@ each attempt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -14,7 +14,6 @@ from attrs import define, field, frozen
 from rungwise.adapters.stores.store import Store, Work, perform
 from rungwise.adapters.wires.backend import Backend, pool_of
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.run.sending import OPEN
@@ -23,20 +22,28 @@ from rungwise.fsm.health.table import CLOSED, HALF_OPEN
 from rungwise.fsm.values.moments import write_moment
 
 DENIED = 403
-"""The status of a failure that speaks of the key, or of the request: a model, a region or a
+"""The status of a failure that is about the key or about the request: a model, a region or a
 feature.
 """
 
+Place = tuple[int, int]
+"""Where a call may turn: a backend of the chain and one of its keys, by index."""
+
 Report = tuple[Any, Symptom, float, bool]
-"""What an attempt has shown of a backend with one of its keys: which, what, when it was sent,
-whether as a probe.
+"""What an attempt has shown: the backend's key in the store, the symptom, when the attempt was
+sent, and whether as a probe.
 """
 
 LONGEST_ATTEMPT = 600.0
-"""Seconds that an attempt is taken to last at most where the policy does not say."""
+"""Seconds that an attempt may last where the policy sets no limit."""
 
 MARGIN = 60.0
-"""Seconds beside it, for what an attempt waits for before it is sent, and to report it."""
+"""Seconds on top of it, to wait before the attempt is sent and to report it afterwards."""
+
+
+def lease_of(call: Call) -> float:
+    """Return the seconds after which a store takes an attempt of a call for lost."""
+    return (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
 
 
 @frozen
@@ -48,22 +55,20 @@ class Watch:
     wall_clock: Callable[[], float]  # returns the seconds since 1970, for journals
 
     def seen(self, chain: Sequence[Backend]) -> dict[str, BackendHealth]:
-        """Return what is remembered of the backends of a chain, by their names, and of each key of
-        several.
-        """
-        named = {
-            f"{backend.name}, key number {key + 1}" if len(pool) > 1 else backend.name: each
-            for backend in chain
-            for pool in [pool_of(backend)]
-            for key, each in enumerate(pool)
-        }
-        known = perform(
-            self.store, self.store.read([self.store.key_of(each) for each in named.values()])
-        )
+        """Return what is remembered of the backends of a chain, by name; of several keys, each."""
+        named: dict[str, Backend] = {}
+        for backend in chain:
+            pool = pool_of(backend)
+            for number, each in enumerate(pool, 1):
+                is_alone = len(pool) == 1
+                name = backend.name if is_alone else f"{backend.name}, key number {number}"
+                named[name] = each
+        keys = [self.store.key_of(each) for each in named.values()]
+        known = perform(self.store, self.store.read(keys))
         now = self.store.now()
         return {name: health.at(now, self.rules) for name, health in zip(named, known, strict=True)}
 
-    def remember(self, link: Link, symptom: Symptom) -> None:
+    def remember(self, link: Backend, symptom: Symptom) -> None:
         """Remember what an attempt has shown of a backend just now."""
         key = self.store.key_of(link)
         now = self.store.now()
@@ -83,116 +88,162 @@ class CallHealth:
 
     watch: Watch
     chain: Sequence[Backend]
-    # where the call is: a backend and its key
-    _place: tuple[int, int] | None = field(default=None, init=False)
+    # where the call is, and the key of that backend in the store
+    _place: Place | None = field(default=None, init=False)
     _key_there: Any = field(default=None, init=False)
     _key: Any = field(default=None, init=False)  # the same, from an attempt to its report
     # the key of the backend that the call may try, until it has reported
     _probe: Any = field(default=None, init=False)
     _sent_at: float = field(default=0.0, init=False)
-    # by a backend, one key after the other
+    # a backend, and the reports of its keys that were denied one after the other
     _denied: tuple[int, list[Report]] | None = field(default=None, init=False)
 
-    def admit(
-        self, call: Call, send: Send, places: tuple[tuple[int, int], ...]
-    ) -> Work[Send | None]:
-        """Return what the call sends, to the first of some places that may be asked; None if that
-        ended the call.
+    def admit(self, call: Call, send: Send, places: tuple[Place, ...]) -> Work[Send | None]:
+        """Choose where a call arrives.
+
+        Arguments:
+            call: the call, which is about to arrive at a backend.
+            send: what it proposes to send.
+            places: where it may go, in the order of the chain, its own place first.
+
+        Returns:
+            What the call sends to the first place that may be asked; None if that ended the call.
         """
-        watch = self.watch
+        store = self.watch.store
         following: Send | None = send
-        lease = (call.policy.timeouts.total or LONGEST_ATTEMPT) + MARGIN
         while following is not None and places:
             keys = [self._key_of(*place) for place in places]
-            choice, known = yield from watch.store.choose(keys, watch.rules, lease)
+            choice, known = yield from store.choose(keys, self.watch.rules, lease_of(call))
             chosen, key = places[choice.place]
-            passed = zip(places[: choice.place], known, strict=False) if choice.place else ()
-            for backend, group in groupby(passed, key=lambda each: each[0][0]):
-                if following is not None and call.backend == backend != chosen:
-                    first = min((health for _, health in group), key=attrgetter("until"))
-                    following = call.found_open(watch.reason(first))
+            if choice.place:
+                passed = zip(places[: choice.place], known, strict=False)
+                following = self._leave(call, following, passed, chosen)
             if choice.is_probe:
                 self._probe = keys[choice.place]
             if following is not None and call.backend == chosen:
                 self._place = places[choice.place]
                 self._key_there = keys[choice.place]
-                later = places[choice.place + 1 :]
-                call.arrive(
-                    (key, *(_free(chosen, later, known) if later else ())), is_probe=choice.is_probe
-                )
+                free = _free(chosen, places[choice.place + 1 :], known)
+                call.arrive((key, *free), is_probe=choice.is_probe)
                 break
             if choice.is_probe:  # the budget does not pay for it
                 yield from self.settle(None)
             places = call.arrivals
         return following
 
+    def _leave(
+        self,
+        call: Call,
+        send: Send,
+        passed: Iterable[tuple[Place, BackendHealth]],
+        chosen: int,
+    ) -> Send | None:
+        """Make a call leave the backends that were passed over, one after the other.
+
+        Arguments:
+            call: the call.
+            send: what it proposes to send.
+            passed: the places before the chosen one, with their health.
+            chosen: the backend that was chosen, by index. If only its first keys were passed over,
+                the call stays.
+
+        Returns:
+            What the call sends then; None if that ended it.
+        """
+        following: Send | None = send
+        for backend, group in groupby(passed, key=lambda each: each[0][0]):
+            if following is None or backend == chosen or call.backend != backend:
+                continue
+            first_due = min((health for _, health in group), key=attrgetter("until"))
+            following = call.found_open(self.watch.reason(first_due))
+        return following
+
     def sent(self, send: Send) -> None:
         """Note that an attempt goes out."""
-        if self._place != (send.backend, send.key):  # the budget has led elsewhere
-            self._place = send.backend, send.key
-            self._key_there = self._key_of(*self._place)
-        self._key, self._sent_at = self._key_there, self.watch.store.now()
+        place = (send.backend, send.key)
+        if self._place != place:  # the budget has led elsewhere
+            self._place = place
+            self._key_there = self._key_of(*place)
+        self._key = self._key_there
+        self._sent_at = self.watch.store.now()
 
     def settle(self, observation: Observation | None) -> Work[None]:
-        """Report what the attempt has shown of its backend: None for nothing. Without one, nothing
-        happens.
+        """Report the attempt, if one went out.
+
+        Arguments:
+            observation: what came back; None if the attempt has shown nothing of its backend.
         """
         symptom = NO_SYMPTOM if observation is None else symptom_of(observation)
         key = self._key
         probe = self._probe
         self._key = None
         self._probe = None
-        reports = [(key, symptom, self._sent_at, key == probe)] if key is not None else []
+        reports: list[Report] = []
+        if key is not None:
+            reports.append((key, symptom, self._sent_at, key == probe))
         if probe not in (None, key):  # the attempt went elsewhere
             reports.append((probe, NO_SYMPTOM, self._sent_at, True))
-        if self._denied is not None or (
-            observation is not None and observation.failure is not None
-        ):
+        has_failed = observation is not None and observation.failure is not None
+        if has_failed or self._denied is not None:
             reports = self._after_denials(observation, reports)
+        note = self.watch.store.note
         for where, shown, sent_at, was_probe in reports:
-            yield from self.watch.store.note(
-                where, shown, self.watch.rules, sent_at=sent_at, was_probe=was_probe
-            )
+            yield from note(where, shown, self.watch.rules, sent_at=sent_at, was_probe=was_probe)
 
     def _key_of(self, backend: int, key: int) -> Any:
         link = self.chain[backend]
-        pool = getattr(link, "pool", ())
-        return self.watch.store.key_of(pool[key] if pool else link)
+        return self.watch.store.key_of(link.pool[key] if link.pool else link)
 
     def _after_denials(
-        self, observation: Observation | None, reports: list[Report]
+        self,
+        observation: Observation | None,
+        reports: list[Report],
     ) -> list[Report]:
-        """Hold a denial back until it is known whether another key gets it, too: then it speaks of
-        the request.
+        """Return what to report now.
+
+        A denial of one key among several is held back until another key has been tried. If that is
+        denied as well, the request is at fault, and no key.
         """
-        before = self._denied
+        backend = -1
+        held: list[Report] = []
+        if self._denied is not None:
+            backend, held = self._denied
         self._denied = None
-        backend, held = (None, []) if before is None else before
-        failure = None if observation is None else observation.failure
-        has_pool = observation is not None and len(pool_of(self.chain[observation.backend])) > 1
-        if observation is None or failure is None or failure.status != DENIED or not has_pool:
+        if observation is None or not self._is_denied_key(observation):
             return [*_judged(held), *reports]
-        is_again = observation.backend == backend
-        self._denied = observation.backend, [*held, *reports] if is_again else reports
-        return [] if is_again else _judged(held)
+        if observation.backend == backend:
+            self._denied = (backend, [*held, *reports])
+            return []
+        self._denied = (observation.backend, reports)
+        return _judged(held)
+
+    def _is_denied_key(self, observation: Observation) -> bool:
+        """Tell whether a backend with several keys has denied one of them."""
+        failure = observation.failure
+        has_pool = len(pool_of(self.chain[observation.backend])) > 1
+        return failure is not None and failure.status == DENIED and has_pool
 
 
 def _judged(held: list[Report]) -> list[Report]:
-    """Return what denials show: of several keys, nothing."""
-    return (
-        [(key, NO_SYMPTOM, sent_at, was_probe) for key, _, sent_at, was_probe in held]
-        if len(held) > 1
-        else held
-    )
+    """Return the reports of denials. Those of several keys show nothing of the backend."""
+    if len(held) <= 1:
+        return held
+    return [(key, NO_SYMPTOM, sent_at, was_probe) for key, _, sent_at, was_probe in held]
 
 
-def _free(
-    chosen: int, places: tuple[tuple[int, int], ...], known: Sequence[BackendHealth]
-) -> list[int]:
-    """Return the keys of a backend, among the last places, against which nothing is remembered."""
-    health = known[-len(places) :] if known else [BackendHealth()] * len(places)
+def _free(chosen: int, places: Sequence[Place], known: Sequence[BackendHealth]) -> list[int]:
+    """Return the keys of a backend that may be asked.
+
+    Arguments:
+        chosen: the backend, by index.
+        places: the last places of those that `known` is about.
+        known: what is remembered of all places; empty if nothing is.
+    """
+    if not known:
+        return [key for backend, key in places if backend == chosen]
+    health = known[len(known) - len(places) :]
     return [
         key
-        for (place, key), each in zip(places, health, strict=True)
-        if place == chosen and each.state == CLOSED
+        for (backend, key), each in zip(places, health, strict=True)
+        if backend == chosen and each.state == CLOSED
     ]

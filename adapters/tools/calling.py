@@ -1,5 +1,7 @@
-"""Call a tool, a compactor or a verdict, in a thread or as a task, for no longer than it may
-take.
+"""Call a tool, a compactor or a verdict, in a thread or as a task, within a time limit.
+
+A coroutine can be cancelled, so a late one is. Nothing can end a thread: a late function is left
+behind in a daemon thread, and what it returns is dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ LATE: Final = TimeoutError("the time was used up")
 
 @frozen(eq=False)
 class ToolReturn:
-    """What a tool returned or raised."""
+    """Hold what a tool returned or raised."""
 
     value: Any = None
     error: BaseException | None = None
@@ -40,12 +42,15 @@ def callable_of(run: ToolRun, executor: Executor | None) -> Callable[[], Any] | 
     """Return a function that runs the tool; None if it has none."""
     if run.tool.function is not None:
         return partial(run.tool.function, **run.arguments)
-    return None if executor is None else partial(executor, run.call.name, dict(run.arguments))
+    if executor is None:
+        return None
+    return partial(executor, run.call.name, dict(run.arguments))
 
 
 def is_async(function: Any) -> bool:
-    """Tell whether to call something in an event loop: a coroutine function, or an object whose
-    `__call__` is one.
+    """Tell whether to call something in an event loop.
+
+    That is a coroutine function, or an object whose `__call__` is one.
     """
     while isinstance(function, partial):
         function = function.func
@@ -67,8 +72,9 @@ def discard(value: object) -> None:
 
 
 async def awaited(call: Callable[[], Any]) -> Any:
-    """Call a function in an event loop and await what it returns; collect what an async generator
-    yields.
+    """Call a function in an event loop and await what it returns.
+
+    What an async generator yields is collected in a list.
     """
     value = call()
     while inspect.isawaitable(value):
@@ -79,8 +85,13 @@ async def awaited(call: Callable[[], Any]) -> Any:
 
 
 class Worker(threading.Thread):
-    """Call a function in a daemon thread and in a context, and report from there what it returned
-    or raised.
+    """Call a function in a daemon thread.
+
+    Arguments:
+        name: the name of the tool, for that of the thread.
+        call: the function.
+        context: the context variables that it sees.
+        report: called in the thread with what the function returned or raised.
     """
 
     def __init__(
@@ -106,7 +117,7 @@ class Worker(threading.Thread):
         except BaseException as error:
             returned = ToolReturn(error=error)
         report = self._report
-        del self._call, self._report  # a thread left behind should hold no arguments
+        del self._call, self._report  # a thread that is left behind should hold no arguments
         report(returned)
 
     def _called(self) -> Any:
@@ -129,8 +140,15 @@ _tasks: set[asyncio.Task[Any]] = set()
 def spawn_in_asyncio(
     call: Callable[[], Awaitable[Any]], context: Context, report: Report
 ) -> Callable[[], object]:
-    """Start a task in the running event loop, and report its result there; return a function that
-    cancels it.
+    """Start a task in the running event loop.
+
+    Arguments:
+        call: what to await.
+        context: the context variables that the task sees.
+        report: called in the loop with what came of it.
+
+    Returns:
+        A function that cancels the task.
     """
 
     async def run() -> ToolReturn:
@@ -142,7 +160,10 @@ def spawn_in_asyncio(
 
     def end(task: asyncio.Task[ToolReturn]) -> None:
         _tasks.discard(task)
-        report(ToolReturn(error=asyncio.CancelledError()) if task.cancelled() else task.result())
+        if task.cancelled():
+            report(ToolReturn(error=asyncio.CancelledError()))
+        else:
+            report(task.result())
 
     task = asyncio.get_running_loop().create_task(run(), context=context)
     _tasks.add(task)
@@ -177,13 +198,15 @@ def spawn(
     call: Callable[[], Awaitable[Any]], context: Context, report: Report
 ) -> Callable[[], object]:
     """Start a task in the running event loop, whichever it is; see `spawn_in_asyncio`."""
-    return (spawn_in_trio if event_loop() is None else spawn_in_asyncio)(call, context, report)
+    start = spawn_in_trio if event_loop() is None else spawn_in_asyncio
+    return start(call, context, report)
 
 
 @define(eq=False)
 class LoopThread:
-    """Run an event loop in a daemon thread, from the first task until it is closed; then a task
-    starts another.
+    """Run an event loop in a daemon thread.
+
+    The first task starts it. After `close`, the next task starts another one.
     """
 
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
@@ -196,15 +219,24 @@ class LoopThread:
         if self._loop is None:
             loop = asyncio.new_event_loop()
             is_closed = asyncio.Event()
-            threading.Thread(
+            thread = threading.Thread(
                 target=_run, args=(loop, is_closed), name="rungwise runs async tools", daemon=True
-            ).start()
+            )
+            thread.start()
             self._loop = loop
             self._is_closed = is_closed
-        tasks: list[Callable[[], object]] = []
-        soon = partial(_soon, self._loop)
-        soon(lambda: tasks.append(spawn_in_asyncio(partial(awaited, call), context, report)))
-        return lambda: soon(lambda: [cancel() for cancel in tasks])
+        loop = self._loop
+        cancels: list[Callable[[], object]] = []  # empty until the loop has begun the task
+
+        def start() -> None:
+            cancels.append(spawn_in_asyncio(partial(awaited, call), context, report))
+
+        def cancel() -> None:
+            for each in cancels:
+                each()
+
+        _soon(loop, start)
+        return lambda: _soon(loop, cancel)
 
     def close(self) -> None:
         """End the loop, if there is one, and cancel its tasks."""
@@ -214,7 +246,7 @@ class LoopThread:
 
 
 def _run(loop: asyncio.AbstractEventLoop, is_closed: asyncio.Event) -> None:
-    # It cancels the remaining tasks as it closes; nobody waits for that.
+    # The runner cancels the remaining tasks as it closes. Nobody waits for that.
     with suppress(Exception), asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(is_closed.wait())
 
@@ -232,11 +264,21 @@ def outcome_of(
     deadline: Deadline,
     loop: LoopThread | None = None,
 ) -> Any:
-    """Return what a function returned or raised, or `LATE`. A late one is abandoned in a daemon
-    thread.
+    """Call a function from a thread.
 
-    The deadline is for calls that it makes. What it returns is awaited in the loop, if there is
-    one. If the call or turn was cancelled, CallEnded is raised.
+    Arguments:
+        name: what it is, for the name of its thread.
+        call: the function.
+        seconds: how long it may take; None for no limit. A late one is left behind.
+        cancellation: ends the call or turn from outside.
+        deadline: that of the calls which the function makes.
+        loop: awaits what it returns; None if nothing is to be awaited.
+
+    Returns:
+        What it returned or raised, or `LATE`.
+
+    Raises:
+        CallEnded: the call or turn was cancelled.
     """
     returns = list[ToolReturn]()
     is_done = threading.Event()
@@ -249,7 +291,7 @@ def outcome_of(
         loop.spawn(call, deadline.context(), report)
     else:
         Worker(name, call, deadline.context(), report).start()
-    until = None if seconds is None else time.monotonic() + seconds
+    began = time.monotonic()
     is_in_time = run(until_set(is_done, seconds), cancellation)
     check(cancellation)
     if not is_in_time:
@@ -257,9 +299,13 @@ def outcome_of(
     value = _taken(returns[0])
     if loop is None or not is_awaited(value):
         return value
-    remaining = None if until is None else max(0.0, until - time.monotonic())
     return outcome_of(
-        name, partial(awaited, lambda: value), remaining, cancellation, deadline, loop
+        name,
+        partial(awaited, lambda: value),
+        seconds=_remaining(seconds, began),
+        cancellation=cancellation,
+        deadline=deadline,
+        loop=loop,
     )
 
 
@@ -270,8 +316,11 @@ async def aoutcome_of(
     cancellation: Cancellation,
     deadline: Deadline,
 ) -> Any:
-    """Do what `outcome_of` does in an event loop, where what is to be awaited is, and cancelled if
-    it is late.
+    """Call a function from an event loop.
+
+    What is to be awaited is awaited in this loop, and cancelled if it is late.
+
+    Arguments: as for `outcome_of`.
     """
     began = time.monotonic()
     if is_async(call):
@@ -299,15 +348,25 @@ async def aoutcome_of(
         except Exception as error:  # collected, so that it does not pass for a timeout of ours
             results.append(error)
 
-    remaining = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
     try:
-        await within(remaining, collect, cancellation=cancellation)
+        await within(_remaining(seconds, began), collect, cancellation=cancellation)
     except TimeoutError:
         return LATE
     return results[0]
 
 
+def _remaining(seconds: float | None, began: float) -> float | None:
+    """Return what is left of a time limit."""
+    if seconds is None:
+        return None
+    return max(0.0, seconds - (time.monotonic() - began))
+
+
 def _taken(returned: ToolReturn) -> Any:
-    if returned.error is not None and not isinstance(returned.error, Exception):
-        raise returned.error
-    return returned.value if returned.error is None else returned.error
+    """Return what a function returned or raised; raise what is no error to handle."""
+    error = returned.error
+    if error is None:
+        return returned.value
+    if not isinstance(error, Exception):
+        raise error
+    return error

@@ -22,27 +22,35 @@ _VERDICT = "a verdict"
 
 @define(eq=False)
 class Verdicts:
-    """Call verdicts for as long as the call may take. Async ones share an event loop in another
-    thread.
+    """Call verdicts for as long as the call may take.
+
+    Async ones share an event loop in another thread.
     """
 
     _loop: LoopThread | None = field(default=None, init=False)
 
     def found(self, judged: Judged, cancellation: Cancellation, deadline: Deadline) -> Finding:
-        """Call the verdicts of a reply, one after the other, or raise CallEnded if the call is
-        cancelled.
+        """Call the verdicts of a reply, one after the other.
+
+        Raises:
+            CallEnded: the call was cancelled.
         """
         from rungwise.adapters.tools.calling import LoopThread, outcome_of
 
         self._loop = self._loop or LoopThread()
         sentences = []
-        for ask in judged.asked():
-            said = outcome_of(
-                _VERDICT, ask, deadline.seconds_left, cancellation, deadline, self._loop
+        for verdict in judged.asked():
+            answer = outcome_of(
+                _VERDICT,
+                verdict,
+                seconds=deadline.seconds_left,
+                cancellation=cancellation,
+                deadline=deadline,
+                loop=self._loop,
             )
-            if isinstance(said, Exception):
-                return Finding.raising(said)
-            sentences.append(said)
+            if isinstance(answer, Exception):
+                return Finding.raising(answer)
+            sentences.append(answer)
         return judged.found(sentences)
 
     def close(self) -> None:
@@ -56,9 +64,15 @@ async def found_async(judged: Judged, cancellation: Cancellation, deadline: Dead
     from rungwise.adapters.tools.calling import aoutcome_of
 
     sentences = []
-    for ask in judged.asked():
-        said = await aoutcome_of(_VERDICT, ask, deadline.seconds_left, cancellation, deadline)
-        if isinstance(said, Exception):
-            return Finding.raising(said)
-        sentences.append(said)
+    for verdict in judged.asked():
+        answer = await aoutcome_of(
+            _VERDICT,
+            verdict,
+            seconds=deadline.seconds_left,
+            cancellation=cancellation,
+            deadline=deadline,
+        )
+        if isinstance(answer, Exception):
+            return Finding.raising(answer)
+        sentences.append(answer)
     return judged.found(sentences)

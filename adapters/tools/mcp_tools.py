@@ -18,9 +18,11 @@ from rungwise.fsm.turn.validity import as_name
 from rungwise.fsm.values.label import label
 
 MOST_PAGES: Final = 100
-"""Pages of tools that are read: a server may name a next one for ever."""
+"""The most pages of tools that are read: a server may name a next one for ever."""
 
 LONGEST_ERROR: Final = 500
+"""The most characters of a server's error that a model gets."""
+
 _KINDS: Final[dict[str, MediaKind]] = {"image": "image", "audio": "audio", "video": "video"}
 
 
@@ -34,25 +36,28 @@ async def mcp_toolbox(session: Any) -> Toolbox:
     Raises:
         ConfigurationError: this is no session, or the schema of a tool is none.
     """
-    if not callable(getattr(session, "list_tools", None)) or not callable(
-        getattr(session, "call_tool", None)
-    ):
+    members = [getattr(session, name, None) for name in ("list_tools", "call_tool")]
+    if not all(map(callable, members)):
         raise ConfigurationError(
             f"mcp_toolbox takes a Client or a ClientSession of mcp, not {type(session).__name__}"
         )
     tools = []
     for tool in await _listed(session):
-        schema = {"type": "object", **(tool.input_schema or {})}
-        call = McpCall(session, tool.name)
+        schema = {"type": "object"}
+        schema.update(tool.input_schema or {})
         tools.append(
             Tool(
-                call, name=as_name(tool.name), description=tool.description or "", parameters=schema
+                McpCall(session, tool.name),
+                name=as_name(tool.name),
+                description=tool.description or "",
+                parameters=schema,
             )
         )
     return Toolbox.of(tools)
 
 
 async def _listed(session: Any) -> list[Any]:
+    """Return the tools of a server, from all pages."""
     try:
         from mcp.types import PaginatedRequestParams
     except ImportError:
@@ -80,7 +85,7 @@ class McpCall:
     """Call one tool of a server."""
 
     session: Any  # the client or the session
-    name: str  # the tool's own name, which may be none that providers take
+    name: str  # the tool's own name, which providers may not accept
 
     needs_loop = True
     """A session belongs to one event loop."""
@@ -99,17 +104,20 @@ class McpCall:
             raise ToolError(
                 f"the tool returned what it must not: {label(str(error), LONGEST_ERROR)}"
             ) from None
-        parts = [*_parts(result.content)]
+        parts = list(_parts(result.content))
         texts = "\n".join(part for part in parts if isinstance(part, str))
         if result.is_error:
             raise ToolError(texts or "the tool failed")
         media = [part for part in parts if isinstance(part, MediaPart)]
         if not parts and result.structured_content is not None:
             return result.structured_content
-        return [*([texts] if texts else []), *media] if media else texts
+        if not media:
+            return texts
+        return [texts, *media] if texts else media
 
 
 def _parts(content: Iterable[Any]) -> Iterable[str | MediaPart]:
+    """Read the blocks of a result: texts, links as text, and media."""
     for block in content:
         if block.type == "text":
             yield block.text

@@ -1,5 +1,7 @@
-"""Run the tools of one reply, from a thread or from an event loop: sync tools in threads, async
-ones in a loop.
+"""Run the tools of one reply, from a thread or from an event loop.
+
+Sync tools run in threads, async ones in a loop. `scheduling` decides what begins and when to give
+up; this waits, starts and reports.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class Runner(ABC):
     """Run the tools of a round.
 
     If it is cancelled, no more tools begin, async tools are cancelled, and sync ones have half a
-    second to return. The second time they are abandoned.
+    second to return. If it is cancelled a second time, all of them are left behind.
     """
 
     schedule: Schedule = field(converter=schedule_of)  # of the action that names the tools
@@ -59,8 +61,18 @@ class Runner(ABC):
     def spawn(
         self, call: Callable[[], Any], context: Context, report: Report
     ) -> Callable[[], object]:
-        """Await in a loop what a function returns, and return what cancels it; raise RuntimeError
-        without a loop.
+        """Await in a loop what a function returns.
+
+        Arguments:
+            call: the function.
+            context: the context variables that it sees.
+            report: called with what came of it.
+
+        Returns:
+            What cancels it.
+
+        Raises:
+            RuntimeError: there is no loop, or no thread for one.
         """
 
     def begin(self) -> bool:
@@ -78,8 +90,9 @@ class Runner(ABC):
         return not self.schedule.is_over
 
     def end(self, reason: BaseException) -> None:
-        """End the round for a reason that is raised later; take the results that have come by
-        now.
+        """End the round for a reason, which is raised later.
+
+        The results that have come by now count.
         """
         self.take()
         self.schedule.end(reason)
@@ -95,6 +108,7 @@ class Runner(ABC):
         self.wake()
 
     def _take(self, job: Job, returned: ToolReturn) -> None:
+        """Take the result of a tool, or await it first."""
         value = returned.value
         if not is_awaited(value):
             self.schedule.take(job, returned)
@@ -109,6 +123,14 @@ class Runner(ABC):
             discard(value)
 
     def _start(self, job: Job, call: Callable[[], Any], report: Report, *, in_loop: bool) -> None:
+        """Start a tool, or the rest of one.
+
+        Arguments:
+            job: the tool.
+            call: what to call.
+            report: called with what came of it.
+            in_loop: whether to call it in an event loop, not in a thread.
+        """
         context = self.deadline.context()
         if self.schedule.observer is not None:
             context.run(self.schedule.observer.tool_began, job.run)
@@ -160,7 +182,7 @@ class ToolThreads(Runner):
     def _go_on(self) -> None:
         if self.begin() and not self.schedule.has_news:
             with suppress(Nothing):
-                # In slices: a signal in the instant before a thread falls asleep does not wake it.
+                # In slices, because a signal just before a thread falls asleep does not wake it.
                 self._woken.get(min(SLICE, self.schedule.seconds_left()))
         self.take()
         self.schedule.expire()
@@ -178,8 +200,9 @@ class ToolThreads(Runner):
 
 @define(eq=False)
 class ToolTasks(Runner):
-    """Run the tools of a round from this task, which cancels the round if it is cancelled
-    itself.
+    """Run the tools of a round from this task.
+
+    If the task is cancelled, it cancels the round.
     """
 
     outcomes: tuple[ToolOutcome, ...] = field(default=(), init=False)
@@ -187,8 +210,10 @@ class ToolTasks(Runner):
     _soon: Soon = field(factory=soon, init=False)
 
     async def run(self) -> AsyncGenerator[ToolStarted | ToolEnded, None]:
-        """Run them and yield their events; `outcomes` then holds what came of each, unless
-        ToolsEnded was raised.
+        """Run them and yield their events; then `outcomes` holds what came of each.
+
+        Raises:
+            ToolsEnded: the round was ended early; it holds the outcomes.
         """
         forget = self.cancellation.on_cancel(self.wake)
         is_abandoned = False

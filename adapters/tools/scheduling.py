@@ -1,5 +1,7 @@
-"""Which tool runs when, for how long, and with what outcome. Nothing here waits or runs
-anything.
+"""Decide which tool runs when, for how long, and with what outcome.
+
+Nothing here waits or runs anything: `running` asks what may begin, reports what came back, and
+returns when the next time limit is up.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from rungwise.fsm.values.label import label
 LONGEST_FAULT: Final = 2_000
 """The most bytes of an exception's text that a model gets."""
 
-_MOST_TOLD: Final = 5
+_MOST_NAMED: Final = 5  # exceptions of a group that are named
 
 NOT_BEGUN: Final = "cancelled before it began"
 TOO_LATE: Final = "not run: the time of the turn was up"
@@ -36,12 +38,11 @@ NO_THREAD: Final = "not run: no thread could be started for it"
 
 
 class ToolsEnded(BaseException):
-    """Raised when tools were ended before all had run. Whoever catches it takes the outcomes and
-    raises the reason.
+    """Raised when tools were ended before all had run.
 
-    Like `CallEnded`, it is not an error to handle. The reason may be that, the cancellation of the
-    task, a KeyboardInterrupt, or an exception of a tool that is not a failure of the tool; a tool
-    that was ended has a fault.
+    Like `CallEnded`, it is not an error to handle: whoever catches it takes the outcomes and raises
+    the reason. That is `CallEnded`, the cancellation of the task, a KeyboardInterrupt, or what a
+    tool raised that is no failure of the tool. A tool that was ended has a fault.
     """
 
     def __init__(self, outcomes: tuple[ToolOutcome, ...], reason: BaseException) -> None:
@@ -52,7 +53,11 @@ class ToolsEnded(BaseException):
 
 def fault_of(error: BaseException) -> str:
     """Describe an exception for the model; no log and no error shows this text."""
-    text = (_words_of(error) if isinstance(error, ToolError) else "") or f"failed: {_named(error)}"
+    text = ""
+    if isinstance(error, ToolError):  # it is written for the model
+        text = _words_of(error)
+    if not text:
+        text = f"failed: {_named(error)}"
     [text] = shortened([without_halves(text)], LONGEST_FAULT // BYTES_A_TOKEN)
     return text
 
@@ -60,12 +65,14 @@ def fault_of(error: BaseException) -> str:
 def _named(error: BaseException) -> str:
     """Return the type and text of an exception, or of those within a group."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(_named(each) for each in islice(_leaves(error), _MOST_TOLD))
+        return "; ".join(_named(each) for each in islice(_leaves(error), _MOST_NAMED))
+    name = label(type(error).__name__)
     words = _words_of(error)
-    return f"{label(type(error).__name__)}{': ' if words else ''}{words}"
+    return f"{name}: {words}" if words else name
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """Yield the exceptions of a group and of the groups within it, in order."""
     ahead: list[BaseException] = [group]
     while ahead:
         error = ahead.pop()
@@ -88,7 +95,7 @@ def late(seconds: float) -> str:
 
 
 WAIT: Final = 0.5
-"""Seconds that a tool which cannot be cancelled has to return after the round was ended."""
+"""Seconds that a tool which cannot be cancelled has to return once the round was ended."""
 
 GRACE: Final = 2.0
 """Seconds for a cancelled async tool to end."""
@@ -96,13 +103,13 @@ GRACE: Final = 2.0
 
 @define(eq=False)
 class Job:
-    """One tool to run."""
+    """Hold one tool to run."""
 
     run: ToolRun  # the tool and its arguments
     is_begun: bool = False
     until: float = math.inf  # when its time is up, or when to give up on it after it was cancelled
     cancel: Callable[[], object] | None = None  # cancels it; None if it cannot be cancelled
-    leave: Callable[[], object] = lambda: None  # abandons it
+    leave: Callable[[], object] = lambda: None  # leaves it behind
     fault: str | None = None  # why it was cancelled
     outcome: ToolOutcome | None = None
 
@@ -114,7 +121,7 @@ class Job:
 
 @define(eq=False)
 class Schedule:
-    """The tools of one reply: some side by side, and those marked `alone` one at a time.
+    """Schedule the tools of one reply: some side by side, those marked `alone` one at a time.
 
     They begin in order. A tool that runs alone waits for those before it, and those after it wait
     for it.
@@ -124,9 +131,10 @@ class Schedule:
     at_once: int  # how many may run side by side
     until: float = math.inf  # when the time of all is up
     clock: Callable[[], float] = time.monotonic  # returns seconds on a monotonic clock
-    observer: Follower | None = None  # told of each tool that begins and ends
+    observer: Follower | None = None  # is called with each tool that begins and ends
+    # why the round was ended early, if it was
     reason: BaseException | None = field(default=None, init=False)
-    # whether a tool that would not end was abandoned
+    # whether a tool that would not end was left behind
     has_left: bool = field(default=False, init=False)
     _news: list[ToolStarted | ToolEnded] = field(factory=list, init=False)
     _is_given_up: bool = field(default=False, init=False)
@@ -149,9 +157,9 @@ class Schedule:
         """Tell whether there is nothing left to wait for."""
         if self._is_given_up:
             return True
-        return not self._running and (
-            self.reason is not None or self._begun == len(self.jobs) or self._is_late
-        )
+        if self._running:
+            return False
+        return self.reason is not None or self._begun == len(self.jobs) or self._is_late
 
     @property
     def _is_late(self) -> bool:
@@ -159,7 +167,7 @@ class Schedule:
 
     @property
     def may_have_begun(self) -> int:
-        """Count the tools, in order, that have begun or may begin now."""
+        """Return how many tools, in order, have begun or may begin now."""
         return min(len(self.jobs), self._begun + self.at_once - len(self._running))
 
     def begin(self) -> Job | None:
@@ -173,28 +181,28 @@ class Schedule:
         self._news.append(ToolStarted(job.run.call))
         self._begun += 1
         self._running.append(job)
-        job.is_begun, job.until = True, min(self.clock() + job.run.seconds, self.until)
+        job.is_begun = True
+        job.until = min(self.clock() + job.run.seconds, self.until)
         return job
 
     def seconds_left(self) -> float:
         """Return the seconds until the next time limit."""
-        return max(0.0, min((job.until for job in self._running), default=math.inf) - self.clock())
+        next_limit = min((job.until for job in self._running), default=math.inf)
+        return max(0.0, next_limit - self.clock())
 
     def take(self, job: Job, returned: ToolReturn) -> None:
         """Take the result of a tool."""
         if not job.is_running:
             return
-        # that stands, whatever it returned after it was cancelled
         error = returned.error
-        fault = job.fault
+        fault = job.fault  # stands, whatever the tool returned after it was cancelled
         is_for_caller = not isinstance(
             error, Exception | CancelledError | GeneratorExit | SystemExit | None
         )
         if error is not None and (is_for_caller or fault is None):
             fault = fault_of(error)
-        self._settle(
-            job, ToolOutcome(returned.value) if fault is None else ToolOutcome(fault=fault)
-        )
+        outcome = ToolOutcome(returned.value) if fault is None else ToolOutcome(fault=fault)
+        self._settle(job, outcome)
         if error is not None and is_for_caller and self.reason is None:
             self.end(error)
 
@@ -205,20 +213,25 @@ class Schedule:
         return job.is_running
 
     def expire(self) -> None:
-        """Cancel the tools whose time is up, and abandon those that cannot be cancelled."""
-        for job in [job for job in self._running if job.until <= self.clock()]:
+        """Cancel the tools whose time is up, and leave behind those that cannot be cancelled."""
+        expired = [job for job in self._running if job.until <= self.clock()]
+        for job in expired:
+            fault = late(job.run.seconds)
             if job.cancel is not None and job.fault is None:
-                self._cancel(job, late(job.run.seconds))
-            else:
-                self._leave(
-                    job, job.fault or (late(job.run.seconds) if self.reason is None else CANCELLED)
-                )
+                self._cancel(job, fault)
+                continue
+            if self.reason is not None:
+                fault = CANCELLED
+            self._leave(job, job.fault or fault)
 
     def end(self, reason: BaseException) -> None:
-        """Begin no more tools, and cancel those that run. Those that cannot be cancelled are
-        abandoned after `WAIT`.
+        """Begin no more tools, and cancel those that run.
 
-        The second time, abandon all of them at once. The caller gets the reason.
+        Those that cannot be cancelled are left behind after `WAIT`. The second time, all of them
+        are left behind at once.
+
+        Arguments:
+            reason: what the caller gets.
         """
         if self.reason is not None:
             self.give_up()
@@ -231,7 +244,7 @@ class Schedule:
                 self._cancel(job, CANCELLED)
 
     def give_up(self) -> None:
-        """Abandon all tools that are still running."""
+        """Leave all tools behind that are still running."""
         self._is_given_up = True
         for job in list(self._running):
             if job.cancel is not None and job.fault is None:
@@ -247,7 +260,8 @@ class Schedule:
         return outcomes
 
     def _cancel(self, job: Job, fault: str) -> None:
-        job.fault, job.until = fault, self.clock() + GRACE
+        job.fault = fault
+        job.until = self.clock() + GRACE
         if job.cancel is not None:
             job.cancel()
 
@@ -266,7 +280,10 @@ class Schedule:
 
 
 def schedule_of(action: RunTools) -> Schedule:
-    """Return the round of an action."""
-    until = math.inf if action.seconds is None else time.monotonic() + action.seconds
-    observer = action.observer if isinstance(action.observer, Follower) else None
-    return Schedule(tuple(map(Job, action.runs)), max(1, action.at_once), until, observer=observer)
+    """Return the schedule of an action."""
+    schedule = Schedule(tuple(map(Job, action.runs)), max(1, action.at_once))
+    if action.seconds is not None:
+        schedule.until = time.monotonic() + action.seconds
+    if isinstance(action.observer, Follower):
+        schedule.observer = action.observer
+    return schedule

@@ -1,7 +1,7 @@
-"""The drivers of turns make calls, run tools and shorten conversations. The turn makes every
-decision.
+"""The drivers of turns: they make calls, run tools and shorten conversations.
 
-The asynchronous one does what the synchronous one does, on asyncio and trio.
+The turn makes every decision. The asynchronous driver does what the synchronous one does, on
+asyncio and trio.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rungwise.adapters.tools.calling import LATE, LoopThread, aoutcome_of, outco
 from rungwise.adapters.tools.running import ToolTasks, ToolThreads
 from rungwise.adapters.tools.scheduling import ToolsEnded
 from rungwise.adapters.turn.turn_options import AsyncTurnCompactor, TurnCompactor
-from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, TurnEvent
+from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome, TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
 
@@ -33,7 +33,7 @@ COMPACTOR: Final = "the compactor"
 class SyncTurnDriver:
     """Run turns in the thread of their caller."""
 
-    calls: SyncDriver
+    calls: SyncDriver  # runs the calls of turns
     compactor: Callable[[Any, int], Any] | None  # shortens conversations, or None
 
     def run(self, turn: Turn) -> TurnResult:
@@ -76,54 +76,64 @@ class SyncTurnDriver:
                 return turn.called(call.result, clock())
             case RunTools():
                 deadline = Deadline(clock, turn.deadline)
-                outcomes = yield from ToolThreads(
+                running = ToolThreads(
                     action, turn.tools.executor, cancellation, deadline, loop=loop
-                ).run()
+                )
+                outcomes = yield from running.run()
                 return turn.tools_ran(outcomes, clock())
             case Compact():
                 assert self.compactor is not None  # else the turn does not ask for it
                 deadline = Deadline(clock, turn.deadline)
                 compact = partial(self.compactor, action.messages, action.room)
                 shorter = outcome_of(
-                    COMPACTOR, compact, deadline.seconds_left, cancellation, deadline
+                    COMPACTOR,
+                    compact,
+                    seconds=deadline.seconds_left,
+                    cancellation=cancellation,
+                    deadline=deadline,
                 )
                 return turn.compacted(shorter, when_compacted(turn, shorter, clock()))
 
 
 def when_compacted(turn: Turn, shorter: object, now: float) -> float:
-    """Return the time; after a late compactor, past the deadline even if the clock does not show it
-    yet.
+    """Return the time after the compactor.
+
+    After a late one, that is past the deadline even if the clock does not show it yet.
     """
     deadline = turn.deadline
-    return max(now, deadline + LATE_BY) if shorter is LATE and deadline is not None else now
+    if shorter is LATE and deadline is not None:
+        return max(now, deadline + LATE_BY)
+    return now
 
 
 def leave(turn: Turn, error: BaseException, now: float) -> None:
-    """End a turn after an exception. Raise that with the result of the turn, unless the turn was
-    cancelled.
+    """End a turn after an exception.
+
+    The exception is raised again, with the result of the turn, unless the turn was cancelled.
     """
-    outcomes, reason = (
-        (error.outcomes, error.reason) if isinstance(error, ToolsEnded) else ((), error)
-    )
+    outcomes: tuple[ToolOutcome, ...] = ()
+    reason = error
+    if isinstance(error, ToolsEnded):
+        outcomes = error.outcomes
+        reason = error.reason
     result = turn.cancel(now, outcomes)
     if not isinstance(reason, CallEnded):
         reason.result = result  # type: ignore[attr-defined]
         try:
             raise reason from None
         finally:
-            del error, reason  # the exception holds this frame: avoid a cycle
+            del error, reason  # the exception holds this frame, so they would be a cycle
 
 
 @frozen
 class AsyncTurnDriver:
-    """Run turns in an event loop; the arguments are those of `SyncTurnDriver`.
+    """Run turns in an event loop.
 
-    If its task is cancelled, the turn ends, and the exception carries the result in its `result`
-    attribute.
+    If its task is cancelled, the turn ends, and the exception carries its result in `error.result`.
     """
 
-    calls: AsyncDriver
-    compactor: TurnCompactor | AsyncTurnCompactor | None
+    calls: AsyncDriver  # runs the calls of turns
+    compactor: TurnCompactor | AsyncTurnCompactor | None  # shortens conversations, or None
 
     async def run(self, turn: Turn) -> TurnResult:
         """Run a turn to its end."""
@@ -156,10 +166,13 @@ class AsyncTurnDriver:
                     case Compact():
                         assert self.compactor is not None  # else the turn does not ask for it
                         deadline = Deadline(clock, turn.deadline)
-                        ending = self.calls.cancellation
                         compact = partial(self.compactor, action.messages, action.room)
                         shorter = await aoutcome_of(
-                            COMPACTOR, compact, deadline.seconds_left, ending, deadline
+                            COMPACTOR,
+                            compact,
+                            seconds=deadline.seconds_left,
+                            cancellation=self.calls.cancellation,
+                            deadline=deadline,
                         )
                         action = turn.compacted(shorter, when_compacted(turn, shorter, clock()))
         except BaseException as error:
@@ -168,7 +181,7 @@ class AsyncTurnDriver:
             yield step
 
     async def _prepare(self, action: Action) -> None:
-        """Do what must be done before an action."""
+        """Do what a subclass must do before an action; here, nothing."""
 
     def _tasks(self, action: RunTools, turn: Turn) -> ToolTasks:
         """Return what runs the tools of an action."""

@@ -38,8 +38,8 @@ class TurnOptions(RunOptions, total=False):
         executor: called with name and arguments for tools that have no function.
         policy: the policy of the turn; its calls use the client's policy unless it names one.
         compactor: shortens a conversation; called with its plain messages and by how many tokens.
-        approvals: to go on after `awaiting_approval`: for the id of each call in `awaiting`, True
-        or why not.
+        approvals: to go on after `awaiting_approval`: for the id of each call in `awaiting`, True,
+            or the reason why not.
     """
 
     tools: Tools | Toolbox
@@ -52,7 +52,7 @@ class TurnOptions(RunOptions, total=False):
 OF_TURNS = frozenset(
     {"tools", "executor", "policy", "compactor", "within", "deadline", "verdict", "approvals"}
 )
-"""The options of a turn that a request does not have."""
+"""The options of a turn that are no fields of a `Request`."""
 
 
 @frozen
@@ -73,25 +73,29 @@ class Planned:
         new: Callable[..., Turn] = Turn,
         **call_options: Any,
     ) -> Planned:
-        """Make a turn from the client's settings and the options of the turn, or raise a
-        ConfigurationError.
+        """Make a turn from the client's settings and the options of the turn.
 
         Arguments:
-            request: its tools are for the executor if the options have no tools; otherwise the
-            provider runs them. compactor: the client's compactor, which is called with the messages
-            alone.
+            request: the conversation. If the options name no tools, the request's own are for the
+                executor; otherwise the provider runs them.
+            options: those of the turn.
+            chain: the backends of the client.
+            policy: the client's policy for calls, if the turn's names none.
+            compactor: the client's compactor, which is called with the messages alone.
             new: makes the turn; takes the arguments of `Turn`.
-            call_options: what the client passes to its calls, and when the turn must have ended, on
-                its clock.
+            call_options: what the client passes to its calls, and `deadline`, when the turn must
+                have ended, on the client's clock.
+
+        Raises:
+            ConfigurationError: an option is malformed.
         """
         own = options.get("policy")
-        own = TurnPolicy() if own is None else own
+        if own is None:
+            own = TurnPolicy()
         if not isinstance(own, TurnPolicy):
-            hint = (
-                "; that of its calls goes into one, as in TurnPolicy(call=...)"
-                if isinstance(own, Policy)
-                else ""
-            )
+            hint = ""
+            if isinstance(own, Policy):
+                hint = "; that of its calls goes into one, as in TurnPolicy(call=...)"
             raise ConfigurationError(f"policy must be a TurnPolicy, not {type(own).__name__}{hint}")
         tools = options.get("tools")
         executor = options.get("executor")
@@ -101,17 +105,22 @@ class Planned:
         shorten = options.get("compactor")
         check_functions(compactor=shorten)
         if shorten is None and compactor is not None:
-            whole = compactor
-            shorten = lambda messages, room: whole(messages)  # noqa: E731 # what awaits it sees what it returns
+            of_client = compactor
+
+            def shorten(messages: Sequence[PlainMessage], room: int) -> Any:
+                return of_client(messages)  # which may be a coroutine
+
+        call_options["has_compactor"] = shorten is not None
+        own = evolve(own, call=with_overrides(own.call or policy))
         turn = new(
             request,
-            evolve(own, call=with_overrides(own.call or policy)),
+            own,
             tuple(chain),
             tools=Toolbox.of(tools, executor),
             within=options.get("within"),
             verdict=options.get("verdict"),
             approvals=options.get("approvals"),
-            **{**call_options, "has_compactor": shorten is not None},
+            **call_options,
         )
         return cls(turn, shorten)
 
@@ -126,23 +135,28 @@ class Planned:
 
 
 class _OfTurn:
+    """What the streams of a turn have beside those of a call."""
+
     _run: Any
 
     @property
     def messages(self) -> tuple[dict[str, Any], ...]:
-        """Return the conversation so far, as plain mappings; you can store it, and go on from it,
-        at any moment.
+        """Return the conversation so far, as plain mappings.
+
+        You can store it at any moment, and go on from it later.
         """
         return tuple(map(stored, self._run.messages))
 
 
 class TurnStream(_OfTurn, SyncStream[TurnEvent, TurnResult[V]]):
-    """Iterate over the events of a turn; close it, or leave its `with` block, to end the turn
-    early.
+    """Iterate over the events of a turn.
+
+    Close it, or leave its `with` block, to end the turn early.
     """
 
 
 class AsyncTurnStream(_OfTurn, LoopStream[TurnEvent, TurnResult[V]]):
-    """Iterate asynchronously over the events of a turn; use it in an `async with` block to end the
-    turn early.
+    """Iterate asynchronously over the events of a turn.
+
+    Use it in an `async with` block to end the turn early.
     """

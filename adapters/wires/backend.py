@@ -1,25 +1,39 @@
-"""What a backend is: pure functions between a `Send`, HTTP and a `Reply`."""
+"""What a backend is: pure functions between a `Send`, HTTP and a `Reply`.
+
+A backend of your own names `Backend` as a base, and its decoder names `Decoder`. Both declare every
+member that the rest of Rungwise reads, with the value that holds where you declare none.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from attrs import field, frozen
 
+from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.request import Send
+from rungwise.fsm.health.quota import Quota
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
+
+if TYPE_CHECKING:
+    from rungwise.adapters.wires.chat.discovery import Server
 
 PIECE: Final = 2**16
 """The most bytes of a body that are unpacked or read in one go."""
 
+UNKNOWN: Final = Capabilities()
+"""The capabilities of a backend that declares none."""
+
 
 @frozen
 class HttpRequest:
-    """Hold one HTTP request; `repr` leaves out headers and body, which hold the key and the
-    prompt.
+    """Hold one HTTP request.
+
+    `repr` leaves out headers and body, which hold the key and the prompt.
     """
 
     url: str
@@ -28,37 +42,119 @@ class HttpRequest:
     method: str = "POST"
 
 
-class Decoder(Protocol):
-    """Turn the bytes of one streamed response into deltas, and at its end into a `Reply` or a
-    `Failure`.
+class Decoder(ABC):
+    """Turn the bytes of one streamed response into deltas, and at its end into a reply.
+
+    A decoder must have `feed` and `close`. The other members have defaults, with which a reply is
+    read correctly; a decoder that sets them lets Rungwise stop earlier and count more exactly.
+    """
+
+    __slots__ = ()
+
+    finished: bool = False
+    """Whether the terminal event has come, so that no more need be read."""
+    unshown: int = 0
+    """Characters of the reply that no delta has shown, such as those of tool calls. They count as
+    content for the clocks of silence, and against an output cap.
+    """
+    was_stopped: bool = False
+    """Whether an error ended the stream, even if behind the end of the reply: usage that comes
+    last may be lost then.
     """
 
     @property
-    def finished(self) -> bool:
-        """Tell whether the terminal event has come, so that no more need be read."""
+    def beside(self) -> int:
+        """Characters that the provider wrote besides the deltas, such as other candidates.
 
+        They count against an output cap, too.
+        """
+        return 0
+
+    @property
+    def size(self) -> int:
+        """Roughly how many bytes the decoder holds; too many end the attempt."""
+        return 0
+
+    @property
+    def is_stream(self) -> bool | None:
+        """Whether the body so far is a stream, whatever its content type; None if unknown."""
+        return None
+
+    @abstractmethod
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Take bytes cut anywhere and return what they add, inline think tags still in the text."""
 
+    @abstractmethod
     def close(self, failure: Failure | None = None) -> Reply | Failure:
-        """Return the reply, or why there is none; `failure` says what cut the stream, if anything
-        did.
+        """Return the reply, or why there is none.
+
+        Arguments:
+            failure: what cut the stream, if anything did.
         """
 
 
 class Backend(Link, Protocol):
     """Speak to one model at one place: a link of the fallback chain."""
 
+    __slots__ = ()
+
+    API: ClassVar[str] = ""
+    """The protocol's name on the command line and in the registry; "" for one of your own."""
+
     @property
     def model(self) -> str:
-        """Return the model id that is sent."""
+        """The model id that is sent."""
+
+    @property
+    def pool(self) -> tuple[Backend, ...]:
+        """This backend with each of its keys, if it has several; else empty."""
+        return ()
+
+    @property
+    def renews_key(self) -> bool:
+        """Whether a function is asked for the key before each request; see `HttpBackend`."""
+        return False
+
+    @property
+    def quota(self) -> Quota | None:
+        """How many requests and tokens a minute the backend may receive; None for no limit."""
+        return None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What is known of the model and the server."""
+        return UNKNOWN
+
+    @property
+    def server(self) -> Server | None:
+        """What `Client.discover` learned of the server; None if nobody asked."""
+        return None
+
+    @property
+    def learns(self) -> bool:
+        """Whether later calls in this process remember what the server rejected."""
+        return True
+
+    @property
+    def places(self) -> frozenset[tuple[str, str]]:
+        """What identifies the server, whatever the key. What is learned is stored under these."""
+        return self.identities
+
+    @property
+    def digest(self) -> str:
+        """What identifies the backend with its key in every process, and reveals neither.
+
+        A shared store uses `identities` if it is empty.
+        """
+        return ""
 
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
         """Write the HTTP request of one attempt."""
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        """Read a whole response, of any status. What cannot be read is a `Failure`; this never
-        raises.
+        """Read a whole response, of any status.
+
+        It never raises: a body that cannot be read is a `Failure`.
         """
 
     def decoder(self, headers: Mapping[str, str]) -> Decoder:
@@ -67,5 +163,4 @@ class Backend(Link, Protocol):
 
 def pool_of(backend: Backend) -> tuple[Backend, ...]:
     """Return a backend with each of its keys."""
-    pool: tuple[Backend, ...] = getattr(backend, "pool", ())
-    return pool or (backend,)
+    return backend.pool or (backend,)

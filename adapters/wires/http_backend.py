@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from attrs import Factory, evolve, field, frozen
 
 from rungwise.adapters.wires import endpoint
-from rungwise.adapters.wires.backend import PIECE, HttpRequest
+from rungwise.adapters.wires.backend import PIECE, Backend, HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.capabilities.table import capabilities_of
 from rungwise.adapters.wires.draft import NO_END, classified, described
@@ -51,7 +51,7 @@ _ASKS_JSON = Request(
 
 
 @frozen
-class HttpBackend(ABC):
+class HttpBackend(Backend, ABC):
     """Speak to one model of one server over HTTP; each protocol is a subclass.
 
     Arguments:

@@ -8,7 +8,7 @@ import pytest
 import rungwise
 from rungwise import Capabilities, Client, Gemini, OpenAIChat
 from rungwise.adapters.check import check_request
-from rungwise.core import BackendCheck, Check, PlainLink, Request
+from rungwise.core import Backend, BackendCheck, Check, PlainLink, Request
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 PDF = {
@@ -188,7 +188,7 @@ def test_what_a_protocol_cannot_say_is_told_of_its_backend_alone() -> None:
 
 
 def test_a_backend_of_ones_own_may_know_nothing_of_itself() -> None:
-    class Own(PlainLink):
+    class Own(PlainLink, Backend):
         def encode(self, send: Any, *, stream: bool) -> Any: ...
 
     found = checked(Own("own", losses=("tools: it has none",)), tools=[TOOL])

@@ -11,7 +11,7 @@ import pytest
 import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.adapters.client_options import OF_CALLS
-from rungwise.core import CallOptions, Request
+from rungwise.core import CallOptions, PlainLink, Request
 from rungwise.fsm.call.conversation.parameters import (
     _ELSEWHERE,
     _OF_BODIES,
@@ -30,6 +30,18 @@ EVERY: dict[str, Any] = {
     "tool_choice": "auto",
     "parallel_tool_calls": False,
 }
+
+
+class Unbased(PlainLink):
+    """A backend of the caller's that names too little as its base."""
+
+    def encode(self, send: Any, *, stream: bool) -> Any: ...
+
+
+def test_a_backend_that_does_not_name_the_base_is_refused_with_what_would_be_right() -> None:
+    with pytest.raises(rungwise.ConfigurationError) as caught:
+        Client([Unbased("own")])  # type: ignore[list-item]
+    assert str(caught.value).startswith("Unbased must name rungwise.core.Backend as a base")
 
 
 def refused(name: str, value: Any, ask: Callable[..., object] = Request) -> str:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 EVERY: Final = 60.0  # seconds between two lines of progress where stderr is no terminal
 SLOWEST: Final = 3  # how many of the slowest calls the summary names
+LINE_BY_LINE: Final = 1  # how `open` buffers
 
 CONFIG_OPTION: Final = click.option(
     "--config",
@@ -81,7 +82,11 @@ def database_option(text: str, *, required: bool = False) -> Callable[[Any], Any
     "machine.",
 )
 @click.option(
-    "--as-completed", is_flag=True, help="Write each answer as soon as it is there, in any order."
+    "--as-completed",
+    "in_order",
+    is_flag=True,
+    callback=lambda context, parameter, value: not value,
+    help="Write each answer as soon as it is there, in any order.",
 )
 @click.option("--retry-failed", is_flag=True, help="Run those again that have failed.")
 @click.option(
@@ -97,11 +102,8 @@ def batch(
     database: str | None,
     name: str | None,
     concurrency: int,
-    returns: Any,
     limit_cost: float | None,
-    as_completed: bool,
-    retry_failed: bool,
-    enqueue: bool,
+    **of_batch: Any,  # any other option is a field of `Batch`, and goes there as it is
 ) -> int:
     """Run each prompt of PROMPTS, a file with a JSON object on each line, and write an object for
     each to OUTPUT.
@@ -130,42 +132,44 @@ def batch(
     from rungwise.fsm.call.budget.shared import SharedBudget
     from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget
 
-    url = _database_of(output, database, enqueue=enqueue)
+    url = _database_of(output, database, enqueue=of_batch["enqueue"])
     name = name or Path(prompts).stem
-    _check_output(output, prompts, config, url)
-    seen = BatchProgress(_count_lines(prompts))
-    settings = {
-        "enqueue": enqueue,
-        "retry_failed": retry_failed,
-        "in_order": not as_completed,
-        "returns": returns,
-    }
+    _check_output([prompts, config], output, url)
+    progress = BatchProgress(_count_lines(prompts))
+    of_batch |= {"name": name, "most": concurrency}
     if limit_cost is not None:
         budget = Budget(attempts=MOST_ATTEMPTS, seconds=None, money=limit_cost)
-        settings["within"] = SharedBudget(budget, name=f"the budget of {name}")
+        of_batch["within"] = SharedBudget(budget, name=f"the budget of {name}")
     try:
-        beside = _beside(output, at_once=as_completed)
-        with client_in(config, chain, max_connections=concurrency) as client, beside as file:
-            for answer in seen.shown(
-                _answers(client, url, Path(prompts), name, concurrency, **settings)
-            ):
+        writing_answers = _beside(output, at_once=not of_batch["in_order"])
+        client = client_in(config, chain, max_connections=concurrency)
+        with client, writing_answers as file:
+            answers = _answers(client, url, Path(prompts), **of_batch)
+            for answer in progress.shown(answers):
                 if file is not None:
                     file.write(_line_of(answer))
     except KeyboardInterrupt:
         note("stopped; the same command goes on")
         return CANCELLED
-    seen.sum_up()
-    return int(seen.failed > 0)
+    progress.sum_up()
+    return int(progress.failed > 0)
 
 
-def _answers(
-    client: Client, url: str, prompts: Path, name: str, most: int, **settings: Any
-) -> Iterator[LineResult]:
+def _answers(client: Client, url: str, prompts: Path, **of_batch: Any) -> Iterator[LineResult]:
+    """Run a batch, and yield the answers.
+
+    Arguments:
+        client: runs the calls.
+        url: the database.
+        prompts: the file with the lines.
+        of_batch: the fields of the `Batch`.
+    """
     from rungwise.adapters.durable.batch import Batch, read_lines
     from rungwise.adapters.durable.durable import Durable
 
-    with Durable(client, url, concurrency=0 if settings["enqueue"] else most) as durable:
-        yield from Batch(durable, name, most, **settings).run(read_lines(prompts))
+    runs_here = 0 if of_batch["enqueue"] else of_batch["most"]
+    with Durable(client, url, concurrency=runs_here) as durable:
+        yield from Batch(durable, **of_batch).run(read_lines(prompts))
 
 
 def _count_lines(path: str) -> int:
@@ -188,19 +192,24 @@ def _database_of(output: str | None, database: str | None, *, enqueue: bool) -> 
     return database or f"sqlite:///{output}.sqlite"
 
 
-def _check_output(output: str | None, prompts: str, config: str, url: str) -> None:
-    """Refuse to write the answers over what is read."""
-    place = Path(output or "")
-    database = Path(url.removeprefix("sqlite:///"))
-    read = [each for each in (Path(prompts), Path(config), database) if each.exists()]
-    if output is not None and place.exists() and any(map(place.samefile, read)):
-        bad_input(f"{output} holds what this command reads: name another file for the answers")
+def _check_output(read: Iterable[str], output: str | None, url: str) -> None:
+    """Refuse to write the answers over a file that is read, or over the database."""
+    if output is None or not Path(output).exists():
+        return
+    for name in (*read, url.removeprefix("sqlite:///")):
+        if Path(name).exists() and Path(output).samefile(name):
+            bad_input(f"{output} holds what this command reads: name another file for the answers")
 
 
 @contextmanager
 def _beside(output: str | None, *, at_once: bool) -> Iterator[IO[str] | None]:
-    """Write to a file beside the output, which takes its place at the end; or to itself, if at once
-    or not regular.
+    """Write to a file beside the output, which takes the place of the output at the end.
+
+    Write to the output itself if it is not a regular file.
+
+    Arguments:
+        output: the file; None yields None.
+        at_once: whether to write to the output itself, line by line.
     """
     if output is None:
         yield None
@@ -209,8 +218,8 @@ def _beside(output: str | None, *, at_once: bool) -> Iterator[IO[str] | None]:
     place = Path(output) if is_itself else Path(f"{output}.part")
     try:
         with writing(output):
-            # 1: line by line
-            with place.open("w", 1 if at_once else -1, encoding="utf-8", newline="\n") as file:
+            buffering = LINE_BY_LINE if at_once else -1
+            with place.open("w", buffering, encoding="utf-8", newline="\n") as file:
                 yield file
             if not is_itself:
                 place.replace(Path(output).resolve())
@@ -220,6 +229,7 @@ def _beside(output: str | None, *, at_once: bool) -> Iterator[IO[str] | None]:
 
 
 def _line_of(answer: LineResult) -> str:
+    """Return the line of an answer in the output."""
     from rungwise.adapters.cli.shown import as_mapping, calls_of
     from rungwise.fsm.engine.journal.record import json_of
 
@@ -234,13 +244,13 @@ def _line_of(answer: LineResult) -> str:
 class BatchProgress:
     """Show how far a batch is, and sum it up."""
 
-    total: int
-    done: int = 0
-    failed: int = 0
-    cost: float | None = 0.0
+    total: int  # lines of the file
+    done: int = 0  # lines with an answer
+    failed: int = 0  # of these, without a success
+    cost: float | None = 0.0  # None if a backend has no prices
     outcomes: Counter[str] = field(factory=Counter)
     attempts: int = 0
-    slowest: list[tuple[float, str]] = field(factory=list)
+    slowest: list[tuple[float, str]] = field(factory=list)  # seconds and id, the slowest first
     began: float = field(factory=time.monotonic)
 
     def shown(self, answers: Iterable[LineResult]) -> Iterator[LineResult]:
@@ -261,37 +271,39 @@ class BatchProgress:
         """Write the summary to stderr."""
         for outcome, count in self.outcomes.most_common():
             note(f"{count:>9}  {outcome}")
-        slowest = ", ".join(f"{name} ({seconds:.1f} s)" for seconds, name in self.slowest)
-        note(
-            f"{counted(self.attempts, 'attempt')}; cost: {self._cost}"
-            + (f"; slowest: {slowest}" if slowest else "")
-        )
+        line = f"{counted(self.attempts, 'attempt')}; cost: {self._cost}"
+        if self.slowest:
+            slowest = ", ".join(f"{name} ({seconds:.1f} s)" for seconds, name in self.slowest)
+            line += f"; slowest: {slowest}"
+        note(line)
 
     @property
     def _cost(self) -> str:
-        return "unknown: a backend has no prices" if self.cost is None else f"{self.cost:.4g}"
+        if self.cost is None:
+            return "unknown: a backend has no prices"
+        return f"{self.cost:.4g}"
 
     @property
     def _so_far(self) -> str:
         rate = self.done / max(time.monotonic() - self.began, 1e-9)
-        return (
-            f"cost so far: {self._cost}; "
-            f"{max(self.total - self.done, 0) / max(rate, 1e-9):.0f} s left"
-        )
+        seconds_left = max(self.total - self.done, 0) / max(rate, 1e-9)
+        return f"cost so far: {self._cost}; {seconds_left:.0f} s left"
 
     def _count(self, answer: LineResult) -> None:
         self.done += 1
         result = answer.result
+        if result is None and answer.fault:
+            self.outcomes["cannot be run"] += 1
+            self.failed += 1
+            complain(f"line {answer.line.number}: {one_line(answer.fault)}")
+            return
         if result is None:
-            self.outcomes["cannot be run" if answer.fault else "left to workers"] += 1
-            if answer.fault:
-                self.failed += 1
-                complain(f"line {answer.line.number}: {one_line(answer.fault)}")
+            self.outcomes["left to workers"] += 1
             return
         self.outcomes[result.outcome] += 1
         self.failed += not result.is_success
         self.attempts += result.attempts
-        self.cost = None if self.cost is None or result.cost is None else self.cost + result.cost
-        self.slowest = sorted([*self.slowest, (result.seconds, answer.line.id)], reverse=True)[
-            :SLOWEST
-        ]
+        if self.cost is not None:
+            self.cost = None if result.cost is None else self.cost + result.cost
+        self.slowest.append((result.seconds, answer.line.id))
+        self.slowest = sorted(self.slowest, reverse=True)[:SLOWEST]

@@ -36,18 +36,18 @@ def calls(id: str | None, database: str, failed: bool, limit: int, as_json: bool
 
     listing = StoredCalls(database)
     if id is not None:
-        found = listing.one(id)
-        if found is None:
+        call = listing.one(id)
+        if call is None:
             bad_input(f"there is no call {id!r} in this database")
-        if found.journal is None:
-            bad_input(f"{id} has not ended: it is {found.status}")
+        if call.journal is None:
+            bad_input(f"{id} has not ended: it is {call.status}")
         if as_json:
-            put(found.journal.to_json() + "\n")
+            put(call.journal.to_json() + "\n")
         else:
             from rungwise.adapters.cli.describe import brief_text
             from rungwise.fsm.turn.explained import read_recorded
 
-            put(brief_text(read_recorded(found.journal.to_json())))
+            put(brief_text(read_recorded(call.journal.to_json())))
         return 0
     rows = listing.newest(limit, only_failed=failed)
     if as_json:

@@ -1,6 +1,4 @@
-"""`rungwise explain`: show the path of a recorded call or turn through its machine, or play the
-machine.
-"""
+"""`rungwise explain`: show what happened in a recorded call or turn, or play the machine."""
 
 from __future__ import annotations
 
@@ -37,8 +35,7 @@ Form = Literal["html", "svg", "mermaid", "text", "steps"]
     "--format",
     type=click.Choice(get_args(Form)),
     help="html: a page in one file that works offline. svg, mermaid: a picture. text: a line for "
-    "each attempt. steps: "
-    "a line for each step.  [default: text on a terminal, html otherwise]",
+    "each attempt. steps: a line for each step.  [default: text on a terminal, html otherwise]",
 )
 @choice_option(
     "--view",
@@ -95,7 +92,8 @@ def explain(
     elif backends is not None:
         bad_input("--backends is for --play: a journal has its own chain")
     else:
-        form = format or ("text" if output is None and is_terminal(sys.stdout) else "html")
+        is_for_person = output is None and is_terminal(sys.stdout)
+        form = format or ("text" if is_for_person else "html")
         text = _explained(file, policy, form, view)
     write_out(output, text)
     if output is not None:
@@ -104,6 +102,14 @@ def explain(
 
 
 def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
+    """Write what a journal holds.
+
+    Arguments:
+        file: the journal.
+        policy: the policy of its call, with its table.
+        format: the form to write.
+        view: the view of a picture.
+    """
     from rungwise.adapters.cli.describe import brief_text, steps_text
     from rungwise.fsm.diagram import Marks, render
     from rungwise.fsm.turn.explained import explain_call, explain_turn, read_recorded
@@ -119,7 +125,12 @@ def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
         return brief_text(recorded)
     if format == "steps":
         return steps_text(recorded)
-    if format == "html":
-        return explain_turn(recorded) if isinstance(recorded, TurnPath) else explain_call(recorded)
-    path = recorded.path if isinstance(recorded, TurnPath) else recorded
+    if isinstance(recorded, TurnPath):
+        if format == "html":
+            return explain_turn(recorded)
+        path = recorded.path
+    else:
+        if format == "html":
+            return explain_call(recorded)
+        path = recorded
     return render(path.table, format, view, Marks.along(path.rows))

@@ -1,10 +1,11 @@
-"""`rungwise rates` and `rungwise odds`: how often, how long and how expensive calls under a policy
-will probably be.
+"""`rungwise rates` and `rungwise odds`: count what came of past calls, and compute from that what
+future calls will probably come to.
 """
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import attrs
 import click
@@ -18,7 +19,7 @@ from rungwise.fsm.analysis.odds.counted import RatesCount
 from rungwise.fsm.analysis.odds.odds import odds as odds_of
 from rungwise.fsm.analysis.odds.prism import prism_of
 from rungwise.fsm.analysis.odds.rates import Rates
-from rungwise.fsm.analysis.odds.shown import FORMS, compare
+from rungwise.fsm.analysis.odds.shown import FORMS, AnyOdds, compare
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -64,9 +65,8 @@ def odds(
 
     The figures are computed, not simulated: exact for these rates but for a probability that is
     left out and printed, at most 1 in 1 000 000 unless a dozen events come in some per cent of the
-    attempts each. The backends
-    of the rates are the chain. Without a policy it is the default one. -o FILE.svg or FILE.html
-    draws them.
+    attempts each. The backends of the rates are the chain. Without a policy it is the default one.
+    -o FILE.svg or FILE.html draws them.
 
     \b
     Exit codes:
@@ -91,30 +91,40 @@ def odds(
         bad_input(f"a picture ends in .svg or .html, and {output} does not")
     check_writable(output)
     policy = policy or default_of(turn=turn)
-    rates = Rates.example() if path is None else Rates.load(path)
-    if path is None:
-        note("rates of an example, with their sources; count yours with rungwise rates")
-    for warning in rates.warnings:
-        note(warning)
+    rates = _rates(path)
     if form is None or format:
         if isinstance(policy, TurnPolicy):
             bad_input("--format prism writes the chain of a call: leave out --turn")
         write_out(output, prism_of(policy, rates))
         return 0
-    found = odds_of(policy, rates)
+    new = odds_of(policy, rates)
     old = None if against is None else odds_of(against, rates)
     if as_json:
-        data = attrs.asdict(found)
-        if old is not None:
-            data = {
-                "old": attrs.asdict(old),
-                "new": data,
-                "comparison": attrs.asdict(compare(old, found)),
-            }
-        put(json_of(data, is_indented=True) + "\n")
+        put(json_of(_as_mapping(new, old), is_indented=True) + "\n")
     if output is not None or not as_json:
-        write_out(output, form(found, old))
+        write_out(output, form(new, old))
     return 0
+
+
+def _rates(path: str | None) -> Rates:
+    """Read the rates of a file, or those of the example, and show their warnings."""
+    if path is None:
+        rates = Rates.example()
+        note("rates of an example, with their sources; count yours with rungwise rates")
+    else:
+        rates = Rates.load(path)
+    for warning in rates.warnings:
+        note(warning)
+    return rates
+
+
+def _as_mapping(new: AnyOdds, old: AnyOdds | None) -> dict[str, Any]:
+    """Return odds as plain values, beside older ones if there are any."""
+    plain = attrs.asdict(new)
+    if old is None:
+        return plain
+    comparison = attrs.asdict(compare(old, new))
+    return {"old": attrs.asdict(old), "new": plain, "comparison": comparison}
 
 
 @click.command(
@@ -146,10 +156,10 @@ def rates(paths: tuple[str, ...], database: str | None, output: str | None) -> i
     count_journals(paths, database, count.add)
     if not count.counts:
         bad_input("the journals hold no attempt of which anything came back")
-    found = count.rates()
-    for name in count.prices.keys() - {each.name for each in found.backend}:
+    counted = count.rates()
+    for name in count.prices.keys() - {each.name for each in counted.backend}:
         note(f"{name}: never asked, so it has no rates")
-    for warning in found.warnings:
+    for warning in counted.warnings:
         note(warning)
-    write_out(output, found.to_toml())
+    write_out(output, counted.to_toml())
     return 0

@@ -71,77 +71,93 @@ def stats(paths: tuple[str, ...], database: str | None, as_json: bool, output: s
 def count_journals(
     paths: tuple[str, ...], database: str | None, count: Callable[[Journal | TurnJournal], None]
 ) -> None:
-    """Pass each journal to what counts it, and note on stderr what is none; stop the command if
-    there is no journal.
+    """Pass each journal to what counts it.
+
+    What is no journal is noted on stderr. Without any journal, the command stops.
+
+    Arguments:
+        paths: files and folders.
+        database: the URL of a database with durable calls, or None.
+        count: called with each journal.
     """
     faults = 0
-    counted = 0
-    first = ""
-    found = chain(_of_files(paths), _of_database(database) if database else ())
+    journals = 0
+    first_fault = ""
+    entries = chain(_of_files(paths), _of_database(database) if database else ())
     with progress_bar("{task.completed:>9,} journals") as bar:
-        for place, journal in found if bar is None else bar.track(found):
+        for place, journal in entries if bar is None else bar.track(entries):
             if isinstance(journal, str):
-                faults = faults + 1
-                first = first or one_line(f"{place}: {journal}")
+                faults += 1
+                first_fault = first_fault or one_line(f"{place}: {journal}")
             else:
                 count(journal)
-                counted += 1
-    unread = f"left out, because they are no journals: {faults}; the first is {first}"
-    if not counted:
-        bad_input(
-            unread if faults else "there are no journals: name files, folders or a --database"
-        )
+                journals += 1
+    unread = f"left out, because they are no journals: {faults}; the first is {first_fault}"
+    if not journals and not faults:
+        bad_input("there are no journals: name files, folders or a --database")
+    if not journals:
+        bad_input(unread)
     if faults:
         note(unread)
 
 
-def _of_files(paths: tuple[str, ...]) -> Iterator[tuple[str, Journal | TurnJournal | str]]:
-    """Yield each journal, or what is wrong with it, with its place."""
+Entry = tuple[str, Journal | TurnJournal | str]
+"""A place, and the journal there or what is wrong with it."""
+
+
+def _of_files(paths: tuple[str, ...]) -> Iterator[Entry]:
+    """Yield the journals in files and folders."""
     for path in paths:
-        closed: list[OSError] = []
-        folders = os.walk(path, onerror=closed.append)
-        inside = (os.path.join(folder, name) for folder, _, names in folders for name in names)
-        journals = (
-            file for file in inside if file.endswith((".json", *LINES)) and os.path.isfile(file)
-        )
-        for file in journals if os.path.isdir(path) else [path]:
+        closed: list[OSError] = []  # folders that cannot be read
+        files = _files_in(path, closed) if os.path.isdir(path) else [path]
+        for file in files:
             try:
-                yield from ((place, _read(text)) for place, text in _texts(file))
+                for place, text in _texts(file):
+                    yield place, _read(text)
             except OSError as error:
                 yield file, str(error.strerror)
-        yield from ((str(error.filename), str(error.strerror)) for error in closed)
+        for fault in closed:
+            yield str(fault.filename), str(fault.strerror)
+
+
+def _files_in(path: str, closed: list[OSError]) -> Iterator[str]:
+    """Yield the files in a folder that may hold journals, and note what cannot be read."""
+    for folder, _, names in os.walk(path, onerror=closed.append):
+        for name in names:
+            file = os.path.join(folder, name)
+            if file.endswith((".json", *LINES)) and os.path.isfile(file):
+                yield file
 
 
 def _texts(file: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the texts of a file with their places: the whole file, or each line."""
     with open(file, "rb") as content:
-        text = content.readline(LARGEST)
-        if not file.endswith(LINES) and not text.rstrip().endswith(b"}"):
-            yield file, text + content.read(LARGEST)
+        first = content.readline(LARGEST)
+        if not file.endswith(LINES) and not first.rstrip().endswith(b"}"):
+            yield file, first + content.read(LARGEST)
             return
-        lines = enumerate(chain([text], iter(lambda: content.readline(LARGEST), b"")), start=1)
-        yield from ((f"{file}:{number}", line) for number, line in lines if line.strip())
+        others = iter(lambda: content.readline(LARGEST), b"")
+        for number, line in enumerate(chain([first], others), start=1):
+            if line.strip():
+                yield f"{file}:{number}", line
 
 
 def _read(text: bytes) -> Journal | TurnJournal | str:
+    """Return a journal, or what is wrong with it."""
     try:
         check_size(text)
         document = orjson.loads(text)
-        kind = (
-            TurnJournal
-            if isinstance(document, dict) and document.get("table") == TURN.name
-            else Journal
-        )
-        return kind.from_document(document)
+        if isinstance(document, dict) and document.get("table") == TURN.name:
+            return TurnJournal.from_document(document)
+        return Journal.from_document(document)
     except Exception as error:  # a hostile document may break the reading code in any way
         return str(error)
 
 
-def _of_database(url: str) -> Iterator[tuple[str, Journal | TurnJournal | str]]:
+def _of_database(url: str) -> Iterator[Entry]:
+    """Yield the journals of durable calls, by their ids."""
     from rungwise.adapters.durable.listing import StoredCalls
 
-    found = (
-        call
-        for call in StoredCalls(url).all()
-        if call.journal is not None or call.status == "broken"
-    )
-    yield from ((call.id, call.journal or str(call.cause)) for call in found)
+    for call in StoredCalls(url).all():
+        if call.journal is not None or call.status == "broken":
+            yield call.id, call.journal or str(call.cause)

@@ -37,10 +37,11 @@ from rungwise.fsm.diagram.svg.document import document
 from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.values.label import label
 
-WORKERS: Final = 2
-MOST_SHOWN: Final = 30
+WORKERS: Final = 2  # processes that try candidates
+MOST_SHOWN: Final = 30  # candidates of the front
 PICTURE: Final = "Candidates: calls done against P99 and mean cost"
-UNITS: Final = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+UNITS: Final = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}  # in seconds
+LEAST_FAILURES: Final = 1e-7  # the smallest share that a picture on a scale of logarithms shows
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|)", re.ASCII)
 
 _PERCENT: Final = click.FloatRange(0, 100, min_open=True)
@@ -52,10 +53,13 @@ with the one that you have before you use it, and count the rates again afterwar
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    found = None if value is None else _DURATION.fullmatch(value)
-    if value is not None and found is None:
+    """Read an option that is a duration."""
+    if value is None:
+        return None
+    duration = _DURATION.fullmatch(value)
+    if duration is None:
         raise click.BadParameter(f"{value!r} is no duration, as in 20s, 1.5m or 800ms")
-    return None if found is None else float(found[1]) * UNITS[found[2]]
+    return float(duration[1]) * UNITS[duration[2]]
 
 
 @click.command(
@@ -114,7 +118,9 @@ def tune(
     if output is not None and Path(output).suffix != ".svg":
         bad_input(f"-o: {output} must end in .svg")
     check_writable(output)
-    targets = Targets(**{**goal, "done": goal["done"] and goal["done"] / 100})
+    if goal["done"] is not None:
+        goal["done"] /= 100
+    targets = Targets(**goal)
     rates = Rates.load(path)
     for warning in rates.warnings:
         note(warning)
@@ -125,22 +131,28 @@ def tune(
             task = bar.add_task("", total=candidates)
             more["progress"] = lambda tried: update(task, completed=tried)
         start = policy or DEFAULT_POLICY
-        found = tune_policy(start, rates, targets, candidates=candidates, each=each, **more)
-    _show(found, as_json)
+        tuned = tune_policy(start, rates, targets, candidates=candidates, each=each, **more)
+    if as_json:
+        put(json_of(_as_mapping(tuned), is_indented=True) + "\n")
+    else:
+        _show(tuned)
     if output is not None:
-        write_out(output, _picture(found))
-    return int(found.best is None)
+        write_out(output, _picture(tuned))
+    return int(tuned.best is None)
 
 
 @contextmanager
 def _pool(work: object) -> Iterator[Callable[..., Iterable[Any]]]:
-    """Give what does the work of `map` in processes side by side, or `map` where that cannot be."""
+    """Yield a `map` that works in processes side by side.
+
+    It is the `map` of this process if the work cannot be pickled.
+    """
     try:
         pickle.dumps(work)
-    except Exception:  # a table of one's own can hold anything
+    except Exception:  # a table of the user's own can hold anything
         yield map
         return
-    # it ends this process, which ends them
+    # Ctrl-C ends this process, which ends them
     ignore_ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
     pool = ProcessPoolExecutor(WORKERS, get_context("spawn"), ignore_ctrl_c)
     try:
@@ -149,106 +161,105 @@ def _pool(work: object) -> Iterator[Callable[..., Iterable[Any]]]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _show(found: Tuned, as_json: bool) -> None:
-    best = found.best
-    if as_json:
-        front = [_plain(each, found.targets) for each in found.front]
-        whole = {
-            "targets": found.targets.asked,
-            "tried": len(found.tried),
-            "combinations": found.combinations,
-        }
-        whole |= {
-            "best": None if best is None else found.front.index(best),
-            "reasons": found.reasons,
-            "front": front,
-        }
-        put(json_of(whole, is_indented=True) + "\n")
-        return
-    shown = sorted(found.front, key=lambda each: len(found.targets.missed(each.figures)))[
-        :MOST_SHOWN
-    ]
+def _show(tuned: Tuned) -> None:
+    """List the front on stderr, say why targets are missed, and print the best policy."""
+    best = tuned.best
+    targets = tuned.targets
+    front = sorted(tuned.front, key=lambda each: len(targets.missed(each.figures)))[:MOST_SHOWN]
     rows: list[Any] = [("", ["done", "P99", "mean cost", "attempts", "at worst"], ())]
-    rows += [("*" if each is best else "", _cells(each), ()) for each in shown]
-    for cells, changes in zip(
-        lines_of(rows), ["changes", *(each.summary for each in shown)], strict=True
-    ):
+    for each in front:
+        rows.append(("*" if each is best else "", _cells(each), ()))
+    summaries = ["changes", *(each.summary for each in front)]
+    for cells, changes in zip(lines_of(rows), summaries, strict=True):
         note(f"{cells}  {changes}")
     note(
-        f"{len(found.front)} on the front, of {len(found.tried)} tried, of {found.combinations} "
-        f"combinations"
+        f"{len(tuned.front)} on the front, of {len(tuned.tried)} tried, "
+        f"of {tuned.combinations} combinations"
     )
-    for says in (*found.reasons, ASSUMED):
-        note(says)
-    own = next(
-        (
-            each
-            for each in found.tried
-            if not each.changes and not found.targets.missed(each.figures)
-        ),
-        None,
-    )
-    if own is not None and own is not best:
-        note(f"the policy as it is meets the targets too: {', '.join(_cells(own)[:3])}")
-    if best is not None:
-        if "chain" in best.changes:
-            note(
-                f"put the backends of your chain, and those of the rates, in this order: "
-                f"{best.chain}"
-            )
-        put(best.to_toml())
+    for reason in tuned.reasons:
+        note(reason)
+    note(ASSUMED)
+    for each in tuned.tried:
+        if each.changes or targets.missed(each.figures):
+            continue
+        if each is not best:
+            note(f"the policy as it is meets the targets too: {', '.join(_cells(each)[:3])}")
+        break
+    if best is None:
+        return
+    if "chain" in best.changes:
+        note(f"put the backends of your chain, and those of the rates, in this order: {best.chain}")
+    put(best.to_toml())
 
 
 def _cells(each: Candidate) -> list[str]:
-    figures = [WRITTEN[name][1](value) for name, value in each.figures._asdict().items()]
-    return [*figures, f"{each.odds.attempts.mean:.4g}", str(_worst(each).get("attempts", ""))]
+    """Return the figures of a candidate, for a line of the table."""
+    cells: list[str] = []
+    for name, value in each.figures._asdict().items():
+        _, write = WRITTEN[name]
+        cells.append(write(value))
+    cells.append(f"{each.odds.attempts.mean:.4g}")
+    cells.append(str(_worst(each).get("attempts", "")))
+    return cells
 
 
 def _worst(each: Candidate) -> dict[str, Any]:
-    return (
-        {}
-        if each.certificate is None
-        else {case.name: case.value for case in each.certificate.worst}
-    )
+    """Return the worst cases of a candidate, by name."""
+    if each.certificate is None:
+        return {}
+    return {case.name: case.value for case in each.certificate.worst}
 
 
-def _plain(each: Candidate, targets: Targets) -> dict[str, Any]:
-    changes = {**each.changes, **({"chain": each.chain} if "chain" in each.changes else {})}
-    found = {
+def _as_mapping(tuned: Tuned) -> dict[str, Any]:
+    """Return what was found as plain values."""
+    best = tuned.best
+    return {
+        "targets": tuned.targets.asked,
+        "tried": len(tuned.tried),
+        "combinations": tuned.combinations,
+        "best": None if best is None else tuned.front.index(best),
+        "reasons": tuned.reasons,
+        "front": [_candidate(each, tuned.targets) for each in tuned.front],
+    }
+
+
+def _candidate(each: Candidate, targets: Targets) -> dict[str, Any]:
+    """Return a candidate as plain values."""
+    changes = dict(each.changes)
+    if "chain" in changes:
+        changes["chain"] = each.chain
+    return {
         "changes": changes,
         "chain": [backend.name for backend in each.rates.backend],
         "policy": each.to_toml(),
-    }
-    found |= {
         "figures": each.figures._asdict(),
-        "missed": [*targets.missed(each.figures)],
+        "missed": list(targets.missed(each.figures)),
         "worst": _worst(each),
+        "odds": attrs.asdict(each.odds),
     }
-    return {**found, "odds": attrs.asdict(each.odds)}
 
 
-def _picture(found: Tuned) -> str:
+def _picture(tuned: Tuned) -> str:
     """Draw all candidates: how many calls are done against P99, and against the mean cost."""
-    front = {each.point for each in found.front}
-    tried = sorted(found.tried, key=lambda each: each.point in front)
+    front = {each.point for each in tuned.front}
+    tried = sorted(tuned.tried, key=lambda each: each.point in front)
     panels = []
     for name in ("p99", "cost"):
-        spots = [(getattr(each.figures, name), each, each.point in front) for each in tried]
-        panels.append(
-            (
-                *WRITTEN[name],
-                found.targets.asked.get(name),
-                [spot for spot in spots if spot[0] < inf],
-            )
-        )
-    values = {
-        "title": PICTURE,
-        "panels": panels,
-        "asked": found.targets.asked,
-        "best": found.best,
-        "cells": _cells,
-    }
+        title, write = WRITTEN[name]
+        spots = []
+        for each in tried:
+            value = getattr(each.figures, name)
+            if value < inf:
+                spots.append((value, each, each.point in front))
+        panels.append((title, write, tuned.targets.asked.get(name), spots))
     marks = render(
-        "candidates", **values, label=label, failures=lambda done: log10(max(1 - done, 1e-7))
+        "candidates",
+        title=PICTURE,
+        panels=panels,
+        asked=tuned.targets.asked,
+        best=tuned.best,
+        cells=_cells,
+        label=label,
+        failures=lambda done: log10(max(1 - done, LEAST_FAILURES)),
     )
     return document(1010, 440, PICTURE, [marks])

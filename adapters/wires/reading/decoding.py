@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from attrs import Factory, define, field
 
+from rungwise.adapters.wires.backend import Decoder
 from rungwise.adapters.wires.draft import (
     NO_END,
     classified,
@@ -34,7 +35,7 @@ SPARE: Final = 8192
 
 
 @define(eq=False, repr=False)
-class StreamDecoder(ABC):
+class StreamDecoder(Decoder):
     """Turn the bytes of one streamed reply into deltas, and at its end into a reply or a failure.
 
     A protocol says in `piece_in` which events hold only a piece of text, in `take_value` what any

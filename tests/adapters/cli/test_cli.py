@@ -218,6 +218,24 @@ def test_every_outcome_has_its_exit_code(
     assert (as_json.exit_code, json.loads(as_json.stdout)["outcome"]) == (code, outcome)
 
 
+def test_the_help_of_ask_groups_every_option_under_a_heading() -> None:
+    text = invoke("ask", "--help").stdout
+    sections = re.findall(r"^(\w[\w ]*):\n((?:  .*\n|\n)+)", text, re.MULTILINE)
+    options = {
+        heading: re.findall(r"^  (?:-\w, )?(--[\w-]+)", body, re.MULTILINE)
+        for heading, body in sections
+    }
+    assert list(options) == ["Whom to ask", "What to ask", "Limits", "Output", "Options"]
+    assert options["Options"] == ["--help"]
+    shown = [option for each in options.values() for option in each]
+    declared = [
+        parameter.opts[-1]
+        for parameter in ask_command.params
+        if isinstance(parameter, click.Option)
+    ]
+    assert sorted(shown) == sorted([*declared, "--help"])
+
+
 def test_the_help_names_every_exit_code() -> None:
     told = invoke("ask", "--help").stdout
     codes = re.search(r"Exit codes:\n(.*?)\n\n", told, re.DOTALL)

@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from rungwise.adapters.wires.backend import HttpRequest
+from rungwise.adapters.wires.backend import Backend, Decoder, HttpRequest
 from rungwise.core import PlainLink, Reply
 from support.raw_server import RawServer, answer, answering
 from support.ways import BOTH, ask, client_for
 
 
-class Breaking:
+class Breaking(Decoder):
     """Break in one of the methods of a decoder."""
-
-    finished = False
 
     def __init__(self, breaks_in: str) -> None:
         self.breaks_in = breaks_in
@@ -32,7 +30,7 @@ class Breaking:
 
 
 @frozen(kw_only=True)
-class Broken(PlainLink):
+class Broken(PlainLink, Backend):
     """Send nothing, and break in one of the methods that read."""
 
     url: str

@@ -18,7 +18,7 @@ from rungwise import ConfigurationError, Health, OpenAIChat, Quota
 from rungwise.adapters.stores.memory import MemoryStore
 from rungwise.adapters.stores.redis_store import AWAY, RedisStore
 from rungwise.adapters.stores.store import perform
-from rungwise.core import BackendHealth, PlainLink
+from rungwise.core import Backend, BackendHealth, PlainLink
 from rungwise.fsm.health.health import NO_SYMPTOM, Choice, Symptom
 from rungwise.fsm.health.quota import POLL, Claim, Settlement
 from support.redis_server import RedisServer
@@ -32,8 +32,14 @@ ANSWERED, FAILED, LIMITED = (
     Symptom("failed", why="503"),
     Symptom("limited", 60.0, "429"),
 )
-FIRST, SECOND = PlainLink("first"), PlainLink("second")
 LEASE = 100.0
+
+
+class Plain(PlainLink, Backend):
+    """A backend that says no more of itself than its name."""
+
+
+FIRST, SECOND = Plain("first"), Plain("second")
 
 
 class Process:
