@@ -31,7 +31,7 @@ from rungwise.adapters.client_options import (
     shared_of,
     throttle_of,
 )
-from rungwise.adapters.drivers import Drivers
+from rungwise.adapters.client_turns import Turns
 from rungwise.adapters.http.async_driver import AsyncCompactor
 from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
 from rungwise.adapters.http.cancellation import Cancellation, either
@@ -41,17 +41,16 @@ from rungwise.adapters.http.exchange import LARGEST_REPLY
 from rungwise.adapters.http.running import Connections
 from rungwise.adapters.http.streams import AsyncStream, Stream, agrowing
 from rungwise.adapters.http.sync_driver import Compactor
-from rungwise.adapters.turn.turn_options import AsyncTurnStream, TurnOptions, TurnStream
+from rungwise.adapters.runtime import Runtime
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.chain.chain import Chain
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.recording import Observer
 from rungwise.fsm.call.run.result import Result, V
-from rungwise.fsm.health.health import DEFAULT_HEALTH, Health
-from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.health.health import DEFAULT_HEALTH, BackendHealth, Health
 
 
-class Client(Drivers, Closing, AsyncClosing):
+class Client(Turns, Closing, AsyncClosing):
     """Run model calls over a chain of backends. One client serves any number of calls, in any
     number of threads.
 
@@ -89,6 +88,10 @@ class Client(Drivers, Closing, AsyncClosing):
             in RFC 3339. If you pass a header of that name to a call, it is the deadline of the
             call.
 
+    Attributes:
+        runtime: what the calls run with: the seam for those who build on a client, such as durable
+            calls and telemetry. It is not part of the everyday API.
+
     Raises:
         ConfigurationError: the chain is empty or none of its backends can be used, or prices are
             missing for a budget.
@@ -117,35 +120,63 @@ class Client(Drivers, Closing, AsyncClosing):
         retry_share: float | None = 0.2,
         deadline_header: str | None = None,
     ) -> None:
-        self.chain = tuple(chain) if isinstance(chain, Iterable) else (chain,)
+        chain = tuple(chain) if isinstance(chain, Iterable) else (chain,)
         check_sizes(max_connections, largest_reply)
         check_flag("stream_calls", stream_calls)
-        self.policy = check_policy(policy)
-        clocks = {
-            "clock": clock,
-            "wall_clock": wall_clock,
-            "sleep": sleep,
-            "async_sleep": async_sleep,
-        }
-        check_functions(observer=observer, compactor=compactor, jitter=jitter, **clocks)
+        check_policy(policy)
+        check_functions(
+            observer=observer,
+            compactor=compactor,
+            jitter=jitter,
+            clock=clock,
+            wall_clock=wall_clock,
+            sleep=sleep,
+            async_sleep=async_sleep,
+        )
         check_http(http, async_http)
-        self._largest_reply = largest_reply
-        self._stream_calls = stream_calls
-        self._connections = Connections(http, async_http, max_connections)
-        self._options = {
+        call_options = {
             "observer": observer,
             "contents": contents,
             "jitter": checked_number(jitter, 0, 1, "jitter must return a number from 0 to 1"),
             "has_compactor": compactor is not None,
         }
-        self._compactor = compactor
-        self._deadlines = Deadlines(clock, checked_clock(wall_clock), header_name(deadline_header))
-        self._clock, self._async_sleep = clock, checked_waits(async_sleep)
-        self._sleep = None if sleep is None else checked_sleep(sleep)
-        self._shared = shared_of(health, store, clock, checked_clock(wall_clock), self.chain)
-        self._throttle = throttle_of(retry_share)
-        check_chain(self.chain)
-        Chain.of(self.chain, needs_prices=policy.budget.money is not None)
+        checked_wall = checked_clock(wall_clock)
+        self.runtime = Runtime(
+            chain=chain,
+            policy=policy,
+            call_options=call_options,
+            compactor=compactor,
+            connections=Connections(http, async_http, max_connections),
+            deadlines=Deadlines(clock, checked_wall, header_name(deadline_header)),
+            clock=clock,
+            sleep=None if sleep is None else checked_sleep(sleep),
+            async_sleep=checked_waits(async_sleep),
+            largest_reply=largest_reply,
+            stream_calls=stream_calls,
+            shared=shared_of(health, store, clock, checked_wall, chain),
+            throttle=throttle_of(retry_share),
+        )
+        check_chain(chain)
+        Chain.of(chain, needs_prices=policy.budget.money is not None)
+
+    @property
+    def chain(self) -> tuple[Backend, ...]:
+        """Return the backends in order."""
+        return self.runtime.chain
+
+    @property
+    def policy(self) -> Policy:
+        """Return the policy of every call that is not given its own."""
+        return self.runtime.policy
+
+    def health(self) -> dict[str, BackendHealth]:
+        """Return what the calls of this client remember of each backend, by its name; nothing
+        without `health=`.
+        """
+        shared = self.runtime.shared
+        if shared is None or shared.watch is None:
+            return {}
+        return shared.watch.seen(self.runtime.chain)
 
     @overload
     def call(
@@ -192,10 +223,10 @@ class Client(Drivers, Closing, AsyncClosing):
             `over_budget`. ConfigurationError: the messages or options are not of their form, or
             prices are missing for a budget.
         """
-        check_sync("call", cancellation, self._compactor)
-        call = self._new(messages, options, returns, is_streaming=False)
-        with either(self._connections.in_threads.cancellation, cancellation) as ending:
-            return self._driver(ending, call.policy.timeouts).run(call).raise_for_outcome()
+        check_sync("call", cancellation, self.runtime.compactor)
+        call = self.runtime.new_call(messages, options, returns, is_streaming=False)
+        with either(self.runtime.connections.in_threads.cancellation, cancellation) as ending:
+            return self.runtime.driver(ending, call.policy.timeouts).run(call).raise_for_outcome()
 
     @overload
     def stream(
@@ -227,11 +258,11 @@ class Client(Drivers, Closing, AsyncClosing):
 
         Takes and raises what `call` does; an error comes after the last event.
         """
-        check_sync("stream", cancellation, self._compactor)
-        call = self._new(messages, options, returns, is_streaming=True)
+        check_sync("stream", cancellation, self.runtime.compactor)
+        call = self.runtime.new_call(messages, options, returns, is_streaming=True)
         own = Cancellation()
-        stream = Stream(call, self._stream(call, own, cancellation), own)
-        self._connections.add(stream)
+        stream = Stream(call, self.runtime.stream(call, own, cancellation), own)
+        self.runtime.connections.add(stream)
         return stream
 
     @overload
@@ -250,7 +281,9 @@ class Client(Drivers, Closing, AsyncClosing):
         The messages are copied now, not when the coroutine is first awaited: a task may begin much
         later.
         """
-        return self._acall(self._new(messages, options, returns, is_streaming=False))
+        return self.runtime.run(
+            self.runtime.new_call(messages, options, returns, is_streaming=False)
+        )
 
     @overload
     def astream(
@@ -266,134 +299,11 @@ class Client(Drivers, Closing, AsyncClosing):
         """Run a call asynchronously and yield its text as it arrives; takes and raises what
         `stream` does.
         """
-        call = self._new(messages, options, returns, is_streaming=True)
-        running = self._connections.in_this_loop()
+        call = self.runtime.new_call(messages, options, returns, is_streaming=True)
+        running = self.runtime.connections.in_this_loop()
         own = Cancellation()
-        events = self._async_driver(running, own, call.policy.timeouts).stream(call)
-        stream = AsyncStream(call, agrowing(events, call.returns, self._clock), own)
-        running.streams.add(stream)
-        return stream
-
-    @overload
-    def turn(
-        self,
-        messages: Messages,
-        *,
-        returns: type[V],
-        cancellation: Cancellation | None = ...,
-        **options: Unpack[TurnOptions],
-    ) -> TurnResult[V]: ...
-    @overload
-    def turn(
-        self,
-        messages: Messages,
-        *,
-        returns: Any = ...,
-        cancellation: Cancellation | None = ...,
-        **options: Unpack[TurnOptions],
-    ) -> TurnResult: ...
-    def turn(
-        self,
-        messages: Messages,
-        *,
-        cancellation: Cancellation | None = None,
-        returns: Any = None,
-        **options: Unpack[TurnOptions],
-    ) -> TurnResult:
-        """Run a turn and return its result: call the model, run the tools it asks for, and repeat
-        until it is done.
-
-        Arguments:
-            messages: a prompt, messages in the form of chat completions or of another provider, or
-                a `rungwise.core.Request`.
-            cancellation: ends the turn from another thread.
-            options: `tools`, the tools by name or a list of them: functions, or a `Tool` that says
-                more; `executor`, which runs those that have no function, given the name and the
-                arguments; `policy`, a `TurnPolicy`, whose calls have the client's policy where it
-                names none; `compactor`, which makes a conversation shorter, given its messages and
-                by how many tokens; `within`, a `SharedBudget`; `deadline`, when the turn must have
-                ended, as in `call`; and what else a `rungwise.core.Request` takes.
-
-        Raises:
-            TurnError: the outcome is `failed`, `cancelled` or `over_budget`.
-            ConfigurationError: something is not of its form.
-        """
-        check_sync("turn", cancellation, options.get("compactor") or self._compactor)
-        planned = self._planned(messages, options, returns, is_streaming=False).in_threads()
-        with either(self._connections.in_threads.cancellation, cancellation) as ending:
-            return self._turn_driver(planned, ending).run(planned.turn).raise_for_outcome()
-
-    @overload
-    def stream_turn(
-        self,
-        messages: Messages,
-        *,
-        returns: type[V],
-        cancellation: Cancellation | None = ...,
-        **options: Unpack[TurnOptions],
-    ) -> TurnStream[V]: ...
-    @overload
-    def stream_turn(
-        self,
-        messages: Messages,
-        *,
-        returns: Any = ...,
-        cancellation: Cancellation | None = ...,
-        **options: Unpack[TurnOptions],
-    ) -> TurnStream: ...
-    def stream_turn(
-        self,
-        messages: Messages,
-        *,
-        cancellation: Cancellation | None = None,
-        returns: Any = None,
-        **options: Unpack[TurnOptions],
-    ) -> TurnStream:
-        """Run a turn and yield what its calls say and its tools do, as it happens; the last event
-        is the result.
-
-        Takes and raises what `turn` does; an error comes after the last event.
-        """
-        check_sync("stream_turn", cancellation, options.get("compactor") or self._compactor)
-        planned = self._planned(messages, options, returns, is_streaming=True).in_threads()
-        own = Cancellation()
-        stream = TurnStream(planned.turn, self._stream_turn(planned, own, cancellation), own)
-        self._connections.add(stream)
-        return stream
-
-    @overload
-    def aturn(
-        self, messages: Messages, *, returns: type[V], **options: Unpack[TurnOptions]
-    ) -> Coroutine[Any, Any, TurnResult[V]]: ...
-    @overload
-    def aturn(
-        self, messages: Messages, *, returns: Any = ..., **options: Unpack[TurnOptions]
-    ) -> Coroutine[Any, Any, TurnResult]: ...
-    def aturn(
-        self, messages: Messages, *, returns: Any = None, **options: Unpack[TurnOptions]
-    ) -> Coroutine[Any, Any, TurnResult]:
-        """Run a turn asynchronously; takes and raises what `turn` does."""
-        return self._aturn(self._planned(messages, options, returns, is_streaming=False))
-
-    @overload
-    def astream_turn(
-        self, messages: Messages, *, returns: type[V], **options: Unpack[TurnOptions]
-    ) -> AsyncTurnStream[V]: ...
-    @overload
-    def astream_turn(
-        self, messages: Messages, *, returns: Any = ..., **options: Unpack[TurnOptions]
-    ) -> AsyncTurnStream: ...
-    def astream_turn(
-        self, messages: Messages, *, returns: Any = None, **options: Unpack[TurnOptions]
-    ) -> AsyncTurnStream:
-        """Run a turn asynchronously and yield its events; takes and raises what `stream_turn`
-        does.
-        """
-        planned = self._planned(messages, options, returns, is_streaming=True)
-        running = self._connections.in_this_loop()
-        own = Cancellation()
-        events = self._async_turn_driver(planned, running, own).stream(planned.turn)
-        stream = AsyncTurnStream(planned.turn, events, own)
+        events = self.runtime.async_driver(running, own, call.policy.timeouts).stream(call)
+        stream = AsyncStream(call, agrowing(events, call.returns, self.runtime.clock), own)
         running.streams.add(stream)
         return stream
 
@@ -410,7 +320,8 @@ class Client(Drivers, Closing, AsyncClosing):
                 for a budget.
         """
         return check_request(
-            self._new(messages, options, returns, is_streaming=False).request, self.chain
+            self.runtime.new_call(messages, options, returns, is_streaming=False).request,
+            self.chain,
         )
 
     def close(self) -> None:
@@ -419,10 +330,48 @@ class Client(Drivers, Closing, AsyncClosing):
 
         Each of these calls ends `cancelled` and keeps what was delivered in its result.
         """
-        self._connections.close()
+        self.runtime.connections.close()
 
     async def aclose(self) -> None:
         """End the calls of this event loop and close its connections. A client that you passed in
         stays open.
         """
-        await self._connections.aclose()
+        await self.runtime.connections.aclose()
+
+    def discover(self) -> dict[str, str]:
+        """Ask each local server in the chain what it is, and use that in the calls that begin from
+        now on.
+
+        It requests a few pages of each backend for chat completions or Responses at a local host,
+        with two seconds for each page, and remembers the answers for the life of the process. In
+        chat completions, llama.cpp, vLLM and SGLang then continue a cut text natively, without
+        `prefill=`. Their window is known, and that llama.cpp hides cuts. The journal lists what was
+        `discovered`. A server that does not answer stays unknown; that is no error.
+
+        Returns:
+            The kinds of the servers that are known now, by the names of their backends.
+        """
+        from rungwise.adapters.discovery import discovered  # which most programs do without
+
+        connections = self.runtime.connections
+        ending = connections.in_threads.cancellation
+        self.runtime.chain = discovered(self.runtime.chain, connections.http, ending)
+        return self._servers()
+
+    async def adiscover(self) -> dict[str, str]:
+        """Ask the servers asynchronously; see `discover`."""
+        from rungwise.adapters.discovery import adiscovered  # likewise
+
+        connections = self.runtime.connections
+        running = connections.in_this_loop()
+        http = connections.http_of(running)
+        self.runtime.chain = await adiscovered(self.runtime.chain, http, running.cancellation)
+        return self._servers()
+
+    def _servers(self) -> dict[str, str]:
+        servers = {}
+        for backend in self.runtime.chain:
+            server = getattr(backend, "server", None)
+            if server is not None:
+                servers[backend.name] = server.name
+        return servers

@@ -259,7 +259,7 @@ class CaseRunner:
             jitter=lambda: 1.0,
             **http,
         )
-        shared: Any = client._shared
+        shared: Any = client.runtime.shared
         for backend in client.chain[: case.opens]:
             shared.watch.remember(backend, DOWN)
         return client

@@ -172,6 +172,11 @@ class Call:
         return self._context.judge.returns
 
     @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Return the functions that judge its replies."""
+        return self._context.judge.verdicts
+
+    @property
     def headers(self) -> Mapping[str, str]:
         """Return the headers by which the observer follows the attempt in flight."""
         observer = self._recorder.observer

@@ -506,7 +506,7 @@ def test_a_tracer_that_raises_breaks_no_call(seen: Seen, monkeypatch: pytest.Mon
     replies = [ScriptedReply(tool_calls=[ToolCall("1", "look", "{}")]), ANSWER]
     with serve(*replies) as provider:
         client = seen.client(provider)
-        tracing = client._options["observer"]
+        tracing = client.runtime.observer
         monkeypatch.setattr(type(tracing.tracer), "start_span", fail)
         assert client.turn("Where?", tools=look).text == SECRET
     assert not seen.spans
