@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Coroutine, Iterable
-from typing import Any, Unpack, overload
-
-import anyio
+from typing import Any, Never, Unpack, overload
 
 from rungwise.adapters.check import Check, check_request
+from rungwise.adapters.client_clocks import Clocks, checked_clocks
 from rungwise.adapters.client_options import (
-    AsyncSleep,
     CallOptions,
-    Clock,
-    Draws,
     Messages,
-    Sleep,
     check_chain,
     check_flag,
     check_functions,
@@ -24,10 +17,6 @@ from rungwise.adapters.client_options import (
     check_policy,
     check_sizes,
     check_sync,
-    checked_clock,
-    checked_number,
-    checked_sleep,
-    checked_waits,
     shared_of,
     throttle_of,
 )
@@ -58,7 +47,8 @@ class Client(Turns, Closing, AsyncClosing):
         chain: the backends in order, or a single one; every call starts at the first.
         policy: how calls recover, and the budget of each, unless a call is given its own.
         http: an `httpx.Client` (or one of its shape) for `call` and `stream`; it is neither closed
-        nor changed. async_http: an `httpx.AsyncClient` for `acall` and `astream`, likewise.
+            nor changed.
+        async_http: an `httpx.AsyncClient` for `acall` and `astream`, likewise.
         max_connections: how many connections may be open at once, for threads and for each event
             loop. Further calls wait in turn, within their own time. A client that you pass in keeps
             its own limits.
@@ -66,27 +56,24 @@ class Client(Turns, Closing, AsyncClosing):
             they notice silence early. False asks for whole replies.
         observer: called with each step as it happens.
         compactor: shortens messages that do not fit; may be a coroutine function for asynchronous
-        calls. contents: whether journals may hold texts and tool calls.
+            calls.
+        contents: whether journals may hold texts and tool calls.
         largest_reply: the most bytes to read of one reply, after decompression. A whole reply that
             is larger is malformed; a stream is cut. Of a stream, text counts in full and the
             framing around it by a sixteenth. A reply takes up to 32 times as much memory while it
             is read.
-        clock: returns seconds on a monotonic clock.
-        sleep: called with seconds instead of a real wait; None waits.
-        async_sleep: the same for asynchronous calls.
-        jitter: returns a number from 0 to 1 for each wait.
-        wall_clock: returns the seconds since 1970; deadlines and the dates of providers are
-        compared with it. health: when calls stop asking a backend that fails, and for how long; all
-        calls of the client remember it. None
-            remembers nothing: every call asks the first backend first.
+        health: when calls stop asking a backend that fails, and for how long; all calls of the
+            client remember it. None remembers nothing: every call asks the first backend first.
         store: the URL of a Redis or Valkey server, by which many processes remember it together
-        (extra `redis`). retry_share: the most retries and reasks of the last 1,000 calls together,
-        as a share of these calls, from the
-            100th call on. Fallbacks do not count, nor do retries that wait for what a 429 asked.
-            None sets no limit.
+            (extra `redis`).
+        retry_share: the most retries and reasks of the last 1,000 calls together, as a share of
+            these calls, from the 100th call on. Fallbacks do not count, nor do retries that wait
+            for what a 429 asked. None sets no limit.
         deadline_header: the name of a header. Each request carries the deadline of the call in it,
             in RFC 3339. If you pass a header of that name to a call, it is the deadline of the
             call.
+        testing: the clocks, waits and draws of a test, a `rungwise.testing.Clocks`; None for real
+            ones.
 
     Attributes:
         runtime: what the calls run with: the seam for those who build on a client, such as durable
@@ -95,6 +82,8 @@ class Client(Turns, Closing, AsyncClosing):
     Raises:
         ConfigurationError: the chain is empty or none of its backends can be used, or prices are
             missing for a budget.
+        TypeError: there is no such argument. `clock`, `sleep`, `async_sleep`, `wall_clock` and
+            `jitter` are now those of `testing`.
     """
 
     def __init__(
@@ -110,50 +99,39 @@ class Client(Turns, Closing, AsyncClosing):
         compactor: Compactor | AsyncCompactor | None = None,
         contents: bool = False,
         largest_reply: int = LARGEST_REPLY,
-        clock: Clock = time.monotonic,
-        sleep: Sleep | None = None,
-        async_sleep: AsyncSleep = anyio.sleep,
-        jitter: Draws = random.random,
-        wall_clock: Clock = time.time,
         health: Health | None = DEFAULT_HEALTH,
         store: str | None = None,
         retry_share: float | None = 0.2,
         deadline_header: str | None = None,
+        testing: Clocks | None = None,
+        **removed: Never,
     ) -> None:
+        clocks = checked_clocks(testing, removed)
         chain = tuple(chain) if isinstance(chain, Iterable) else (chain,)
         check_sizes(max_connections, largest_reply)
         check_flag("stream_calls", stream_calls)
         check_policy(policy)
-        check_functions(
-            observer=observer,
-            compactor=compactor,
-            jitter=jitter,
-            clock=clock,
-            wall_clock=wall_clock,
-            sleep=sleep,
-            async_sleep=async_sleep,
-        )
+        check_functions(observer=observer, compactor=compactor)
         check_http(http, async_http)
         call_options = {
             "observer": observer,
             "contents": contents,
-            "jitter": checked_number(jitter, 0, 1, "jitter must return a number from 0 to 1"),
+            "jitter": clocks.jitter,
             "has_compactor": compactor is not None,
         }
-        checked_wall = checked_clock(wall_clock)
         self.runtime = Runtime(
             chain=chain,
             policy=policy,
             call_options=call_options,
             compactor=compactor,
             connections=Connections(http, async_http, max_connections),
-            deadlines=Deadlines(clock, checked_wall, header_name(deadline_header)),
-            clock=clock,
-            sleep=None if sleep is None else checked_sleep(sleep),
-            async_sleep=checked_waits(async_sleep),
+            deadlines=Deadlines(clocks.clock, clocks.wall_clock, header_name(deadline_header)),
+            clock=clocks.clock,
+            sleep=clocks.sleep,
+            async_sleep=clocks.async_sleep,
             largest_reply=largest_reply,
             stream_calls=stream_calls,
-            shared=shared_of(health, store, clock, checked_wall, chain),
+            shared=shared_of(health, store, clocks.clock, clocks.wall_clock, chain),
             throttle=throttle_of(retry_share),
         )
         check_chain(chain)

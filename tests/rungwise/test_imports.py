@@ -49,6 +49,7 @@ FLOORS = (
     {"adapters.http"},
     {"adapters.tools"},
     {"adapters.client_options"},
+    {"adapters.client_clocks"},
     {"adapters.turn"},
     {"adapters.check", "adapters.discovery"},
     {"adapters.runtime"},

@@ -28,6 +28,7 @@ import rungwise
 from rungwise import Client, OpenAIChat, ToolCall
 from rungwise.adapters.telemetry.names import of_link
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+from support import modes
 from support.conventions import ATTRIBUTES, METRICS, REQUIRED
 
 SECRET = "herons of the northern marsh"
@@ -77,7 +78,7 @@ class Seen:
             )
             for number, each in enumerate(providers)
         ]
-        given = {"sleep": lambda _: None, "health": None, **options}
+        given = {**modes.waits_into([]), "health": None, **options}
         client = Client(chain, **given)
         kept = {"tracer_provider": self.tracers, "meter_provider": self.meters}
         return rungwise.otel.instrument(client, contents=contents, **kept)
