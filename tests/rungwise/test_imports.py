@@ -260,7 +260,7 @@ def test_the_core_builds_few_classes() -> None:
     built, compiled = printed_by(
         "import linecache, sys",
         A_CALL,
-        f"print(sum('__attrs_attrs__' in vars(kind) and kind.__module__.startswith('rungwise.') "
+        f"print(sum('__attrs_attrs__' in vars(kind) and kind.__module__.startswith('rungwise') "
         f"for kind in {kinds}))",
         "texts = [kept[0] for name, kept in linecache.cache.items() if '<attrs' in name and ' "
         "rungwise.' in name]",
