@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -30,14 +30,10 @@ from rungwise.fsm.health.health import Health
 from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.values.checks import is_flag, is_number, is_whole
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.moments import LAST
 from rungwise.fsm.values.secret import SecretMap
 
 Messages = str | Iterable[PlainMessage | Message] | Request
 Clock = Callable[[], float]
-Draws = Callable[[], float]
-Sleep = Callable[[float], object]
-AsyncSleep = Callable[[float], Awaitable[object]]
 
 
 class RunOptions(RequestOptions, total=False):
@@ -107,57 +103,6 @@ def check_functions(**functions: object) -> None:
             raise ConfigurationError(
                 f"{name} must be a function, not a coroutine function, which nobody would await"
             )
-
-
-def checked_clock(wall_clock: Callable[[], float]) -> Callable[[], float]:
-    """Return the function with a check of its result."""
-    return checked_number(wall_clock, -LAST, LAST, "wall_clock must return the seconds since 1970")
-
-
-def checked_number(
-    function: Callable[[], float], least: float, most: float, what: str
-) -> Callable[[], float]:
-    """Return the function with a check that it returns a number within these bounds."""
-
-    def call() -> float:
-        number = function()
-        if not is_number(number, least, most):
-            raise ConfigurationError(f"{what}, not {short(number)}")
-        return number
-
-    return call
-
-
-def checked_sleep(sleep: Callable[[float], object]) -> Callable[[float], None]:
-    """Return the function with a check of its result."""
-
-    def wait(seconds: float) -> None:
-        slept = sleep(seconds)
-        if inspect.isawaitable(slept):
-            if inspect.iscoroutine(slept):
-                slept.close()
-            raise ConfigurationError(
-                "sleep must wait by itself; it returned what is to be awaited: see async_sleep"
-            )
-
-    return wait
-
-
-def checked_waits(
-    async_sleep: Callable[[float], Awaitable[object]],
-) -> Callable[[float], Awaitable[object]]:
-    """Return the function with a check of its result."""
-
-    def wait(seconds: float) -> Awaitable[object]:
-        waiting = async_sleep(seconds)
-        if not inspect.isawaitable(waiting):
-            kind = type(waiting).__name__
-            raise ConfigurationError(
-                f"async_sleep must return what can be awaited, not {kind}: see sleep"
-            )
-        return waiting
-
-    return wait
 
 
 _MAY_BE_ASYNC = frozenset({"compactor", "async_sleep"})

@@ -5,9 +5,11 @@ unknown.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import aclosing, closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
 
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedHttp
 from rungwise.adapters.http.cancellation import Cancellation
@@ -28,6 +30,37 @@ from rungwise.adapters.wires.learned import LEARNED
 
 if TYPE_CHECKING:
     from rungwise.adapters.wires.backend import Backend
+
+
+def discovered(
+    chain: Sequence[Backend], http: OwnHttp | BorrowedHttp, cancellation: Cancellation
+) -> tuple[Backend, ...]:
+    """Ask the servers of a chain, and return the chain with what they are; see `ask`."""
+    backends = []
+    for backend in chain:
+        asked = to_ask(backend)
+        server = None if asked is None else ask(asked, http, cancellation)
+        backends.append(_with_server(backend, server))
+    return tuple(backends)
+
+
+async def adiscovered(
+    chain: Sequence[Backend], http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation
+) -> tuple[Backend, ...]:
+    """Ask the servers of a chain from a task; see `discovered`."""
+    backends = []
+    for backend in chain:
+        asked = to_ask(backend)
+        server = None if asked is None else await aask(asked, http, cancellation)
+        backends.append(_with_server(backend, server))
+    return tuple(backends)
+
+
+def _with_server(backend: Any, server: Server | None) -> Any:
+    """Return the backend with its server, or as it was if nobody knows the kind of the server."""
+    if server is None or not server.name:
+        return backend
+    return evolve(backend, server=server)
 
 
 def to_ask(backend: Backend) -> DiscoverableBackend | None:

@@ -35,7 +35,7 @@ streams to users; `rungwise.otel` for traces and metrics. `rungwise.pytest_plugi
 
 from typing import TYPE_CHECKING
 
-from rungwise.lazy import lazy_names
+from rungwise.lazy import lazy_names, show_public_names
 
 if TYPE_CHECKING:  # the list of public names; each is imported when it is first used
     from rungwise import adapters as adapters
@@ -116,5 +116,6 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.turn.turn_journal import TurnStep as TurnStep
     from rungwise.fsm.values.usage import Usage as Usage
 else:
+    show_public_names()
     others = ("rungwise.core", "rungwise.testing", "rungwise.ui", "rungwise.otel")
     __getattr__, __dir__, __all__ = lazy_names(__name__, others=others)

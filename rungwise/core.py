@@ -2,7 +2,8 @@
 annotations.
 
 * `Call` takes a `Request` and returns what to `Send`; pass it the `Reply` or `Failure` that came
-  back. A `Link` (`PlainLink`) describes a backend to it; `Clocks` are the limits of one attempt. A
+  back. A `Link` (`PlainLink`) describes a backend to it; `AttemptClocks` are the limits of one
+  attempt. A
   `Turn` returns an `Action`: `MakeCall`, `RunTools` (each a `ToolRun`, answered with a
   `ToolOutcome`) or `Compact`. A driver that breaks the order gets an `IllegalEvent`;
   `BrokenMachine` is a defect of the table.
@@ -52,7 +53,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.chain.lessons import Lessons as Lessons
     from rungwise.fsm.call.chain.link import Link as Link
     from rungwise.fsm.call.chain.link import PlainLink as PlainLink
-    from rungwise.fsm.call.clocks.silence import Clocks as Clocks
+    from rungwise.fsm.call.clocks.silence import AttemptClocks as AttemptClocks
     from rungwise.fsm.call.conversation.request import PlainMessage as PlainMessage
     from rungwise.fsm.call.conversation.request import Request as Request
     from rungwise.fsm.call.conversation.request import Send as Send

@@ -1,12 +1,49 @@
-"""Public names that are imported when they are first used, and listed once: where type checkers
-read them.
+"""Public names: imported when they are first used, and shown by their public name.
+
+They are listed once, where type checkers read them: below `if TYPE_CHECKING:` in the public
+modules. Two things follow from the lists.
+
+* A public module imports a name when somebody asks for it (`lazy_names`).
+* A class or function has its public module as its `__module__` from the moment it exists
+  (`show_public_names`), so that tracebacks, reprs and pickles say `rungwise.Failed`, not where it
+  happens to be defined. A process that unpickles it imports `rungwise` and asks for `Failed`, which
+  is then imported as for everybody else.
+
+Theory. The name must be right however the class was come by: a client raises `Failed` although
+nobody has looked up `rungwise.Failed`. So the moment to set it is the import of the module that
+defines it, and `rungwise` itself is always imported before that. It therefore puts a finder before
+those that Python has. For the modules of the lists, and no others, the finder lets the next ones
+find the module, and sets the names after the module has run. A decorator on each class, or a line
+in each module, would do the same in a hundred places, and the core would have to import the face.
+
+Two things depend on `__module__` beside the name, and both are looked after:
+
+* `typing.get_type_hints` reads the annotations of a class, which are texts, among the names of its
+  module. Each is made a `ForwardRef` that says where it was written; that takes 7 microseconds.
+* `inspect.getsource` of a class looks for it in the file of its module. Python gives no way to say
+  another file, so of a public class it raises an OSError, as it does for httpx's and trio's. Of
+  functions and methods it works, for their code knows its file. Python 3.13 notes the first line of
+  a class, and would show that line of the wrong file; without the note it raises the same error.
 """
 
-import ast
-import inspect
+from __future__ import annotations
+
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from os.path import dirname, join
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, ForwardRef
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
+PUBLIC: Final = ("rungwise", "rungwise.core", "rungwise.testing", "rungwise.ui", "rungwise.otel")
+"""The modules with lists of public names."""
+
+_LISTED: Final = re.compile(r"^ +from (rungwise\S*) import \(?\s*(\w+) as \2", re.MULTILINE)
+"""A line of a list: the module that defines a name, and the name."""
 
 
 def lazy_names(
@@ -15,9 +52,12 @@ def lazy_names(
     """Return `__getattr__`, `__dir__` and `__all__` for a module that lists its names below `if
     TYPE_CHECKING:`.
 
-    The error for an unknown name points to the others, modules with public names of their own.
+    Arguments:
+        module: the name of the module.
+        others: modules with public names of their own, to which the error for an unknown name
+            points.
     """
-    homes = _homes(module)
+    homes = homes_of(module)
     public = sorted(name for name, home in homes.items() if home != module)
 
     def get(name: str) -> object:
@@ -36,9 +76,80 @@ def lazy_names(
     return get, lambda: public, public
 
 
-def _homes(module: str) -> dict[str, str]:
-    """Map each listed name to the module that defines it."""
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    [listed] = [node.body for node in tree.body if isinstance(node, ast.If)]
-    imports = [node for node in listed if isinstance(node, ast.ImportFrom)]
-    return {alias.name: str(each.module) for each in imports for alias in each.names}
+def homes_of(module: str) -> dict[str, str]:
+    """Map each name that a public module lists to the module that defines it.
+
+    The module is not imported, for the names of all are needed before any is used.
+    """
+    face = sys.modules["rungwise"]
+    file = "__init__.py" if module == "rungwise" else f"{module.partition('.')[2]}.py"
+    loader: Any = face.__loader__
+    source = loader.get_data(join(dirname(str(face.__file__)), file)).decode()
+    return {name: home for home, name in _LISTED.findall(source)}
+
+
+def show_public_names() -> None:
+    """Give each class and function of the lists its public name as soon as it is defined."""
+    names: dict[str, dict[str, str]] = {}
+    for module in PUBLIC:
+        for name, home in homes_of(module).items():
+            names.setdefault(home, {})[name] = module
+    sys.meta_path.insert(0, _Finder(names))
+
+
+class _Finder:
+    """Find the modules that define public names, by the finders behind this one."""
+
+    def __init__(self, names: Mapping[str, Mapping[str, str]]) -> None:
+        self.names = names  # the public module of each name, by the module that defines it
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a module that defines public names; None for any other."""
+        if fullname not in self.names:
+            return None
+        place = sys.meta_path.index(self)
+        for finder in sys.meta_path[place + 1 :]:
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                spec.loader = _Loader(spec.loader, self.names[fullname])  # type: ignore[assignment]
+                return spec
+        return None
+
+
+class _Loader:
+    """Run a module with its own loader, which it has again from then on, and set its names."""
+
+    def __init__(self, loader: Any, names: Mapping[str, str]) -> None:
+        self.loader = loader
+        self.names = names
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Let the module's own loader make it."""
+        module: ModuleType | None = self.loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module, and set its names."""
+        module.__loader__ = self.loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        for name, public in self.names.items():
+            _rename(getattr(module, name), public)
+
+
+def _rename(value: Any, public: str) -> None:
+    """Set the `__module__` of a class or a function."""
+    if isinstance(value, FunctionType):
+        value.__module__ = public
+    if not isinstance(value, type):
+        return
+    annotations = vars(value).get("__annotations__", {})
+    for name, written in annotations.items():
+        if isinstance(written, str):
+            annotations[name] = ForwardRef(written, module=value.__module__, is_class=True)
+    value.__module__ = public
+    if "__firstlineno__" in vars(value):
+        del value.__firstlineno__  # type: ignore[attr-defined]

@@ -14,8 +14,10 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import fields_dict
 
 import rungwise
+import rungwise.testing
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
@@ -129,12 +131,20 @@ def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Clie
     The options are those of `rungwise.Client`; a provider may also be a backend of any kind.
     """
     error = rungwise.ConfigurationError
-    names = sorted(signature(rungwise.Client).parameters.keys() - {"chain"})
+    names = sorted(signature(rungwise.Client).parameters.keys() - {"chain", "removed"})
+    clocks = rungwise.testing.Clocks(
+        clock=rungwise_clock,
+        sleep=rungwise_clock.sleep,
+        async_sleep=rungwise_clock.asleep,
+        jitter=lambda: 0.0,
+    )
 
     with ExitStack() as stack:
 
         def build(*providers: Any, **options: Any) -> Client:
-            unknown = sorted(options.keys() - set(names))
+            # of what has become a part of `testing`, the client itself says so
+            moved = fields_dict(rungwise.testing.Clocks)
+            unknown = sorted(options.keys() - set(names) - moved.keys())
             if unknown:
                 raise error(f"client has no option {unknown[0]!r}; there are: {', '.join(names)}")
             for each in providers:
@@ -152,13 +162,7 @@ def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Clie
                 else each
                 for number, each in enumerate(providers, 1)
             ]
-            clock = rungwise_clock
-            waits = {
-                "clock": clock,
-                "sleep": clock.sleep,
-                "async_sleep": clock.asleep,
-                "jitter": lambda: 0.0,
-            }
-            return stack.enter_context(rungwise.Client(chain, **{**waits, **options}))
+            options.setdefault("testing", clocks)
+            return stack.enter_context(rungwise.Client(chain, **options))
 
         yield build

@@ -20,6 +20,7 @@ assertion per machine.
 
 * An `EmbeddedProvider` serves a `Script` of `ScriptedReply`s over HTTP and keeps each
   `ReceivedRequest`. `set_testing` and `testing` turn waits off.
+  `Clocks` give a client the clocks, waits and draws of a test, such as a `VirtualClock`.
 * Strategies draw replies (`replies`, `failures`, `scripts_of_replies`), turns (`scripts_of_turns`),
   callers (`requests`, `policies`, `turn_policies`), compactors (`compactors`), conversations
   (`conversations`) and hostile bytes (`hostile_responses`).
@@ -31,7 +32,7 @@ assertion per machine.
   table of your own.
 
 The fuzz kit needs Hypothesis: `pip install 'rungwise[testing]'`. `EmbeddedProvider`, its scripts,
-`set_testing` and `testing` do not.
+`Clocks`, `set_testing` and `testing` do not.
 """
 
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ from typing import TYPE_CHECKING
 from rungwise.lazy import lazy_names
 
 if TYPE_CHECKING:  # the list of public names; each is imported when it is first used
+    from rungwise.adapters.client_clocks import Clocks as Clocks
     from rungwise.adapters.provider.script import Script as Script
     from rungwise.adapters.provider.script import ScriptedReply as ScriptedReply
     from rungwise.adapters.provider.server import EmbeddedProvider as EmbeddedProvider

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from rungwise.adapters.cli.output import counted
 from rungwise.adapters.client import Client
+from rungwise.adapters.client_clocks import Clocks
 from rungwise.adapters.demo.crash import show_crash
 from rungwise.adapters.demo.scenarios import SCENARIOS, Scenario
 from rungwise.adapters.demo.servers import PIPED, PRICES, WATCHED, DemoClock, Pace, started_servers
@@ -110,9 +111,7 @@ def _run(
             servers.chain,
             policy=POLICY,
             http=http,
-            clock=clock.now,
-            sleep=clock.sleep,
-            jitter=jitter,
+            testing=Clocks(clock=clock.now, sleep=clock.sleep, jitter=jitter),
         )
         for _ in range(scenario.calls_before):
             client.call(scenario.messages)

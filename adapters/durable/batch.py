@@ -138,7 +138,7 @@ class Batch:
         for line in lines:
             if len(window) >= AHEAD * self.most:
                 yield self._next(window)
-            window.append(self.durable._engine.soon(self._one, line))
+            window.append(self.durable.workflows.engine.soon(self._one, line))
         while window:
             yield self._next(window)
 
@@ -156,7 +156,8 @@ class Batch:
             return LineResult(line, fault=line.fault)
         async with self._places:
             try:
-                handle = await self.durable._begin(
+                workflows = self.durable.workflows
+                begun = await workflows.begin(
                     f"{self.name}/{line.id}",
                     line.request,
                     {"within": self.within},
@@ -164,9 +165,9 @@ class Batch:
                     enqueue=self.enqueue,
                     retry_failed=self.retry_failed,
                 )
-                return (
-                    LineResult(line) if self.enqueue else LineResult(line, await handle._result())
-                )
+                if self.enqueue:
+                    return LineResult(line)
+                return LineResult(line, await workflows.end_of(begun, self.returns))
             except CallError as error:
                 return LineResult(line, error.result)
             except RungwiseError as error:

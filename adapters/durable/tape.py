@@ -34,7 +34,7 @@ from rungwise.fsm.call.conversation.observation import Finding, Observation
 from rungwise.fsm.call.conversation.plain import stored
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.run.delivery import StreamEvent
-from rungwise.fsm.call.run.recording import silent
+from rungwise.fsm.call.run.recording import Observer, silent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import JournalMismatch
 from rungwise.fsm.replies.failures.failure import Failure
@@ -88,6 +88,10 @@ class Recorded(ABC):
                 )
                 raise JournalMismatch(f"{what}: {type(error).__name__}") from error
             self.tape.append(entry)
+        self._recorder.observer = observer
+
+    def observe(self, observer: Observer | None) -> None:
+        """Call an observer with each step from now on, or nobody."""
         self._recorder.observer = observer
 
     @abstractmethod

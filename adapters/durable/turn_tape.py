@@ -77,13 +77,15 @@ class RecordedTurn(Recorded, Turn):
         """Return what is spent of its budget; an attempt in flight counts as if it used all that it
         may.
         """
-        ledger = self.budget._ledger
-        call = self._call
+        committed = self.budget.committed
+        seconds = self._tally.elapsed
+        if self._call is not None:
+            seconds += self._call.spending.elapsed
         return {
-            "attempts": ledger.attempts,
-            "seconds": self._tally.elapsed + (0.0 if call is None else call.spending.elapsed),
-            "output_tokens": ledger.charged_tokens + ledger.held_tokens,
-            "money": as_money(ledger.charged_money + ledger.held_money),
+            "attempts": committed.attempts,
+            "seconds": seconds,
+            "output_tokens": committed.tokens,
+            "money": as_money(committed.money),
         }
 
     def restore(self, tape: Iterable[Entry]) -> None:
@@ -92,8 +94,9 @@ class RecordedTurn(Recorded, Turn):
         super().restore(tuple(self._to_come))
         if isinstance(self._action, MakeCall):
             call = self._action.call
+            assert isinstance(call, RecordedCall)
             observer = self._recorder.observer
-            call._recorder.observer = observer and observer_of(observer, call)
+            call.observe(observer and observer_of(observer, call))
 
     def resume(self, now: float, deadline: float | None, gone: float) -> None:
         """Go on with a turn that was restored; see `RecordedCall`."""

@@ -154,8 +154,9 @@ async def run_work(
         raise ConfigurationError(CHANGED)  # whoever put it into this queue
     read = [orjson.loads(record) for record in records]
     tape = [entry for each in read for entry in each["tape"]]
-    clock = client._clock
-    wall = client._deadlines.wall_clock
+    runtime = client.runtime
+    clock = runtime.clock
+    wall = runtime.deadlines.wall_clock
     # The time stands still while no process holds a call.
     behind = (
         clock() - max(entry["now"] for entry in tape if entry["now"] is not None) if tape else 0.0
@@ -175,12 +176,12 @@ async def run_work(
             run.recorded.go_on_within(within)
         run.recorded.resume(now(), deadline(), wall() - read[-1]["at"])
     saver = Saver(run.recorded, save, wall, saved=len(tape))
-    running = client._connections.in_this_loop()
+    running = runtime.connections.in_this_loop()
     with either(running.cancellation, ending) as both:
-        settings = client._async_settings(running, both, run.timeouts)
+        settings = runtime.async_settings(running, both, run.timeouts)
         settings |= {
             "clock": now,
-            "deadlines": evolve(client._deadlines, clock=now),
+            "deadlines": evolve(runtime.deadlines, clock=now),
             "shared": shared,
         }
         return json_of(
@@ -233,7 +234,7 @@ def prepared(
     if tape and within is not None:
         within = RecordedCall.within_of(tape, within)
     options = {
-        **client._options,
+        **client.runtime.call_options,
         **settings,
         "within": within,
         "is_streaming": work["is_streaming"],
@@ -321,9 +322,15 @@ def new_turn(
         "approvals": asked["approvals"],
         "verdict": settings.pop("verdict"),
     }
-    settings = {**client._options, **settings}
+    settings = {**client.runtime.call_options, **settings}
     return Planned.of(
-        request, options, client.chain, client.policy, client._compactor, RecordedTurn, **settings
+        request,
+        options,
+        client.chain,
+        client.policy,
+        client.runtime.compactor,
+        RecordedTurn,
+        **settings,
     )
 
 

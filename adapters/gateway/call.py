@@ -58,9 +58,9 @@ class GatewayCall:
 
     def forwarded(self, forward: Forward, body: bytes) -> GatewayCall:
         """Return the call that goes word for word to one backend."""
-        client: Any = copy.copy(self.client)  # which shares its connections and clocks
-        client.chain = (forward,)
-        client._stream_calls = forward.streams
+        client = copy.copy(self.client)
+        # which shares its connections and clocks
+        client.runtime = self.client.runtime.with_chain((forward,), stream_calls=forward.streams)
         options = {
             name: each for name, each in self.options.items() if name in ("deadline", "headers")
         }

@@ -166,7 +166,7 @@ def _options_in(
     seconds = _number(headers, f"{PREFIX}deadline", budget.seconds)
     money = _number(headers, f"{PREFIX}budget", budget.money)
     if ends := [each for each in (seconds, timeout) if each is not None]:
-        options["deadline"] = client._deadlines.wall_clock() + min(ends)
+        options["deadline"] = client.runtime.deadlines.wall_clock() + min(ends)
     if money is not None:
         options["policy"] = evolve(client.policy, budget=evolve(budget, money=money))
     return options

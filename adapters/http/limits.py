@@ -12,7 +12,7 @@ import time
 from attrs import define, evolve, field
 
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.fsm.call.clocks.silence import Clocks
+from rungwise.fsm.call.clocks.silence import AttemptClocks
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.replies.reply import Reply
@@ -55,7 +55,7 @@ class AttemptLimits:
         cls,
         send: Send,
         timeouts: Timeouts,
-        clocks: Clocks,
+        clocks: AttemptClocks,
         now: float,
         *,
         streams: bool,

@@ -65,14 +65,15 @@ def instrument(
     """
     if not isinstance(client, Client):
         raise ConfigurationError(f"client must be a Client, not {type(client).__name__}")
-    options = client._options
-    if not isinstance(options["observer"], Tracing):
-        tracing = observer(
-            contents=contents,
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-            also=options["observer"],
-        )
-        options["observer"] = tracing
-        tracing.meters.watch_health(client)
+    present = client.runtime.observer
+    if isinstance(present, Tracing):
+        return client
+    tracing = observer(
+        contents=contents,
+        tracer_provider=tracer_provider,
+        meter_provider=meter_provider,
+        also=present,
+    )
+    client.runtime.attach(tracing)
+    tracing.meters.watch_health(client)
     return client

@@ -97,8 +97,7 @@ class HeldBudget(SharedBudget):
 
     def share(self) -> Share:
         """Return a share for a new call."""
-        plain = SharedBudget.share(self)
-        return _HeldShare(self, plain._queue, plain._reservation)
+        return self.share_by(_HeldShare)
 
 
 @define(eq=False, repr=False)

@@ -15,6 +15,7 @@ import orjson
 from attrs import define, field
 
 from rungwise.adapters.client import Client
+from rungwise.adapters.client_clocks import Clocks
 from rungwise.adapters.http.limits import GRACE
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest, Responder, render
@@ -253,13 +254,12 @@ class CaseRunner:
             policy=case.squeeze.policy(self.policy),
             compactor=compact if compactor is not None else None,
             contents=case.contents,
-            clock=clock,
-            sleep=clock.sleep,
-            async_sleep=clock.asleep,
-            jitter=lambda: 1.0,
+            testing=Clocks(
+                clock=clock, sleep=clock.sleep, async_sleep=clock.asleep, jitter=lambda: 1.0
+            ),
             **http,
         )
-        shared: Any = client._shared
+        shared: Any = client.runtime.shared
         for backend in client.chain[: case.opens]:
             shared.watch.remember(backend, DOWN)
         return client

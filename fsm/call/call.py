@@ -23,7 +23,7 @@ from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.budget.throttle import RetryThrottle
 from rungwise.fsm.call.chain.lessons import Lessons
 from rungwise.fsm.call.chain.link import Link
-from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
+from rungwise.fsm.call.clocks.silence import AttemptClocks, clocks_of
 from rungwise.fsm.call.conversation.observation import (
     ANSWERS,
     Finding,
@@ -172,6 +172,11 @@ class Call:
         return self._context.judge.returns
 
     @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Return the functions that judge its replies."""
+        return self._context.judge.verdicts
+
+    @property
     def headers(self) -> Mapping[str, str]:
         """Return the headers by which the observer follows the attempt in flight."""
         observer = self._recorder.observer
@@ -291,7 +296,7 @@ class Call:
         self.spending.pass_time(now)
         return self._sender.send_out(waited)
 
-    def clocks(self, *, streams: bool = True) -> Clocks:
+    def clocks(self, *, streams: bool = True) -> AttemptClocks:
         """Return the clocks of the attempt in flight, for a driver that keeps them; only in streams
         silence counts.
 
@@ -301,7 +306,8 @@ class Call:
         return clocks_of(self._context, self._sender.ensure_sent(), self._facts, streams=streams)
 
     def text_watch(self) -> TextWatch:
-        """Return what detects the first visible text of the attempt in flight; see `Clocks`.
+        """Return what detects the first visible text of the attempt in flight; see
+        `AttemptClocks`.
 
         Raises:
             IllegalEvent: nothing is in flight.

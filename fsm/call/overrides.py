@@ -58,6 +58,10 @@ def set_testing(on: bool, *, attempts: int | None = None) -> None:
     The journal still says how long each rung would have waited, and a wait that does not fit still
     switches.
 
+    Use it where a test only must not wait: it holds for clients that the test cannot reach, too.
+    Where a test decides what time it is, or looks at the waits of one client, pass
+    `rungwise.testing.Clocks` to that client instead.
+
     Arguments:
         on: whether this is a test.
         attempts: the most attempts that a call may make meanwhile; None leaves that to its budget.

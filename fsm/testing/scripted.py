@@ -70,8 +70,8 @@ def fitting(text: str, tokenizer: str, most: int) -> str:
 
 @define(eq=False)
 class VirtualClock:
-    """Replace a client's clock and sleep: `Client(..., clock=clock, sleep=clock.sleep,
-    async_sleep=clock.asleep)`.
+    """Replace a client's clock and waits: `Client(..., testing=Clocks(clock=clock,
+    sleep=clock.sleep, async_sleep=clock.asleep))`.
 
     Arguments:
         now: seconds; only `sleep`, `asleep` and `advance` move it.

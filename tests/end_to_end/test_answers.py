@@ -6,7 +6,7 @@ import pytest
 
 from rungwise import Client, Result, ToolCall
 from rungwise.core import Request
-from rungwise.testing import ScriptedReply
+from rungwise.testing import Clocks, ScriptedReply
 
 ODD_ARGUMENTS = '{"city" :  "Malmö 🪜",\n "n": 1e3, "deep": {"a": [1, 2, "]}"]}}'
 CALLS = (
@@ -171,7 +171,7 @@ def test_messages_may_come_in_several_forms(serve: Any, backend_of: Any, kind: s
         "request": Request("Where?"),
     }
     provider = serve(ScriptedReply(), ScriptedReply(text="In the reeds."))
-    with Client(backend_of(provider), sleep=lambda seconds: None) as client:
+    with Client(backend_of(provider), testing=Clocks(sleep=lambda seconds: None)) as client:
         assert client.call(forms[kind]).text == "In the reeds."
     assert [request.body["messages"] for request in provider.requests] == [messages, messages]
 

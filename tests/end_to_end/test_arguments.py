@@ -2,6 +2,7 @@
 would be right.
 """
 
+import re
 import socket
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
@@ -18,6 +19,7 @@ from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.policy import LARGEST_JITTER, SWITCH_AFTER
 from rungwise.fsm.values.checks import LONGEST_SECONDS
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+from support.clocked import clocked
 from support.command_line import invoke
 from support.modes import ask
 
@@ -58,7 +60,11 @@ def test_the_longest_and_the_shortest_seconds_are_waited_for(
     policy = rungwise.Policy(timeouts=timeouts, budget=rungwise.Budget(seconds=seconds, attempts=2))
     short = suppress(rungwise.CallError) if seconds == 1e-3 else nullcontext()
     with (
-        Client(backend_of(serve(ANSWER)), policy=policy, sleep=lambda seconds: None) as client,
+        Client(
+            backend_of(serve(ANSWER)),
+            policy=policy,
+            testing=rungwise.testing.Clocks(sleep=lambda seconds: None),
+        ) as client,
         short,
     ):
         assert ask(client, mode).text == "Yes."
@@ -140,10 +146,7 @@ def test_a_chain_of_anything_but_backends_is_refused(chain: Any) -> None:
         "async_http",
         "observer",
         "compactor",
-        "clock",
-        "sleep",
-        "async_sleep",
-        "jitter",
+        "testing",
     ],
 )
 def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) -> None:
@@ -263,19 +266,37 @@ async def awaited(*given: Any) -> float:
     return 0.0
 
 
+@pytest.mark.parametrize("value", ["x", 5])
+@pytest.mark.parametrize("name", ["clock", "sleep", "async_sleep", "wall_clock", "jitter"])
+def test_a_clock_that_is_none_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match=f"^{name} must be a function, not"):
+        rungwise.testing.Clocks(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["clock", "sleep", "async_sleep", "wall_clock", "jitter"])
+def test_an_argument_that_clocks_have_now_says_so(name: str) -> None:
+    instead = re.escape(f"write Client(..., testing=rungwise.testing.Clocks({name}=...))")
+    with pytest.raises(TypeError, match=instead):
+        Client(LOCAL, **{name: lambda: 0.0})
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'clocks'"):
+        Client(LOCAL, clocks=5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", ["observer", "clock", "sleep", "jitter"])
 def test_a_coroutine_function_in_the_place_of_a_function_is_refused(name: str) -> None:
     with pytest.raises(
         rungwise.ConfigurationError, match=f"{name} must be a function, not a coroutine function"
     ):
-        Client(LOCAL, **{name: awaited})
+        Client(LOCAL, **clocked({name: awaited}))
 
 
 @pytest.mark.parametrize("mode", ["call", "astream"])
 @pytest.mark.parametrize("draw", [None, "x", -5, 1.5, float("nan"), True])
 def test_a_draw_that_is_none_is_named(serve: Any, backend_of: Any, mode: str, draw: Any) -> None:
     with (
-        Client(backend_of(serve(BUSY)), jitter=lambda: draw) as client,
+        Client(
+            backend_of(serve(BUSY)), testing=rungwise.testing.Clocks(jitter=lambda: draw)
+        ) as client,
         pytest.raises(rungwise.ConfigurationError, match="jitter must return a number from 0 to 1"),
     ):
         ask(client, mode)
@@ -289,7 +310,7 @@ def test_a_sleep_of_the_other_kind_is_named(
 ) -> None:
     sleep = (lambda seconds: awaited()) if name == "sleep" else (lambda seconds: None)
     with (
-        Client(backend_of(serve(BUSY)), **{name: sleep}) as client,
+        Client(backend_of(serve(BUSY)), **clocked({name: sleep})) as client,
         pytest.raises(rungwise.ConfigurationError, match=f"^{name} must "),
     ):
         ask(client, mode)

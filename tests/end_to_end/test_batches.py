@@ -274,7 +274,7 @@ def test_the_lines_of_a_long_file_are_not_held(folder: Path) -> None:
         future.set_result(LineResult(line))
         return future
 
-    durable._engine.soon = soon
+    durable.workflows.engine.soon = soon
     ended = 0
     for _ in Batch(durable, "long", 50).run(read_lines(file)):
         alive = alive - 1

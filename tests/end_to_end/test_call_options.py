@@ -153,7 +153,9 @@ def test_what_a_test_overrides_holds_for_the_policy_of_a_call(serve: Any, backen
 def test_a_policy_of_its_own_may_have_a_table_of_its_own(serve: Any, backend_of: Any) -> None:
     short = Policy(table=rungwise.CALL.without("reask"))
     provider = serve(ScriptedReply(text=""))
-    with Client(backend_of(provider), sleep=lambda seconds: None) as client:
+    with Client(
+        backend_of(provider), testing=rungwise.testing.Clocks(sleep=lambda seconds: None)
+    ) as client:
         with pytest.raises(rungwise.EmptyResponse) as caught:
             client.call("Where?", policy=short)
         assert caught.value.result.attempts == 1

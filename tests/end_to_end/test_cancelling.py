@@ -173,7 +173,10 @@ def test_cancelled_between_attempts(
             token.cancel()
 
     client = Client(
-        backend_of(provider), observer=observe, sleep=lambda seconds: None, contents=True
+        backend_of(provider),
+        observer=observe,
+        testing=rungwise.testing.Clocks(sleep=lambda seconds: None),
+        contents=True,
     )
     with client, pytest.raises(rungwise.Cancelled) as raised:
         ask(client, mode, PROMPT, cancellation=token)

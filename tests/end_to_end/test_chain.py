@@ -10,6 +10,7 @@ import pytest
 import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.testing import ScriptedReply
+from support.clocked import clocked
 from support.modes import Caller, waits_into
 
 DOWN = ScriptedReply(status=500)
@@ -188,7 +189,9 @@ def test_failures_of_either_library_are_known(
     dead = OpenAIChat("model", base_url=dead_url, name="dead", api_key="sk-3c9e1f7a5b2d8046")
     waits: list[float] = []
     chain = [dead, backend_of(provider)]
-    with Caller(mode, chain, http=library, jitter=lambda: 0.0, **waits_into(waits)) as caller:
+    with Caller(
+        mode, chain, http=library, **clocked({"jitter": lambda: 0.0, **waits_into(waits)})
+    ) as caller:
         result = caller.ask()
     assert (result.outcome, result.backend) == ("done", "primary")
     assert waits == []

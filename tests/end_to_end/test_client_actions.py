@@ -152,7 +152,7 @@ def test_it_is_done_where_json_is_asked_for_too_and_beside_words(mode: str, serv
 @pytest.mark.parametrize("kind", NOT_FOR_THE_CALLER)
 def test_what_the_server_has_done_by_itself_is_no_answer(kind: str, mode: str, serve: Any) -> None:
     provider = serve(replies(*NOT_FOR_THE_CALLER[kind]))
-    options = {"sleep": lambda seconds: None, **modes.options_of(mode)}
+    options = {**modes.waits_into([]), **modes.options_of(mode)}
     with (
         Client(backend("responses", provider.base_url), **options) as client,
         pytest.raises(EmptyResponse),

@@ -163,7 +163,7 @@ def test_connections_to_several_hosts_share_the_places(way: str) -> None:
         texts = []
         with in_one_loop(way, client) as caller:
             for index in range(6):
-                client.chain = (chain[index % 2],)
+                client.runtime.chain = (chain[index % 2],)
                 texts.append(caller(f"q {index}", streams=False).text)
     assert texts == [f"q {index}" for index in range(6)]
     assert one.connections == other.connections == 3  # each had to make room for the other

@@ -126,7 +126,10 @@ def test_a_dataclass_and_a_named_tuple_are_copied_as_json_has_them(
         )
 
     with EmbeddedProvider(answer) as provider:
-        client = Client(OpenAIChat("model", base_url=provider.base_url), sleep=lambda seconds: None)
+        client = Client(
+            OpenAIChat("model", base_url=provider.base_url),
+            testing=rungwise.testing.Clocks(sleep=lambda seconds: None),
+        )
         assert ask(client, "call", [{"role": "user", "content": wrap([part])}]).text == "A heron."
         sent = [request.body["messages"] for request in provider.requests]
     content = [{"type": "text", "text": {"words": ["What is it?"]}}]

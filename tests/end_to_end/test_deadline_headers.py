@@ -70,7 +70,7 @@ def test_a_clock_that_is_set_meanwhile_is_read_anew(serve: Serve, http: str | No
         if step.target == "retry":
             wall[0] = WALL + 3600  # somebody puts it an hour forward
 
-    client._options["observer"] = observe
+    client.runtime.attach(observe)
     client.call("Where?", deadline=WALL + 30)
     assert clock.waits == [5.0]
     # 25 s are left

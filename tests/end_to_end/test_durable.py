@@ -35,7 +35,7 @@ from rungwise import (
     Text,
     replay,
 )
-from rungwise.adapters.durable import durable as module
+from rungwise.adapters.durable import workflows as module
 from rungwise.adapters.durable.durable import Durable
 from rungwise.adapters.durable.forms import plain_event
 from rungwise.core import Reply, TurnContext
@@ -169,7 +169,7 @@ def test_a_living_process_keeps_its_calls(
     living = child(server, database, "herons", messages=MESSAGES)
     until(lambda: server.requests)
     with opened(same(server))(policy=Policy()) as durable:
-        durable._engine.take_over()
+        durable.workflows.engine.take_over()
         assert durable.call("herons", MESSAGES).attempts == 1
     assert living.communicate(timeout=60)[0] == "In the reeds.\n"
     assert len(server.requests) == 1
@@ -192,7 +192,7 @@ def test_what_a_program_of_somebody_else_has_left_is_not_touched(
 ) -> None:
     assert subprocess.run([sys.executable, "-c", THEIRS, database], timeout=60).returncode == 9
     with opened(same(serve(ANSWER)))() as durable:
-        durable._engine.take_over()
+        durable.workflows.engine.take_over()
         [left] = DBOS.list_workflows(name="theirs")
     assert (left.status, left.executor_id, left.queue_name) == ("PENDING", "local", None)
 
@@ -236,9 +236,9 @@ def test_a_call_that_begins_as_its_process_ends_is_left_to_the_next_one(
     open_ = opened(backend_of(server))
     with open_() as durable:
         with monkeypatch.context() as patch:
-            patch.setattr(module, "_current", [])
+            patch.setattr(module, "_open", [])
             begun = durable.start("herons", MESSAGES)
-            until(begun._started.task.done)
+            until(begun._begun.handle.task.done)
         assert durable.handle("herons").status() == "running"
     with open_() as durable:
         assert durable.handle("herons").result().text == "In the reeds."
@@ -382,7 +382,7 @@ NONSENSE: dict[str, tuple[Any, str]] = {
         "prices",
     ),
     "a second one": (
-        lambda durable: Durable(durable._client, "sqlite:///other.sqlite"),
+        lambda durable: Durable(durable.workflows.client, "sqlite:///other.sqlite"),
         "one Durable at a time",
     ),
 }

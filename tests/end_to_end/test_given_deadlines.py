@@ -197,7 +197,10 @@ def test_what_is_no_point_in_time_is_refused(
 
 @pytest.mark.parametrize("says", ["now", None, float("nan"), 1e300])
 def test_a_wall_clock_returns_seconds(says: Any) -> None:
-    client = Client(ways.backend("http://127.0.0.1:1/v1"), wall_clock=lambda: says)
+    client = Client(
+        ways.backend("http://127.0.0.1:1/v1"),
+        testing=rungwise.testing.Clocks(wall_clock=lambda: says),
+    )
     with pytest.raises(
         rungwise.ConfigurationError, match="wall_clock must return the seconds since 1970"
     ):
@@ -207,4 +210,7 @@ def test_a_wall_clock_returns_seconds(says: Any) -> None:
 @pytest.mark.parametrize("wall_clock", [None, 5, anyio.sleep])
 def test_a_wall_clock_is_a_function(wall_clock: Any) -> None:
     with pytest.raises(rungwise.ConfigurationError, match="wall_clock must be a function"):
-        Client(ways.backend("http://127.0.0.1:1/v1"), wall_clock=wall_clock)
+        Client(
+            ways.backend("http://127.0.0.1:1/v1"),
+            testing=rungwise.testing.Clocks(wall_clock=wall_clock),
+        )

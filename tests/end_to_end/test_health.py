@@ -17,6 +17,7 @@ from rungwise import Budget, Cancellation, Client, Health, Journal, Policy, repl
 from rungwise.core import BackendHealth, Call
 from rungwise.fsm.analysis.replay.what_if import what_if
 from rungwise.testing import ReceivedRequest, ScriptedReply
+from support.clocked import clocked
 from support.modes import Caller
 from support.remembering import Clock, steps
 
@@ -69,7 +70,9 @@ def test_a_call_that_finds_it_open_says_so_in_its_journal_and_sends_nothing_ther
     mode: str, lake: Lake
 ) -> None:
     clock = Clock()
-    with Caller(mode, lake.chain, wall_clock=lambda: 0.0, **clock.options) as caller:
+    with Caller(
+        mode, lake.chain, **clocked({"wall_clock": lambda: 0.0, **clock.options})
+    ) as caller:
         caller.ask()
         result = caller.ask()
     assert steps(result) == ["found_open primary", "sent second", "answered second"]
@@ -185,7 +188,9 @@ def test_a_journal_is_the_same_byte_for_byte_as_without_memory_as_long_as_nothin
     lake.reply = reply
     journals = []
     for options in ({}, {"health": None, "retry_share": None}):
-        client = Client(lake.chain, **{**Clock().options, "wall_clock": lambda: 17.0, **options})
+        client = Client(
+            lake.chain, **clocked({**Clock().options, "wall_clock": lambda: 17.0, **options})
+        )
         journals.append(client.call("Where?").journal.to_json())
     assert journals[0] == journals[1]
 

@@ -171,12 +171,12 @@ def test_a_looser_turn_within_passes_on_the_tighter_deadline(nest: Nest, serve: 
     in a tool.
     """
     between = serve(turn_modes.calling(("ask", "{}")), ANSWER)
-    waits = {
-        "clock": nest.clock,
-        "sleep": nest.clock.sleep,
-        "wall_clock": lambda: WALL - 50 + nest.clock(),
-    }
-    middle = Client(ways.backend(between.base_url), policy=UNLIMITED, **waits)
+    clocks = rungwise.testing.Clocks(
+        clock=nest.clock,
+        sleep=nest.clock.sleep,
+        wall_clock=lambda: WALL - 50 + nest.clock(),
+    )
+    middle = Client(ways.backend(between.base_url), policy=UNLIMITED, testing=clocks)
     stream = middle.stream_turn(
         "Where?", tools={"ask": lambda: nest.ask()}, policy=FREE, deadline=WALL + 3600
     )
@@ -220,10 +220,12 @@ def overflowing(nest: Nest, serve: Serve) -> Callable[..., Client]:
     """Return `client(compactor=None)`, whose provider says once that the prompt does not fit."""
 
     def client(**options: Any) -> Client:
-        waits = {"clock": nest.clock, "wall_clock": lambda: WALL - 50 + nest.clock()}
+        clocks = rungwise.testing.Clocks(
+            clock=nest.clock, wall_clock=lambda: WALL - 50 + nest.clock()
+        )
         return Client(
             ways.backend(serve(OVERFLOW, ANSWER).base_url),
-            **{"policy": UNLIMITED, **waits, **options},
+            **{"policy": UNLIMITED, "testing": clocks, **options},
         )
 
     return client
@@ -269,7 +271,11 @@ def test_tools_side_by_side_and_turns_side_by_side_keep_their_own(serve: Serve) 
     first = serve(both, ANSWER)
     second = serve(both, ANSWER)
     clock = VirtualClock(now=50.0)
-    inner = Client(ways.backend(serve(ANSWER).base_url), policy=UNLIMITED, clock=clock)
+    inner = Client(
+        ways.backend(serve(ANSWER).base_url),
+        policy=UNLIMITED,
+        testing=rungwise.testing.Clocks(clock=clock),
+    )
     deadlines: dict[str, list[float | None]] = {"first": [], "second": []}
 
     async def turn(name: str, provider: EmbeddedProvider, seconds: float) -> None:
@@ -279,7 +285,11 @@ def test_tools_side_by_side_and_turns_side_by_side_keep_their_own(serve: Serve) 
             deadlines[name].append(result.journal.setting.deadline)
             return result.text
 
-        async with Client(ways.backend(provider.base_url), policy=UNLIMITED, clock=clock) as client:
+        async with Client(
+            ways.backend(provider.base_url),
+            policy=UNLIMITED,
+            testing=rungwise.testing.Clocks(clock=clock),
+        ) as client:
             policy = TurnPolicy(call=UNLIMITED, budget=Budget(seconds=seconds))
             await client.aturn("Where?", tools=[look], policy=policy)
 

@@ -65,7 +65,9 @@ def test_the_observer_hears_of_a_step_before_the_next_thing_happens(
         heard.append((step.event, len(provider.requests)))
         assert not waits or step.number > 2
 
-    with Client(backend_of(provider), observer=observe, sleep=waits.append) as client:
+    with Client(
+        backend_of(provider), observer=observe, testing=rungwise.testing.Clocks(sleep=waits.append)
+    ) as client:
         client.call("Where?")
     assert heard == [("sent", 0), ("failed_transiently", 1), ("sent", 1), ("answered", 2)]
 
@@ -198,7 +200,9 @@ def test_a_journal_with_contents_holds_no_key_that_a_provider_quotes(
 
 def test_a_replay_of_failures_names_them_again(serve: Any, backend_of: Any) -> None:
     with (
-        Client(backend_of(serve(DOWN)), sleep=lambda seconds: None) as client,
+        Client(
+            backend_of(serve(DOWN)), testing=rungwise.testing.Clocks(sleep=lambda seconds: None)
+        ) as client,
         pytest.raises(rungwise.Failed) as raised,
     ):
         client.call("Where?")
@@ -221,7 +225,8 @@ def test_a_replay_that_differs_names_the_first_step(
     serve: Any, backend_of: Any, number: int, changed: dict[str, Any]
 ) -> None:
     with Client(
-        backend_of(serve(DOWN, ANSWER)), sleep=lambda seconds: None, jitter=lambda: 0.0
+        backend_of(serve(DOWN, ANSWER)),
+        testing=rungwise.testing.Clocks(sleep=lambda seconds: None, jitter=lambda: 0.0),
     ) as client:
         document = json.loads(client.call("Where?").journal.to_json())
     document["steps"][number - 1].update(changed)
@@ -247,7 +252,10 @@ def test_our_steps_and_the_machine_log_to_their_own_loggers(
     serve: Any, backend_of: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with Client(backend_of(serve(ScriptedReply(), ANSWER)), sleep=lambda _: None) as client:
+    with Client(
+        backend_of(serve(ScriptedReply(), ANSWER)),
+        testing=rungwise.testing.Clocks(sleep=lambda _: None),
+    ) as client:
         client.call("Where?")
     assert [
         record.getMessage().split()[0] for record in caplog.records if record.name == "rungwise"
@@ -286,8 +294,9 @@ def test_the_journal_says_when_a_call_began_its_model_and_when_its_text_came(
     for streams in (True, False):
         given = {
             "stream_calls": streams,
-            "wall_clock": lambda: 1_764_000_000.5,
-            "sleep": lambda _: None,
+            "testing": rungwise.testing.Clocks(
+                wall_clock=lambda: 1_764_000_000.5, sleep=lambda _: None
+            ),
         }
         with Client(backend_of(serve(DOWN, ANSWER)), **given) as client:
             result = client.call("Where?")
@@ -326,7 +335,9 @@ def test_a_journal_of_before_says_nothing_of_times_and_models(serve: Any, backen
 
 
 def test_a_turn_says_when_it_began(serve: Any, backend_of: Any) -> None:
-    with Client(backend_of(serve(ANSWER)), wall_clock=lambda: 17.0) as client:
+    with Client(
+        backend_of(serve(ANSWER)), testing=rungwise.testing.Clocks(wall_clock=lambda: 17.0)
+    ) as client:
         journal = client.turn("Where?").journal
     assert [journal.started, *(call.started for call in journal.calls)] == [17.0, 17.0]
     assert json.loads(journal.to_json())["started"] == 17.0

@@ -13,6 +13,7 @@ import pytest
 import rungwise
 from rungwise import Budget, Client, Limits, OpenAIChat, Policy, Quota, Waits, replay, verify
 from rungwise.testing import ReceivedRequest, ScriptedReply
+from support.clocked import clocked
 from support.modes import Caller
 from support.remembering import Clock, steps
 
@@ -22,7 +23,7 @@ MINUTE = Quota(requests_per_minute=2)
 
 
 def options(clock: Clock, **more: Any) -> dict[str, Any]:
-    return {**clock.options, "wall_clock": lambda: 0.0, **more}
+    return clocked({**clock.options, "wall_clock": lambda: 0.0, **more})
 
 
 def test_what_does_not_fit_into_the_minute_waits_for_it(
@@ -206,7 +207,9 @@ def test_who_stops_waiting_has_used_nothing(
     server = serve(ANSWER)
     quota = Quota(requests_per_minute=1, tokens_per_minute=100_000)
     client = Client(
-        [backend_of(server, quota=quota)], sleep=give_up, store=redis_url if stored else None
+        [backend_of(server, quota=quota)],
+        testing=rungwise.testing.Clocks(sleep=give_up),
+        store=redis_url if stored else None,
     )
     client.call("Where?")
     for _ in range(6):

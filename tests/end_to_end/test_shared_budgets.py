@@ -360,7 +360,10 @@ def test_who_waits_into_the_time_kept_for_the_next_backend_leaves_it_the_attempt
     shared = SharedBudget(Budget(seconds=100.0, output_tokens=700))
     clock = VirtualClock()
     holder = sent(shared, 600)
-    with Client(chain, clock=lambda: clock.now) as client, ThreadPoolExecutor(1) as thread:
+    with (
+        Client(chain, testing=rungwise.testing.Clocks(clock=lambda: clock.now)) as client,
+        ThreadPoolExecutor(1) as thread,
+    ):
         waits = thread.submit(modes.ask, client, mode, "Where?", within=shared, max_tokens=500)
         until(lambda: shared._queue._waiting)
         clock.advance(settles)

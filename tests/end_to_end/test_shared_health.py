@@ -18,7 +18,7 @@ import rungwise
 from rungwise import Client, Health, OpenAIChat
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.command_line import invoke
-from support.modes import Caller
+from support.modes import Caller, waits_into
 from support.redis_server import RedisServer
 
 pytestmark = [pytest.mark.sampled(1), pytest.mark.usefixtures("redis_server")]
@@ -33,10 +33,11 @@ CALLS = """
 import sys
 from rungwise import Client, Health, OpenAIChat
 from rungwise.adapters.stores import redis_store
+from rungwise.testing import Clocks
 redis_store.TIMEOUT = 20.0  # the machine may be busy
 primary, second, store, calls = sys.argv[1:]
 chain = [OpenAIChat("m", base_url=url, name=name) for name, url in (("primary", primary), ("second", second))]
-client = Client(chain, store=store, health=Health(first=0.2, longest=0.2), sleep=lambda seconds: None)
+client = Client(chain, store=store, health=Health(first=0.2, longest=0.2), testing=Clocks(sleep=lambda seconds: None))
 print(sum(client.call("Where?").outcome == "done" for _ in range(int(calls))))
 """  # noqa: E501
 
@@ -73,7 +74,7 @@ def lake(serve: Any, backend_of: Any) -> Lake:
 def test_the_first_call_of_another_process_sends_nothing_to_a_backend_that_is_down(
     mode: str, lake: Lake, redis_url: str
 ) -> None:
-    options = {"store": redis_url, "sleep": lambda seconds: None, "async_sleep": _no_sleep}
+    options = {"store": redis_url, **waits_into([])}
     with Caller(mode, lake.chain, **options) as one, Caller(mode, lake.chain, **options) as other:
         assert one.ask().text == OTHER.text
         asked = len(lake.primary.requests)
@@ -86,15 +87,14 @@ def test_the_first_call_of_another_process_sends_nothing_to_a_backend_that_is_do
         assert other.ask().text == ANSWER.text
 
 
-async def _no_sleep(seconds: float) -> None:
-    pass
-
-
 def test_of_eight_processes_one_at_a_time_tries_it(lake: Lake, redis_url: str) -> None:
     urls = [each.base_url for each in lake.chain]
     chain = [OpenAIChat("m", base_url=url, name=url) for url in urls]
     Client(
-        chain, store=redis_url, health=Health(first=0.2, longest=0.2), sleep=lambda seconds: None
+        chain,
+        store=redis_url,
+        health=Health(first=0.2, longest=0.2),
+        testing=rungwise.testing.Clocks(sleep=lambda seconds: None),
     ).call("Where?")
     before = len(lake.primary.requests)
     command = [sys.executable, "-c", CALLS, *urls, redis_url, "100"]
@@ -107,7 +107,7 @@ def test_of_eight_processes_one_at_a_time_tries_it(lake: Lake, redis_url: str) -
 
 def test_calls_go_on_when_the_server_dies_and_when_it_is_back(mode: str, lake: Lake) -> None:
     with RedisServer() as server:
-        options = {"store": server.url, "sleep": lambda seconds: None, "async_sleep": _no_sleep}
+        options = {"store": server.url, **waits_into([])}
         with Caller(mode, lake.chain, **options) as caller:
             assert caller.ask().text == OTHER.text
             server.kill()
@@ -144,7 +144,9 @@ def test_anything_but_a_url_is_refused(lake: Lake, store: Any) -> None:
 def test_the_command_shows_what_is_remembered(lake: Lake, redis_url: str) -> None:
     assert invoke("health", "--store", redis_url).stdout == "nothing is remembered of any backend\n"
     chain = [attrs.evolve(lake.chain[0], api_key="sk-1f3870be274f6c49"), lake.chain[1]]
-    Client(chain, store=redis_url, sleep=lambda seconds: None).call("Where?")
+    Client(
+        chain, store=redis_url, testing=rungwise.testing.Clocks(sleep=lambda seconds: None)
+    ).call("Where?")
     told = invoke("health", "--store", redis_url)
     head, line = told.stdout.splitlines()
     assert (told.exit_code, head.split()) == (

@@ -9,6 +9,7 @@ import pytest
 import rungwise
 from rungwise import Client, Result, ToolCall
 from rungwise.testing import ScriptedReply
+from support.clocked import clocked
 from support.modes import Caller, ask, options_of, waits_into
 
 TEXT = "Herons of the northern lake nest in tall dead trees."
@@ -58,7 +59,9 @@ def made(mode: str, backend: Any) -> Result:
     policy = rungwise.Policy(
         limits=rungwise.Limits(retries=1, reasks=1, continuations=1, prefills=1, enlargements=1)
     )
-    with Caller(mode, backend, policy=policy, jitter=lambda: 0.0, **waits_into([])) as caller:
+    with Caller(
+        mode, backend, policy=policy, **clocked({"jitter": lambda: 0.0, **waits_into([])})
+    ) as caller:
         try:
             return caller.ask()
         except rungwise.CallError as error:

@@ -12,7 +12,7 @@ import pytest
 
 from rungwise import Client, OpenAIChat
 from rungwise.adapters.http.exchange import CLOCK_SKEW
-from rungwise.testing import ScriptedReply
+from rungwise.testing import Clocks, ScriptedReply
 from support.raw_server import Peer, RawServer, answer
 
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
@@ -251,7 +251,9 @@ def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(
 
     with (
         RawServer(play) as server,
-        Client(OpenAIChat("model", base_url=server.base_url), sleep=waits.append) as client,
+        Client(
+            OpenAIChat("model", base_url=server.base_url), testing=Clocks(sleep=waits.append)
+        ) as client,
     ):
         assert client.call("hi").text == "hi"
     (wait,) = waits

@@ -205,14 +205,14 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
             asyncio.run(acall(client))
         else:
             ask(client, mode)
-            connections.append(kept(client._connections.in_threads.http))
+            connections.append(kept(client.runtime.connections.in_threads.http))
         if is_in_a_cycle:
             ring: list[Any] = [client]
             ring.append(ring)
 
     async def acall(client: Client) -> None:
         await aask(client, mode)
-        http = client._connections.in_this_loop().http
+        http = client.runtime.connections.in_this_loop().http
         assert http is not None
         connections.append(kept(http))
 
@@ -271,7 +271,7 @@ def test_streams_that_outlast_their_event_loop_end_their_calls_quietly(
         for _ in range(12):  # an event loop ends the generators that are left in any order
             held.append(client.astream("Where?"))
             await anext(held[-1])
-        steps.append(client._connections.in_this_loop().http)
+        steps.append(client.runtime.connections.in_this_loop().http)
 
     asyncio.run(main())
     assert [each.result.outcome for each in held] == ["cancelled"] * 12
@@ -290,7 +290,7 @@ def test_a_client_that_is_dropped_behind_an_event_loop_is_gone_at_once(
 
     anyio.run(main, client, backend=loop)
     gc.collect()
-    connections = weakref.ref(client._connections)
+    connections = weakref.ref(client.runtime.connections)
     gc.disable()
     try:
         del client
@@ -303,6 +303,6 @@ def test_the_pools_of_closed_event_loops_are_let_go(serve: Any, backend_of: Any)
     client = Client(backend_of(serve(ScriptedReply(text="In the reeds."))))
     for _ in range(5):
         asyncio.run(client.acall("Where?"))
-        assert len(client._connections._in_loops) == 1
+        assert len(client.runtime.connections._in_loops) == 1
     client.close()
-    assert len(client._connections._in_loops) == 0
+    assert len(client.runtime.connections._in_loops) == 0

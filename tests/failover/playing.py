@@ -19,6 +19,7 @@ from failover.scaling import scaled, scaled_health
 from failover.scoring import Score, score
 from failover.seen import Asked, Seen
 from rungwise import CallError, Cancellation, Client, Journal, OpenAIChat, Policy, Result
+from rungwise.testing import Clocks
 from support.modes import aask, follow
 
 Way = Literal["stream", "call", "astream", "acall"]
@@ -98,7 +99,7 @@ def play(
     chain = [OpenAIChat(model, name=model, base_url=url) for model, url in places]
     health = scaled_health(provider.scale)
     with Client(
-        chain, policy=scaled(policy, provider.scale), health=health, jitter=jitter
+        chain, policy=scaled(policy, provider.scale), health=health, testing=Clocks(jitter=jitter)
     ) as client:
         return watched(
             scene, lambda limit, begins_at: _Caller(client, scene, limit, way, begins_at)

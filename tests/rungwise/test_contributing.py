@@ -34,6 +34,7 @@ WIRE = """
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from rungwise import Client
+from rungwise.testing import Clocks
 from rungwise.adapters.wires.plain_text import PlainText
 
 class Echo(BaseHTTPRequestHandler):
@@ -51,7 +52,7 @@ class Echo(BaseHTTPRequestHandler):
 asked = []
 server = HTTPServer(("127.0.0.1", 0), Echo)
 Thread(target=server.serve_forever, daemon=True).start()
-with Client([PlainText(url=f"http://127.0.0.1:{server.server_port}/")], sleep=lambda seconds: None) as client:
+with Client([PlainText(url=f"http://127.0.0.1:{server.server_port}/")], testing=Clocks(sleep=lambda seconds: None)) as client:
     assert client.call("hello").text == "HELLO"
     assert [event.text for event in client.stream("hello") if type(event).__name__ == "Text"] == ["HELLO"]
 assert len(asked) == 3

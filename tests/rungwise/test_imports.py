@@ -22,7 +22,7 @@ import rungwise.core
 import rungwise.otel
 import rungwise.testing
 import rungwise.ui
-from support.imports import MODULES, ROOT, Import, imports_in, in_circles
+from support.imports import MODULES, ROOT, Import, imports_in, in_circles, room_of
 
 FLOORS = (
     {"errors"},
@@ -49,9 +49,11 @@ FLOORS = (
     {"adapters.http"},
     {"adapters.tools"},
     {"adapters.client_options"},
+    {"adapters.client_clocks"},
     {"adapters.turn"},
     {"adapters.check", "adapters.discovery"},
-    {"adapters.drivers"},
+    {"adapters.runtime"},
+    {"adapters.client_turns"},
     {"adapters.client"},
     {"adapters.gateway", "adapters.durable", "adapters.telemetry", "adapters.ui"},
     {"adapters.provider"},
@@ -92,25 +94,6 @@ def imports() -> list[Import]:
         for each in imports_in(name, path.read_text(encoding="utf-8"))
     )
     return [each for each in found if not each.is_for_types]
-
-
-def room_of(module: str) -> str:
-    """Return the room of a module: a folder or file of `fsm/` or `adapters/`, or `rungwise` for the
-    face.
-    """
-    match module.split("."):
-        case ["rungwise", "fsm", "replies", "parts" | "reply"]:
-            return "replies"
-        case ["rungwise", "fsm", ("engine" | "replies" | "analysis") as wing, room, *_]:
-            return f"{wing}.{room}"
-        case ["rungwise", "fsm", room, *_]:
-            return room
-        case ["rungwise", "adapters", room, *_]:
-            return f"adapters.{room}"
-        case ["rungwise", "fsm" | "adapters" as part, *_]:
-            return part
-        case _:
-            return "rungwise"
 
 
 def floor_of(module: str) -> int:
@@ -277,7 +260,7 @@ def test_the_core_builds_few_classes() -> None:
     built, compiled = printed_by(
         "import linecache, sys",
         A_CALL,
-        f"print(sum('__attrs_attrs__' in vars(kind) and kind.__module__.startswith('rungwise.') "
+        f"print(sum('__attrs_attrs__' in vars(kind) and kind.__module__.startswith('rungwise') "
         f"for kind in {kinds}))",
         "texts = [kept[0] for name, kept in linecache.cache.items() if '<attrs' in name and ' "
         "rungwise.' in name]",

@@ -12,6 +12,7 @@ from typing import Any
 from rungwise import Client, OpenAIChat, Policy, Waits
 from rungwise.adapters.durable.durable import Durable
 from support import durable_child
+from support.clocked import clocked
 
 SHORT = Policy(waits=Waits(retry_base=0.01, retry_cap=0.01, overload_cap=0.01))
 
@@ -25,7 +26,8 @@ class Opened:
 
     def __call__(self, **options: Any) -> Durable:
         return Durable(
-            Client(self.chain, **{"policy": SHORT, "jitter": lambda: 0.0, **options}), self.database
+            Client(self.chain, **clocked({"policy": SHORT, "jitter": lambda: 0.0, **options})),
+            self.database,
         )
 
 

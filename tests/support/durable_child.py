@@ -13,6 +13,7 @@ sys.path[0] = str(Path(__file__).parents[1])
 from rungwise import Budget, Client, OpenAIChat, Policy, SharedBudget  # noqa: E402  (the folder must be found first)
 from rungwise.adapters.durable.durable import Durable  # noqa: E402
 from rungwise.adapters.durable.forms import plain_event  # noqa: E402
+from rungwise.testing import Clocks  # noqa: E402
 from support import durable_tools  # noqa: E402
 
 
@@ -45,8 +46,7 @@ def main(given: dict[str, Any]) -> None:
     client = Client(
         chain,
         policy=Policy.from_toml(given.get("policy", "")),
-        jitter=lambda: 0.0,
-        sleep=lambda _: None,
+        testing=Clocks(jitter=lambda: 0.0, sleep=lambda _: None),
     )
     options = given.get("options", {})
     if "within" in given:

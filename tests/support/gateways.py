@@ -15,6 +15,7 @@ from rungwise import Client, Policy, Transport
 from rungwise.adapters.gateway.languages.anthropic import ERRORS
 from rungwise.testing import ReceivedRequest
 from support import protocols, sdks
+from support.clocked import clocked
 from support.modes import waits_into
 from support.runs import NAMES, Scripted, Stage
 
@@ -65,7 +66,7 @@ def backends(apis: Sequence[str], stages: Sequence[Stage], **options: Any) -> li
 def client_over(apis: Sequence[str], stages: Sequence[Stage], **options: Any) -> Client:
     """Return a client that waits for nothing."""
     options.setdefault("policy", Policy())
-    return Client(backends(apis, stages), **{**waits_into([]), **options})
+    return Client(backends(apis, stages), **clocked({**waits_into([]), **options}))
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from attrs import define, evolve, field, frozen
 from hypothesis import strategies as st
 
 from rungwise import Budget, Limits, Policy, Prices, Reserve, Timeouts, ToolCall, Usage, Waits
-from rungwise.core import Call, Clocks, Failure, PlainLink, Reply, Request, Send
+from rungwise.core import AttemptClocks, Call, Failure, PlainLink, Reply, Request, Send
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.reserve import reserved_seconds
 from rungwise.fsm.replies.failures.failure import Reason
@@ -216,7 +216,7 @@ class Stage:
                 send = call.receive(self.came_of(send, call.clocks()), self.now)
         return call
 
-    def came_of(self, send: Send, clocks: Clocks) -> Reply | Failure:
+    def came_of(self, send: Send, clocks: AttemptClocks) -> Reply | Failure:
         """Let an attempt take its time and return its reply."""
         own = self.scene.troubles[send.backend]
         if not own:
@@ -241,7 +241,7 @@ class Stage:
             usage=Usage(PROMPT + send.added_tokens, min(7, send.max_tokens or 7)),
         )
 
-    def troubled(self, trouble: Trouble, send: Send, clocks: Clocks) -> Reply | Failure:
+    def troubled(self, trouble: Trouble, send: Send, clocks: AttemptClocks) -> Reply | Failure:
         """Act out the trouble until it ends or the clocks end it."""
         total = self.scene.policy.timeouts.total
         ends = [] if clocks.ends_by is None else [clocks.ends_by]
@@ -270,7 +270,7 @@ class Stage:
         }[trouble.kind]
         return evolve(reply, usage=Usage(PROMPT, 1) if trouble.kind == "odd finish" else usage)
 
-    def hung(self, kind: str, send: Send, clocks: Clocks, end: float) -> Reply | Failure:
+    def hung(self, kind: str, send: Send, clocks: AttemptClocks, end: float) -> Reply | Failure:
         """Continue until the clocks end the attempt."""
         began = self.now
         text = ""

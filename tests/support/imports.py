@@ -39,6 +39,25 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
+def room_of(module: str) -> str:
+    """Return the room of a module: a folder or file of `fsm/` or `adapters/`, or `rungwise` for the
+    face.
+    """
+    match module.split("."):
+        case ["rungwise", "fsm", "replies", "parts" | "reply"]:
+            return "replies"
+        case ["rungwise", "fsm", ("engine" | "replies" | "analysis") as wing, room, *_]:
+            return f"{wing}.{room}"
+        case ["rungwise", "fsm", room, *_]:
+            return room
+        case ["rungwise", "adapters", room, *_]:
+            return f"adapters.{room}"
+        case ["rungwise", "fsm" | "adapters" as part, *_]:
+            return part
+        case _:
+            return "rungwise"
+
+
 def imports_in(by: str, source: str) -> Iterator[Import]:
     """List a module's imports of the package: at the top, inside functions, and for types only."""
 

@@ -12,6 +12,7 @@ import anyio
 
 import rungwise
 from rungwise import Client
+from rungwise.testing import Clocks
 
 MODES = ("call", "stream", "acall", "astream")
 
@@ -47,7 +48,7 @@ def waits_into(waits: list[float]) -> dict[str, Any]:
     async def wait(seconds: float) -> None:
         waits.append(seconds)
 
-    return {"sleep": waits.append, "async_sleep": wait}
+    return {"testing": Clocks(sleep=waits.append, async_sleep=wait)}
 
 
 def ask(client: Client, mode: str, asked: Any = "Where?", /, **options: Any) -> rungwise.Result:

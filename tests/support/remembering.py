@@ -14,8 +14,13 @@ class Clock:
 
     @property
     def options(self) -> dict[str, Any]:
-        waits = {"sleep": self.advance, "async_sleep": self.wait, "jitter": lambda: 0.0}
-        return {"clock": lambda: self.now, "health": Health(jitter=0.0), **waits}
+        clocks = rungwise.testing.Clocks(
+            clock=lambda: self.now,
+            sleep=self.advance,
+            async_sleep=self.wait,
+            jitter=lambda: 0.0,
+        )
+        return {"health": Health(jitter=0.0), "testing": clocks}
 
     def advance(self, seconds: float) -> None:
         self.now += seconds

@@ -19,6 +19,7 @@ from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.fsm.engine.journal.digest import WORDS
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import modes, protocols
+from support.clocked import clocked
 from support.modes import ask, follow, waits_into
 
 NAMES = ("primary", "second", "third")
@@ -227,10 +228,14 @@ class Run:
             observer=observe,
             compactor=compactor,
             contents=contents,
-            clock=lambda: time.monotonic() + sum(waits),  # as if the waits had been slept
-            **waits_into(waits),
+            **clocked(
+                {
+                    "clock": lambda: time.monotonic() + sum(waits),  # as if the waits were slept
+                    "jitter": jitter,
+                    **waits_into(waits),
+                }
+            ),
             **modes.options_of(self.mode),
-            jitter=jitter,
         )
         self._caplog.clear()
         error = None

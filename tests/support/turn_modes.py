@@ -14,6 +14,7 @@ from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.turn.validity import problems_of
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import ways
+from support.clocked import clocked
 from support.modes import follow
 
 MODES = ("turn", "stream_turn", "aturn", "astream_turn")
@@ -94,7 +95,10 @@ def run_turn(
     with EmbeddedProvider(script) as provider:
         backend = ways.backend(provider.base_url, **(link_options or {}))
         client = Client(
-            backend, sleep=lambda seconds: None, async_sleep=_no_wait, **(client_options or {})
+            backend,
+            **clocked(
+                {"sleep": lambda seconds: None, "async_sleep": _no_wait, **(client_options or {})}
+            ),
         )
         events: list[Any] = []
         error: BaseException | None = None

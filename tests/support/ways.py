@@ -18,6 +18,7 @@ from rungwise import Client, OpenAIChat
 from rungwise.core import Failure
 from rungwise.testing import VirtualClock
 from support import modes
+from support.clocked import clocked
 from support.raw_server import RawServer
 
 OWN = ("own sync", "own async")
@@ -120,7 +121,7 @@ def client_for(way: str, chain: Any, http: Any = None, **options: Any) -> Client
     options = {"policy": rungwise.Policy(limits=ONCE), "jitter": lambda: 0.0, **options}
     if http is not None:
         options["async_http" if is_async(way) else "http"] = http
-    client = Client(chain, **options)
+    client = Client(chain, **clocked(options))
     _made.append((client, http))
     return client
 
@@ -293,7 +294,7 @@ def virtual(*chain: Any, now: float = 50.0, **options: Any) -> tuple[Client, Vir
         for number, each in enumerate(chain)
     ]
     return Client(
-        backends, **{"wall_clock": lambda: WALL - now + clock(), **waits, **options}
+        backends, **clocked({"wall_clock": lambda: WALL - now + clock(), **waits, **options})
     ), clock
 
 

@@ -28,7 +28,7 @@ from rungwise.adapters.provider.script import Script
 from rungwise.core import Call, Send
 from rungwise.fsm.analysis.certificate.enactment import AFTER_A_TOOL, waited
 from rungwise.fsm.call.clocks.silence import CLOSING
-from rungwise.testing import EmbeddedProvider, ReceivedRequest, VirtualClock
+from rungwise.testing import Clocks, EmbeddedProvider, ReceivedRequest, VirtualClock
 
 REAL_SECONDS = 30.0
 """The least seconds of a socket, however little time the virtual clock has left."""
@@ -102,7 +102,10 @@ def played(
     with EmbeddedProvider(Script.load(file), sleep=clock.advance) as provider:
         chain = chain_of(provider, backends, prices)
         client = Client(
-            chain, policy=policy, compactor=list, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0
+            chain,
+            policy=policy,
+            compactor=list,
+            testing=Clocks(clock=clock, sleep=clock.sleep, jitter=lambda: 1.0),
         )
         with client, unhurried_sockets(), busy_client(clock) if is_busy else nullcontext():
             try:
@@ -156,7 +159,9 @@ def played_turn(
 
     with EmbeddedProvider(Script.load(file), sleep=clock.advance) as provider:
         chain = chain_of(provider, backends, prices)
-        client = Client(chain, health=None, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
+        client = Client(
+            chain, health=None, testing=Clocks(clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
+        )
         with client, unhurried_sockets(), busy_client(clock) if is_busy else nullcontext():
             try:
                 result = client.turn(

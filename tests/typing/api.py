@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack, assert_type
 import httpx
 
 import rungwise
+import rungwise.testing
 from rungwise.core import Check
 
 
@@ -56,6 +57,9 @@ def build() -> rungwise.Client:
         compactor=oldest_first,
         http=httpx.Client(),
         async_http=httpx.AsyncClient(),
+        testing=rungwise.testing.Clocks(
+            clock=time.monotonic, sleep=time.sleep, wall_clock=time.time, jitter=lambda: 0.5
+        ),
     )
 
 

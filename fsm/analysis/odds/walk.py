@@ -3,7 +3,8 @@
 Theory
 
 Under a budget of seconds a call does other things at 20 s than at 550 s: an attempt ends where its
-backend's part of the budget ends (`Clocks.ends_by`), a wait that would end later is not begun
+backend's part of the budget ends (`AttemptClocks.ends_by`), a wait that would end later is not
+begun
 (`ran_out`), and one that a service asks for may no longer fit. So the state is a configuration with
 the time. A probability becomes a distribution over the points of a grid (`grid.py`) from 0 to the
 budget; a duration or a wait moves it, what moves beyond is cut.

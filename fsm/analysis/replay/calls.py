@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import attrs
 from attrs import define, field
@@ -86,8 +87,7 @@ class RecordedBudget(SharedBudget):
             for step in self._steps
             if step.event in ("sent", "ran_out") or "reserve_left" in step.facts
         ]
-        plain = SharedBudget.share(self)
-        return RecordedShare(self, plain._queue, plain._reservation, verdicts)
+        return self.share_by(partial(RecordedShare, verdicts=verdicts))
 
 
 @define(eq=False, repr=False)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
 from attrs import define, field, setters
 
+from rungwise.fsm.call.budget.costs import Paid
 from rungwise.fsm.call.budget.ledger import Ledger, Reservation, ReservationQueue
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Budget
@@ -16,6 +17,8 @@ from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.money import as_money
 from rungwise.fsm.values.usage import Usage
+
+ShareT = TypeVar("ShareT", bound="Share")
 
 MOST_LEVELS = 32
 """How deep shared budgets may be nested: each attempt is reserved on every level."""
@@ -169,7 +172,26 @@ class SharedBudget:
 
     def share(self) -> Share:
         """Return a share for a new call."""
-        return Share(self, self._queue, Reservation(self._ledgers))
+        return self.share_by(Share)
+
+    def share_by(
+        self, new: Callable[[SharedBudget, ReservationQueue, Reservation], ShareT]
+    ) -> ShareT:
+        """Return a share for a new call that is made by `new`, such as a subclass of `Share`.
+
+        Arguments:
+            new: takes this budget, the queue in which calls wait for it, and a reservation on each
+                of its levels that holds nothing yet.
+        """
+        return new(self, self._queue, Reservation(self._ledgers))
+
+    @property
+    def committed(self) -> Paid:
+        """What is paid, and what attempts in flight hold, on this level alone."""
+        ledger = self._ledger
+        tokens = ledger.charged_tokens + ledger.held_tokens
+        money = ledger.charged_money + ledger.held_money
+        return Paid(ledger.attempts, tokens, money)
 
     def _late_at(self, at: float) -> str | None:
         for ledger in self._ledgers:

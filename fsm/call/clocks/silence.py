@@ -39,7 +39,7 @@ CLOSING = 1.0
 
 
 @frozen(kw_only=True)
-class Clocks:
+class AttemptClocks:
     """Hold the limits of one attempt, as set by the policy, the backend, and what is left of the
     budget.
 
@@ -72,7 +72,7 @@ SILENCE = "fell_silent"
 
 def clocks_of(
     context: CallContext, proposal: Proposal, facts: FactFinder, *, streams: bool
-) -> Clocks:
+) -> AttemptClocks:
     """Return the clocks of an attempt that goes out now; `facts` finds what would hold if nothing
     came of it.
     """
@@ -88,7 +88,7 @@ def clocks_of(
     ends_after = (
         spending.limit if context.reserved.ends_after is None else context.reserved.ends_after
     )
-    return Clocks(
+    return AttemptClocks(
         first_token=first_token,
         thinking=thinking,
         stall=getattr(link, "stall", None) or timeouts.stall,

@@ -81,7 +81,7 @@ class EndedCall:
         """Look at a call, at its result, or at the error that it raised."""
         if isinstance(ended, Call):
             others |= {"request": ended.request, "turn": ended.turn, "returns": ended.returns}
-            return cls(ended.result, ended, **others, verdicts=ended._context.judge.verdicts)
+            return cls(ended.result, ended, **others, verdicts=ended.verdicts)
         return cls(ended.result if isinstance(ended, CallError) else ended, **others)
 
     def links(self, name: str) -> list[Link]:

@@ -39,6 +39,7 @@ from rungwise.fsm.engine.machine.run import machine_of
 from rungwise.fsm.testing.compactors import Compactor
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.testing import (
+    Clocks,
     Dishonest,
     Script,
     ScriptedReply,
@@ -170,8 +171,7 @@ def test_an_attempt_in_memory_ends_when_a_real_one_would() -> None:
             backend,
             policy=policy,
             http=http,
-            clock=lambda: memory.clock.now,
-            sleep=memory.clock.advance,
+            testing=Clocks(clock=lambda: memory.clock.now, sleep=memory.clock.advance),
         )
         assert client.call("Where?").outcome == "partial"
     assert 599.0 < memory.clock.now <= 600.0, "the longest that an attempt may take"

@@ -11,7 +11,7 @@ from rungwise import Cancellation, Timeouts
 from rungwise.adapters.http import limits as module
 from rungwise.adapters.http.limits import GRACE, LINGER, AttemptLimits
 from rungwise.core import Failure, Reply, Request
-from rungwise.fsm.call.clocks.silence import Clocks
+from rungwise.fsm.call.clocks.silence import AttemptClocks
 from rungwise.fsm.call.conversation.request import Send
 
 NOW = 1000.0
@@ -51,7 +51,7 @@ def limits(
             deadline=deadline,
         ),
         Timeouts(total=total),
-        Clocks(**{**given, **clocks}),
+        AttemptClocks(**{**given, **clocks}),
         DRIVERS,
         streams=streams,
         cancellation=Cancellation(),

@@ -28,6 +28,7 @@ import rungwise
 from rungwise import Client, OpenAIChat, ToolCall
 from rungwise.adapters.telemetry.names import of_link
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
+from support import modes
 from support.conventions import ATTRIBUTES, METRICS, REQUIRED
 
 SECRET = "herons of the northern marsh"
@@ -77,7 +78,7 @@ class Seen:
             )
             for number, each in enumerate(providers)
         ]
-        given = {"sleep": lambda _: None, "health": None, **options}
+        given = {**modes.waits_into([]), "health": None, **options}
         client = Client(chain, **given)
         kept = {"tracer_provider": self.tracers, "meter_provider": self.meters}
         return rungwise.otel.instrument(client, contents=contents, **kept)
@@ -506,7 +507,7 @@ def test_a_tracer_that_raises_breaks_no_call(seen: Seen, monkeypatch: pytest.Mon
     replies = [ScriptedReply(tool_calls=[ToolCall("1", "look", "{}")]), ANSWER]
     with serve(*replies) as provider:
         client = seen.client(provider)
-        tracing = client._options["observer"]
+        tracing = client.runtime.observer
         monkeypatch.setattr(type(tracing.tracer), "start_span", fail)
         assert client.turn("Where?", tools=look).text == SECRET
     assert not seen.spans

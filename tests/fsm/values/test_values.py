@@ -198,7 +198,7 @@ def test_no_provider_forges_a_line(
         EmbeddedProvider(Script([reply])) as provider,
         Client(
             OpenAIChat("m", base_url=provider.base_url),
-            sleep=lambda _: None,
+            testing=rungwise.testing.Clocks(sleep=lambda _: None),
             observer=lambda s: seen.append(str(s)),
         ) as client,
     ):
