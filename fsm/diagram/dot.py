@@ -7,16 +7,9 @@ from itertools import pairwise
 from operator import itemgetter
 
 from rungwise.fsm.diagram.colours import LIGHT
-from rungwise.fsm.diagram.model import (
-    Arc,
-    Decision,
-    Line,
-    Node,
-    Picture,
-    columns,
-    struck_html,
-    wrapped,
-)
+from rungwise.fsm.diagram.layout import columns, struck_html, wrapped
+from rungwise.fsm.diagram.line import Line
+from rungwise.fsm.diagram.model import Arc, Decision, Node, Picture
 from rungwise.fsm.engine.journal.digest import END_SIGNS
 
 PAGE, INK, FAINT, LINE, MARK = itemgetter("page", "ink", "faint", "line", "mark")(LIGHT)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rungwise.fsm.diagram.model import Decision, Line, Node, Picture
+from rungwise.fsm.diagram.line import Line
+from rungwise.fsm.diagram.model import Decision, Node, Picture
 from rungwise.fsm.engine.machine.table import Table
 
 

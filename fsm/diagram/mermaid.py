@@ -13,18 +13,9 @@ from operator import itemgetter
 from attrs import frozen
 
 from rungwise.fsm.diagram.colours import LIGHT, MARK
-from rungwise.fsm.diagram.model import (
-    Arc,
-    Decision,
-    Kind,
-    Line,
-    Node,
-    Note,
-    Picture,
-    columns,
-    struck_html,
-    wrapped,
-)
+from rungwise.fsm.diagram.layout import columns, struck_html, wrapped
+from rungwise.fsm.diagram.line import Line
+from rungwise.fsm.diagram.model import Arc, Decision, Kind, Node, Note, Picture
 
 # Keywords of Mermaid; a state with such a name gets another id, but keeps its label.
 RESERVED = {

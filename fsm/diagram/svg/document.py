@@ -20,7 +20,7 @@ from importlib.resources import files
 from string import Template
 
 from rungwise.fsm.diagram.colours import DARK, LIGHT
-from rungwise.fsm.diagram.model import Line
+from rungwise.fsm.diagram.line import Line
 
 PITCH = 0.602  # em: the widest pitch of the fonts named in the style sheet
 SIZES = {"name": 13, "label": 12, "small": 11, "title": 15}  # pixels

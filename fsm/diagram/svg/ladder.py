@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
-from rungwise.fsm.diagram.model import Decision, Line, Picture, Piece, columns, wrapped
+from rungwise.fsm.diagram.layout import columns, wrapped
+from rungwise.fsm.diagram.line import Line
+from rungwise.fsm.diagram.model import Decision, Picture, Piece
 from rungwise.fsm.diagram.svg.document import (
     badges_width,
     box,

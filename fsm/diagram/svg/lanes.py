@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from rungwise.fsm.diagram.model import Arc, Line, Node, Note, Picture
+from rungwise.fsm.diagram.line import Line
+from rungwise.fsm.diagram.model import Arc, Node, Note, Picture
 from rungwise.fsm.diagram.svg.document import (
     badges_width,
     box,

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
-from rungwise.fsm.diagram.model import SIGNS, Arc, Kind, Line, Node, Note, Piece, wrapped
+from rungwise.fsm.diagram.layout import wrapped
+from rungwise.fsm.diagram.line import SIGNS, Line
+from rungwise.fsm.diagram.model import Arc, Kind, Node, Note, Piece
 from rungwise.fsm.diagram.svg.document import (
     ROW,
     badges_width,
