@@ -1,5 +1,7 @@
-"""The rich display of results and journals: HTML in a notebook, colours on a terminal that prints
-with `rich`.
+"""The rich display of results and journals.
+
+They show as HTML in a notebook, and in colours on a terminal that prints with `rich`. Pages and
+digests are loaded when somebody looks at a result; a call does without them.
 """
 
 from __future__ import annotations
@@ -15,26 +17,23 @@ if TYPE_CHECKING:
 
 
 class Displayable:
-    """Show a run in brief, by its digest, which subclasses make; by its `repr` where there is
-    none.
-    """
+    """Show a run in brief, by the digest that a subclass makes; without one, by its `repr`."""
 
     __slots__ = ()
 
     def _digest(self) -> Digest | None:
-        """Return the run in brief; None where there is nothing to show."""
+        """Return the run in brief; None if there is nothing to show."""
         raise NotImplementedError
 
     def _repr_html_(self) -> str | None:
-        # Pages and digests are loaded when somebody looks at a result; a call does without them.
         from rungwise.fsm.diagram.page.templates import digest_html
 
         digest = self._digest()
-        return None if digest is None else digest_html(digest)
+        if digest is None:
+            return None
+        return digest_html(digest)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        from rungwise.fsm.engine.journal.digest import (
-            digest_texts,  # likewise loaded when somebody looks
-        )
+        from rungwise.fsm.engine.journal.digest import digest_texts
 
         yield from digest_texts(self._digest(), repr(self))

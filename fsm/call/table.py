@@ -1,12 +1,11 @@
-"""The table of a model call, declared: its events, its facts, its rungs, and the ladder of each
-event.
+"""The machine of a model call: its events, its facts, its rungs, and a ladder for each event.
 
-A ladder lists rungs and endings in the order in which they are tried; the first that may be taken
-is. A rung stands here once: its counter and limit, what its guard needs, what it refills, how it
-waits, what it changes in the request.
+A ladder lists rungs and endings. The call tries them from the top and takes the first whose
+conditions hold. Each rung is declared once, with its counter and limit, what its guard needs, what
+it refills, how it waits and what it changes in the request.
 
-Before every last resort that leads to `exhausted` or `failed` stands `KEEP_TEXT`: text that was
-gathered is never turned into an error.
+`KEEP_TEXT` stands before every last resort that leads to `exhausted` or `failed`, so a call never
+turns text that it gathered into an error.
 
 Warning: the order of a ladder is the behaviour. Moving a line changes what a call does, what it may
 cost, the diagrams and the certificate.
@@ -56,29 +55,29 @@ EVENTS = (
     Event("ran_out", "the next request cannot be afforded"),
     Event("found_open", "the backend is not asked now"),
 )
-"""What can come back, and what the caller and the budget can do, each with its sentence."""
+"""What can come back, and what the caller and the budget can do. Each has its sentence."""
 
 KEEPS_TEXT = frozenset(
     {"answered", "called_tools", "truncated", "paused", "interrupted", "fell_silent", "overflowed"}
 )
-"""The events whose reply is a part of the answer. The text of any other is discarded."""
+"""The events whose reply is a part of the answer. A call discards the text of any other."""
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
-"""The failures that may pass: before it asks again, a call waits as long as the service says."""
+"""The failures that may pass. Before it asks again, a call waits as long as the service says."""
 
 UNSENT = ("ran_out", "found_open")
-"""The events that come in a rung, before it sends; where the second would, `fallback` passes over
-the backend.
+"""The events that come in a rung, before it sends. `found_open` never comes in `fallback`, which
+passes over such backends.
 """
 
 IGNORES_WAIT = frozenset({"fallback", "compact", "resend", "rotate"})
-"""The rungs that ignore a `Retry-After`: they turn to another backend or key, or send something
-else or unread.
+"""The rungs that ignore a `Retry-After`. They ask another backend or use another key, send a
+shorter conversation, or send again what the server never read.
 """
 
 
 def keeps_asked_wait(event: str, rung: str) -> bool:
-    """Tell whether a call waits as long as the service says between an event and a rung."""
+    """Tell whether a call that takes a rung after an event waits as long as the service says."""
     return event in MAY_ASK and rung not in IGNORES_WAIT
 
 
@@ -243,14 +242,27 @@ FALL_BACK = Rung(
     says="the next backend of the chain may be asked",
     does="turning to the next backend",
 )
-RUNGS = tuple(each for each in list(globals().values()) if isinstance(each, Rung))
-"""Every rung that is declared above, in that order."""
+RUNGS = (
+    RETRY,
+    RESEND,
+    ROTATE,
+    REASK,
+    NUDGE,
+    PREFILL,
+    CONTINUE,
+    ENLARGE,
+    CORRECT,
+    REPAIR,
+    COMPACT,
+    FALL_BACK,
+)
+"""Every rung, in the order in which pictures and pages show them."""
 
 RESUME = CONTINUE.when(
     "may_resume",
     holds=("added_text", "wait_fits"),
-    says="a cut stream may be gone on from: it brought text that is kept, and no wait is in the "
-    "way",
+    says="a cut stream may be gone on from: it brought text that is kept, and no wait is "
+    "in the way",
 )
 SWITCH = FALL_BACK.when(
     "must_switch",
@@ -276,67 +288,70 @@ YIELD = FALL_BACK.when(
     "must_yield", holds="reserve_left", says="what is left is kept for the next backend"
 )
 
-DONE, PARTIAL, EXHAUSTED = Ending("done"), Ending("partial"), Ending("exhausted")
-REFUSED, FAILED, OVER_BUDGET = Ending("refused"), Ending("failed"), Ending("over_budget")
+DONE = Ending("done")
+PARTIAL = Ending("partial")
+EXHAUSTED = Ending("exhausted")
+REFUSED = Ending("refused")
+FAILED = Ending("failed")
+OVER_BUDGET = Ending("over_budget")
 KEEP_TEXT = Ending("partial", holds="has_text")
 KEEP_DELIVERED = Ending("salvaged", holds="has_delivered", effect="keep_delivered")
 KEEP_PRIOR = Ending("salvaged", holds="has_prior_answer", effect="keep_prior_answer")
 
-CALL = ship(
-    build_table(
-        name="call",
-        start="ask",
-        hub=AWAIT,
-        outcomes=OUTCOMES,
-        answers=("done",),
-        lesser=("salvaged", "partial"),
-        rungs=RUNGS,
-        facts=FACTS,
-        events=EVENTS,
-        ladders={
-            "answered": (DONE,),
-            "called_tools": (DONE,),
-            "answered_wrongly": (GIVE_UP, CORRECT, FALL_BACK, KEEP_TEXT, EXHAUSTED),
-            "called_wrongly": (GIVE_UP, CORRECT, FALL_BACK, KEEP_TEXT, EXHAUSTED),
-            "verdict_raised": (FAILED,),
-            "came_empty": (
-                KEEP_DELIVERED,
-                KEEP_PRIOR,
-                LEAVE,
-                NUDGE,
-                REASK,
-                FALL_BACK,
-                KEEP_TEXT,
-                EXHAUSTED,
-            ),
-            "only_reasoned": (
-                KEEP_DELIVERED,
-                KEEP_PRIOR,
-                LEAVE,
-                NUDGE,
-                PREFILL,
-                REASK,
-                FALL_BACK,
-                KEEP_TEXT,
-                EXHAUSTED,
-            ),
-            "truncated": (CONTINUE, PARTIAL),
-            "paused": (CONTINUE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
-            "tools_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
-            "json_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
-            "reasoning_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
-            "interrupted": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
-            "fell_silent": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
-            "malformed": (FALL_BACK, RETRY, KEEP_TEXT, FAILED),
-            "refused": (ASK_ANOTHER, REFUSED),
-            "failed_transiently": (RESEND, ROTATE, SWITCH, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
-            "failed_permanently": (ROTATE, FALL_BACK, KEEP_TEXT, FAILED),
-            "rejected_fixably": (REPAIR, FALL_BACK, KEEP_TEXT, FAILED),
-            "overflowed": (COMPACT, FALL_BACK, KEEP_TEXT, FAILED),
-        },
-        everywhere={"cancelled": "cancelled"},
-        unsent={"ran_out": (YIELD, OVER_BUDGET), "found_open": (FALL_BACK, KEEP_TEXT, FAILED)},
-        never_in={"found_open": FALL_BACK.name},  # which passes over such backends
-    )
+CALL = build_table(
+    name="call",
+    start="ask",
+    hub=AWAIT,
+    outcomes=OUTCOMES,
+    answers=("done",),
+    lesser=("salvaged", "partial"),
+    rungs=RUNGS,
+    facts=FACTS,
+    events=EVENTS,
+    ladders={
+        "answered": (DONE,),
+        "called_tools": (DONE,),
+        "answered_wrongly": (GIVE_UP, CORRECT, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+        "called_wrongly": (GIVE_UP, CORRECT, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+        "verdict_raised": (FAILED,),
+        "came_empty": (
+            KEEP_DELIVERED,
+            KEEP_PRIOR,
+            LEAVE,
+            NUDGE,
+            REASK,
+            FALL_BACK,
+            KEEP_TEXT,
+            EXHAUSTED,
+        ),
+        "only_reasoned": (
+            KEEP_DELIVERED,
+            KEEP_PRIOR,
+            LEAVE,
+            NUDGE,
+            PREFILL,
+            REASK,
+            FALL_BACK,
+            KEEP_TEXT,
+            EXHAUSTED,
+        ),
+        "truncated": (CONTINUE, PARTIAL),
+        "paused": (CONTINUE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+        "tools_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+        "json_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+        "reasoning_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+        "interrupted": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
+        "fell_silent": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
+        "malformed": (FALL_BACK, RETRY, KEEP_TEXT, FAILED),
+        "refused": (ASK_ANOTHER, REFUSED),
+        "failed_transiently": (RESEND, ROTATE, SWITCH, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
+        "failed_permanently": (ROTATE, FALL_BACK, KEEP_TEXT, FAILED),
+        "rejected_fixably": (REPAIR, FALL_BACK, KEEP_TEXT, FAILED),
+        "overflowed": (COMPACT, FALL_BACK, KEEP_TEXT, FAILED),
+    },
+    everywhere={"cancelled": "cancelled"},
+    unsent={"ran_out": (YIELD, OVER_BUDGET), "found_open": (FALL_BACK, KEEP_TEXT, FAILED)},
+    never_in={"found_open": FALL_BACK.name},  # which passes over such backends
 )
 """The machine that every call runs on, unless its policy brings one of its own."""
+ship(CALL)

@@ -1,5 +1,8 @@
-"""Pictures of a machine, drawn from the machine that runs: as Mermaid, SVG, DOT and Markdown, in
-two views.
+"""Pictures of a machine, drawn from the machine that runs.
+
+A table becomes a neutral `Picture` (`extract.py`), or two tables become one (`merge.py`). Each
+renderer writes a picture as text: Mermaid, SVG, DOT or Markdown. There are two views: the hub view
+has an arc for each pair of states, the ladder view a list for each event.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ _RENDERERS: dict[str, tuple[Callable[[Picture], str], ...]] = {
     "dot": (dot.hub_view, dot.ladder_view),
     "rows": (markdown.hub_view, markdown.ladder_view),
 }
-"""What draws each view in a format."""
+"""The functions that draw the views in each format, in the order of `VIEWS`."""
 
 
 def render(
@@ -49,12 +52,27 @@ def render(
     marks: Marks | None = None,
     settings: Settings | None = None,
 ) -> str:
-    """Draw a table as text in one of the formats; the same table always gives the same text."""
+    """Draw a table as text in one of the formats; the same table always gives the same text.
+
+    Arguments:
+        table: the table.
+        format: one of `FORMATS`.
+        view: one of `VIEWS`.
+        marks: a path to show on it, if any.
+        settings: the limits, waits and switched-off rows of a policy, if any.
+
+    Raises:
+        ConfigurationError: there is no such format or view.
+    """
     return draw(picture_of(table, marks, settings), format, view)
 
 
 def draw(picture: Picture, format: Format, view: View = "hub") -> str:
-    """Write a picture as text in one of the formats."""
+    """Write a picture as text in one of the formats.
+
+    Raises:
+        ConfigurationError: there is no such format or view.
+    """
     if format not in FORMATS or view not in VIEWS:
         choices = f"formats: {', '.join(FORMATS)}; views: {', '.join(VIEWS)}"
         raise ConfigurationError(
@@ -64,7 +82,11 @@ def draw(picture: Picture, format: Format, view: View = "hub") -> str:
 
 
 def render_error(error: TableError, format: Format = "svg", view: View = "hub") -> str:
-    """Draw a table with the path to its fault painted on it."""
+    """Draw a table with the path to its fault painted on it.
+
+    Raises:
+        ConfigurationError: the error has no path.
+    """
     if error.table is None or not error.path:
         raise ConfigurationError("there is no path to paint: the message names the row at fault")
     return render(error.table, format, view=view, marks=Marks.of_path(error.table, error.path))

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from html import escape
 from itertools import pairwise
 from operator import itemgetter
 
 from rungwise.fsm.diagram.colours import LIGHT
-from rungwise.fsm.diagram.model import (
-    Arc,
-    Decision,
-    Line,
-    Node,
-    Picture,
-    columns,
-    struck_html,
-    wrapped,
-)
+from rungwise.fsm.diagram.layout import columns, struck_html, wrapped
+from rungwise.fsm.diagram.line import Line
+from rungwise.fsm.diagram.model import Arc, Decision, Node, Note, Picture
 from rungwise.fsm.engine.journal.digest import END_SIGNS
 
 PAGE, INK, FAINT, LINE, MARK = itemgetter("page", "ink", "faint", "line", "mark")(LIGHT)
@@ -34,55 +28,71 @@ COLUMNS = 3
 
 def hub_view(picture: Picture) -> str:
     """Write one edge for each pair of states, whose label has a line for each row."""
-    body = [_node(node) for node in picture.nodes]
+    body = ["rankdir=LR", "ranksep=0.4", "nodesep=0.15"]
+    body += [_node(node) for node in picture.nodes]
     for node in picture.nodes:
         if node.start:
-            body += [
-                'start_ [shape=point, width=0.12, label=""]',
-                f"start_ -> {_quoted(node.name)}",
-            ]
-    body.extend(_edge(picture, arc) for arc in picture.arcs)
+            body.append('start_ [shape=point, width=0.12, label=""]')
+            body.append(f"start_ -> {_quoted(node.name)}")
+    body += [_edge(picture, arc) for arc in picture.arcs]
     for note in picture.notes:
-        name = _quoted(f"note {note.name}")
-        off = f', tooltip="off: {_text(note.line.off)}"' if note.line.off is not None else ""
-        body.append(
-            f"{name} [shape=plaintext, label=<{_line(note.line)}<br/>{escape(note.where)}>{off}]"
-        )
-        if picture.node(note.target).kind != "rung":  # this puts it on the side of the outcomes
-            body.append(f"{_quoted(picture.hub)} -> {name} [style=invis]")
-        body.append(f"{name} -> {_quoted(note.target)} [style=dotted, arrowhead=none]")
-    settings = ["rankdir=LR", "ranksep=0.4", "nodesep=0.15"]
-    return _document(picture, picture.hub_title, [*settings, *body])
+        body += _note(picture, note)
+    return _document(picture, picture.hub_title, body)
 
 
 def ladder_view(picture: Picture) -> str:
     """Write a table for each event: its guards in the order in which they are tried."""
-    body: list[str] = []
-    for column in columns(picture.decisions, COLUMNS, lambda decision: len(decision.lines) + 2):
-        names = [_quoted(" ".join([decision.event, *decision.sources])) for decision in column]
-        cards = [_card(picture, decision) for decision in column]
-        body.extend(f"{name} [label=<{card}>]" for name, card in zip(names, cards, strict=True))
-        body.extend(f"{one} -> {other} [style=invis]" for one, other in pairwise(names))
-    settings = ["node [shape=plain]", "ranksep=0.15", "nodesep=0.2"]
-    return _document(picture, picture.ladder_title, [*settings, *body])
+    body = ["node [shape=plain]", "ranksep=0.15", "nodesep=0.2"]
+    for column in columns(picture.decisions, COLUMNS, _card_height):
+        names = []
+        for decision in column:
+            name = _quoted(" ".join([decision.event, *decision.sources]))
+            names.append(name)
+            body.append(f"{name} [label=<{_card(picture, decision)}>]")
+        for one, other in pairwise(names):
+            body.append(f"{one} -> {other} [style=invis]")
+    return _document(picture, picture.ladder_title, body)
+
+
+def _card_height(decision: Decision) -> float:
+    return len(decision.lines) + 2
+
+
+def _note(picture: Picture, note: Note) -> Iterator[str]:
+    """Yield the statements of a note: its node, and the edges that hold it in place."""
+    name = _quoted(f"note {note.name}")
+    label = f"{_line(note.line)}<br/>{escape(note.where)}"
+    off = note.line.off
+    tooltip = "" if off is None else f', tooltip="off: {_text(off)}"'
+    yield f"{name} [shape=plaintext, label=<{label}>{tooltip}]"
+    if picture.node(note.target).kind != "rung":  # this puts it on the side of the outcomes
+        yield f"{_quoted(picture.hub)} -> {name} [style=invis]"
+    yield f"{name} -> {_quoted(note.target)} [style=dotted, arrowhead=none]"
 
 
 def _node(node: Node) -> str:
+    """Write a state."""
     shape = SHAPES[node.kind]
     fill = LIGHT[node.kind]
     border = f'color="{LIGHT[node.kind + "_edge"]}"'
+    ink = INK
     if node.is_struck:
         shape = shape.replace("filled", "filled,dashed")
         fill = PAGE
         border = f'color="{LINE}"'
+        ink = FAINT
     if node.visited or node.change == "added":
         border = f'color="{MARK}", penwidth=3'
-    label = (
-        f'<font color="{FAINT if node.is_struck else INK}">{_name(node)}'
-        f"{_detail(node, '<br/>')}</font>"
-    )
-    tooltip = f', tooltip="{_text(node.says)}"' if node.says else ""
-    return f'{_quoted(node.name)} [{shape}, fillcolor="{fill}", {border}, label=<{label}>{tooltip}]'
+    words = f"{_name(node)}{_detail(node, '<br/>')}"
+    attributes = [
+        shape,
+        f'fillcolor="{fill}"',
+        border,
+        f'label=<<font color="{ink}">{words}</font>>',
+    ]
+    if node.says:
+        attributes.append(f'tooltip="{_text(node.says)}"')
+    return f"{_quoted(node.name)} [{', '.join(attributes)}]"
 
 
 def _name(node: Node) -> str:
@@ -95,10 +105,14 @@ def _detail(node: Node, before: str = "") -> str:
 
 
 def _edge(picture: Picture, arc: Arc) -> str:
-    label = '<br align="left"/>'.join(_line(line) for line in arc.lines) + '<br align="left"/>'
-    style = [f"label=<{label}>", f'tooltip="{_text("; ".join(line.says for line in arc.lines))}"']
-    if arc.target == picture.hub or arc.is_struck:
-        style += ["style=dotted" if arc.is_struck else "style=dashed", "penwidth=0.8"]
+    """Write an arc."""
+    label = "".join(f'{_line(line)}<br align="left"/>' for line in arc.lines)
+    tooltip = "; ".join(line.says for line in arc.lines)
+    style = [f"label=<{label}>", f'tooltip="{_text(tooltip)}"']
+    if arc.is_struck:
+        style += ["style=dotted", "penwidth=0.8"]
+    elif arc.target == picture.hub:
+        style += ["style=dashed", "penwidth=0.8"]
     # the arc back already ranks the two: rungs to the left of the hub
     if picture.arc(arc.target, picture.hub):
         style.append("constraint=false")
@@ -118,37 +132,55 @@ def _card(picture: Picture, decision: Decision) -> str:
     where = "".join(f"<br/>{escape(words)}" for words in wrapped(decision.where, 40))
     head = f"<b>{escape(decision.event)}</b>{where}"
     lines = [f'<tr><td colspan="5" align="left" balign="left">{head}</td></tr>']
-    lines.extend(_card_line(picture, decision, line, rank) for rank, line in decision.ranked)
-    return (
-        f'<table border="1" cellborder="0" cellspacing="2" color="{LINE}">{"".join(lines)}</table>'
-    )
+    for rank, line in decision.ranked:
+        lines.append(_card_line(picture, decision, line, rank))
+    frame = f'border="1" cellborder="0" cellspacing="2" color="{LINE}"'
+    return f"<table {frame}>{''.join(lines)}</table>"
 
 
 def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | None) -> str:
+    """Write a row as a line of a card.
+
+    Arguments:
+        picture: the picture.
+        decision: the decision list of its event.
+        line: the row.
+        rank: its number in the list; None if it is gone.
+    """
     node = picture.node(line.row.target)
-    guard = struck_html(escape(decision.guard(line)), line.is_struck) + line.turned_html
-    guard += " false: " + ", ".join(map(str, line.tried)) if line.tried else ""
-    guard += f" was {line.was}." if line.was is not None else ""
-    if line.steps:
-        guard = f'<font color="{MARK}"><b>{_numbers(line.steps)}{guard}</b></font>'
-    fill = LIGHT[node.kind]
-    border = LIGHT[node.kind + "_edge"]
-    paint = f'border="1" bgcolor="{fill}" color="{border}"'
+    target = _name(node)
+    if node.kind in END_SIGNS:
+        # a table cell has no shape, so a sign tells the kinds of outcome apart
+        target = f"{END_SIGNS[node.kind]} {target}"
+    paint = f'bgcolor="{LIGHT[node.kind]}" color="{LIGHT[node.kind + "_edge"]}"'
     if line.is_struck:
-        paint = f'border="1" style="dashed" color="{LINE}"'
-    # A table cell has no shape, so a sign tells the kinds of outcome apart.
-    target = (f"{END_SIGNS[node.kind]} " if node.kind in END_SIGNS else "") + _name(node)
-    effect = struck_html(escape(line.row.effect), line.is_struck) if line.row.effect else " "
-    # only a link shows its title
-    says = f' href="#" title="{_text(line.says)}"' if line.off is not None else ""
+        paint = f'style="dashed" color="{LINE}"'
+    tooltip = ""
+    if line.off is not None:
+        tooltip = f' href="#" title="{_text(line.says)}"'  # only a link shows its title
+    effect = " "
+    if line.row.effect:
+        effect = struck_html(escape(line.row.effect), line.is_struck)
     cells = [
-        f'<td align="left">{line.sign_html}{rank if rank is not None else ""}</td>',
-        f'<td align="left"{says}>{guard}</td>',
-        f"<td {paint}>{target}</td>",
+        f'<td align="left">{line.sign_html}{"" if rank is None else rank}</td>',
+        f'<td align="left"{tooltip}>{_guard(decision, line)}</td>',
+        f'<td border="1" {paint}>{target}</td>',
         f'<td align="left">{effect}</td>',
         f'<td align="left">{_detail(node) or " "}</td>',
     ]
     return f"<tr>{''.join(cells)}</tr>"
+
+
+def _guard(decision: Decision, line: Line) -> str:
+    """Write the guard of a line of a card, with the steps that took the row or tried it."""
+    guard = struck_html(escape(decision.guard(line)), line.is_struck) + line.turned_html
+    if line.tried:
+        guard += f" false: {', '.join(map(str, line.tried))}"
+    if line.was is not None:
+        guard += f" was {line.was}."
+    if line.steps:
+        guard = f'<font color="{MARK}"><b>{_numbers(line.steps)}{guard}</b></font>'
+    return guard
 
 
 def _numbers(steps: tuple[int, ...]) -> str:
@@ -165,11 +197,18 @@ def _quoted(name: str) -> str:
 
 
 def _document(picture: Picture, title: str, body: list[str]) -> str:
-    title = "<br/>".join(escape(words) for words in (title, picture.caption, picture.key) if words)
-    head = [f"label=<{title}>", "labelloc=t", "fontname=monospace", "fontsize=13"]
-    head += [f"node [{FONT}]", f'edge [{FONT}, color="{LINE}"]']
-    return (
-        f"digraph {_quoted(picture.name)} {{\n"
-        + "".join(f"  {line};\n" for line in [*head, *body])
-        + "}\n"
-    )
+    """Write the whole file."""
+    titles = [escape(words) for words in (title, picture.caption, picture.key) if words]
+    statements = [
+        f"label=<{'<br/>'.join(titles)}>",
+        "labelloc=t",
+        "fontname=monospace",
+        "fontsize=13",
+        f"node [{FONT}]",
+        f'edge [{FONT}, color="{LINE}"]',
+        *body,
+    ]
+    lines = [f"digraph {_quoted(picture.name)} {{"]
+    lines += [f"  {statement};" for statement in statements]
+    lines.append("}")
+    return "\n".join(lines) + "\n"

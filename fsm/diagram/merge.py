@@ -1,45 +1,46 @@
-"""One picture of two: what a change of policy or table does to a machine."""
+"""One picture of two: what a change of policy or table does to a machine.
+
+Both orders matter to a reader: that of the new picture, and where in it something has gone. So
+every list is the new one, with what only the old one had inserted behind its old predecessor
+(`merged`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from attrs import evolve
 
-from rungwise.fsm.diagram.model import Decision, Line, Node, Picture
+from rungwise.fsm.diagram.line import Line
+from rungwise.fsm.diagram.model import Arc, Decision, Node, Note, Picture
 from rungwise.fsm.engine.machine.table import Row
 from rungwise.fsm.errors import ConfigurationError
 
 Key = TypeVar("Key", bound=Hashable)
-Meaning = tuple[str | None, str, str | None]
+Group = TypeVar("Group", Arc, Note)
 
 
 def change_of(old: Picture, new: Picture) -> Picture:
-    """Merge two pictures of machines with one hub, in which everything that only one of them has is
-    marked.
+    """Merge the pictures of two machines with one hub; what only one of them has is marked.
+
+    Raises:
+        ConfigurationError: the two have different hubs.
     """
     if old.hub != new.hub:
         raise ConfigurationError(
             f"a picture around {old.hub!r} cannot be compared with one around {new.hub!r}"
         )
-    before = _lines_by_row(old)
-    after = _lines_by_row(new)
-    removed = before.keys() - after.keys()
-    lines = {
-        row: _line(before.get(row), after.get(row)) for row in merged(list(before), list(after))
-    }
+    lines = _changed_lines(old, new)
+    arcs = _merged_groups(old.arcs, new.arcs, lines, _ends_of_arc)
+    notes = _merged_groups(old.notes, new.notes, lines, _subject_of_note)
     captions = dict.fromkeys(filter(None, (old.caption, new.caption)))
-    arcs = _groups(old.arcs, new.arcs, lines, removed, lambda arc: (arc.source, arc.target))
-    notes = _groups(
-        old.notes, new.notes, lines, removed, lambda note: (note.event, note.guard, note.target)
-    )
     return Picture(
         name=new.name,
         hub=new.hub,
         nodes=tuple(_nodes(old, new)),
-        arcs=tuple(evolve(arc, lines=own) for arc, own in arcs),
-        notes=tuple(evolve(note, lines=own) for note, own in notes),
+        arcs=tuple(arcs),
+        notes=tuple(notes),
         decisions=tuple(_decisions(old, new, lines)),
         marked=new.marked,
         caption=" → ".join(captions),
@@ -52,9 +53,21 @@ def merged(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
     both = list(new)
     new_keys = set(new)
     for place, key in enumerate(old):
-        if key not in new_keys:
-            both.insert(both.index(old[place - 1]) + 1 if place else 0, key)
+        if key in new_keys:
+            continue
+        if place == 0:
+            both.insert(0, key)
+        else:
+            both.insert(both.index(old[place - 1]) + 1, key)
     return both
+
+
+def _changed_lines(old: Picture, new: Picture) -> dict[Row, Line]:
+    """Return the merged line of every row of either picture."""
+    before = _lines_by_row(old)
+    after = _lines_by_row(new)
+    rows = merged(list(before), list(after))
+    return {row: _line(before.get(row), after.get(row)) for row in rows}
 
 
 def _lines_by_row(picture: Picture) -> dict[Row, Line]:
@@ -65,107 +78,145 @@ def _lines_by_row(picture: Picture) -> dict[Row, Line]:
 
 
 def _line(before: Line | None, after: Line | None) -> Line:
-    if before is None or after is None:
-        only = after or before
-        assert only is not None
-        return evolve(only, change="removed" if after is None else "added")
-    if (before.off is None) == (after.off is None):
+    """Merge the two lines of a row; one of them may be missing, but not both."""
+    if before is None:
+        assert after is not None
+        return evolve(after, change="added")
+    if after is None:
+        return evolve(before, change="removed")
+    was_off = before.off is not None
+    is_off = after.off is not None
+    if was_off == is_off:
         return evolve(after, turned=None)
-    return evolve(after, turned="off" if after.off is not None else "on")
+    return evolve(after, turned="off" if is_off else "on")
 
 
 def _nodes(old: Picture, new: Picture) -> Iterator[Node]:
-    before, after = ({node.name: node for node in picture.nodes} for picture in (old, new))
+    """Yield the states of either picture."""
+    before = {node.name: node for node in old.nodes}
+    after = {node.name: node for node in new.nodes}
     for name in merged(list(before), list(after)):
         was = before.get(name)
         now = after.get(name)
-        if was is not None and now is not None:
-            yield evolve(now, was=was.detail) if was.detail != now.detail else now
-        elif now is not None:
+        if now is None:
+            yield evolve(before[name], change="removed", start=False)
+        elif was is None:
             yield evolve(now, change="added")
-        elif was is not None:
-            yield evolve(was, change="removed", start=False)
+        elif was.detail != now.detail:
+            yield evolve(now, was=was.detail)
+        else:
+            yield now
 
 
-def _groups(
-    old: Iterable[Any],
-    new: Iterable[Any],
+def _ends_of_arc(arc: Arc) -> tuple[object, ...]:
+    return arc.source, arc.target
+
+
+def _subject_of_note(note: Note) -> tuple[object, ...]:
+    return note.event, note.guard, note.target
+
+
+def _merged_groups(
+    old: Iterable[Group],
+    new: Iterable[Group],
     lines: Mapping[Row, Line],
-    removed: Set[Row],
-    key: Callable[[Any], Any],
-) -> Iterator[tuple[Any, tuple[Line, ...]]]:
-    """Yield each arc or note of either picture with its lines, if it has any."""
-    before, after = ({key(group): group for group in groups} for groups in (old, new))
+    key: Callable[[Group], tuple[object, ...]],
+) -> Iterator[Group]:
+    """Yield each arc or note of either picture with its merged lines, if it has any.
+
+    A row that both tables have stands where the new picture shows it.
+
+    Arguments:
+        old, new: the arcs, or the notes, of the two pictures.
+        lines: the merged line of every row, in order.
+        key: what an old arc or note and a new one have in common if they are the same.
+    """
+    before = {key(group): group for group in old}
+    after = {key(group): group for group in new}
     for name in merged(list(before), list(after)):
-        was = (
-            [line.row for line in before[name].lines if line.row in removed]
-            if name in before
-            else []
-        )
-        now = [line.row for line in after[name].lines] if name in after else []
-        rows = [row for row in lines if row in {*was, *now}]
-        if rows:
-            yield after.get(name) or before[name], tuple(lines[row] for row in rows)
+        rows: set[Row] = set()
+        if name in before:
+            old_rows = [line.row for line in before[name].lines]
+            rows.update(row for row in old_rows if lines[row].change == "removed")
+        if name in after:
+            rows.update(line.row for line in after[name].lines)
+        own = tuple(line for row, line in lines.items() if row in rows)
+        if own:
+            group = after.get(name) or before[name]
+            yield evolve(group, lines=own)
 
 
 def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterator[Decision]:
-    """Yield the decision lists of both; an old list without a partner keeps only its removed
-    lines.
+    """Yield the decision lists of both.
+
+    An old list and its partner become one. An old list without a partner keeps only its removed
+    lines: the others stand in a new list.
     """
     partners = _partners(old, new)
-    keys = {id(was): key for key, was in partners.items()}
+    new_of_old = {id(was): key for key, was in partners.items()}
     by_key = {id(each): each for each in (*old.decisions, *new.decisions)}
-    before = [keys.get(id(each), id(each)) for each in old.decisions]
+    before = [new_of_old.get(id(each), id(each)) for each in old.decisions]
     after = [id(each) for each in new.decisions]
     for key in merged(before, after):
+        decision = by_key[key]
         if key in partners:
-            yield _both(partners[key], by_key[key])
+            yield _both(partners[key], decision)
             continue
-        own = tuple(evolve(line, change=lines[line.row].change) for line in by_key[key].lines)
+        own = [evolve(line, change=lines[line.row].change) for line in decision.lines]
         if key not in after:
-            own = tuple(line for line in own if line.change == "removed")
+            own = [line for line in own if line.change == "removed"]
         if own:
-            yield evolve(by_key[key], lines=own)
+            yield evolve(decision, lines=tuple(own))
 
 
 def _partners(old: Picture, new: Picture) -> dict[int, Decision]:
-    """Return, by the id of each new list, the old one of the same event that shares most sources
-    with it.
+    """Return, by the id of each new list, its old partner, if it has one.
+
+    That is the list of the same event that shares most sources with it. Each old list is the
+    partner of one new list at most.
     """
     partners: dict[int, Decision] = {}
     unmatched = list(old.decisions)
     for decision in new.decisions:
-        alike = [
-            each
-            for each in unmatched
-            if each.event == decision.event and {*each.sources} & {*decision.sources}
-        ]
-        if alike:
-            best = max(alike, key=lambda each: len({*each.sources} & {*decision.sources}))
+        best: Decision | None = None
+        most_shared = 0
+        for each in unmatched:
+            shared = len({*each.sources} & {*decision.sources})
+            if each.event == decision.event and shared > most_shared:
+                best = each
+                most_shared = shared
+        if best is not None:
             unmatched = [each for each in unmatched if each is not best]
             partners[id(decision)] = best
     return partners
 
 
 def _both(was: Decision, now: Decision) -> Decision:
-    before = {_meaning(line): (rank, line) for rank, line in enumerate(was.lines, 1)}
+    """Merge two decision lists of one event.
+
+    A line has moved if it is not at the same place among the lines that both lists have.
+    """
+    before = {_meaning(line): line for line in was.lines}
     after = {_meaning(line): line for line in now.lines}
+    old_ranks = {_meaning(line): rank for rank, line in enumerate(was.lines, start=1)}
     shared_before = [key for key in before if key in after]
     shared_after = [key for key in after if key in before]
-    moved = {key for one, key in zip(shared_before, shared_after, strict=True) if one != key}
+    moved = {one for one, other in zip(shared_before, shared_after, strict=True) if one != other}
     lines = []
     for key in merged(list(before), list(after)):
-        if key not in after:
-            lines.append(_line(before[key][1], None))
-        elif key not in before:
-            lines.append(_line(None, after[key]))
-        else:
-            rank, line = before[key]
-            lines.append(evolve(_line(line, after[key]), was=rank if key in moved else None))
-    rows = tuple(merged(was.rows, now.rows))
-    sources = tuple(merged(was.sources, now.sources))
-    return Decision(now.event, sources, now.where, tuple(lines), rows)
+        line = _line(before.get(key), after.get(key))
+        if key in before and key in after:
+            line = evolve(line, was=old_ranks[key] if key in moved else None)
+        lines.append(line)
+    return Decision(
+        now.event,
+        sources=tuple(merged(was.sources, now.sources)),
+        where=now.where,
+        lines=tuple(lines),
+        rows=tuple(merged(was.rows, now.rows)),
+    )
 
 
-def _meaning(line: Line) -> Meaning:
+def _meaning(line: Line) -> tuple[object, ...]:
+    """Return what makes two lines of different lists the same one."""
     return line.row.guard, line.row.target, line.row.effect

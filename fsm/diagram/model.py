@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import count
-from textwrap import wrap
 from typing import Final, Literal
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
+from rungwise.fsm.diagram.line import SIGNS, Change, all_steps
+from rungwise.fsm.diagram.line import Line as Line
 from rungwise.fsm.engine.checker.counterexample import PathStep
 from rungwise.fsm.engine.machine.table import Row, Table
 
 Kind = Literal["rung", "hub", "answer", "lesser", "error", "outcome"]
-"""The kind of a state; `outcome` is an end of which the table does not say whether it is an answer
-or an error.
-"""
+"""The kind of a state. `outcome` is an end that the table calls neither an answer nor an error."""
 
 ENDS: Final[tuple[Kind, ...]] = ("answer", "lesser", "error", "outcome")
-Change = Literal["added", "removed"]
-SIGNS: Final[Mapping[Change, str]] = {"added": "+", "removed": "−"}
-"""The sign of a row or state that only one of two tables has, for readers who cannot rely on
-colours.
-"""
-
 CHANGE_KEY: Final = "+ new · − gone · struck: off, or what held before · was N.: the old rank"
 
 Piece = tuple[str, bool]
@@ -32,9 +25,12 @@ Piece = tuple[str, bool]
 
 @frozen
 class Marks:
-    """Hold a path, to be shown on a picture."""
+    """Hold a path, to be shown on a picture.
 
-    # the steps that took each row
+    Arguments:
+        taken: the numbers of the steps that took each row, from 1.
+    """
+
     taken: Mapping[Row, tuple[int, ...]] = field(factory=dict, hash=False)
 
     @classmethod
@@ -50,101 +46,56 @@ class Marks:
     def of_path(cls, table: Table, steps: Iterable[PathStep]) -> Marks:
         """Number the steps of a path from the checker, such as that of a `TableError`."""
         rows = {(row.event, row.source, row.guard, row.target): row for row in table.rows}
-        return cls.along(
-            rows.get((step.event, step.source, step.guard, step.target or "")) for step in steps
-        )
+        path = []
+        for step in steps:
+            path.append(rows.get((step.event, step.source, step.guard, step.target or "")))
+        return cls.along(path)
 
 
 @frozen(kw_only=True)
 class Settings:
-    """Hold the limits, waits and switched-off rows of a policy, to be shown on a picture."""
+    """Hold what a policy makes of a machine, to be shown on a picture.
 
-    # the limit and the waits of each rung: `×3 · 2→60 s`
+    Arguments:
+        details: the limit and the waits of each rung: `×3 · 2→60 s`.
+        says: the same in words, for tooltips.
+        off: the rows that can never be taken, each with the reason.
+        hides_off: whether these rows are left out; otherwise they are greyed.
+        caption: what holds for the whole machine, such as the budget.
+    """
+
     details: Mapping[str, str] = field(factory=dict, hash=False)
-    says: Mapping[str, str] = field(factory=dict, hash=False)  # the same in words, for tooltips
-    # the rows that can never be taken, each with the reason
+    says: Mapping[str, str] = field(factory=dict, hash=False)
     off: Mapping[Row, str] = field(factory=dict, hash=False)
-    hides_off: bool = False  # otherwise they are greyed
-    caption: str = ""  # what holds for the whole machine, such as the budget
-
-
-@frozen
-class Line:
-    """Show one row."""
-
-    row: Row
-    steps: tuple[int, ...] = ()  # the numbers of the steps that took it
-    tried: tuple[int, ...] = ()  # the numbers of the steps that tried it while its guard was false
-    off: str | None = None  # why it can never be taken
-    change: Change | None = None  # `added` or `removed`: only one of two tables has it
-    was: int | None = None  # its rank in the old decision list, if the order has changed
-    # whether a change of policy switches it, in both tables
-    turned: Literal["off", "on"] | None = None
-
-    @property
-    def text(self) -> str:
-        """Write the row as the label of an arc."""
-        return f"{self.row.event} [{self.row.guard}]" if self.row.guard else self.row.event
-
-    @property
-    def sign(self) -> str:
-        """Return `+` or `−` for a row that only one of two tables has."""
-        return SIGNS[self.change] if self.change else ""
-
-    @property
-    def turn(self) -> str:
-        """Return `now off` or `now on` if a change switches the row."""
-        return f"now {self.turned}" if self.turned else ""
-
-    @property
-    def sign_html(self) -> str:
-        """Return the sign of a change, to stand before the row in a label of Mermaid or DOT."""
-        return f"<b>{self.sign}</b> " if self.sign else ""
-
-    @property
-    def turned_html(self) -> str:
-        """Return the words for a row that a change turns off or on, to stand behind it."""
-        return f" <b>{self.turn}</b>" if self.turn else ""
-
-    @property
-    def difference(self) -> str | None:
-        """Name what a change does to the row: `added`, `removed`, `off`, `on` or `moved`; None if
-        nothing.
-        """
-        return self.change or self.turned or ("moved" if self.was is not None else None)
-
-    @property
-    def is_struck(self) -> bool:
-        """Tell whether the row is never taken: it is off, or gone."""
-        return self.off is not None or self.change == "removed"
-
-    @property
-    def says(self) -> str:
-        """Describe the row in full, for a tooltip."""
-        why = {"added": "new", "removed": "no longer there"}[self.change] if self.change else ""
-        off = (
-            f"{'now ' if self.turned == 'off' else ''}off: {self.off}"
-            if self.off is not None
-            else ""
-        )
-        on = "now on" if self.turned == "on" else ""
-        was = f"its rank was {self.was}" if self.was is not None else ""
-        return "\n".join(filter(None, [str(self.row), why, off, on, was]))
+    hides_off: bool = False
+    caption: str = ""
 
 
 @frozen
 class Node:
-    """Show one state."""
+    """Show one state.
+
+    Arguments:
+        name: its name.
+        kind: its kind.
+        start: whether the machine begins there.
+        visited: whether a path leads through it.
+        detail: its limit and waits in short: `×3 · 2→60 s`.
+        says: the same in words.
+        was: the detail under the old policy of two, if it differs.
+        is_off: whether every row that leads there is off.
+        change: `added` or `removed` if only one of two tables has it.
+    """
 
     name: str
     kind: Kind
     start: bool = False
     visited: bool = False
-    detail: str = ""  # its limit and waits in short: `×3 · 2→60 s`
-    says: str = ""  # the same in words
-    was: str | None = None  # the detail under the old policy of two, if it differs
-    is_off: bool = False  # whether every row that leads there is off
-    change: Change | None = None  # `added` or `removed`: only one of two tables has it
+    detail: str = ""
+    says: str = ""
+    was: str | None = None
+    is_off: bool = False
+    change: Change | None = None
 
     @property
     def label(self) -> str:
@@ -158,27 +109,35 @@ class Node:
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """Split the detail into pieces; after a change, the old words are struck and the new ones
-        follow an arrow.
+        """Split the detail into pieces.
+
+        After a change, the old words are struck and the new ones follow an arrow. Limit and waits
+        are compared one by one, unless one of the two policies has only one of them.
         """
         if self.was is None or self.was == self.detail:
             return ((self.detail, False),) if self.detail else ()
         old = self.was.split(" · ")
         new = self.detail.split(" · ")
-        pairs = [*zip(old, new, strict=True)] if len(old) == len(new) else [(self.was, self.detail)]
+        if len(old) != len(new):
+            old = [self.was]
+            new = [self.detail]
         pieces: list[Piece] = []
-        for place, (before, after) in enumerate(pairs):
+        for place, (before, after) in enumerate(zip(old, new, strict=True)):
             gap = " · " if place else ""
             if before == after:
                 pieces.append((f"{gap}{after}", False))
-            else:
-                pieces += [(gap, False)] if gap else []
-                pieces += [(before or "none", True), (f" → {after or 'none'}", False)]
+                continue
+            if gap:
+                pieces.append((gap, False))
+            pieces.append((before or "none", True))
+            pieces.append((f" → {after or 'none'}", False))
         return tuple(pieces)
 
 
 @frozen(kw_only=True)
 class _Lines:
+    """Hold lines that are drawn together."""
+
     lines: tuple[Line, ...]
 
     @property
@@ -189,8 +148,9 @@ class _Lines:
     @property
     def change(self) -> Change | None:
         """Return the change that all of its rows share."""
-        changes = {line.change for line in self.lines}
-        return changes.pop() if len(changes) == 1 else None
+        first = self.lines[0].change
+        is_shared = all(line.change == first for line in self.lines)
+        return first if is_shared else None
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -208,14 +168,15 @@ class Arc(_Lines):
 
 @frozen(kw_only=True)
 class Note(_Lines):
-    """Describe in words an event that does the same in nearly every state, instead of drawing an
-    arc from each.
+    """Describe in words an event that does the same in nearly every state.
+
+    It stands for an arc from each of these states.
     """
 
     event: str
     guard: str | None
     target: str
-    where: str
+    where: str  # the states, in words: `from every rung`
 
     @property
     def name(self) -> str:
@@ -226,42 +187,69 @@ class Note(_Lines):
     def line(self) -> Line:
         """Return one line that stands for all lines, with what they share."""
         first = self.lines[0]
-        turns = {line.turned for line in self.lines}
-        off = first.off if self.is_struck else None
-        turned = turns.pop() if len(turns) == 1 else None
-        return evolve(
-            first, steps=self.steps, tried=(), off=off, change=self.change, was=None, turned=turned
+        turns_alike = all(line.turned == first.turned for line in self.lines)
+        return Line(
+            first.row,
+            steps=self.steps,
+            off=first.off if self.is_struck else None,
+            change=self.change,
+            turned=first.turned if turns_alike else None,
         )
 
 
 @frozen
 class Decision:
-    """Show the decision list of one event: its rows in the order in which they are tried."""
+    """Show the decision list of one event: its rows in the order in which they are tried.
+
+    Arguments:
+        event: the event.
+        sources: the states that share the list.
+        where: the sources in words; empty for the hub alone.
+        lines: the lines of the first source, which stand for those of all.
+        rows: the rows of all sources.
+    """
 
     event: str
-    sources: tuple[str, ...]  # the states that share the list
-    where: str  # the sources in words; empty for the hub alone
-    lines: tuple[Line, ...]  # the lines of the first source
-    rows: tuple[Row, ...]  # the rows of all sources
+    sources: tuple[str, ...]
+    where: str
+    lines: tuple[Line, ...]
+    rows: tuple[Row, ...]
 
     @property
     def ranked(self) -> tuple[tuple[int | None, Line], ...]:
-        """Number the lines from 1 in the order in which they are tried; a removed line has no
-        number.
+        """Number the lines from 1 in the order in which they are tried.
+
+        A removed line has no number.
         """
         numbers = count(1)
-        return tuple(
-            (None if line.change == "removed" else next(numbers), line) for line in self.lines
-        )
+        ranked: list[tuple[int | None, Line]] = []
+        for line in self.lines:
+            rank = None if line.change == "removed" else next(numbers)
+            ranked.append((rank, line))
+        return tuple(ranked)
 
     def guard(self, line: Line) -> str:
         """Return the guard of a line, or `otherwise` or `always` for a line without one."""
-        return line.row.guard or ("otherwise" if len(self.lines) > 1 else "always")
+        if line.row.guard:
+            return line.row.guard
+        return "otherwise" if len(self.lines) > 1 else "always"
 
 
 @frozen
 class Picture:
-    """Hold everything that a renderer needs; both views show every row."""
+    """Hold everything that a renderer needs.
+
+    Both views show every row: the hub view by arcs and notes, the ladder view by decisions.
+
+    Arguments:
+        name: the name of the machine.
+        hub: the name of its hub.
+        nodes, arcs, notes, decisions: what is drawn.
+        marked: whether it shows a path.
+        caption: what holds for the whole machine, such as the budget.
+        is_change: whether it shows two machines as one.
+        hidden: how many rows are off and left out.
+    """
 
     name: str
     hub: str
@@ -269,24 +257,27 @@ class Picture:
     arcs: tuple[Arc, ...]
     notes: tuple[Note, ...]
     decisions: tuple[Decision, ...]
-    marked: bool  # whether it shows a path
-    caption: str = ""  # what holds for the whole machine, such as the budget
+    marked: bool
+    caption: str = ""
     is_change: bool = False
-    hidden: int = 0  # how many rows are off and hidden
+    hidden: int = 0
 
     @property
     def rows(self) -> str:
         """Return the count of the rows: `76 rows, 4 of them off`."""
-        lines = [line for drawn in (*self.arcs, *self.notes) for line in drawn.lines]
+        lines = self._drawn_lines
         present = [line for line in lines if line.change != "removed"]
+        off = [line for line in present if line.off is not None]
+        new = [line for line in present if line.change == "added"]
         counts = {
-            "of them off": sum(line.off is not None for line in present),
+            "of them off": len(off),
             "that are off left out": self.hidden,
-            "new": sum(line.change == "added" for line in present),
+            "new": len(new),
             "gone": len(lines) - len(present),
         }
-        others = [f"{number} {what}" for what, number in counts.items() if number]
-        return ", ".join([_counted(len(present), "row"), *others])
+        words = [_counted(len(present), "row")]
+        words += [f"{number} {what}" for what, number in counts.items() if number]
+        return ", ".join(words)
 
     @property
     def hub_title(self) -> str:
@@ -301,7 +292,12 @@ class Picture:
     @property
     def is_struck(self) -> bool:
         """Tell whether it shows a row that is never taken."""
-        return any(line.is_struck for drawn in (*self.arcs, *self.notes) for line in drawn.lines)
+        return any(line.is_struck for line in self._drawn_lines)
+
+    @property
+    def _drawn_lines(self) -> list[Line]:
+        """Return the lines of the hub view."""
+        return [line for drawn in (*self.arcs, *self.notes) for line in drawn.lines]
 
     @property
     def key(self) -> str:
@@ -318,39 +314,12 @@ class Picture:
 
     def arc(self, source: str, target: str) -> Arc | None:
         """Return the arc between two states; None if there is none."""
-        return next(
-            (arc for arc in self.arcs if (arc.source, arc.target) == (source, target)), None
-        )
+        for arc in self.arcs:
+            if arc.source == source and arc.target == target:
+                return arc
+        return None
 
 
 def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def all_steps(lines: Iterable[Line]) -> tuple[int, ...]:
-    """Return the numbers of the steps that took any of some lines, in order."""
-    return tuple(sorted(number for line in lines for number in line.steps))
-
-
-def wrapped(words: str, room: int) -> list[str]:
-    """Break words into lines of at most `room` characters; a longer name gets a line of its own."""
-    return wrap(words, room, break_long_words=False, break_on_hyphens=False)
-
-
-def columns(
-    decisions: tuple[Decision, ...], count: int, height: Callable[[Decision], float]
-) -> list[list[Decision]]:
-    """Distribute decision lists over columns of about equal height, in their order."""
-    total = sum(height(decision) for decision in decisions)
-    broken: list[list[Decision]] = [[] for _ in range(count)]
-    above = 0.0
-    for decision in decisions:
-        middle = above + height(decision) / 2
-        broken[int(middle / total * count)].append(decision)
-        above += height(decision)
-    return [column for column in broken if column]
-
-
-def struck_html(text: str, is_struck: bool) -> str:
-    """Strike a text through if it no longer holds."""
-    return f"<s>{text}</s>" if is_struck else text
+    plural = "" if number == 1 else "s"
+    return f"{number} {what}{plural}"

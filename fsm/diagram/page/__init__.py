@@ -1,6 +1,4 @@
-"""One self-contained HTML page: the path of a recorded run, or the machine for a reviewer to
-play.
-"""
+"""Self-contained HTML pages: the path of a recorded run, and a machine for a reviewer to play."""
 
 from rungwise.fsm.diagram.page.machine_page import NO_BUDGET, Setup, play_page
 from rungwise.fsm.diagram.page.run_page import Page, RunDetails, explain_page, page_of

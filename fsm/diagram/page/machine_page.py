@@ -23,10 +23,15 @@ NO_BUDGET: Mapping[str, float | None] = dict.fromkeys(
 
 @frozen(kw_only=True)
 class Setup:
-    """Hold what a machine runs with."""
+    """Hold what a machine runs with.
+
+    Arguments:
+        limits: the limit of each counter.
+        budget: what a whole run may use of each thing that `NO_BUDGET` names; None is no limit.
+    """
 
     limits: Mapping[str, int]
-    budget: Mapping[str, float | None] = NO_BUDGET  # of a whole run; None for no limit
+    budget: Mapping[str, float | None] = NO_BUDGET
 
 
 def play_page(
@@ -39,7 +44,17 @@ def play_page(
     unit: str = "attempt",
     settings: Settings | None = None,
 ) -> str:
-    """Write the page on which a reviewer plays a machine that has been proved."""
+    """Write the page on which a reviewer plays a machine that has been proved.
+
+    Arguments:
+        table: the machine.
+        setup: its limits and its budget.
+        heading: the heading of the page.
+        at_first: the facts that hold when the page is opened.
+        facts: for each event, the facts that usually come with it.
+        unit: what one send is called.
+        settings: what the picture shows of a policy, if any.
+    """
     picture = picture_of(table, settings=settings)
     data = {
         "machine": machine_data(table, setup.limits),
@@ -47,46 +62,63 @@ def play_page(
         "usual": {"at_first": list(at_first), "events": facts or {}, "unit": unit},
     }
     title = f"Play the {table.name}"
-    ladders = ladders_html(picture)
-    svg = html(draw(picture, "svg"))
-    values = {"title": title, "name": table.name, "heading": heading, "data": embedded(data)}
-    return render("play", ladders=ladders, svg=svg, **values)
+    return render(
+        "play",
+        title=title,
+        name=table.name,
+        heading=heading,
+        data=embedded(data),
+        ladders=ladders_html(picture),
+        svg=html(draw(picture, "svg")),
+    )
 
 
 def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
-    """Return everything that a script needs to run a table."""
+    """Return everything that a script needs to run a table.
+
+    Beside the table itself, these are the moves of the checker (`checker/moves.py`), with which the
+    script tells what is left in the worst case; `exact` says whether nothing restricts them.
+    """
     moves = moves_of(table, limits)
-    guards = [
-        table.guard(name) for name in dict.fromkeys(row.guard for row in table.rows if row.guard)
-    ]
-    effects = [
-        table.effect(name) for name in dict.fromkeys(row.effect for row in table.rows if row.effect)
-    ]
-    return {
+    guard_names = dict.fromkeys(row.guard for row in table.rows if row.guard)
+    effect_names = dict.fromkeys(row.effect for row in table.rows if row.effect)
+    guards = [table.guard(name) for name in guard_names]
+    effects = [table.effect(name) for name in effect_names]
+    derived_facts = [fact for fact in table.facts if fact.is_derived]
+    states = {
         "name": table.name,
         "start": table.start,
         "hub": table.hub,
         "outcomes": list(table.outcomes),
         "kinds": {state: kind_of(table, state) for state in table.states},
         "states": list(table.states),
-        "counters": list(table.counters),
-        "limits": dict(limits),
-        "rows": [asdict(row) for row in table.rows],
-        "facts": _plain(
-            [fact for fact in table.facts if fact.is_derived], "any_holds", "any_lacks"
-        ),
+    }
+    counters = {"counters": list(table.counters), "limits": dict(limits)}
+    rows = {"rows": [asdict(row) for row in table.rows]}
+    declarations = {
+        "facts": _plain(derived_facts, "any_holds", "any_lacks"),
         "lasts": {fact.name: fact.lasts for fact in table.facts if fact.lasts},
         "guards": _plain(guards, "counter", "holds", "lacks"),
         "effects": _plain(effects, "spends", "refills", "refills_on"),
+    }
+    words = {
         "says": {guard.name: guard.says for guard in guards},
         "events": {event: table.says(event) for event in table.events},
+    }
+    proof = {
         "moves": [{"takes": move.takes, "refills": sorted(move.refills)} for move in moves],
         "exact": all(move.is_free for move in moves),
     }
+    return states | counters | rows | declarations | words | proof
 
 
 def _plain(declared: Sequence[Fact | Guard | Effect], *names: str) -> dict[str, Plain]:
-    def plain(value: object) -> object:
-        return list(value) if isinstance(value, tuple) else value
-
-    return {each.name: {name: plain(getattr(each, name)) for name in names} for each in declared}
+    """Return some fields of declarations, by their names; tuples become lists, as in JSON."""
+    plain: dict[str, Plain] = {}
+    for each in declared:
+        fields: Plain = {}
+        for name in names:
+            value = getattr(each, name)
+            fields[name] = list(value) if isinstance(value, tuple) else value
+        plain[each.name] = fields
+    return plain

@@ -1,5 +1,7 @@
-"""The templates of the pages: one Jinja2 environment, in which HTML escapes every value but
-`Markup`.
+"""The templates of the pages, in one Jinja2 environment.
+
+A template of HTML escapes every value but `Markup`, which `html` makes; a template of plain text
+escapes none. Jinja2 is loaded when the first page is written.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ def render(name: str, /, **values: object) -> str:
 
 
 def render_text(name: str, /, **values: object) -> str:
-    """Render a file of `templates/` to plain text, such as Markdown; a missing variable raises an
-    error.
+    """Render a file of `templates/` to plain text, such as Markdown.
+
+    A missing variable raises an error.
     """
     return _environment().get_template(f"{name}.j2").render(values)
 
@@ -52,18 +55,18 @@ def html(text: str) -> str:
 
 def embedded(data: Mapping[str, Any]) -> str:
     """Write JSON for a `<script>` element, which nothing in the JSON can end."""
-    return html(
-        re.sub(
-            "[<>&]",
-            lambda sign: f"\\u{ord(sign[0]):04x}",
-            orjson.dumps(data, default=dict).decode(),
-        )
-    )
+    json = orjson.dumps(data, default=dict).decode()
+    return html(re.sub("[<>&]", _json_escape, json))
+
+
+def _json_escape(sign: re.Match[str]) -> str:
+    return f"\\u{ord(sign[0]):04x}"
 
 
 def ladders_html(picture: Picture, decisions: Iterable[Decision] | None = None) -> str:
-    """Write decision lists of a picture, all of them by default; each line carries its row as in
-    the SVG.
+    """Write decision lists of a picture, all of them by default.
+
+    Each line carries the data attributes of its row, as in the SVG.
     """
     shown = picture.decisions if decisions is None else decisions
     return html(render("ladders", picture=picture, decisions=shown))
@@ -75,14 +78,14 @@ def _environment() -> Environment:
 
     environment = Environment(
         loader=PackageLoader(PACKAGE),
-        autoescape=lambda name: name is not None and name.endswith(".html.j2"),
+        autoescape=_is_html,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters |= {"counted": counted, "plain": plain, "seconds": seconds_text}
     environment.globals |= {
-        "file": lambda name: html(files(PACKAGE).joinpath(name).read_text(encoding="utf-8")),
+        "file": _file,
         "colours": {"light": _variables(LIGHT), "dark": _variables(DARK)},
         "CHANGES": CHANGES,
         "ENDS": ENDS,
@@ -91,9 +94,22 @@ def _environment() -> Environment:
     return environment
 
 
+def _is_html(name: str | None) -> bool:
+    """Tell whether a template writes HTML, by its name."""
+    return name is not None and name.endswith(".html.j2")
+
+
+def _file(name: str) -> str:
+    """Return a file of this package, such as a script, as HTML."""
+    return html(files(PACKAGE).joinpath(name).read_text(encoding="utf-8"))
+
+
 def _variables(colours: Mapping[str, str]) -> str:
     """Write the colours of the pictures as CSS variables, so that pages and pictures agree."""
-    return "".join(f"--{name.replace('_', '-')}:{value};" for name, value in colours.items())
+    variables = []
+    for name, value in colours.items():
+        variables.append(f"--{name.replace('_', '-')}:{value};")
+    return "".join(variables)
 
 
 MOST_LINES: Final = 60  # the most lines shown of a run, and of each run within it

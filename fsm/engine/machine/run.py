@@ -1,9 +1,15 @@
-"""The `transitions` machine of a table, and one run of it: its state, its counters, and the one way
-to fire an event.
+"""The `transitions` machine of a table, and one run on it.
 
-The library fires the rows. Guards become conditions and effects become `before` callbacks. One
-machine serves every run on its table, in any number of threads: it has no models of its own, and
-each event is triggered with the run.
+Theory. The `transitions` library fires the rows: guards become its conditions, effects its `before`
+callbacks. One machine serves every run on its table, in any number of threads, because it has no
+models of its own; each event is triggered with the run as its model.
+
+What runs is compiled from the same declarations that the proof reads, but the proof is about the
+rows and not about the library. So a run checks each of its steps: the counters stay within their
+limits, and the variant falls.
+
+Facts are the bits of one number, so a condition is one comparison and at most one look at a
+counter.
 """
 
 from __future__ import annotations
@@ -30,12 +36,15 @@ class FactBits:
 
     def __init__(self, table: Table) -> None:
         self._bits = {fact.name: 1 << place for place, fact in enumerate(table.facts)}
-        order = TopologicalSorter(table.follows_from).static_order()
-        self._derived = [
-            (self._bits[fact.name], self.bits(fact.any_holds), self.bits(fact.any_lacks))
-            for fact in map(table.fact, order)
-            if fact.is_derived
-        ]
+        # of each derived fact its bit and those of `any_holds` and `any_lacks`; a fact comes after
+        # those that it follows from
+        self._derived: list[tuple[int, int, int]] = []
+        for name in TopologicalSorter(table.follows_from).static_order():
+            fact = table.fact(name)
+            if fact.is_derived:
+                any_holds = self.bits(fact.any_holds)
+                any_lacks = self.bits(fact.any_lacks)
+                self._derived.append((self._bits[name], any_holds, any_lacks))
 
     def bits(self, facts: Iterable[str]) -> int:
         """Return the bits of some facts and no others."""
@@ -55,9 +64,7 @@ class FactBits:
 
 @frozen
 class TakeRow:
-    """Take a row: note it on the run, for its journal, and count what its effect spends and
-    refills.
-    """
+    """Take a row: note it on the run, for its journal, and count what its effect says."""
 
     row: Row
     # changes the counters of a run, if the row has an effect on them
@@ -74,70 +81,77 @@ def machine_of(table: Table) -> Machine:
     """Return the table's one machine, built on first use."""
     machine: Machine | None = vars(table).get("_machine")
     if machine is None:
-        machine = vars(table)["_machine"] = Machine(
+        states = [{"name": name, "final": name in table.outcomes} for name in table.states]
+        machine = Machine(
             model=None,
             name=NAME,
-            states=[{"name": name, "final": name in table.outcomes} for name in table.states],
+            states=states,
             initial=table.start,
-            transitions=[
-                {
-                    "trigger": row.event,
-                    "source": row.source,
-                    "dest": row.target,
-                    "conditions": _conditions(table, row),
-                    "before": [TakeRow(row, _count(table, row))],
-                }
-                for row in table.rows
-            ],
+            transitions=[_transition(table, row) for row in table.rows],
             auto_transitions=False,
             queued=False,
             send_event=False,
         )
+        vars(table)["_machine"] = machine
     return machine
+
+
+def _transition(table: Table, row: Row) -> dict[str, Any]:
+    """Return a row as the library takes it."""
+    return {
+        "trigger": row.event,
+        "source": row.source,
+        "dest": row.target,
+        "conditions": _conditions(table, row),
+        "before": [TakeRow(row, _count(table, row))],
+    }
 
 
 def fact_bits_of(table: Table) -> FactBits:
     """Return the bits of the table's facts, built on first use."""
     bits: FactBits | None = vars(table).get("_fact_bits")
     if bits is None:
-        bits = vars(table)["_fact_bits"] = FactBits(table)
+        bits = FactBits(table)
+        vars(table)["_fact_bits"] = bits
     return bits
 
 
 def rows_tried(machine: Machine, event: str, state: str) -> Iterator[tuple[Row, list[Any]]]:
-    """Yield the rows that a machine tries for an event in a state, in order, each with its compiled
-    conditions.
+    """Yield the rows that a machine tries for an event in a state, in order.
+
+    Each comes with its compiled conditions, as functions of a run.
     """
     if event in machine.events:
         transitions: list[Any] = machine.events[event].transitions.get(state, [])
-        yield from (
-            (each.before[-1].row, [condition.func for condition in each.conditions])
-            for each in transitions
-        )
+        for each in transitions:
+            yield each.before[-1].row, [condition.func for condition in each.conditions]
 
 
 def _conditions(table: Table, row: Row) -> list[Condition]:
     if row.guard is None:
         return []
     guard = table.guard(row.guard)
-    facts = fact_bits_of(table)
-    holds, seen = facts.bits(guard.holds), facts.bits((*guard.holds, *guard.lacks))
+    fact_bits = fact_bits_of(table)
+    holds = fact_bits.bits(guard.holds)
+    read = fact_bits.bits((*guard.holds, *guard.lacks))
     if guard.counter is None:
-        return [lambda run: run.facts & seen == holds]
+        return [lambda run: run.facts & read == holds]
     place = table.places[guard.counter]
-    return [lambda run: run.facts & seen == holds and run.spent[place] < run.limits[place]]
+    return [lambda run: run.facts & read == holds and run.spent[place] < run.limits[place]]
 
 
 def _count(table: Table, row: Row) -> Callable[[Any], None] | None:
     if row.effect == COUNT_ATTEMPT.name:
         return _count_attempt
     effect = table.effect(row.effect)
-    bits = fact_bits_of(table)
+    fact_bits = fact_bits_of(table)
     if effect.spends is None and not effect.refills:
         return None
     spends = table.places.get(effect.spends or "")
     refills = [table.places[name] for name in effect.refills]
-    refills_on = bits.bits([effect.refills_on] if effect.refills_on else [])
+    refills_on = 0  # no bits, which always hold
+    if effect.refills_on:
+        refills_on = fact_bits.bits([effect.refills_on])
 
     def count(run: Any) -> None:
         if spends is not None:
@@ -155,22 +169,31 @@ def _count_attempt(run: Any) -> None:
 
 @define(eq=False)
 class Run:
-    """Be the model of one run, and check each of its steps: the proof is about the rows, not about
-    the machine.
+    """Be the model of one run on a table, and check each of its steps.
+
+    Arguments:
+        table: the table.
+        limits: the most units of each counter, in the order of `table.counters`.
+        state: where the run is; the machine sets it.
+        spent: the units spent of each counter, in the same order.
+        facts: the facts of the last reply, as bits.
+        row: the last row that was taken.
+        attempts: the number of sends.
     """
 
     table: Table = field(repr=False)
-    limits: tuple[int, ...]  # in the order of `table.counters`
-    state: str  # which the machine sets
-    spent: list[int]  # the units spent of each counter
-    facts: int = 0  # of the last reply, as bits
-    row: Row | None = None  # the last one taken
-    attempts: int = 0  # the number of sends
+    limits: tuple[int, ...]
+    state: str
+    spent: list[int]
+    facts: int = 0
+    row: Row | None = None
+    attempts: int = 0
     machine: Machine = field(init=False, repr=False)
     _fact_bits: FactBits = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self.machine, self._fact_bits = machine_of(self.table), fact_bits_of(self.table)
+        self.machine = machine_of(self.table)
+        self._fact_bits = fact_bits_of(self.table)
 
     @classmethod
     def at_start(cls, table: Table, limits: Mapping[str, int]) -> Self:
@@ -193,21 +216,25 @@ class Run:
         return event in self.table.guarded_events
 
     def fire(self, event: str, facts: Iterable[str] = ()) -> Row:
-        """Fire an event with the facts that hold, by name, and return the row that was taken.
+        """Fire an event and return the row that was taken.
+
+        Arguments:
+            event: its name.
+            facts: the facts that hold, by name, besides those that follow from them.
 
         Raises:
             IllegalEvent: the state does not take the event, or no guard holds. The run is
-            unchanged. BrokenMachine: the step left the limits, or, in a machine that must end, did
-            not lower the variant.
+                unchanged.
+            BrokenMachine: the step left the limits, or, in a machine that must end, did not lower
+                the variant.
         """
         spent_before = self.spent.copy()
         facts_before = self.facts
         if self.is_guarded(event):
             self.facts = self._fact_bits.mask(facts)
+        events = self.machine.events
         try:
-            is_taken = event in self.machine.events and self.machine.events[event].trigger(
-                self, self
-            )
+            is_taken = event in events and events[event].trigger(self, self)
         except MachineError:
             is_taken = False
         if not is_taken:
@@ -219,34 +246,40 @@ class Run:
         return self.row
 
     def would_take(self, event: str, facts: Iterable[str]) -> Row | None:
-        """Return the row that an event would take at the hub if these facts held. The run is
-        unchanged.
+        """Return the row that an event would take at the hub if these facts held.
+
+        The run is unchanged.
         """
-        facts_before, self.facts = self.facts, self._fact_bits.mask(facts)
+        facts_before = self.facts
+        self.facts = self._fact_bits.mask(facts)
         try:
-            tried = rows_tried(self.machine, event, self.table.hub)
-            return next(
-                (row for row, conditions in tried if all(holds(self) for holds in conditions)), None
-            )
+            for row, conditions in rows_tried(self.machine, event, self.table.hub):
+                if all(holds(self) for holds in conditions):
+                    return row
+            return None
         finally:
             self.facts = facts_before
 
     def _check(self, row: Row, before: list[int]) -> None:
+        """Check the counters after a row, given the units spent before it.
+
+        Raises:
+            BrokenMachine: a counter left its limits, or the variant did not fall.
+        """
         hub = self.table.hub
         is_ending = self.table.kind == "ending"
-        if self.spent == before and (row.target == hub != row.source or not is_ending):
-            return  # a send changes nothing else
+        is_send = row.target == hub and row.source != hub
+        if self.spent == before and (is_send or not is_ending):
+            return  # nothing was counted, and nothing had to be
         if is_ending and (row.target == hub or not self._has_less_left(before)):
             raise BrokenMachine(f"{row}: the variant did not fall")
         if min(self.spent) < 0 or any(map(gt, self.spent, self.limits)):
-            pairs = zip(self.spent, self.limits, strict=True)
-            count, limit = next((count, limit) for count, limit in pairs if not 0 <= count <= limit)
-            raise BrokenMachine(f"{row}: a counter is {count}, and its limit is {limit}")
+            for count, limit in zip(self.spent, self.limits, strict=True):
+                if not 0 <= count <= limit:
+                    raise BrokenMachine(f"{row}: a counter is {count}, and its limit is {limit}")
 
     def _has_less_left(self, before: list[int]) -> bool:
-        """Tell whether the variant fell: more is spent of the highest-ranking counters that
-        changed.
-        """
+        """Tell whether the variant fell: more is spent in the highest rank that changed."""
         spent = self.spent
         if all(map(ge, spent, before)):
             # nothing was refilled, as in most steps, so the ranks do not matter
