@@ -5,15 +5,15 @@ for it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import astuple, evolve, frozen, has
 
 from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, estimate_tokens
 from rungwise.fsm.call.chain.chain import Chain
-from rungwise.fsm.call.chain.link import Link, shapes_of
+from rungwise.fsm.call.chain.link import AsksBy, Link
 from rungwise.fsm.call.conversation.parameters import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.reading import Reading
 from rungwise.fsm.call.conversation.request import Request, Send
@@ -41,16 +41,6 @@ _FORMATS_IN_WORDS: Final[Iterable[Mapping[str, Any]]] = (
 )
 
 
-def json_format_of(
-    link: Link, request: Request, dropped: frozenset[str]
-) -> Mapping[str, Any] | None:
-    """Return the `response_format` that a backend must be asked for in words; None if a parameter
-    asks for it.
-    """
-    in_words = getattr(link, "in_words", None)
-    return in_words(request, dropped) if callable(in_words) else None
-
-
 def with_json_instruction(
     composed: Composed,
     request: Request,
@@ -62,7 +52,7 @@ def with_json_instruction(
     """Add a system message that asks for JSON, if the backend has no parameter for it or has
     rejected that.
     """
-    response_format = json_format_of(link, request, dropped)
+    response_format = link.in_words(request, dropped)
     if response_format is None:
         return composed
     text = _wording(response_format, hints)
@@ -88,7 +78,7 @@ def longest_json_instruction(
     formats = _FORMATS_IN_WORDS if response_format is None else (response_format,)
     requests = [Request("?"), *[Request("?", response_format=one) for one in formats]]
     needed = [
-        json_format_of(link, request, frozenset({FORMAT_PARAMETER}))
+        link.in_words(request, frozenset({FORMAT_PARAMETER}))
         for link in links
         for request in requests
     ]
@@ -116,9 +106,6 @@ def schema_of(response_format: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return schema if isinstance(schema, Mapping) else None
 
 
-AsksBy = Literal["nothing", "schema", "tool", "words"]
-"""How a backend is asked for what the caller wants back."""
-
 ANSWER_TOOL: Final = "answer"
 """The name of the forced tool, and of the schema."""
 
@@ -142,14 +129,10 @@ class Asking:
         parameters: Mapping[str, Any],
         tools: tuple[Mapping[str, Any], ...],
     ) -> Asking:
-        """Choose the way; a backend without a method `asks_by` is asked in words."""
-        by = _NOTHING
-        schema = returns.schema
-        strict = False
-        if (choose := getattr(link, "asks_by", None)) is not None:
-            by, schema, strict = choose(schema, parameters, tools)
+        """Choose the way, as the backend says."""
+        by, schema, strict = link.asks_by(returns.schema, parameters, tools)
         if by == "tool":
-            tool = FrozenMap(shapes_of(link).tool_of(ANSWER_TOOL, "Give the answer.", schema))
+            tool = FrozenMap(link.shapes.tool_of(ANSWER_TOOL, "Give the answer.", schema))
             choice = {"tool_choice": {"type": "function", "function": {"name": ANSWER_TOOL}}}
             return cls(by, choice, (tool,), estimate_tokens((tool, choice)))
         json_schema = {
@@ -180,11 +163,9 @@ class ForBackend:
     """Hold what one backend is sent of a request, the same in every attempt there."""
 
     backend: int
+    link: Link
     request: Request
     headers: Mapping[str, str]
-    is_secret: Callable[[str], bool] | None
-    renews_key: bool
-    hides_cuts: bool
     tools: tuple[Mapping[str, Any], ...]
     max_tokens: int | None  # the output cap that the caller or the backend sets
     asks_for_little: bool
@@ -224,22 +205,19 @@ class ForBackend:
             link.expects_json if asks_json is None else asks_json
         )
         cap = request.max_tokens or link.max_tokens
-        prefills_with = getattr(link, "prefills_with", None)
         without_format = frozenset({FORMAT_PARAMETER})
         return cls(
             backend=chain.index,
+            link=link,
             request=resolved,
             headers=headers_for(request, first, link),
-            is_secret=getattr(link, "is_secret", None),
-            renews_key=getattr(link, "renews_key", False),
-            hides_cuts=getattr(link, "hides_cuts", False),
             tools=tools,
             max_tokens=cap,
             asks_for_little=cap is not None and cap <= handful,
-            prefills=link.prefills if prefills_with is None else bool(prefills_with(parameters)),
+            prefills=link.prefills_with(parameters),
             expects_json=expects_json,
             has_json_instruction=expects_json
-            and json_format_of(link, resolved, without_format) is not None,
+            and link.in_words(resolved, without_format) is not None,
             shapes=shapes,
             asks_by=asks_by,
             schema_tokens=schema_tokens,
@@ -298,17 +276,17 @@ def tools_for(request: Request, first: Link, link: Link) -> tuple[Mapping[str, A
         return request.tools
     if _share_origin(link, first) and _speak_alike(link, first):
         return request.tools
-    return tuple(filter(shapes_of(link).knows_tool, request.tools))
+    return tuple(filter(link.shapes.knows_tool, request.tools))
 
 
 def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
     """Describe in a short sentence each what a backend does not get of a request to the first
     one.
     """
-    own_losses = getattr(link, "lost", None)  # a backend of your own may have none
+    own_losses = link.lost
     foreign = []
     if link is not first:
-        own_losses = getattr(link, "lost_behind", own_losses)
+        own_losses = link.lost_behind
         parameters = parameters_for(request, first, link)
         names = [name for name in request.parameters if name not in parameters]
         foreign = [f"{name}: it is a parameter of another protocol" for name in names]
@@ -320,17 +298,15 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
             f"the tool {tool.get('type')}: it was given for another server" for tool in others
         ]
         request = evolve(request, tools=tools)
-    return tuple(map(note, (*foreign, *(own_losses(request) if callable(own_losses) else ()))))
+    return tuple(map(note, (*foreign, *own_losses(request))))
 
 
 def _share_origin(one: Link, other: Link) -> bool:
-    # a backend of your own may have none; a plain link has ""
-    origin = getattr(one, "origin", None)
-    return bool(origin) and origin == getattr(other, "origin", None)
+    return bool(one.origin) and one.origin == other.origin
 
 
 def _speak_alike(one: Link, other: Link) -> bool:
-    return type(shapes_of(one)) is type(shapes_of(other))
+    return type(one.shapes) is type(other.shapes)
 
 
 @frozen(eq=False, repr=False)
@@ -361,10 +337,8 @@ class Proposal:
 
     def repeats_secret(self, word: str) -> bool:
         """Tell whether a word is a secret that was sent, or a part of one."""
-        is_secret = self.for_backend.is_secret
-        return SecretMap(self.for_backend.headers).shows(word) or (
-            is_secret is not None and is_secret(word)
-        )
+        sent = self.for_backend
+        return SecretMap(sent.headers).shows(word) or sent.link.is_secret(word)
 
 
 def _quotes(value: Any, word: str) -> bool:

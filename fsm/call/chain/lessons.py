@@ -7,10 +7,8 @@ from typing import Any, Final
 
 from attrs import asdict, field, frozen
 
-from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.engine.journal.record import FLAG, NAMES, TEXT, Forms, check_object, or_null
-from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import (
     is_flag,
     is_text,
@@ -117,15 +115,3 @@ _FORMS: Final[Forms] = {
 }
 
 NO_LESSONS: Final = Lessons()
-
-
-def lessons_of(link: Link) -> Lessons:
-    """Return what was learned of a backend; a ConfigurationError if its `lessons` are no
-    Lessons.
-    """
-    lessons = getattr(link, "lessons", NO_LESSONS)
-    if not isinstance(lessons, Lessons):
-        raise ConfigurationError(
-            f"the lessons of {link.name!r} must be Lessons, not {type(lessons).__name__}"
-        )
-    return lessons

@@ -79,9 +79,9 @@ def clocks_of(
     timeouts = context.policy.timeouts
     link = context.chain.link
     spending = context.spending
-    own = getattr(link, "first_token", None)
+    own = link.first_token
     is_default = own is None and isinstance(timeouts.first_token, DefaultSeconds)
-    thinking = getattr(link, "thinks_for", None) if is_default else None
+    thinking = link.thinks_for if is_default else None
     first_token = own or timeouts.first_token
     patience = max(first_token or 0.0, thinking or 0.0)
     before, after = _latest_silence(context, proposal, facts, patience) if streams else (None, None)
@@ -91,7 +91,7 @@ def clocks_of(
     return Clocks(
         first_token=first_token,
         thinking=thinking,
-        stall=getattr(link, "stall", None) or timeouts.stall,
+        stall=link.stall or timeouts.stall,
         ends_by=None if ends_after is None else (spending.began or 0.0) + ends_after,
         before_text=before,
         after_text=after,

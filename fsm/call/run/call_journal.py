@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
 _DEADLINES = ("deadline", "within_deadline")
 
-_UNSAID: dict[str, Any] = {"streams": False, "losses": (), "keys": 1}
-"""What a backend of the user's own may not say of itself; None of the rest."""
-
 
 class Links:
     """Hide the backends of a call, which hold keys, from anything that writes attrs objects
@@ -62,7 +59,7 @@ class Links:
         names = [attribute.name for attribute in attrs.fields(PlainLink)]
         plain = []
         for link, losses in zip(self.live, self.losses, strict=True):
-            known: dict[str, Any] = {name: getattr(link, name, _UNSAID.get(name)) for name in names}
+            known: dict[str, Any] = {name: getattr(link, name) for name in names}
             if losses is not None:
                 known["losses"] = losses
             plain.append(PlainLink(**known))
