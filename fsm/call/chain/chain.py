@@ -41,8 +41,8 @@ class Chain:
         else:
             problems = "; ".join(f"{link.name}: {link.problem}" for link in links)
             raise ConfigurationError(f"no backend of the chain can be used ({problems})")
-        for link in links if needs_prices else ():
-            if link.prices is None:
+        for link in links:
+            if needs_prices and link.prices is None:
                 raise ConfigurationError(
                     f"Budget.money needs prices on every backend; {link.name!r} has none"
                 )

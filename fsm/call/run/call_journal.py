@@ -15,7 +15,8 @@ from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
-from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Policy, from_mapping
+from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Policy
+from rungwise.fsm.call.policy_values import from_mapping
 from rungwise.fsm.diagram.displayable import Displayable
 from rungwise.fsm.engine.journal.record import (
     COUNT,
