@@ -28,8 +28,8 @@ from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
 from rungwise.adapters.wires.reading.decoding import StreamDecoder
 from rungwise.adapters.wires.reading.sse import is_event_stream, unframed
-from rungwise.fsm.call.chain.for_backend import AsksBy
 from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons
+from rungwise.fsm.call.chain.link import AsksBy
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.parameters import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Request, Send

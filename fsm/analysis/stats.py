@@ -69,7 +69,8 @@ class Stats:
         self._count(last, "seconds", steps[-1].at if steps else 0.0)
         for step in steps:
             group = groups.get(step.backend, last)
-            prices = getattr(links.get(step.backend), "prices", None)
+            link = links.get(step.backend)
+            prices = None if link is None else link.prices
             if step.event == SENT:
                 self._count(group, "rungs", step.source)
                 self._count(group, "backends_reached", step.backend)

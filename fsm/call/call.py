@@ -14,61 +14,57 @@ send (`run/sending.py`) or settles the call (`run/outcome.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rungwise.fsm.call.budget.counting import TokenCounter, charge_of
-from rungwise.fsm.call.budget.estimate import estimate_tokens
-from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.budget.throttle import RetryThrottle
-from rungwise.fsm.call.chain.lessons import Lessons
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.clocks.silence import AttemptClocks, clocks_of
 from rungwise.fsm.call.conversation.observation import (
-    ANSWERS,
     Finding,
     Judged,
     Observation,
     Verdict,
 )
 from rungwise.fsm.call.conversation.reading import TextWatch
-from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
-from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.context import CallContext
-from rungwise.fsm.call.run.delivery import Delivery, StreamEvent, check_delta
-from rungwise.fsm.call.run.facts import FactFinder, own_facts_of
-from rungwise.fsm.call.run.judging import Judge, with_finding
-from rungwise.fsm.call.run.observe import ReplyReader, observe_cancel
-from rungwise.fsm.call.run.outcome import Outcome
-from rungwise.fsm.call.run.recording import Follower, Observer, Recorder, observer_of
+from rungwise.fsm.call.conversation.request import Request, Send
+from rungwise.fsm.call.rounds import CallRounds
+from rungwise.fsm.call.run.delivery import StreamEvent, check_delta
+from rungwise.fsm.call.run.facts import own_facts_of
+from rungwise.fsm.call.run.judging import with_finding
+from rungwise.fsm.call.run.observe import observe_cancel
+from rungwise.fsm.call.run.recording import Follower
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.call.run.sending import Needs, Sender
+from rungwise.fsm.call.run.sending import Needs
 from rungwise.fsm.errors import IllegalEvent
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 
 
-class Call:
+class Call(CallRounds):
     """Run one model call through the machine.
 
     Arguments:
         request: what the caller asks.
         policy: how the call may recover, and its budget; None for `rungwise.Policy()`.
         chain: the backends in order; the core needs their names and capabilities only. None for a
-        single one. turn: what the call cannot see of the turn around it, if there is one.
+            single one.
+        turn: what the call cannot see of the turn around it, if there is one.
         jitter: returns a number from 0 to 1 for each wait; the default returns 0.
         observer: called with each step as it happens; what it raises is logged and goes no further.
         contents: whether the journal may hold texts and tool calls.
         has_compactor: whether the driver can shorten messages that do not fit.
         is_streaming: whether the driver passes deltas to `hear` and hands on what `drain` returns.
         estimate: counts the input tokens of messages or tools if the request does not; None counts
-        by length. prompts: the tokens of each prompt from a recorded journal, for a replay; None
-        counts them.
+            by length.
+        prompts: the tokens of each prompt from a recorded journal, for a replay; None counts them.
         within: a budget shared with other calls, beside the call's own; the driver must then call
-        `sending`. deadline: when the call must have ended, on the driver's clock, beside the
-        seconds of its budget. lessons: what was remembered of each backend, for a replay; None asks
-        each backend for its `lessons` once, now. returns: what the answer must be: a type that
-        pydantic can read, or a JSON schema.
+            `sending`.
+        deadline: when the call must have ended, on the driver's clock, beside the seconds of its
+            budget.
+        lessons: what was remembered of each backend, for a replay; None asks each backend for its
+            `lessons` once, now.
+        returns: what the answer must be: a type that pydantic can read, or a JSON schema.
         verdict: one function or several that judge each reply; the driver calls them, see
             `judging`.
 
@@ -77,84 +73,7 @@ class Call:
             has no prices.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_context",
-        "_counter",
-        "_delivery",
-        "_facts",
-        "_jitter",
-        "_outcome",
-        "_reader",
-        "_recorder",
-        "_sender",
-        "is_streaming",
-        "journal",
-        "policy",
-        "position",
-        "request",
-        "spending",
-        "turn",
-    )
-
-    def __init__(
-        self,
-        request: Request,
-        policy: Policy | None = None,
-        chain: Sequence[Link] | None = None,
-        turn: TurnContext | None = None,
-        *,
-        jitter: Callable[[], float] = float,  # which returns 0.0
-        observer: Observer | None = None,
-        contents: bool = False,
-        has_compactor: bool = False,
-        is_streaming: bool = False,
-        estimate: Callable[[Any], int] | None = None,
-        prompts: Iterator[int] | None = None,
-        within: SharedBudget | None = None,
-        deadline: float | None = None,
-        lessons: Sequence[Lessons] | None = None,
-        returns: Any = None,
-        verdict: Verdict | Iterable[Verdict] | None = None,
-    ) -> None:
-        self._context = context = CallContext.of(
-            request,
-            policy,
-            chain,
-            turn,
-            contents=contents,
-            has_compactor=has_compactor,
-            within=within,
-            deadline=deadline,
-            lessons=lessons,
-            judge=Judge.of(request, turn, returns, verdict),
-        )
-        self.request = request
-        self.policy = context.policy
-        self.turn = context.turn
-        self.is_streaming = is_streaming
-        self.journal = context.journal
-        self.position = context.position
-        self.spending = context.spending
-        self._jitter = jitter
-        self._delivery = Delivery(is_streaming, self.turn.gathered)
-        self._recorder = Recorder(context, self._delivery, observer and observer_of(observer, self))
-        self._counter = TokenCounter(
-            context, estimate_tokens if estimate is None else estimate, prompts
-        )
-        self._facts = FactFinder(context)
-        self._outcome = Outcome(context, self._recorder)
-        self._sender = Sender(context, self._counter, self._recorder, self._outcome)
-        self._reader = ReplyReader(context, self._counter, self._delivery)
-
-    def __repr__(self) -> str:
-        # a debugger may show a call that is not yet built
-        position = getattr(self, "position", None)
-        return (
-            f"Call(state={position.state!r}, attempts={position.attempts})"
-            if position
-            else "Call()"
-        )
+    __slots__ = ()
 
     @property
     def link(self) -> Link:
@@ -428,50 +347,17 @@ class Call:
             if self.spending.began is None:
                 self.spending.begin(now or 0.0)
             self.spending.pass_time(now)
+            in_flight = self._sender.in_flight
+            delivered = None
+            if partial is None or self.is_streaming:
+                delivered = self._delivery.delivered
             observation = observe_cancel(
                 partial,
-                proposal=self._sender.in_flight or self._sender.proposed,
-                is_sent=self._sender.in_flight is not None,
+                proposal=in_flight or self._sender.proposed,
+                is_sent=in_flight is not None,
                 counter=self._counter,
-                delivered=self._delivery.delivered
-                if partial is None or self.is_streaming
-                else None,
+                delivered=delivered,
             )
             self._gather(observation)
             self._advance(observation, ())
         return self.result
-
-    def _gather(self, observation: Observation) -> None:
-        transcript = self._context.transcript
-        if observation.unsays:
-            self._delivery.show(Reasoning(transcript.answer.gathered))
-        transcript.gather(observation)
-
-    def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
-        context = self._context
-        position = self.position
-        evidence = observation.evidence
-        if "overran" in facts and self._sender.in_flight is not None:
-            self.spending.overran = self._sender.in_flight.send.max_tokens
-        self.spending.pay(
-            evidence.usage, charge_of(evidence, self._sender.in_flight), context.chain.link.prices
-        )
-        self._outcome.note(observation)
-        row = position.fire(evidence.event, facts)
-        if context.retries is not None:
-            context.retries.settle(row.target)
-        self._sender.proposed = self._sender.in_flight = None
-        if row.target in position.table.outcomes:
-            self._outcome.end(row, facts, observation=observation)
-            return None
-        rung = position.rung
-        wait = position.wait(
-            rung, context.policy, evidence.event, observation.failure, self._jitter
-        )
-        self._recorder.record(row, observation=observation, facts=facts, wait=wait)
-        if evidence.event in ANSWERS:
-            context.transcript.discard()
-        context.transcript.prepare(rung, observation)
-        self._sender.turn(row.target)
-        self._delivery.correct(context.transcript.answer.gathered)
-        return self._sender.propose(wait.seconds)

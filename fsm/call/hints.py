@@ -41,11 +41,13 @@ class Hints:
     Arguments:
         placeholder: stands for an empty assistant turn, before a nudge.
         nudge, continuation: user turns that ask the model to continue, from tool results or from a
-        cut answer. seed: asks for the answer to `{reasoning}`, for backends that do not continue an
-        assistant turn. correction: the user turn behind a wrong answer; it names the `{reasons}`,
-        which alone answer a wrong tool call. json, json_schema: system messages that ask for JSON,
-        or for JSON that fits `{schema}`, for backends without a
-            parameter for it.
+            cut answer.
+        seed: asks for the answer to `{reasoning}`, for backends that do not continue an assistant
+            turn.
+        correction: the user turn behind a wrong answer; it names the `{reasons}`, which alone
+            answer a wrong tool call.
+        json, json_schema: system messages that ask for JSON, or for JSON that fits `{schema}`, for
+            backends without a parameter for it.
         rungs: for each rung of your own, the user turn that it sends.
     """
 

@@ -40,7 +40,8 @@ class Limits(Mapping[str, "int | None"]):
                 f"Limits takes its limits by name, as in Limits(retries={short(values[0])})"
             )
         for name, limit in limits.items():
-            if not is_whole(limit, 0, LARGEST_LIMIT) and not (name in BY_CHAIN and limit is None):
+            is_open = limit is None and name in BY_CHAIN
+            if not is_open and not is_whole(limit, 0, LARGEST_LIMIT):
                 raise ConfigurationError(
                     f"Limits.{name} must be a whole number from 0 to {LARGEST_LIMIT}, not "
                     f"{short(limit)}"
@@ -72,7 +73,8 @@ class Limits(Mapping[str, "int | None"]):
         return hash(frozenset(self._limits.items()))
 
     def __repr__(self) -> str:
-        return f"Limits({', '.join(f'{name}={limit}' for name, limit in self._limits.items())})"
+        limits = [f"{name}={limit}" for name, limit in self._limits.items()]
+        return f"Limits({', '.join(limits)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(Limits, **self._limits), ()
@@ -89,14 +91,14 @@ class Limits(Mapping[str, "int | None"]):
         """
         key = id(table_limits), backends, keys
         if key not in self._bounded:  # every call asks
-            limits = {name: self._limits.get(name, limit) for name, limit in table_limits.items()}
-            most = {"fallbacks": backends - 1, "rotations": keys - 1}
-            bounded = {
-                name: most.get(name, backends - 1)
-                if limit is None
-                else min(limit, most.get(name, limit))
-                for name, limit in limits.items()
-            }
-            # with what the id is of, so that it stays so
+            by_chain = {"fallbacks": backends - 1, "rotations": keys - 1}
+            bounded = {}
+            for name, declared in table_limits.items():
+                limit = self._limits.get(name, declared)
+                if limit is None:
+                    bounded[name] = by_chain.get(name, backends - 1)
+                else:
+                    bounded[name] = min(limit, by_chain.get(name, limit))
+            # an id is of one object only as long as that lives, so the object is held as well
             self._bounded[key] = table_limits, FrozenMap(bounded)
         return self._bounded[key][1]

@@ -4,15 +4,16 @@ TOML.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from os import PathLike
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import attrs
 from attrs import field, frozen
 
 from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
+from rungwise.fsm.call.policy_values import from_mapping, from_toml, unknown
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.errors import ConfigurationError
@@ -28,11 +29,9 @@ from rungwise.fsm.values.checks import (
     optional,
     whole,
 )
-from rungwise.fsm.values.files import read_toml, text_of_file
+from rungwise.fsm.values.files import text_of_file
 from rungwise.fsm.values.frozen_map import FrozenMap
-from rungwise.fsm.values.label import did_you_mean, short
-
-T = TypeVar("T", bound=attrs.AttrsInstance)
+from rungwise.fsm.values.label import short
 
 LARGEST_JITTER = 3
 """The largest jitter, as a share of a wait. It keeps the longest wait within what clocks accept."""
@@ -43,11 +42,6 @@ LARGEST_SUM = 1e12
 DEFAULT_SECONDS = 900.0
 """A quarter of an hour: one attempt at its longest (600 s, the official SDKs' own limit), and half
 as much again.
-"""
-
-OF_CHAINS = ("prices", "chain", "health")
-"""The tables of a file about whom a policy runs against. They are no part of it; the commands read
-them.
 """
 
 AfterRefusal = Literal["fall_back", "end"]
@@ -63,10 +57,11 @@ class Budget:
 
     Arguments:
         attempts: requests; at most 1000 in a policy, which a person can check, and more in a
-        `SharedBudget`. seconds: from the beginning of the call to its end, waits included; None
-        sets no limit. output_tokens: output tokens of all attempts together; None sets no limit.
-        Eight of them, or a ninth, are
-            reserved from every cap, for servers that count the end of a turn on top of it.
+            `SharedBudget`.
+        seconds: from the beginning of the call to its end, waits included; None sets no limit.
+        output_tokens: output tokens of all attempts together; None sets no limit. Eight of them, or
+            a ninth, are reserved from every cap, for servers that count the end of a turn on top of
+            it.
         money: in the currency of the backends' prices; None sets no limit, anything else needs
             prices.
     """
@@ -94,7 +89,8 @@ class Waits:
         retry_base, retry_cap: for the waits before the same request is sent again after a failure.
         overload_cap: replaces `retry_cap` if the provider says that it is overloaded.
         reask_base, reask_cap: for the waits after a reply without an answer, without a usable
-        shape, or that broke off. jitter: the largest random share added to a wait, from 0.
+            shape, or that broke off.
+        jitter: the largest random share added to a wait, from 0.
         longest_asked: the longest wait that a service may ask for.
     """
 
@@ -193,7 +189,7 @@ def _switch_after(value: Any) -> Mapping[str, int]:
     for reason, count in value.items():
         if reason not in SWITCH_REASONS:
             raise ConfigurationError(
-                f"Policy.switch_after: {_unknown('reason', reason, SWITCH_REASONS)}"
+                f"Policy.switch_after: {unknown('reason', reason, SWITCH_REASONS)}"
             )
         if not is_whole(count, 1, LARGEST_LIMIT):
             raise ConfigurationError(
@@ -201,8 +197,11 @@ def _switch_after(value: Any) -> Mapping[str, int]:
                 f"{LARGEST_LIMIT} for never, "
                 f"not {short(count)}"
             )
-    untimed = {UNTIMED_LIMIT: value["rate_limit"]} if "rate_limit" in value else {}
-    return FrozenMap({**SWITCH_AFTER, **untimed, **value})
+    counts = dict(SWITCH_AFTER)
+    if "rate_limit" in value:
+        counts[UNTIMED_LIMIT] = value["rate_limit"]
+    counts.update(value)
+    return FrozenMap(counts)
 
 
 @explains_arguments
@@ -229,7 +228,8 @@ class Policy:
 
     Raises:
         ConfigurationError: a field is not of its form; the message names it and says what would be
-        right. TableError: the table cannot be proved.
+            right.
+        TableError: the table cannot be proved.
     """
 
     parts: ClassVar[Mapping[str, type[Any]]] = {
@@ -286,9 +286,8 @@ class Policy:
             from rungwise.fsm.call.rules import check_call_table
 
             check_call_table(self.table)
-            own = {
-                name: limit for name, limit in self.table.limits.items() if name not in self.limits
-            }
+            limits = self.table.limits
+            own = {name: limits[name] for name in limits if name not in self.limits}
             if own:
                 object.__setattr__(self, "limits", Limits(**{**own, **self.limits}))
         hints = self.table.hints
@@ -298,10 +297,10 @@ class Policy:
             )
         for name in self.limits:
             if name not in self.table.counters and name not in CALL.limits:
-                raise ConfigurationError(f"Limits: {_unknown('limit', name, self.table.counters)}")
+                raise ConfigurationError(f"Limits: {unknown('limit', name, self.table.counters)}")
         for name in self.hints.rungs:
             if name not in self.table.rungs:
-                raise ConfigurationError(f"Hints.rungs: {_unknown('rung', name, self.table.rungs)}")
+                raise ConfigurationError(f"Hints.rungs: {unknown('rung', name, self.table.rungs)}")
 
     @classmethod
     def interactive(cls, **changed: Any) -> Policy:
@@ -332,7 +331,9 @@ class Policy:
             ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named
                 in the message.
         """
-        return from_toml(cls, text, source, **({} if table is None else {"table": table}))
+        if table is None:
+            return from_toml(cls, text, source)
+        return from_toml(cls, text, source, table=table)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, table: Table | None = None) -> Policy:
@@ -354,69 +355,6 @@ class Policy:
         if self.timeouts.first_token is not None:
             plain["timeouts"]["first_token"] = float(self.timeouts.first_token)
         return {"limits": dict(self.limits), **plain, "switch_after": dict(self.switch_after)}
-
-
-def _unknown(what: str, name: object, names: Any) -> str:
-    hint = did_you_mean(name, names, f"there are: {', '.join(names)}")
-    return f"unknown {what} {short(name)}; {hint}"
-
-
-def from_toml(kind: type[T], text: str, source: str, **extra: Any) -> T:
-    """Build a policy from TOML, and from the `extra` that it cannot hold; a ConfigurationError
-    names the `source`.
-    """
-    try:
-        values = {name: each for name, each in read_toml(text).items() if name not in OF_CHAINS}
-        return from_mapping(kind, values, OF_CHAINS, **extra)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{source}: {error}") from None
-
-
-def from_mapping(
-    kind: type[T], values: Mapping[str, Any], others: Iterable[str] = (), **extra: Any
-) -> T:
-    """Build a policy or one of its parts from plain values, or raise a ConfigurationError.
-
-    Arguments:
-        others: keys that may stand beside these and are read elsewhere.
-        extra: values that TOML cannot hold: the table of a policy.
-    """
-    if not isinstance(values, Mapping):
-        raise ConfigurationError(
-            f"{kind.__name__} must be a table of keys, not {type(values).__name__}"
-        )
-    if issubclass(kind, Limits):
-        return kind(**values)
-    values = _with_preset(kind, values)
-    names = [attribute.name for attribute in attrs.fields(kind) if attribute.name != "table"]
-    built: dict[str, Any] = dict(extra)
-    for name, value in values.items():
-        if name not in names:
-            raise ConfigurationError(f"{kind.__name__}: {_unknown('key', name, [*names, *others])}")
-        part = getattr(kind, "parts", {}).get(name)
-        if part is not None and not isinstance(value, Mapping):
-            raise ConfigurationError(
-                f"{kind.__name__}.{name} must be a table of keys, as in [{name}]"
-            )
-        built[name] = from_mapping(part, value) if part is not None else value
-    return kind(**built)
-
-
-def _with_preset(kind: type[Any], values: Mapping[str, Any]) -> Mapping[str, Any]:
-    presets = getattr(kind, "presets", {})
-    if "preset" not in values or not presets:
-        return values
-    preset = values["preset"]
-    if not isinstance(preset, str) or preset not in presets:
-        raise ConfigurationError(f"{kind.__name__}: {_unknown('preset', preset, presets)}")
-    merged = {
-        **presets[preset],
-        **{name: value for name, value in values.items() if name != "preset"},
-    }
-    for name, value in presets[preset].items():
-        if isinstance(value, Mapping) and isinstance(merged[name], Mapping):
-            merged[name] = {**value, **merged[name]}
-    return merged
 
 
 DEFAULT_POLICY = Policy()

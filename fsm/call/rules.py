@@ -1,5 +1,19 @@
-"""The rules for tables that run model calls, besides the proof that every path ends: honest
-endings.
+"""The rules for tables that run model calls, besides the proof that every path ends.
+
+Theory
+
+The proof of a table (`engine/checker/proof.py`) says that each run ends. It does not say that an
+ending is honest, or that the certificate counts rightly what a run sends. These rules say that, a
+fault in a sentence for each row that breaks one. They read the declarations alone:
+
+* what a rung needs stands in the guard of every row that leads there (`NEEDS`): a retry without
+  `wait_fits` could wait for ever, a fallback without `has_next_backend` has nowhere to go;
+* text that was gathered never becomes an error: `has_text -> partial` stands before it in the
+  ladder, and `done` follows an answer only;
+* what the certificate multiplies is what is paid (`PAYS`, `LENGTHENS`, `FORGETS`): each reply that
+  makes later requests longer takes a unit of a counter that is never refilled.
+
+So whoever declares a table of their own gets these promises, or a `TableError` that names the row.
 """
 
 from __future__ import annotations
@@ -76,10 +90,11 @@ def faults_of(table: Table) -> Iterator[str]:
     for outcome in table.outcomes:
         if outcome not in CALL.outcomes:
             yield f"no call ends as {outcome!r}{close_to(outcome, CALL.outcomes)}"
-    needed = {
-        rung: ["sent", "cancelled", *(UNSENT if rung != "fallback" else ("ran_out",))]
-        for rung in table.rungs
-    }
+    needed: dict[str, list[str]] = {}
+    for rung in table.rungs:
+        # a fallback passes over the backends that are not asked now, so it never finds one open
+        unsent = ("ran_out",) if rung == "fallback" else UNSENT
+        needed[rung] = ["sent", "cancelled", *unsent]
     needed[table.hub] = [event for event in CALL.events if event not in ("sent", *UNSENT)]
     for state, events in needed.items():
         for event in events:
@@ -130,7 +145,10 @@ def _faults_of_row(table: Table, row: Row) -> Iterator[str]:
 
 def _lacks_of_row(table: Table, row: Row) -> Iterator[str]:
     """Yield the facts that the rung of a row needs and that its guard does not check."""
-    needed = dict([NEEDS[row.target]] if row.target in NEEDS else [])
+    needed = {}
+    if row.target in NEEDS:
+        fact, why = NEEDS[row.target]
+        needed[fact] = why
     if keeps_asked_wait(row.event, row.target):
         needed.setdefault(*NEEDS["retry"])
     for fact, why in needed.items():
@@ -140,7 +158,8 @@ def _lacks_of_row(table: Table, row: Row) -> Iterator[str]:
 
 def _debts_of_row(table: Table, proof: RowProof) -> Iterator[str]:
     """Yield how a row breaks the counting by which the certificate bounds money and backends."""
-    row, pays = proof.row, PAYS.get(proof.row.target)
+    row = proof.row
+    pays = PAYS.get(row.target)
     if proof.takes is None:  # which was refused already
         return
     if pays is not None and proof.takes != pays:

@@ -18,25 +18,19 @@ def verify_health(rules: Health | None = None, table: Table = HEALTH) -> tuple[P
     check_table(table)
     walked = walk(table, (rules or Health()).limits)
     # An open backend is asked again, whatever else happens, if a step leads straight to a probe.
-    open_edges = [
-        edges
-        for (state, _), edges in zip(walked.configurations, walked.edges, strict=True)
-        if state == OPEN
-    ]
-    is_due = all(
-        any(walked.configurations[index][0] == HALF_OPEN for index in edges) for edges in open_edges
-    )
-    never_due = "" if is_due else f"nothing leads from {OPEN!r} to {HALF_OPEN!r}"
+    never_due = ""
+    for (state, _), edges in zip(walked.configurations, walked.edges, strict=True):
+        following = [walked.configurations[index][0] for index in edges]
+        if state == OPEN and HALF_OPEN not in following:
+            never_due = f"nothing leads from {OPEN!r} to {HALF_OPEN!r}"
     # The limit of the counter is one, so a second probe can go only if something frees one that is
     # still out.
-    freeing = [
-        row
-        for row in table.rows
-        if "probes" in table.effect(row.effect).refills and row.event != "came_back"
+    twice_probed = ""
+    for row in reversed(table.rows):
+        if "probes" in table.effect(row.effect).refills and row.event != "came_back":
+            twice_probed = f"{row}: frees a probe that has not come back"
+    holds = [
+        Property(name, not fault, fault or "in every configuration")
+        for name, fault in ((DUE, never_due), (ONE_PROBE, twice_probed))
     ]
-    twice_probed = f"{freeing[0]}: frees a probe that has not come back" if freeing else ""
-    faults = ((DUE, never_due), (ONE_PROBE, twice_probed))
-    return (
-        *walked.properties,
-        *(Property(name, not each, each or "in every configuration") for name, each in faults),
-    )
+    return (*walked.properties, *holds)

@@ -22,7 +22,7 @@ from attrs import evolve, field, frozen
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.engine.machine.run import Run
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.health.table import CLOSED, HALF_OPEN, HEALTH, OPEN
+from rungwise.fsm.health.table import CLOSED, FAILURES, HALF_OPEN, HEALTH, OPEN
 from rungwise.fsm.replies.failures.failure import Reason
 from rungwise.fsm.values.checks import brief_repr, explains_arguments, number, whole
 
@@ -61,8 +61,10 @@ class Health:
 
     Arguments:
         failures: after how many failures in a row; a rejected key, a spent quota and a rate limit
-        count at once. first: seconds that a backend is not asked if it did not say how long; twice
-        as long each time in a row. longest: the most seconds of that kind.
+            count at once.
+        first: seconds that a backend is not asked if it did not say how long; twice as long each
+            time in a row.
+        longest: the most seconds of that kind.
         jitter: the largest share by which such a time is shortened, so that not all clients come
             back at once.
 
@@ -124,8 +126,12 @@ def symptom_of(observation: Observation) -> Symptom:
         return Symptom(event, why=observation.event.replace("_", " "))
     if failure.is_stale:
         return NO_SYMPTOM
-    why = failure.reason.replace("_", " ") if failure.status is None else str(failure.status)
-    asked_wait = None if failure.asked_wait is None else min(failure.asked_wait, LONGEST_ASKED)
+    why = str(failure.status)
+    if failure.status is None:
+        why = failure.reason.replace("_", " ")
+    asked_wait = failure.asked_wait
+    if asked_wait is not None:
+        asked_wait = min(asked_wait, LONGEST_ASKED)
     return Symptom(_BY_REASON.get(failure.reason), asked_wait, why)
 
 
@@ -135,10 +141,13 @@ class BackendHealth:
 
     Arguments:
         state: `closed`, `open` (as in circuit breakers: not asked) or `half_open` (one call may try
-        it). spent: what is spent of the counters of the machine: failures in a row, and probes that
-        are out. opened: how many times in a row it has opened.
+            it).
+        spent: what is spent of the counters of the machine: failures in a row, and probes that are
+            out.
+        opened: how many times in a row it has opened.
         since: when it came into its state, in seconds on the clock of the store; what was sent
-        before is out of date. until: when it is asked again, likewise.
+            before is out of date.
+        until: when it is asked again, likewise.
         tried_until: when a probe that nobody has reported is lost, likewise.
         why: what opened it.
     """
@@ -158,7 +167,9 @@ class BackendHealth:
         if self.state == OPEN and now >= self.until:
             return self._fired("came_due", now, rules)
         is_lost = self.spent[1] > 0 and now >= self.tried_until
-        return self._fired("came_back", now, rules) if is_lost else self
+        if is_lost:
+            return self._fired("came_back", now, rules)
+        return self
 
     def probed(self, now: float, rules: Health, lease: float) -> BackendHealth:
         """Return what is remembered after a call has asked whether it may try the backend.
@@ -167,7 +178,9 @@ class BackendHealth:
             lease: the seconds after which its attempt is lost, if nobody reports it.
         """
         tried = self._fired("probed", now, rules)
-        return tried if tried.spent == self.spent else evolve(tried, tried_until=now + lease)
+        if tried.spent == self.spent:
+            return tried  # another call has it
+        return evolve(tried, tried_until=now + lease)
 
     def after(
         self,
@@ -182,18 +195,28 @@ class BackendHealth:
         """Return what is remembered after an attempt.
 
         Arguments:
+            symptom: what the attempt has shown.
+            now: the time, in seconds on the clock of the store.
+            rules: when a backend opens, and for how long.
             sent_at: when it was sent; what it shows of the backend before its present state is out
                 of date, but for a wait that the provider asked for and a rejected key.
             was_probe: whether it was the probe.
             draw: a random number from 0 to 1.
         """
-        known = self._fired("came_back", now, rules) if was_probe else self
+        known = self
+        if was_probe:
+            known = self._fired("came_back", now, rules)
         lasts = symptom.event in ("limited", "rejected_key")
         if symptom.event is None or (sent_at < self.since and not lasts):
             return known
         if symptom.event == "answered" and known.state == CLOSED and not any(known.spent):
             return known  # as nearly always
-        return known._fired(symptom.event, now, rules)._timed(known, symptom, now, rules, draw)
+        fired = known._fired(symptom.event, now, rules)
+        if fired.state == OPEN:
+            return fired._timed(known, symptom, now, rules, draw)
+        if fired.state != known.state:
+            return evolve(fired, opened=0, until=0.0, tried_until=0.0, why="")
+        return fired
 
     def without_probe(self) -> BackendHealth:
         """Return what is remembered where nobody will report the probe."""
@@ -201,10 +224,9 @@ class BackendHealth:
 
     def _fired(self, event: str, now: float, rules: Health) -> BackendHealth:
         run = Run.at_start(HEALTH, rules.limits)
-        run.state, run.spent = (
-            self.state,
-            [min(pair) for pair in zip(self.spent, run.limits, strict=True)],
-        )
+        run.state = self.state
+        # what was stored under other rules may be more than these allow
+        run.spent = list(map(min, self.spent, run.limits))
         run.fire(event)
         since = self.since if run.state == self.state else now
         return evolve(self, state=run.state, spent=tuple(run.spent), since=since)
@@ -212,27 +234,26 @@ class BackendHealth:
     def _timed(
         self, before: BackendHealth, symptom: Symptom, now: float, rules: Health, draw: float
     ) -> BackendHealth:
-        """Set until when it is open, if it is, after it was fired from what was known before."""
-        if self.state != OPEN:
-            return (
-                evolve(self, opened=0, until=0.0, tried_until=0.0, why="")
-                if self.state != before.state
-                else self
-            )
-        if before.state == OPEN:
-            seconds = symptom.asked_wait or 0.0
-            opened = self.opened
-        else:
-            opened = self.opened + 1
-            seconds = (
-                rules.seconds(opened, draw) if symptom.asked_wait is None else symptom.asked_wait
-            )
-        counts = (
-            before.state == CLOSED
-            and symptom.event in ("failed", "fell_silent")
-            and rules.failures > 1
-        )
-        why = f"{symptom.why}, {rules.failures} in a row" if counts else symptom.why
+        """Set until when it is open. A later failure never moves that to an earlier moment.
+
+        Arguments:
+            before: what was known before the attempt ended.
+            symptom: what the attempt has shown.
+            now: the time, in seconds on the clock of the store.
+            rules: how long a backend is open.
+            draw: a random number from 0 to 1.
+        """
+        opened = self.opened
+        seconds = symptom.asked_wait
+        if before.state != OPEN:
+            opened += 1
+            if seconds is None:
+                seconds = rules.seconds(opened, draw)
+        elif seconds is None:
+            seconds = 0.0
+        why = symptom.why
+        if before.state == CLOSED and symptom.event in FAILURES and rules.failures > 1:
+            why = f"{why}, {rules.failures} in a row"
         return evolve(self, opened=opened, until=max(self.until, now + seconds), why=why)
 
 
@@ -249,6 +270,12 @@ class Choice:
 def choose(known: Sequence[BackendHealth], now: float, rules: Health, lease: float) -> Choice:
     """Choose the first backend that may be asked, in the order of the chain; if all are open, the
     first to come due.
+
+    Arguments:
+        known: what is remembered of each backend that the call can reach.
+        now: the time, in seconds on the clock of the store.
+        rules: when a backend is asked again.
+        lease: the seconds after which a probe is lost, if nobody reports it.
     """
     due: list[tuple[int, BackendHealth]] = []
     for place, health in enumerate(known):
@@ -261,4 +288,5 @@ def choose(known: Sequence[BackendHealth], now: float, rules: Health, lease: flo
                 return Choice(place, True, (*due, (place, tried)))
         if later is not health:
             due.append((place, later))
-    return Choice(min(range(len(known)), key=lambda place: known[place].until), changed=tuple(due))
+    soonest = min(range(len(known)), key=lambda place: known[place].until)
+    return Choice(soonest, changed=tuple(due))

@@ -19,14 +19,20 @@ from attrs import Factory, asdict, astuple, define, field, frozen, validators
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import explains_arguments, whole
 
-# All but the last in seconds.
-# in which a quota of so many a minute may be used up, and in which it is full again
 MINUTE: Final = 60.0
-# after which somebody asks again who is among the first to wait for a request to end
+"""Seconds in which a quota of so many a minute may be used up, and in which it is full again."""
+
 POLL: Final = 0.05
-FORGOTTEN: Final = 2.0  # after that, when somebody has left the queue who has not asked again
-TINY: Final = 1e-6  # which are no wait: sums of times of day are that exact
+"""Seconds after which whoever is first in the queue for a lease asks again."""
+
+FORGOTTEN: Final = 2.0
+"""Seconds after that in which whoever has not asked again has left the queue."""
+
+TINY: Final = 1e-6
+"""Seconds that are no wait: sums of times of day are that exact."""
+
 MOST: Final = 10**12
+"""The largest limit of a quota."""
 
 
 @explains_arguments
@@ -60,8 +66,11 @@ class Quota:
 
     def shared_by(self, processes: int) -> Quota:
         """Return what each of several processes may use that do not know of each other."""
-        limits = {name: limit for name, limit in asdict(self).items() if limit is not None}
-        return Quota(**{name: max(limit // processes, 1) for name, limit in limits.items()})
+        shares = {}
+        for name, limit in asdict(self).items():
+            if limit is not None:
+                shares[name] = max(limit // processes, 1)
+        return Quota(**shares)
 
 
 @frozen
@@ -109,11 +118,9 @@ class QuotaMeter:
         if claim.attempt in self.leases:
             return 0.0, True
         if quota.concurrent is not None:
-            place = (
-                list(self.queue).index(claim.attempt)
-                if claim.attempt in self.queue
-                else len(self.queue)
-            )
+            place = len(self.queue)
+            if claim.attempt in self.queue:
+                place = list(self.queue).index(claim.attempt)
             wait = POLL * (1 + place // (2 * quota.concurrent))  # those far behind ask seldom
             self.queue[claim.attempt] = now + wait + FORGOTTEN  # which keeps its place
             if place >= quota.concurrent - len(self.leases):
@@ -121,7 +128,8 @@ class QuotaMeter:
         requests = _later(self.requests, 1, quota.requests_per_minute, now)
         tokens = _later(self.tokens, claim.tokens, quota.tokens_per_minute, now)
         wait = max(requests, tokens) - MINUTE - now
-        wait = wait if wait > TINY else 0.0
+        if wait <= TINY:
+            wait = 0.0
         self.queue.pop(claim.attempt, None)
         if wait > claim.longest:
             return wait, False
@@ -136,23 +144,35 @@ class QuotaMeter:
         """
         self.queue.pop(paid.attempt, None)
         was_counted = self.leases.pop(paid.attempt, None) is not None
-        if was_counted and quota.tokens_per_minute is not None:
-            self.tokens -= paid.unused * MINUTE / quota.tokens_per_minute
-        if was_counted and not paid.was_sent and quota.requests_per_minute is not None:
-            self.requests -= MINUTE / quota.requests_per_minute
-        if paid.requests_left is not None and quota.requests_per_minute is not None:
-            self.requests = max(
-                self.requests, now + MINUTE * (1 - paid.requests_left / quota.requests_per_minute)
-            )
-        if paid.tokens_left is not None and quota.tokens_per_minute is not None:
-            self.tokens = max(
-                self.tokens, now + MINUTE * (1 - paid.tokens_left / quota.tokens_per_minute)
-            )
+        requests = quota.requests_per_minute
+        tokens = quota.tokens_per_minute
+        if was_counted and tokens is not None:
+            self.tokens -= paid.unused * MINUTE / tokens
+        if was_counted and not paid.was_sent and requests is not None:
+            self.requests -= MINUTE / requests
+        if paid.requests_left is not None and requests is not None:
+            full_at = now + MINUTE * (1 - paid.requests_left / requests)
+            self.requests = max(self.requests, full_at)
+        if paid.tokens_left is not None and tokens is not None:
+            full_at = now + MINUTE * (1 - paid.tokens_left / tokens)
+            self.tokens = max(self.tokens, full_at)
         if paid.asked_wait is not None:
-            one = 0.0 if quota.requests_per_minute is None else MINUTE / quota.requests_per_minute
-            self.requests = max(self.requests, now + paid.asked_wait + MINUTE - one)
+            # so late that the next request fits when the wait is over
+            full_at = now + paid.asked_wait + MINUTE
+            if requests is not None:
+                full_at -= MINUTE / requests
+            self.requests = max(self.requests, full_at)
 
 
 def _later(even: float, units: int, rate: int | None, now: float) -> float:
-    """Return when everything would have come, with some units more."""
-    return even if rate is None else max(even, now) + units * MINUTE / rate
+    """Return when everything would have come evenly, with some units more.
+
+    Arguments:
+        even: when what was let through so far would have come, in seconds.
+        units: how many requests or tokens more.
+        rate: units a minute; None for no limit, which moves nothing.
+        now: the time, in seconds.
+    """
+    if rate is None:
+        return even
+    return max(even, now) + units * MINUTE / rate

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, field
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.chain.link import Link, shapes_of
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.run.result import Result
@@ -36,7 +36,7 @@ class Caller:
     @property
     def shapes(self) -> Shapes:
         """Return the message format of the last backend."""
-        return self.last.shapes if self.last is not None else shapes_of(self.chain[0])
+        return self.last.shapes if self.last is not None else self.chain[0].shapes
 
     def first(self, request: Request) -> Call:
         """Build the call that sends a request as it is."""

@@ -10,7 +10,8 @@ import attrs
 from attrs import field, frozen
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, from_toml
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
+from rungwise.fsm.call.policy_values import from_toml
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.checks import (
     brief_repr,

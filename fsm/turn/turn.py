@@ -27,7 +27,7 @@ from rungwise.fsm.call.budget.budget import check_deadline
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.chain.link import Link, shapes_of
+from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.observation import Verdict
 from rungwise.fsm.call.conversation.plain import plain_messages, with_originals
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
@@ -165,7 +165,7 @@ class Turn:
         self._result: TurnResult | None = None
         # refuses an invalid request before anything is sent
         link = self._caller.first(request).link
-        definitions = self.tools.definitions(shapes_of(link))
+        definitions = self.tools.definitions(link.shapes)
         self.request = (
             evolve(request, tools=(*request.tools, *definitions)) if definitions else request
         )

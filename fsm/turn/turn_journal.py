@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from attrs import define, field, frozen
 
 from rungwise.fsm.call.displayable import Displayable
-from rungwise.fsm.call.policy import from_mapping
+from rungwise.fsm.call.policy_values import from_mapping
 from rungwise.fsm.call.run.call_journal import Journal, read_policy
 from rungwise.fsm.call.run.recording import Observer, announce
 from rungwise.fsm.call.run.result import Result

@@ -59,14 +59,21 @@ def or_none(check: Check) -> Check:
 
 
 def must(form: str, holds: Check, *, names_class: bool = False) -> Validator:
-    """Return an attrs validator that says "NAME must be FORM, not VALUE" of a wrong value, perhaps
-    with its class.
+    """Return an attrs validator that says "NAME must be FORM, not VALUE" of a wrong value.
+
+    Arguments:
+        form: what would be right, in words: "a whole number of tokens above 0".
+        holds: whether a value is of that form.
+        names_class: whether the error names the class as well, as in `Budget.money`.
     """
 
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
-        if not holds(value):
-            where = f"{type(instance).__name__}." if names_class else ""
-            raise ConfigurationError(f"{where}{attribute.alias} must be {form}, not {short(value)}")
+        if holds(value):
+            return
+        name = attribute.alias
+        if names_class:
+            name = f"{type(instance).__name__}.{name}"
+        raise ConfigurationError(f"{name} must be {form}, not {short(value)}")
 
     return check
 
@@ -74,14 +81,15 @@ def must(form: str, holds: Check, *, names_class: bool = False) -> Validator:
 def must_be_one_of(words: Iterable[str], *, names_class: bool = False) -> Validator:
     """Return an attrs validator that accepts only these words."""
     allowed = tuple(words)
-    return must(
-        f"one of {', '.join(allowed)}", lambda value: value in allowed, names_class=names_class
-    )
+    form = f"one of {', '.join(allowed)}"
+    return must(form, lambda value: value in allowed, names_class=names_class)
 
 
 def explains_arguments(kind: _Kind) -> _Kind:
-    """Make an attrs class refuse an argument without a name, or of an unknown one, and say what
-    would be right.
+    """Make an attrs class refuse an argument without a name, or of an unknown one.
+
+    Its errors say what would be right: `Policy has no field 'retries': it is
+    Policy(limits=Limits(retries=1))`.
     """
     plain: Any = kind.__init__
     names = [each.alias for each in attrs.fields(kind)]
@@ -90,25 +98,37 @@ def explains_arguments(kind: _Kind) -> _Kind:
     @wraps(plain)
     def init(self: Any, /, *values: Any, **named: Any) -> None:
         for value in values:
-            fitting = [name for name in names if isinstance(value, parts.get(name, ()))] or names
-            by_name = " or ".join(f"{name}={short(value)}" for name in fitting)
+            fitting = [name for name in names if isinstance(value, parts.get(name, ()))]
+            by_name = " or ".join(f"{name}={short(value)}" for name in fitting or names)
             raise ConfigurationError(f"{kind.__name__} takes its fields by name: {by_name}")
-        for name in [name for name in named if name not in names]:
-            inside = [
-                f"{part}={of.__name__}({name}={short(named[name])})"
-                for part, of in parts.items()
-                if name in (attrs.fields_dict(of) if attrs.has(of) else of())
-            ]
-            near = (
-                f"it is {kind.__name__}({inside[0]})"
-                if inside
-                else did_you_mean(name, names, ", ".join(names))
-            )
+        for name, value in named.items():
+            if name in names:
+                continue
+            near = _as_field_of_part(kind, parts, name, value)
+            near = near or did_you_mean(name, names, ", ".join(names))
             raise ConfigurationError(f"{kind.__name__} has no field {short(name)}: {near}")
         plain(self, **named)
 
     kind.__init__ = init
     return kind
+
+
+def _as_field_of_part(
+    kind: type[Any], parts: Mapping[str, type[Any]], name: str, value: object
+) -> str:
+    """Say where an argument belongs that is a field of a part of a class; "" if it is of none.
+
+    Arguments:
+        kind: the class that was built.
+        parts: its fields that are classes with fields of their own, such as `limits`.
+        name: the name of the argument, which is no field of the class.
+        value: the argument.
+    """
+    for part, of in parts.items():
+        fields = attrs.fields_dict(of) if attrs.has(of) else of()
+        if name in fields:
+            return f"it is {kind.__name__}({part}={of.__name__}({name}={short(value)}))"
+    return ""
 
 
 def where(instance: object, attribute: Attribute[Any]) -> str:
@@ -124,12 +144,12 @@ def whole(lowest: int, highest: int) -> Any:
 
 def number(*, above_zero: bool, highest: float = LONGEST_SECONDS) -> Any:
     """Return a validator for finite numbers in a range."""
-    form = f"a finite number {'above 0' if above_zero else 'of 0 or more'}, at most {highest:,.0f}"
-    return must(
-        form,
-        lambda value: is_number(value, 0, highest) and not (above_zero and value == 0),
-        names_class=True,
-    )
+    least = "above 0" if above_zero else "of 0 or more"
+
+    def holds(value: object) -> bool:
+        return is_number(value, 0, highest) and not (above_zero and value == 0)
+
+    return must(f"a finite number {least}, at most {highest:,.0f}", holds, names_class=True)
 
 
 def text(instance: object, attribute: Attribute[Any], value: object) -> None:
@@ -153,9 +173,8 @@ def instance(kind: type) -> Any:
 
 def one_of(values: tuple[str, ...]) -> Any:
     """Return a validator for one of some words."""
-    return must(
-        f"one of {', '.join(map(repr, values))}", lambda value: value in values, names_class=True
-    )
+    form = f"one of {', '.join(map(repr, values))}"
+    return must(form, lambda value: value in values, names_class=True)
 
 
 flag = must("true or false", is_flag, names_class=True)
@@ -165,14 +184,15 @@ optional: Any = attrs.validators.optional  # typed so that it fits fields with a
 
 
 def brief_repr(self: Any) -> str:
-    """Write an attrs object whose fields all have defaults, with the fields that differ from
+    """Write an attrs object whose fields all have defaults: only the fields that differ from
     them.
     """
     plain = type(self)()
-    fields = [each.name for each in attrs.fields(type(self)) if each.repr and each.init]
-    shown = [
-        f"{name}={getattr(self, name)!r}"
-        for name in fields
-        if getattr(self, name) != getattr(plain, name)
-    ]
+    shown = []
+    for field in attrs.fields(type(self)):
+        if not (field.repr and field.init):
+            continue
+        value = getattr(self, field.name)
+        if value != getattr(plain, field.name):
+            shown.append(f"{field.name}={value!r}")
     return f"{type(self).__name__}({', '.join(shown)})"

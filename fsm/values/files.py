@@ -102,14 +102,15 @@ def toml_value(value: object) -> str:
         # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        pairs = (
-            f"{key if BARE_KEY.fullmatch(key) else toml_value(key)} = {toml_value(value[key])}"
-            for key in value
-        )
+        pairs = [f"{_toml_key(key)} = {toml_value(item)}" for key, item in value.items()]
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml_value, value)) + "]"
     return repr(value)
+
+
+def _toml_key(key: str) -> str:
+    return key if BARE_KEY.fullmatch(key) else toml_value(key)
 
 
 def ascii_toml(value: object) -> str:
@@ -119,4 +120,6 @@ def ascii_toml(value: object) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match[0])
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    if code <= 0xFFFF:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"

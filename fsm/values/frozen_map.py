@@ -101,18 +101,17 @@ def sendable_copies(
     among the values.
     """
     values = tuple(values)
+    copies = []
     try:
-        return tuple(
-            [
-                one if isinstance(one, uncopied) else _frozen(one, DEEPEST, is_sent=True)
-                for one in values
-            ]
-        )
+        for one in values:
+            copies.append(one if isinstance(one, uncopied) else _frozen(one, DEEPEST, is_sent=True))
     except _NotJson:
-        return tuple(
+        # the error names the place, which is looked for only now
+        copies = [
             one if isinstance(one, uncopied) else sendable_copy(one, f"{where}[{index}]")
             for index, one in enumerate(values)
-        )
+        ]
+    return tuple(copies)
 
 
 def _frozen(value: Any, depth: int, *, is_sent: bool = False) -> Any:
@@ -168,15 +167,22 @@ def _fault_in(value: Any) -> tuple[str, str] | None:
     """Return the place of the first value in a copy that has no form in JSON, as in Python, and
     what is wrong.
     """
-    if isinstance(value, float):
-        return None if isfinite(value) else ("", _NOT_FINITE)
-    if not isinstance(value, dict | list | tuple):
-        return None if _is_written(value) else ("", f"it is of type {type(value).__name__}")
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+    if isinstance(value, float) and not isfinite(value):
+        return "", _NOT_FINITE
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    elif not _is_written(value):
+        return "", f"it is of type {type(value).__name__}"
+    for key, item in items:
         if isinstance(value, dict) and not isinstance(key, str):
             return "", f"a key is of type {type(key).__name__}, and no text"
-        if fault := _fault_in(item):
-            return f"[{_shown(key)}]{fault[0]}", fault[1]
+        fault = _fault_in(item)
+        if fault is not None:
+            path, what = fault
+            return f"[{_shown(key)}]{path}", what
     return None
 
 
@@ -191,4 +197,6 @@ def thawed(value: Any) -> Any:
         return {key: thawed(item) for key, item in value.items()}
     if isinstance(value, list):
         return [thawed(item) for item in value]
-    return tuple([thawed(item) for item in value]) if type(value) is tuple else value
+    if type(value) is tuple:
+        return tuple([thawed(item) for item in value])
+    return value

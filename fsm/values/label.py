@@ -48,9 +48,9 @@ def label(value: Any, longest: int = LONGEST) -> Any:
         return value
     text = _ESCAPES.sub("", value[:_READ_AT_MOST])
     text = "".join(character for character in text if character.isprintable()).strip()
-    return (
-        text if len(text) <= longest and len(value) <= _READ_AT_MOST else f"{text[: longest - 1]}…"
-    )
+    if len(text) > longest or len(value) > _READ_AT_MOST:
+        return f"{text[: longest - 1]}…"
+    return text
 
 
 def note(value: Any) -> Any:
@@ -72,17 +72,21 @@ def short(value: object) -> str:
     except Exception:
         # whatever a stranger's `__repr__` does; and an int of too many digits has none
         return f"this {type(value).__name__}"
-    return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
+    if len(text) > LONGEST_QUOTE:
+        return f"{text[: LONGEST_QUOTE - 3]}..."
+    return text
 
 
 def did_you_mean(
     name: object, candidates: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6
 ) -> str:
-    """Ask whether the nearest known name was meant: `did you mean 'retry'?`; return `otherwise` if
-    none is close.
+    """Ask whether the nearest known name was meant: `did you mean 'retry'?`
 
-    Anything but a text matches none. `cutoff` is the least similarity, on `difflib`'s scale from 0
-    to 1.
+    Arguments:
+        name: the unknown name; anything but a text is close to none.
+        candidates: the known names.
+        otherwise: what to return if none is close.
+        cutoff: the least similarity, on `difflib`'s scale from 0 to 1.
     """
     from difflib import get_close_matches  # needed for errors alone
 

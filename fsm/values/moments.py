@@ -42,8 +42,9 @@ def read_moment(text: str) -> float | None:
     """
     if not _NUMBER.fullmatch(text):
         return read_rfc_3339(text)
-    number = float(text)
-    seconds = number / 1000 if number >= EPOCH_MILLISECONDS else number
+    seconds = float(text)
+    if seconds >= EPOCH_MILLISECONDS:
+        seconds /= 1000
     return seconds if seconds <= LAST else None
 
 

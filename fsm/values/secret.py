@@ -53,9 +53,8 @@ class Secret(_Shared):
             return NotImplemented
         from secrets import compare_digest  # loads OpenSSL, and few programs compare keys
 
-        return compare_digest(
-            _bytes(self._text), _bytes(other._text if isinstance(other, Secret) else other)
-        )
+        text = other._text if isinstance(other, Secret) else other
+        return compare_digest(_bytes(self._text), _bytes(text))
 
     def __hash__(self) -> int:
         return hash(self._text)
@@ -108,15 +107,18 @@ NO_HEADERS: Final = SecretMap()
 
 
 def fingerprint(headers: Mapping[str, str], salt: bytes | None = None) -> str:
-    """Return a number that identifies these headers: in every process with this salt, without one
-    only in this.
+    """Return a number that identifies these headers and does not reveal them.
+
+    Arguments:
+        headers: the headers; the case of their names does not count.
+        salt: with one, the number is the same in every process; None keeps it to this process.
     """
     from hashlib import blake2b  # loads OpenSSL as well
 
+    key = _SALT if salt is None else salt
     pairs = SecretMap({name.lower(): value for name, value in headers.items()})
-    return blake2b(
-        _bytes(repr(sorted(pairs.items()))), key=_SALT if salt is None else salt, digest_size=6
-    ).hexdigest()
+    digest = blake2b(_bytes(repr(sorted(pairs.items()))), key=key, digest_size=6)
+    return digest.hexdigest()
 
 
 def _bytes(text: str) -> bytes:
@@ -136,7 +138,10 @@ def hides_arguments(kind: K) -> K:
             return
         except Exception as raised:
             error = raised.with_traceback(None)
-        self, args, kwargs = None, (), {}  # printers look each of them up
+        # the frame of this function stays in the traceback, and printers show its variables
+        self = None
+        args = ()
+        kwargs = {}
         error.__context__ = None
         raise error from None
 
@@ -158,4 +163,5 @@ def drop_frames(error: BaseException, outer: BaseException | None) -> None:
             seen.add(id(each))
             each.__traceback__ = None
             waiting += [other for other in (each.__cause__, each.__context__) if other is not None]
-            waiting += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+            if isinstance(each, BaseExceptionGroup):
+                waiting += each.exceptions

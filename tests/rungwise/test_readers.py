@@ -18,7 +18,7 @@ from rungwise.adapters.provider.server import render
 from rungwise.adapters.testing.scripts import scripted_replies
 from rungwise.adapters.wires.endpoint import read_url
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.call.policy import from_mapping
+from rungwise.fsm.call.policy_values import from_mapping
 from rungwise.fsm.values.files import toml_value
 from rungwise.testing import Script, failures, replies
 from support.drawn import chunkings

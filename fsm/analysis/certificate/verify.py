@@ -16,7 +16,7 @@ from rungwise.fsm.analysis.certificate.enactment import links_of
 from rungwise.fsm.analysis.certificate.worst import worst_cases, worst_of_turn
 from rungwise.fsm.call.budget.reserve import reserved_seconds
 from rungwise.fsm.call.chain.for_backend import longest_json_instruction, most_schema_tokens
-from rungwise.fsm.call.chain.link import Link, most_keys
+from rungwise.fsm.call.chain.link import Link, check_link, most_keys
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.observation import ANSWERS, RAISED
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
@@ -372,8 +372,7 @@ def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:
         )
     usable: list[Link] = []
     for link in chain:
-        if not hasattr(link, "identities"):
-            raise ConfigurationError(f"the chain must hold backends, not {type(link).__name__}")
+        check_link(link)
         if link.problem is None and not (usable and link.identities & usable[-1].identities):
             usable.append(link)
     if not usable:

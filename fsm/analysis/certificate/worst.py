@@ -55,7 +55,7 @@ def worst_cases(
     chain: int | Sequence[Link] = 1,  # whose quotas an attempt may wait for
 ) -> tuple[WorstCase, ...]:
     """Compute the worst cases of a policy."""
-    has_quota = not isinstance(chain, int) and any(getattr(link, "quota", None) for link in chain)
+    has_quota = not isinstance(chain, int) and any(link.quota for link in chain)
     search = _CallSearch(
         policy,
         limits,

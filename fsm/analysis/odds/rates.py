@@ -21,7 +21,7 @@ import attrs
 from attrs import field, frozen
 
 from rungwise.fsm.call.chain.prices import Prices
-from rungwise.fsm.call.policy import from_mapping
+from rungwise.fsm.call.policy_values import from_mapping
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.engine.journal.digest import ordinal
 from rungwise.fsm.errors import ConfigurationError

@@ -250,8 +250,11 @@ class _Play:
             elif sent.cap is not None and used > sent.cap:
                 yield f"the reply had {used:,} output tokens, and the cap is {now} now"
         link = next((each for each in setting.chain if each.name == reply.backend), None)
-        own = {name for name in ("first_token", "stall") if getattr(link, name, None) is not None}
-        thinks_for = None if link is None else link.thinks_for
+        own = set()
+        thinks_for = None
+        if link is not None:
+            own = {name for name in ("first_token", "stall") if getattr(link, name) is not None}
+            thinks_for = link.thinks_for
         clocks = [_with_thinking(each.timeouts, thinks_for) for each in (old, policy)]
         yield from _clocks(clocks[0], clocks[1], own, reply, reply.at - was_sent.at)
         declared = self.old_table.rung(rung)

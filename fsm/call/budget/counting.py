@@ -16,7 +16,7 @@ from rungwise.fsm.call.budget.estimate import (
     tokens_compacted,
 )
 from rungwise.fsm.call.budget.metering import measured, most_counted
-from rungwise.fsm.call.chain.for_backend import Proposal, json_format_of
+from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.engine.journal.record import Evidence
@@ -109,9 +109,9 @@ class TokenCounter:
             )
         link = self.context.chain.link
         # a backend may send tools of its own
-        parameters = [request.parameters, getattr(link, "parameters", {})]
+        parameters = [request.parameters, link.parameters]
         # which is counted as the words that it is said in
-        if json_format_of(link, request, frozenset()) is not None:
+        if link.in_words(request, frozenset()) is not None:
             parameters = [
                 {name: each[name] for name in each if name != "response_format"}
                 for each in parameters

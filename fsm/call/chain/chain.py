@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from rungwise.fsm.call.chain.link import Link, others_of, shapes_of
+from rungwise.fsm.call.chain.link import Link, check_link, others_of
 from rungwise.fsm.errors import ConfigurationError
 
 
@@ -18,8 +18,8 @@ class Chain:
         self.links = links
         self.most_keys = 1
         for link in links:
-            if (keys := getattr(link, "keys", 1)) > self.most_keys:
-                self.most_keys = keys
+            if link.keys > self.most_keys:
+                self.most_keys = link.keys
         self.move_to(0)
 
     @classmethod
@@ -32,8 +32,7 @@ class Chain:
                 f"the chain must be a list of backends, not {type(links).__name__}"
             )
         for link in links:
-            if not hasattr(link, "identities"):
-                raise ConfigurationError(f"the chain must hold backends, not {type(link).__name__}")
+            check_link(link)
         if not links:
             raise ConfigurationError("the chain is empty; give at least one backend")
         for link in links:
@@ -42,8 +41,8 @@ class Chain:
         else:
             problems = "; ".join(f"{link.name}: {link.problem}" for link in links)
             raise ConfigurationError(f"no backend of the chain can be used ({problems})")
-        for link in links if needs_prices else ():
-            if link.prices is None:
+        for link in links:
+            if needs_prices and link.prices is None:
                 raise ConfigurationError(
                     f"Budget.money needs prices on every backend; {link.name!r} has none"
                 )
@@ -59,13 +58,13 @@ class Chain:
 
     def move_to(self, index: int) -> None:
         """Make another backend the current one."""
-        self.index, self.link, self.is_at_end = (
-            index,
-            self.links[index],
-            index + 1 == len(self.links),
-        )
-        self.shapes = shapes_of(self.link)
-        self.key, self.keys_left = 0, () if self.most_keys == 1 else others_of(self.link)
+        link = self.links[index]
+        self.index = index
+        self.link = link
+        self.is_at_end = index + 1 == len(self.links)
+        self.shapes = link.shapes
+        self.key = 0
+        self.keys_left = () if self.most_keys == 1 else others_of(link)
 
     def use_keys(self, keys: Sequence[int]) -> None:
         """Use the first of some keys of the current backend, by index, and the others where a call

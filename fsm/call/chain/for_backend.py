@@ -5,15 +5,14 @@ for it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import astuple, evolve, frozen, has
 
 from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, estimate_tokens
 from rungwise.fsm.call.chain.chain import Chain
-from rungwise.fsm.call.chain.link import Link, shapes_of
+from rungwise.fsm.call.chain.link import AsksBy, Link
 from rungwise.fsm.call.conversation.parameters import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.reading import Reading
 from rungwise.fsm.call.conversation.request import Request, Send
@@ -22,7 +21,7 @@ from rungwise.fsm.call.conversation.transcript import Composed
 from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.replies.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.replies.parts import Message, TextPart, ToolCall
-from rungwise.fsm.replies.reply import Reply, StopReason
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.replies.text.contents import is_json
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import is_identifier, note
@@ -41,16 +40,6 @@ _FORMATS_IN_WORDS: Final[Iterable[Mapping[str, Any]]] = (
 )
 
 
-def json_format_of(
-    link: Link, request: Request, dropped: frozenset[str]
-) -> Mapping[str, Any] | None:
-    """Return the `response_format` that a backend must be asked for in words; None if a parameter
-    asks for it.
-    """
-    in_words = getattr(link, "in_words", None)
-    return in_words(request, dropped) if callable(in_words) else None
-
-
 def with_json_instruction(
     composed: Composed,
     request: Request,
@@ -61,22 +50,29 @@ def with_json_instruction(
 ) -> Composed:
     """Add a system message that asks for JSON, if the backend has no parameter for it or has
     rejected that.
+
+    Arguments:
+        composed: the messages that would go out.
+        request: what is asked, as it is for this backend.
+        link: the backend.
+        hints: the wording.
+        shapes: the form of the messages.
+        dropped: the parameters that the backend has rejected.
     """
-    response_format = json_format_of(link, request, dropped)
+    response_format = link.in_words(request, dropped)
     if response_format is None:
         return composed
     text = _wording(response_format, hints)
-    own = len(
-        [
-            *takewhile(
-                lambda role: role in ("system", "developer"), map(shapes.role_of, composed.messages)
-            )
-        ]
-    )
-    messages = (*composed.messages[:own], Message.saying("system", text), *composed.messages[own:])
-    return evolve(
-        composed, messages=messages, added_tokens=composed.added_tokens + _tokens_of(text)
-    )
+    # behind the caller's own system messages, which stand first
+    place = 0
+    for message in composed.messages:
+        if shapes.role_of(message) not in ("system", "developer"):
+            break
+        place += 1
+    messages = list(composed.messages)
+    messages.insert(place, Message.saying("system", text))
+    added_tokens = composed.added_tokens + _tokens_of(text)
+    return evolve(composed, messages=tuple(messages), added_tokens=added_tokens)
 
 
 def longest_json_instruction(
@@ -84,21 +80,26 @@ def longest_json_instruction(
 ) -> int:
     """Return the most tokens that the instruction adds to a prompt; a backend may reject the
     parameter and need it.
+
+    Arguments:
+        links: the backends.
+        hints: the wording.
+        response_format: what is asked for; None for any.
     """
     formats = _FORMATS_IN_WORDS if response_format is None else (response_format,)
-    requests = [Request("?"), *[Request("?", response_format=one) for one in formats]]
-    needed = [
-        json_format_of(link, request, frozenset({FORMAT_PARAMETER}))
-        for link in links
-        for request in requests
-    ]
-    return max([0, *[_tokens_of(_wording(one, hints)) for one in needed if one is not None]])
+    requests = [Request("?"), *[Request("?", response_format=each) for each in formats]]
+    rejected = frozenset({FORMAT_PARAMETER})
+    longest = 0
+    for link in links:
+        for request in requests:
+            in_words = link.in_words(request, rejected)
+            if in_words is not None:
+                longest = max(longest, _tokens_of(_wording(in_words, hints)))
+    return longest
 
 
 def _tokens_of(text: str) -> int:
-    """Count the instruction, which is mostly the caller's schema, as messages of the caller's
-    are.
-    """
+    """Count the tokens of the instruction, as those of any message are counted."""
     return estimate_tokens(text) + MESSAGE_TOKENS
 
 
@@ -112,12 +113,11 @@ def _wording(response_format: Mapping[str, Any], hints: Hints) -> str:
 def schema_of(response_format: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the JSON schema of a `response_format`, if it holds one."""
     inner = response_format.get("json_schema")
-    schema = inner.get("schema") if isinstance(inner, Mapping) else response_format.get("schema")
+    if not isinstance(inner, Mapping):
+        inner = response_format
+    schema = inner.get("schema")
     return schema if isinstance(schema, Mapping) else None
 
-
-AsksBy = Literal["nothing", "schema", "tool", "words"]
-"""How a backend is asked for what the caller wants back."""
 
 ANSWER_TOOL: Final = "answer"
 """The name of the forced tool, and of the schema."""
@@ -142,21 +142,21 @@ class Asking:
         parameters: Mapping[str, Any],
         tools: tuple[Mapping[str, Any], ...],
     ) -> Asking:
-        """Choose the way; a backend without a method `asks_by` is asked in words."""
-        by = _NOTHING
-        schema = returns.schema
-        strict = False
-        if (choose := getattr(link, "asks_by", None)) is not None:
-            by, schema, strict = choose(schema, parameters, tools)
+        """Choose the way, as the backend says.
+
+        Arguments:
+            returns: what the caller wants back.
+            link: the backend.
+            parameters, tools: those of the request, as they are for this backend.
+        """
+        by, schema, strict = link.asks_by(returns.schema, parameters, tools)
         if by == "tool":
-            tool = FrozenMap(shapes_of(link).tool_of(ANSWER_TOOL, "Give the answer.", schema))
+            tool = FrozenMap(link.shapes.tool_of(ANSWER_TOOL, "Give the answer.", schema))
             choice = {"tool_choice": {"type": "function", "function": {"name": ANSWER_TOOL}}}
             return cls(by, choice, (tool,), estimate_tokens((tool, choice)))
-        json_schema = {
-            "name": ANSWER_TOOL,
-            "schema": schema,
-            **({"strict": True} if strict else {}),
-        }
+        json_schema: dict[str, Any] = {"name": ANSWER_TOOL, "schema": schema}
+        if strict:
+            json_schema["strict"] = True
         json_format = {FORMAT_PARAMETER: {"type": "json_schema", "json_schema": json_schema}}
         if by == "schema":
             return cls(by, json_format, tools, estimate_tokens(json_format))
@@ -169,10 +169,11 @@ def most_schema_tokens(returns: Returns | None, links: Iterable[Link]) -> int:
     """
     if returns is None:
         return 0
-    asking = [
-        Asking.of(returns, link, {}, tools) for link in links for tools in ((), ({"name": "any"},))
-    ]
-    return max(each.tokens for each in asking)
+    most = 0
+    for link in links:
+        for tools in ((), ({"name": "any"},)):
+            most = max(most, Asking.of(returns, link, {}, tools).tokens)
+    return most
 
 
 @frozen(eq=False, repr=False)
@@ -180,11 +181,9 @@ class ForBackend:
     """Hold what one backend is sent of a request, the same in every attempt there."""
 
     backend: int
+    link: Link
     request: Request
     headers: Mapping[str, str]
-    is_secret: Callable[[str], bool] | None
-    renews_key: bool
-    hides_cuts: bool
     tools: tuple[Mapping[str, Any], ...]
     max_tokens: int | None  # the output cap that the caller or the backend sets
     asks_for_little: bool
@@ -200,8 +199,13 @@ class ForBackend:
     def of(
         cls, request: Request, chain: Chain, handful: int, returns: Returns | None = None
     ) -> ForBackend:
-        """Resolve a request for the current backend; a cap of `handful` tokens or fewer asks for
-        little.
+        """Resolve a request for the current backend.
+
+        Arguments:
+            request: what the caller asks.
+            chain: the backends, with the current one.
+            handful: output tokens; a cap of so many or fewer asks for little.
+            returns: what the caller wants back; None for any reply.
         """
         first = chain.links[0]
         link = chain.link
@@ -216,30 +220,29 @@ class ForBackend:
             tools = asking.tools
             asks_by = asking.by
             schema_tokens = asking.tokens
-        resolved = (
-            request if parameters is request.parameters else evolve(request, parameters=parameters)
-        )
-        asks_json = shapes.asks_for_json(parameters) if parameters else None
-        expects_json = returns is not None or (
-            link.expects_json if asks_json is None else asks_json
-        )
+        resolved = request
+        if parameters is not request.parameters:
+            resolved = evolve(request, parameters=parameters)
+        expects_json = returns is not None
+        if not expects_json:
+            asks_json = shapes.asks_for_json(parameters) if parameters else None
+            expects_json = link.expects_json if asks_json is None else asks_json
+        has_json_instruction = False
+        if expects_json:
+            rejected = frozenset({FORMAT_PARAMETER})
+            has_json_instruction = link.in_words(resolved, rejected) is not None
         cap = request.max_tokens or link.max_tokens
-        prefills_with = getattr(link, "prefills_with", None)
-        without_format = frozenset({FORMAT_PARAMETER})
         return cls(
             backend=chain.index,
+            link=link,
             request=resolved,
             headers=headers_for(request, first, link),
-            is_secret=getattr(link, "is_secret", None),
-            renews_key=getattr(link, "renews_key", False),
-            hides_cuts=getattr(link, "hides_cuts", False),
             tools=tools,
             max_tokens=cap,
             asks_for_little=cap is not None and cap <= handful,
-            prefills=link.prefills if prefills_with is None else bool(prefills_with(parameters)),
+            prefills=link.prefills_with(parameters),
             expects_json=expects_json,
-            has_json_instruction=expects_json
-            and json_format_of(link, resolved, without_format) is not None,
+            has_json_instruction=has_json_instruction,
             shapes=shapes,
             asks_by=asks_by,
             schema_tokens=schema_tokens,
@@ -249,7 +252,9 @@ class ForBackend:
         """Return the parameters to leave out: what the backend has rejected, and the format where
         words ask for it.
         """
-        return rejected | {FORMAT_PARAMETER} if self.asks_by == "words" else rejected
+        if self.asks_by == "words":
+            return rejected | {FORMAT_PARAMETER}
+        return rejected
 
     def answer_in(self, reply: Reply) -> tuple[Reply, ToolCall | None]:
         """Return the reply with the arguments of the forced tool as its text, and that call; None
@@ -258,16 +263,22 @@ class ForBackend:
         call = next(iter(reply.tool_calls), None)
         if self.asks_by != "tool" or call is None or reply.interrupted:
             return reply, None
-        if any(each.name != ANSWER_TOOL for each in reply.tool_calls) or not is_json(
-            call.arguments
-        ):
+        calls_others = any(each.name != ANSWER_TOOL for each in reply.tool_calls)
+        if calls_others or not is_json(call.arguments):
             return reply, None
-        thought = tuple(part for part in reply.parts if not isinstance(part, ToolCall | TextPart))
-        stop: StopReason | None = "stop" if reply.stop_reason == "tool_calls" else reply.stop_reason
-        parts = (*thought, TextPart(call.arguments))
-        return evolve(
-            reply, text="", tool_calls=(), final_text=None, stop_reason=stop, parts=parts
-        ), call
+        thought = [part for part in reply.parts if not isinstance(part, ToolCall | TextPart)]
+        stop_reason = reply.stop_reason
+        if stop_reason == "tool_calls":
+            stop_reason = "stop"
+        answer = evolve(
+            reply,
+            text="",
+            tool_calls=(),
+            final_text=None,
+            stop_reason=stop_reason,
+            parts=(*thought, TextPart(call.arguments)),
+        )
+        return answer, call
 
 
 def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
@@ -276,7 +287,9 @@ def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
     """
     if link is first or not request.headers:
         return request.headers
-    return request.headers if _share_origin(link, first) else NO_HEADERS
+    if _share_origin(link, first):
+        return request.headers
+    return NO_HEADERS
 
 
 def parameters_for(request: Request, first: Link, link: Link) -> Mapping[str, Any]:
@@ -298,39 +311,37 @@ def tools_for(request: Request, first: Link, link: Link) -> tuple[Mapping[str, A
         return request.tools
     if _share_origin(link, first) and _speak_alike(link, first):
         return request.tools
-    return tuple(filter(shapes_of(link).knows_tool, request.tools))
+    return tuple(filter(link.shapes.knows_tool, request.tools))
 
 
 def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
     """Describe in a short sentence each what a backend does not get of a request to the first
     one.
     """
-    own_losses = getattr(link, "lost", None)  # a backend of your own may have none
-    foreign = []
-    if link is not first:
-        own_losses = getattr(link, "lost_behind", own_losses)
-        parameters = parameters_for(request, first, link)
-        names = [name for name in request.parameters if name not in parameters]
-        foreign = [f"{name}: it is a parameter of another protocol" for name in names]
-    tools = tools_for(request, first, link) if request.tools else ()
+    if link is first:
+        return tuple(map(note, link.lost(request)))
+    losses = []
+    parameters = parameters_for(request, first, link)
+    for name in request.parameters:
+        if name not in parameters:
+            losses.append(f"{name}: it is a parameter of another protocol")
+    tools = tools_for(request, first, link)
     if len(tools) < len(request.tools):
-        ids = set(map(id, tools))
-        others = [tool for tool in request.tools if id(tool) not in ids]
-        foreign += [
-            f"the tool {tool.get('type')}: it was given for another server" for tool in others
-        ]
+        sent = set(map(id, tools))
+        for tool in request.tools:
+            if id(tool) not in sent:
+                losses.append(f"the tool {tool.get('type')}: it was given for another server")
         request = evolve(request, tools=tools)
-    return tuple(map(note, (*foreign, *(own_losses(request) if callable(own_losses) else ()))))
+    losses += link.lost_behind(request)
+    return tuple(map(note, losses))
 
 
 def _share_origin(one: Link, other: Link) -> bool:
-    # a backend of your own may have none; a plain link has ""
-    origin = getattr(one, "origin", None)
-    return bool(origin) and origin == getattr(other, "origin", None)
+    return bool(one.origin) and one.origin == other.origin
 
 
 def _speak_alike(one: Link, other: Link) -> bool:
-    return type(shapes_of(one)) is type(shapes_of(other))
+    return type(one.shapes) is type(other.shapes)
 
 
 @frozen(eq=False, repr=False)
@@ -352,19 +363,15 @@ class Proposal:
         """
         if word is None or (is_identifier(word) and is_known):
             return word
-        is_private = (
-            not is_identifier(word)
-            or self.repeats_secret(word)
-            or _quotes(self.send.messages, word)
-        )
-        return f"({len(word)} characters)" if is_private else word
+        is_plain = is_identifier(word) and not self.repeats_secret(word)
+        if is_plain and not _quotes(self.send.messages, word):
+            return word
+        return f"({len(word)} characters)"
 
     def repeats_secret(self, word: str) -> bool:
         """Tell whether a word is a secret that was sent, or a part of one."""
-        is_secret = self.for_backend.is_secret
-        return SecretMap(self.for_backend.headers).shows(word) or (
-            is_secret is not None and is_secret(word)
-        )
+        sent = self.for_backend
+        return SecretMap(sent.headers).shows(word) or sent.link.is_secret(word)
 
 
 def _quotes(value: Any, word: str) -> bool:

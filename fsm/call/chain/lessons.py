@@ -7,10 +7,8 @@ from typing import Any, Final
 
 from attrs import asdict, field, frozen
 
-from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.engine.journal.record import FLAG, NAMES, TEXT, Forms, check_object, or_null
-from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import (
     is_flag,
     is_text,
@@ -22,7 +20,18 @@ from rungwise.fsm.values.label import label
 
 
 def _names(value: Iterable[str]) -> Any:
-    return value if isinstance(value, str) or not isinstance(value, Iterable) else frozenset(value)
+    """Return a set of names; anything else stays as it is, for the validator to refuse."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return value
+    return frozenset(value)
+
+
+def _is_set_of_names(value: object) -> bool:
+    return isinstance(value, frozenset) and all(map(is_text, value))
+
+
+def _is_output_cap(value: object) -> bool:
+    return is_whole(value, 1, MOST_TOKENS)
 
 
 @frozen(kw_only=True)
@@ -43,11 +52,7 @@ class Lessons:
     dropped: frozenset[str] = field(
         default=frozenset(),
         converter=_names,
-        validator=must(
-            "a set of names",
-            lambda value: isinstance(value, frozenset) and all(map(is_text, value)),
-            names_class=True,
-        ),
+        validator=must("a set of names", _is_set_of_names, names_class=True),
     )
     no_prefill: bool = field(
         default=False, validator=must("True or False", is_flag, names_class=True)
@@ -58,9 +63,7 @@ class Lessons:
     largest_output: int | None = field(
         default=None,
         validator=must(
-            "a whole number of tokens above 0, or None",
-            or_none(lambda value: is_whole(value, 1, MOST_TOKENS)),
-            names_class=True,
+            "a whole number of tokens above 0, or None", or_none(_is_output_cap), names_class=True
         ),
     )
     server: str = field(
@@ -71,7 +74,8 @@ class Lessons:
         """Join two sets of lessons; of two caps, the smaller counts."""
         if other == NO_LESSONS:
             return self
-        caps = [cap for cap in (self.largest_output, other.largest_output) if cap is not None]
+        outputs = (self.largest_output, other.largest_output)
+        caps = [cap for cap in outputs if cap is not None]
         return Lessons(
             dropped=self.dropped | other.dropped,
             no_prefill=self.no_prefill or other.no_prefill,
@@ -81,19 +85,28 @@ class Lessons:
         )
 
     def __str__(self) -> str:
-        learned = (
-            f"without {', '.join(sorted(self.dropped))}" if self.dropped else "",
-            "no prefill" if self.no_prefill else "",
-            "with the reasoning of earlier turns" if self.restore_reasoning else "",
-            "" if self.largest_output is None else f"at most {self.largest_output} output tokens",
-        )
-        found = (("discovered", self.server), ("learned", ", ".join(filter(None, learned))))
-        return "; ".join(f"{how}: {what}" for how, what in found if what)
+        learned = []
+        if self.dropped:
+            learned.append(f"without {', '.join(sorted(self.dropped))}")
+        if self.no_prefill:
+            learned.append("no prefill")
+        if self.restore_reasoning:
+            learned.append("with the reasoning of earlier turns")
+        if self.largest_output is not None:
+            learned.append(f"at most {self.largest_output} output tokens")
+        parts = []
+        if self.server:
+            parts.append(f"discovered: {self.server}")
+        if learned:
+            parts.append(f"learned: {', '.join(learned)}")
+        return "; ".join(parts)
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the lessons as plain values."""
         plain = {name: value for name, value in asdict(self).items() if value}
-        return {**plain, "dropped": sorted(self.dropped)} if self.dropped else plain
+        if self.dropped:
+            plain["dropped"] = sorted(self.dropped)
+        return plain
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any], where: str) -> Lessons:
@@ -109,23 +122,10 @@ class Lessons:
 
 _FORMS: Final[Forms] = {
     "dropped": NAMES,
-    **dict.fromkeys(("no_prefill", "restore_reasoning"), FLAG),
-    "largest_output": or_null(
-        (lambda value: is_whole(value, 1, MOST_TOKENS), "a whole number of 1 or more")
-    ),
+    "no_prefill": FLAG,
+    "restore_reasoning": FLAG,
+    "largest_output": or_null((_is_output_cap, "a whole number of 1 or more")),
     "server": TEXT,
 }
 
 NO_LESSONS: Final = Lessons()
-
-
-def lessons_of(link: Link) -> Lessons:
-    """Return what was learned of a backend; a ConfigurationError if its `lessons` are no
-    Lessons.
-    """
-    lessons = getattr(link, "lessons", NO_LESSONS)
-    if not isinstance(lessons, Lessons):
-        raise ConfigurationError(
-            f"the lessons of {link.name!r} must be Lessons, not {type(lessons).__name__}"
-        )
-    return lessons

@@ -2,108 +2,222 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol
 
 from attrs import Factory, field, frozen, validators
 
+from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.request import Request, token_count
 from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import (
-    brief_repr,
-    instance,
-    is_text,
-    number,
-    where,
-    whole,
-)
+from rungwise.fsm.values.checks import brief_repr, instance, is_text, number, where, whole
+from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import label
 
 MOST_KEYS: Final = 100
 """The most keys of one backend."""
 
+AsksBy = Literal["nothing", "schema", "tool", "words"]
+"""How a backend is asked for what the caller wants back."""
+
+_NO_PARAMETERS: Final[Mapping[str, Any]] = FrozenMap({})
+
 
 class Link(Protocol):
-    """What the core needs to know of one backend of the chain; `rungwise.adapters` provides the
-    rest.
+    """Describe one backend of the chain to the core.
 
-    A backend may also have these methods:
-
-    - `lost(request)` returns a short sentence for each thing that the backend cannot send of a
-      request, and `lost_behind(request)` does so where it is not the first of the chain.
-    - `in_words(request, dropped)` returns the `response_format` to ask for in words, or None;
-      `dropped` holds the parameters that the backend has rejected.
-    - `is_secret(word)` tells whether a word is its key, or a part of it: no journal and no log
-      shows such a word.
-    - `renews_key` tells whether it asks for its key before each request, so that one with a 401 is
-      sent once more.
-    - `hides_cuts` tells whether it calls a reply whole that its output cap has cut.
-    - `prefills_with(parameters)` tells whether the backend prefills in a request with these
-      parameters.
-    - `keys` is the number of its keys, if it is not 1: `Send.key` says which of them is used.
-    - `model` is the model id that is sent, for journals.
-    - `quota` is a `rungwise.Quota` that many calls share, if it has one; see `Call.needs`.
+    Name `Link` as a base of a backend of your own. It must then have a `name` and `identities`; the
+    other members have defaults. Override any of them with a property, a class attribute, a slot,
+    or a field of an attrs class.
     """
 
+    __slots__ = ()
+
+    # what a backend is
+
     @property
+    @abstractmethod
     def name(self) -> str:
         """The name of the backend in journals and errors; it never holds a key."""
 
     @property
+    @abstractmethod
     def identities(self) -> frozenset[tuple[str, str]]:
         """What it has in common with a duplicate: provider and model, or base URL and model."""
 
     @property
+    def model(self) -> str | None:
+        """The model id that is sent, for journals; None if it is not known."""
+        return None
+
+    @property
     def origin(self) -> str:
         """The scheme, host and port; "" if there are none."""
+        return ""
 
     @property
     def problem(self) -> str | None:
         """Why this backend cannot be used at all, or None."""
+        return None
 
     @property
-    def prefills(self) -> bool:
-        """Whether it continues a trailing assistant turn."""
+    def prices(self) -> Prices | None:
+        """Its prices, if known."""
+        return None
 
     @property
-    def echoes(self) -> bool:
-        """Whether it repeats a continued assistant turn at the start of the answer."""
+    def keys(self) -> int:
+        """How many keys it has; `Send.key` says which of them is used."""
+        return 1
+
+    @property
+    def renews_key(self) -> bool:
+        """Whether it asks for its key before each request, so that one with a 401 is sent again."""
+        return False
+
+    @property
+    def quota(self) -> object | None:
+        """The `rungwise.Quota` that many calls share, if it has one; see `Call.needs`."""
+        return None
+
+    @property
+    def lessons(self) -> Lessons:
+        """What earlier calls have learned of it; a call asks once, when it begins."""
+        return NO_LESSONS
+
+    def is_secret(self, word: str) -> bool:
+        """Tell whether a word is its key, or a part of it; no journal and no log shows it then."""
+        return False
+
+    # what it takes
+
+    @property
+    def shapes(self) -> Shapes:
+        """The form in which messages, tools and parameters are written for it."""
+        return NEUTRAL
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The parameters that it adds to every request."""
+        return _NO_PARAMETERS
 
     @property
     def max_tokens(self) -> int | None:
         """The output cap that it sends if the caller gives none."""
+        return None
+
+    @property
+    def prefills(self) -> bool:
+        """Whether it continues a trailing assistant turn."""
+        return False
+
+    def prefills_with(self, parameters: Mapping[str, Any]) -> bool:
+        """Tell whether it continues a trailing assistant turn in a request with these
+        parameters.
+        """
+        return self.prefills
 
     @property
     def expects_json(self) -> bool:
         """Whether it asks for JSON by itself."""
+        return False
+
+    def in_words(self, request: Request, dropped: frozenset[str]) -> Mapping[str, Any] | None:
+        """Return the `response_format` that the prompt must ask for in words.
+
+        Arguments:
+            request: what is asked.
+            dropped: the parameters that the backend has rejected.
+
+        Returns:
+            None if a parameter asks for it, or nothing does.
+        """
+        return None
+
+    def asks_by(
+        self, schema: Mapping[str, Any], parameters: Mapping[str, Any], tools: Sequence[Any]
+    ) -> tuple[AsksBy, Mapping[str, Any], bool]:
+        """Choose how to ask for an answer that fits a JSON schema.
+
+        Returns:
+            The way, the schema to send, and whether the backend can hold the model to it strictly.
+        """
+        return "words", schema, False
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What it leaves out of every request, a short sentence each."""
+        return ()
+
+    def lost(self, request: Request) -> tuple[str, ...]:
+        """Return a short sentence for each thing of a request that it cannot send."""
+        return self.losses
+
+    def lost_behind(self, request: Request) -> tuple[str, ...]:
+        """Return the same for a request that was written for another backend, the first of the
+        chain.
+        """
+        return self.lost(request)
+
+    # how it answers
 
     @property
     def streams(self) -> bool:
         """Whether it can stream a reply, so that the clocks of silence can run."""
+        return False
 
     @property
     def first_token(self) -> float | None:
         """Seconds to wait for the first content; None for those of the policy."""
+        return None
 
     @property
     def thinks_for(self) -> float | None:
         """Seconds from the head of a response to its first content, if the model is known to think
         in silence.
         """
+        return None
 
     @property
     def stall(self) -> float | None:
         """Seconds to wait between two pieces of content; None for those of the policy."""
+        return None
 
     @property
-    def prices(self) -> Prices | None:
-        """Its prices, if known."""
+    def echoes(self) -> bool:
+        """Whether it repeats a continued assistant turn at the start of the answer."""
+        return False
 
     @property
-    def shapes(self) -> Shapes:
-        """The form in which messages, tools and parameters are written for it."""
+    def hides_cuts(self) -> bool:
+        """Whether it calls a reply whole that its output cap has cut."""
+        return False
+
+
+_MEMBERS: Final = tuple(name for name in vars(Link) if not name.startswith("_"))
+
+
+def check_link(link: object) -> None:
+    """Refuse what is no `Link`.
+
+    A class that does not name `Link` as its base may stand for one if it has all of its members, as
+    something that passes everything on to a backend does.
+    """
+    # `isinstance` of a Protocol would read every member of every backend, at the start of each call
+    if Link in type(link).__mro__:
+        return
+    kind = type(link).__name__
+    missing = [name for name in _MEMBERS if not hasattr(link, name)]
+    if "identities" in missing:
+        raise ConfigurationError(f"the chain must hold backends, not {kind}")
+    if missing:
+        raise ConfigurationError(
+            f"the chain must hold backends, and {kind} has no {', '.join(missing)}; "
+            "name rungwise.core.Link as its base, which has defaults"
+        )
 
 
 def _sentences(instance: object, attribute: Any, value: Any) -> None:
@@ -112,7 +226,7 @@ def _sentences(instance: object, attribute: Any, value: Any) -> None:
 
 
 @frozen(repr=False)
-class PlainLink:
+class PlainLink(Link):
     """Stand for a backend where the core runs without adapters: in tests, in replays, around a
     transport of your own.
 
@@ -150,35 +264,24 @@ class PlainLink:
 
     __repr__ = brief_repr
 
-    def lost(self, request: Request) -> tuple[str, ...]:
-        """Return `losses`, whatever the request."""
-        return self.losses
-
-    @property
-    def origin(self) -> str:
-        """The empty text: the transport is not known here."""
-        return ""
-
-    @property
-    def shapes(self) -> Shapes:
-        """The neutral form."""
-        return NEUTRAL
-
 
 def others_of(link: Link) -> tuple[int, ...]:
     """Return the keys of a backend beside the first, by index."""
-    keys: int = getattr(link, "keys", 1)
-    return () if keys == 1 else tuple(range(1, keys))
+    return tuple(range(1, link.keys))
 
 
 def most_keys(links: Iterable[Link]) -> int:
     """Return how many keys a backend has at most."""
-    return max([getattr(link, "keys", 1) for link in links])
+    return max([link.keys for link in links])
 
 
-def shapes_of(link: Link) -> Shapes:
-    """Return the form in which a backend's messages are written; neutral if a backend of your own
-    names none.
+def lessons_of(link: Link) -> Lessons:
+    """Return what was learned of a backend; a ConfigurationError if its `lessons` are no
+    Lessons.
     """
-    shapes: Shapes = getattr(link, "shapes", NEUTRAL)
-    return shapes
+    lessons = link.lessons
+    if not isinstance(lessons, Lessons):
+        raise ConfigurationError(
+            f"the lessons of {link.name!r} must be Lessons, not {type(lessons).__name__}"
+        )
+    return lessons

@@ -48,9 +48,9 @@ class AttemptClocks:
 
     Arguments:
         first_token: seconds from the beginning of the attempt to the first content; None for no
-        limit. thinking: seconds from the head of the response to the first content, which replace
-        `first_token` when the head
-            comes; None leaves it.
+            limit.
+        thinking: seconds from the head of the response to the first content, which replace
+            `first_token` when the head comes; None leaves it.
         stall: seconds between two pieces of content; None for no limit.
         ends_by: when the attempt must have ended, on the driver's clock, so that the reserve of the
             backends to come stays; None for no limit.
@@ -68,31 +68,44 @@ class AttemptClocks:
 
 
 SILENCE = "fell_silent"
+"""The event of an attempt that silence has ended."""
 
 
 def clocks_of(
     context: CallContext, proposal: Proposal, facts: FactFinder, *, streams: bool
 ) -> AttemptClocks:
-    """Return the clocks of an attempt that goes out now; `facts` finds what would hold if nothing
-    came of it.
+    """Return the clocks of an attempt that goes out now.
+
+    Arguments:
+        context: the call.
+        proposal: what goes out.
+        facts: finds the facts that would hold if nothing came of it.
+        streams: whether the reply is streamed; silence ends nothing else.
     """
     timeouts = context.policy.timeouts
     link = context.chain.link
     spending = context.spending
-    own = getattr(link, "first_token", None)
-    is_default = own is None and isinstance(timeouts.first_token, DefaultSeconds)
-    thinking = getattr(link, "thinks_for", None) if is_default else None
-    first_token = own or timeouts.first_token
-    patience = max(first_token or 0.0, thinking or 0.0)
-    before, after = _latest_silence(context, proposal, facts, patience) if streams else (None, None)
-    ends_after = (
-        spending.limit if context.reserved.ends_after is None else context.reserved.ends_after
-    )
+    first_token = link.first_token
+    thinking = None
+    if first_token is None:
+        first_token = timeouts.first_token
+        if isinstance(first_token, DefaultSeconds):
+            thinking = link.thinks_for
+    before = after = None
+    if streams:
+        patience = max(first_token or 0.0, thinking or 0.0)
+        before, after = _latest_silence(context, proposal, facts, patience)
+    ends_after = context.reserved.ends_after
+    if ends_after is None:
+        ends_after = spending.limit
+    ends_by = None
+    if ends_after is not None:
+        ends_by = (spending.began or 0.0) + ends_after
     return AttemptClocks(
         first_token=first_token,
         thinking=thinking,
-        stall=getattr(link, "stall", None) or timeouts.stall,
-        ends_by=None if ends_after is None else (spending.began or 0.0) + ends_after,
+        stall=link.stall or timeouts.stall,
+        ends_by=ends_by,
         before_text=before,
         after_text=after,
     )
@@ -103,12 +116,18 @@ def _latest_silence(
 ) -> Iterable[float | None]:
     """Return the latest moments at which silence may end an attempt: without visible text, and with
     some.
+
+    Arguments:
+        context: the call.
+        proposal: what goes out.
+        facts: finds the facts that would hold if nothing came of it.
+        first_token: seconds that the next attempt must have for its first content.
     """
     has_next = context.chain.next_usable() is not None
-    found = facts.of_silence(proposal, has_next_backend=has_next)
-    rows = [context.position.would_take(SILENCE, each) for each in found]
-    # None if the call ends
-    rungs = [None if row is None else context.policy.table.rung(row.target) for row in rows]
+    rungs = []  # None where the call would end
+    for held in facts.of_silence(proposal, has_next_backend=has_next):
+        row = context.position.would_take(SILENCE, held)
+        rungs.append(None if row is None else context.policy.table.rung(row.target))
     if has_next and any(rungs) and may_fall_back(context):
         return [None if rung is None else math.inf for rung in rungs]
     if any(rungs) and _pays_for_another(context, proposal):
@@ -121,14 +140,19 @@ def _latest(
 ) -> float | None:
     """Return the latest moment at which silence may end an attempt, if the same backend is asked
     again.
+
+    Arguments:
+        context: the call.
+        rung: what follows; None if the call ends, and then silence never ends the attempt.
+        limit: seconds that the call may take; None for no limit.
+        first_token: seconds that the next attempt must have for its first content.
     """
     if rung is None:
         return None
     if limit is None:
         return math.inf
-    wait = longest_wait(
-        context.policy.waits, rung, context.position.spent_of(rung.counter) + 1, SILENCE
-    )
+    number = context.position.spent_of(rung.counter) + 1
+    wait = longest_wait(context.policy.waits, rung, number, SILENCE)
     return (context.spending.began or 0.0) + limit - wait - first_token
 
 
@@ -145,7 +169,7 @@ def _pays_for_another(context: CallContext, proposal: Proposal) -> bool:
         return False
     if cap is None or not spending.needs_cap:
         return True
-    affordable = spending.lowered(
-        None, 2 * (proposal.prompt_tokens or 0) + cap, prices, NOTHING_RESERVED
-    )
+    # both prompts, and the answer of the first, which is a part of the second prompt
+    prompts = 2 * (proposal.prompt_tokens or 0) + cap
+    affordable = spending.lowered(None, prompts, prices, NOTHING_RESERVED)
     return affordable is None or affordable > most_counted(cap)

@@ -31,15 +31,16 @@ class AnswerTokens:
 
     def add_parts(self, parts: tuple[Part, ...], usage: Usage) -> None:
         """Measure parts that a paused turn brought, and the usage that they came with."""
-        self.reported += 0 if usage.estimated else usage.output_tokens
+        if not usage.estimated:
+            self.reported += usage.output_tokens
         text, tokens, json = self.turn
         for part in parts:
             if isinstance(part, TextPart):
                 text += bytes_of(part.text)
             else:
                 more_tokens, more_json = measures_of(part)
-                tokens = tokens + more_tokens
-                json = json + more_json
+                tokens += more_tokens
+                json += more_json
         self.turn = (text, tokens, json)
 
     def of_text(self) -> int:
@@ -51,7 +52,8 @@ class AnswerTokens:
     def of_turn(self) -> int:
         """Count a paused turn, the text in it included."""
         text, tokens, json = self.turn
-        return max(self.reported, tokens + max(self.of_text(), tokens_in(text)) + tokens_in(json))
+        of_text = max(self.of_text(), tokens_in(text))
+        return max(self.reported, tokens + of_text + tokens_in(json))
 
 
 @define(eq=False, repr=False, weakref_slot=False)
@@ -74,27 +76,25 @@ class AnswerSoFar:
     @classmethod
     def continuing(cls, text: str) -> AnswerSoFar:
         """Begin with the text of an earlier call; "" begins with nothing."""
-        return (
-            cls(text, (text,), is_foreign=True, tokens=AnswerTokens(((text, None, NO_USAGE),)))
-            if text
-            else cls()
-        )
+        if not text:
+            return cls()
+        tokens = AnswerTokens(((text, None, NO_USAGE),))
+        return cls(text, (text,), is_foreign=True, tokens=tokens)
 
     def add(self, observation: Observation) -> None:
         """Add what a reply brought."""
-        if observation.event == "paused" or (
-            self.turn and (observation.part or observation.is_answer)
-        ):
-            before = (TextPart(self.gathered),) if self.gathered and not self.turn else ()
-            parts = (*before, *_as_it_came(observation))
+        continues_turn = bool(self.turn) and (observation.part or observation.is_answer)
+        if observation.event == "paused" or continues_turn:
+            parts = _as_it_came(observation)
+            if self.gathered and not self.turn:
+                parts = (TextPart(self.gathered), *parts)
             self.turn += parts
             self.tokens.add_parts(parts, observation.evidence.usage)
         if observation.part:
             self.parts += (observation.part,)
             self.gathered += observation.new
-            self.tokens.uncounted += (
-                (observation.new, observation.cap, observation.evidence.usage),
-            )
+            text = (observation.new, observation.cap, observation.evidence.usage)
+            self.tokens.uncounted += (text,)
             self.thinks_inline = self.thinks_inline or observation.thinks_inline
             self.spare = ""
         elif not self.gathered and len(observation.spare) > len(self.spare):
@@ -102,8 +102,12 @@ class AnswerSoFar:
 
     def drop_text(self) -> None:
         """Drop the text, which was reasoning or is not wanted."""
-        self.gathered, self.parts, self.turn, self.tokens = "", (), (), AnswerTokens()
-        self._loops = self._read = None
+        self.gathered = ""
+        self.parts = ()
+        self.turn = ()
+        self.tokens = AnswerTokens()
+        self._loops = None
+        self._read = None
 
     def discard(self) -> None:
         """Drop everything: another answer is asked for."""
@@ -114,7 +118,9 @@ class AnswerSoFar:
 
     def drop_turn(self) -> None:
         """Drop the blocks of a paused turn; its text stays."""
-        self.turn, self.tokens.turn, self.tokens.reported = (), (0, 0, 0), 0
+        self.turn = ()
+        self.tokens.turn = (0, 0, 0)
+        self.tokens.reported = 0
 
     @property
     def may_be_reasoning(self) -> bool:
@@ -145,14 +151,22 @@ def _as_it_came(observation: Observation) -> tuple[Part, ...]:
     """Return what a reply adds to a paused turn: its new text and its calls, if nothing is the
     provider's own.
     """
-    parts = () if observation.reply is None else observation.reply.parts
-    calls = tuple([part for part in parts if isinstance(part, ToolCall)])
+    if observation.reply is None:
+        parts: tuple[Part, ...] = ()
+    else:
+        parts = observation.reply.parts
+    calls = [part for part in parts if isinstance(part, ToolCall)]
     if calls and not observation.is_answer:
         parts = tuple([part for part in parts if not isinstance(part, ToolCall)])
-        calls = ()
+        calls = []
     reasoned = ReasoningPart(observation.reasoning)
-    if any(not isinstance(part, (TextPart, ToolCall)) and part != reasoned for part in parts):
-        return parts
-    text = (TextPart(observation.new),) if observation.new else ()
+    for part in parts:
+        if not isinstance(part, (TextPart, ToolCall)) and part != reasoned:
+            return parts
+    added: list[Part] = []
     # Some providers want the reasoning that led to tool calls back with them.
-    return (reasoned, *text, *calls) if calls and reasoned in parts else (*text, *calls)
+    if calls and reasoned in parts:
+        added.append(reasoned)
+    if observation.new:
+        added.append(TextPart(observation.new))
+    return (*added, *calls)

@@ -78,8 +78,10 @@ class Changes:
     def forget_places(self) -> None:
         """Move the nudge and the hint to the beginning: the text before them is dropped."""
         self.hinted_at = 0
-        self.nudged_at = None if self.nudged_at is None else 0
-        self.doubted_at = None if self.doubted_at is None else 0
+        if self.nudged_at is not None:
+            self.nudged_at = 0
+        if self.doubted_at is not None:
+            self.doubted_at = 0
 
 
 def ask_for_key(changes: Changes, observation: Observation) -> None:
@@ -103,12 +105,13 @@ def seed(changes: Changes, observation: Observation) -> None:
     before = changes.seed
     new = observation.reasoning.strip()
     # A model that continues its seed sends only what follows; one that starts again repeats it.
-    continues = bool(before) and not new.startswith(before)
-    changes.seed = f"{before}\n{new}" if continues else new
-    tokens_before = changes.seed_tokens if continues else 0
-    changes.seed_tokens = tokens_before + tokens_of(
-        new, observation.cap, observation.evidence.usage
-    )
+    tokens = tokens_of(new, observation.cap, observation.evidence.usage)
+    if before and not new.startswith(before):
+        changes.seed = f"{before}\n{new}"
+        changes.seed_tokens += tokens
+    else:
+        changes.seed = new
+        changes.seed_tokens = tokens
     changes.seed_is_inline = observation.thinks_inline
 
 
@@ -158,10 +161,10 @@ def without(changes: Changes, parameter: str) -> frozenset[str]:
     """
     dropped = changes.dropped | {parameter}
     if dropped >= {*CAP_PARAMETERS}:
-        rejected = {
-            name for name in CAP_PARAMETERS if f"parameter_unsupported:{name}" in changes.repaired
-        }
-        dropped -= {*CAP_PARAMETERS} - rejected - {parameter}
+        for name in CAP_PARAMETERS:
+            was_rejected = f"parameter_unsupported:{name}" in changes.repaired
+            if name != parameter and not was_rejected:
+                dropped -= {name}
     return dropped
 
 
@@ -216,57 +219,67 @@ class Correction:
     @classmethod
     def of(cls, observation: Observation, gathered: str, gathered_tokens: int) -> Correction:
         """Take a reply that was found wrong, behind the text that it continued."""
-        reply = observation.reply
-        finding = observation.finding or Finding()
-        calls: tuple[ToolCall, ...] = (
-            () if observation.answered_by is None else (observation.answered_by,)
-        )
         text = observation.spare
-        thought = tuple[ReasoningPart, ...]()
+        calls: tuple[ToolCall, ...] = ()
+        written = []  # what of the reply has tokens that are not counted yet
+        if observation.answered_by is None:
+            written.append(text.removeprefix(gathered))
+        else:
+            calls = (observation.answered_by,)
+        thought: list[ReasoningPart] = []
+        reply = observation.reply
         if reply is not None and (calls or reply.tool_calls):
             calls = calls or reply.tool_calls
-            thought = tuple(
-                part for part in reply.parts if isinstance(part, ReasoningPart) and part.signature
-            )
-        new = "" if observation.answered_by is not None else text.removeprefix(gathered)
-        written = "".join(
-            [new, *[call.arguments for call in calls], observation.reasoning if thought else ""]
-        )
-        tokens = gathered_tokens + tokens_of(written, observation.cap, observation.evidence.usage)
-        fits = [
-            0 < len(call.id) <= LONGEST_ID and call.id.isascii() and is_identifier(call.name)
-            for call in calls
-        ]
-        goes_back = 0 < len(calls) <= MOST_CALLS and all(fits)
-        return cls(text, tokens, (*thought, *map(_readable, calls)) if goes_back else (), finding)
+            for part in reply.parts:
+                if isinstance(part, ReasoningPart) and part.signature:
+                    thought.append(part)
+        written += [call.arguments for call in calls]
+        if thought:
+            written.append(observation.reasoning)
+        usage = observation.evidence.usage
+        tokens = gathered_tokens + tokens_of("".join(written), observation.cap, usage)
+        sent_back: tuple[Part, ...] = ()
+        if 0 < len(calls) <= MOST_CALLS and all(map(_goes_back, calls)):
+            sent_back = (*thought, *map(_readable, calls))
+        return cls(text, tokens, sent_back, observation.finding or Finding())
 
     def turns(self, hints: Hints) -> list[tuple[Message, int]]:
         """Return the turns that send it back, each with its tokens."""
         calls = [part for part in self.calls if isinstance(part, ToolCall)]
         if not calls:
             answer = self.text or hints.placeholder
-            before = self.tokens + MESSAGE_TOKENS + (0 if self.text else bytes_of(answer))
-            told = hints.correction.replace("{reasons}", self.finding.in_words)
+            tokens = self.tokens + MESSAGE_TOKENS
+            if not self.text:
+                tokens += bytes_of(answer)
+            reasons = hints.correction.replace("{reasons}", self.finding.in_words)
             return [
-                (Message.saying("assistant", answer), before),
-                (Message.saying("user", told), message_tokens(told)),
+                (Message.saying("assistant", answer), tokens),
+                (Message.saying("user", reasons), message_tokens(reasons)),
             ]
         faults = self.finding.of_calls or [self.finding.in_words]
         share = LONGEST_REASONS // len(calls)
-        results = [
-            ToolResult(call.id, call.name, cut_reasons(fault, share) or NOT_RUN, is_fault=True)
-            for call, fault in zip(calls, faults, strict=False)
-        ]
+        results = []
+        for call, fault in zip(calls, faults, strict=False):
+            reasons = cut_reasons(fault, share) or NOT_RUN
+            results.append(ToolResult(call.id, call.name, reasons, is_fault=True))
+        # the call names both, and so does its result
         beside = sum(2 * bytes_of(call.id) + 2 * bytes_of(call.name) for call in calls)
+        result_tokens = sum(message_tokens(result.text) for result in results)
         return [
             (Message("assistant", self.calls), self.tokens + MESSAGE_TOKENS + beside),
-            (
-                Message("tool", tuple(results)),
-                sum(message_tokens(result.text) for result in results),
-            ),
+            (Message("tool", tuple(results)), result_tokens),
         ]
+
+
+def _goes_back(call: ToolCall) -> bool:
+    """Tell whether every server takes the id and the name of a call."""
+    has_id = 0 < len(call.id) <= LONGEST_ID and call.id.isascii()
+    return has_id and is_identifier(call.name)
 
 
 def _readable(call: ToolCall) -> ToolCall:
     """Return a call as every server takes it: with an object for its arguments."""
-    return call if isinstance(json_in(call.arguments)[0], dict) else evolve(call, arguments="{}")
+    arguments, _ = json_in(call.arguments)
+    if isinstance(arguments, dict):
+        return call
+    return evolve(call, arguments="{}")

@@ -42,7 +42,9 @@ class Finding:
         value: what the caller wanted back, if the reply is right.
         reasons: why it is wrong, in sentences for the model; they may quote it.
         note: that it is wrong, and where, for a journal: it quotes nothing of the reply. "" if it
-        is right. of_calls: what is wrong with each of its tool calls, or "".
+            is right.
+        of_calls: what is wrong with each of its tool calls, or "".
+        raised: what a verdict has raised.
     """
 
     value: Any = field(default=None, repr=False)
@@ -56,21 +58,18 @@ class Finding:
         cls, reasons: Iterable[str], places: Iterable[str] = (), of_calls: Iterable[str] = ()
     ) -> Finding:
         """Say why a reply is wrong, and where."""
-        note = ", ".join(dict.fromkeys(places))
-        return cls(
-            reasons=tuple(reasons),
-            note=f"wrong: {note}" if note else "wrong",
-            of_calls=tuple(of_calls),
-        )
+        note = "wrong"
+        where = ", ".join(dict.fromkeys(places))
+        if where:
+            note = f"wrong: {where}"
+        return cls(reasons=tuple(reasons), note=note, of_calls=tuple(of_calls))
 
     @classmethod
     def raising(cls, error: Exception) -> Finding:
         """Say that a verdict has raised."""
-        note = (
-            str(error)
-            if isinstance(error, BadVerdict)
-            else f"a verdict raised {type(error).__name__}"
-        )
+        note = f"a verdict raised {type(error).__name__}"
+        if isinstance(error, BadVerdict):
+            note = str(error)
         return cls(raised=error, note=note)
 
     @property
@@ -87,7 +86,9 @@ class Finding:
 def cut_reasons(text: str, most: int = LONGEST_REASONS) -> str:
     """Cut reasons that are too long for a correction."""
     data = text.encode("utf-8", "replace")
-    return text if len(data) <= most else f"{data[: most - 3].decode('utf-8', 'ignore')}…"
+    if len(data) <= most:
+        return text
+    return f"{data[: most - 3].decode('utf-8', 'ignore')}…"
 
 
 @frozen
@@ -119,13 +120,15 @@ class Judged:
         """Return the finding with what the verdicts returned."""
         reasons = [sentence for sentence in sentences if sentence is not None]
         for reason in reasons:
-            if not isinstance(reason, str) or not reason.strip():
-                # it may hold the reply
-                what = "an empty text" if isinstance(reason, str) else type(reason).__name__
-                return Finding.raising(
-                    BadVerdict(f"a verdict must return None or a sentence, not {what}")
-                )
-        return Finding.wrong(reasons) if reasons else self.finding
+            if isinstance(reason, str) and reason.strip():
+                continue
+            # its type alone is named: it may hold the reply
+            what = "an empty text" if isinstance(reason, str) else type(reason).__name__
+            error = BadVerdict(f"a verdict must return None or a sentence, not {what}")
+            return Finding.raising(error)
+        if reasons:
+            return Finding.wrong(reasons)
+        return self.finding
 
 
 def verdicts_of(verdict: Any) -> tuple[Verdict, ...]:
@@ -134,32 +137,39 @@ def verdicts_of(verdict: Any) -> tuple[Verdict, ...]:
     """
     if verdict is None:
         return ()
-    several = (
-        tuple(verdict) if isinstance(verdict, Iterable) and not callable(verdict) else (verdict,)
-    )
-    for each in several:
+    verdicts = (verdict,)
+    if isinstance(verdict, Iterable) and not callable(verdict):
+        verdicts = tuple(verdict)
+    for each in verdicts:
         if not callable(each) or not 1 <= _takes(each) <= 2:
+            name = getattr(each, "__name__", type(each).__name__)
             raise ConfigurationError(
                 "verdict must be a function that takes the reply, or the reply and its value, or "
-                "a list of such "
-                f"functions, which {short(getattr(each, '__name__', type(each).__name__))} is not"
+                f"a list of such functions, which {short(name)} is not"
             )
-    return several
+    return verdicts
 
 
 def _takes(verdict: Verdict) -> int:
-    """Count the arguments that a function needs; one if nobody can tell."""
+    """Count the arguments that a function needs; one if nobody can tell, three if one of them can
+    only be given by name.
+    """
     try:
         parameters = inspect.signature(verdict).parameters.values()
     except (TypeError, ValueError):
         return 1
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    needed = [each for each in parameters if each.kind in positional and each.default is each.empty]
-    by_name = any(
-        each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters
-    )
-    takes_any = any(each.kind in (*positional, each.VAR_POSITIONAL) for each in parameters)
-    return 3 if by_name else max(len(needed), takes_any)
+    needed = 0
+    takes_any = False
+    for each in parameters:
+        is_needed = each.default is each.empty
+        if each.kind is each.KEYWORD_ONLY and is_needed:
+            return 3
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
+            takes_any = True
+            needed += is_needed
+        elif each.kind is each.VAR_POSITIONAL:
+            takes_any = True
+    return max(needed, takes_any)
 
 
 ANSWERS: Final = frozenset({"answered", "called_tools"})
@@ -214,7 +224,9 @@ class Observation:
         """Say what is wrong with it, as a journal does; None for nothing, or if nobody knows."""
         if self.finding is not None and not self.finding.is_right:
             return self.finding.note
-        return self.found if self.evidence.event == "malformed" else None
+        if self.evidence.event == "malformed":
+            return self.found
+        return None
 
     @property
     def is_wrong(self) -> bool:

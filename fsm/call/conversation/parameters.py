@@ -213,11 +213,9 @@ def _quoted(value: Any) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return short(value)
     kind = type(value)
-    name = (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
     return f"of type {label(name)}"
 
 
@@ -235,7 +233,8 @@ def _hint(name: str, available: list[str]) -> str:
         return f": put it into parameters, as in parameters={{{name!r}: ...}}"
     if name in _ELSEWHERE:
         return f": {_ELSEWHERE[name]}"
-    near = did_you_mean(name, available) or did_you_mean(
-        name, [*_OF_BODIES, *_ELSEWHERE], cutoff=0.8
-    )
-    return f"; {near}" if near else f"; there are: {', '.join(available)}"
+    near = did_you_mean(name, available)
+    near = near or did_you_mean(name, [*_OF_BODIES, *_ELSEWHERE], cutoff=0.8)
+    if near:
+        return f"; {near}"
+    return f"; there are: {', '.join(available)}"

@@ -33,7 +33,10 @@ def plain_messages(messages: Iterable[Mapping[str, Any] | Message]) -> list[Body
     """Return copies of messages as plain ones; those that are plain already keep their form."""
     plain: list[Body] = []
     for message in messages:
-        plain += chat_messages(message) if isinstance(message, Message) else [thawed(message)]
+        if isinstance(message, Message):
+            plain += chat_messages(message)
+        else:
+            plain.append(thawed(message))
     return plain
 
 
@@ -43,22 +46,19 @@ def with_originals(
     """Return what a compactor made of `plain_messages(before)`, with the originals of what it kept:
     they hold more.
     """
-    ahead = [(message, plain_messages([message])) for message in before]
+    originals = [(message, plain_messages([message])) for message in before]
     restored: list[Mapping[str, Any] | Message] = []
     place = 0
     while place < len(shorter):
-        alike = (
-            at
-            for at, (_, plain) in enumerate(ahead)
-            if list(shorter[place : place + len(plain)]) == plain
-        )
-        if (at := next(alike, None)) is None:
+        for index, (original, plain) in enumerate(originals):
+            if list(shorter[place : place + len(plain)]) == plain:
+                restored.append(original)
+                place += len(plain)
+                del originals[: index + 1]  # a compactor leaves the order as it is
+                break
+        else:
             restored.append(shorter[place])
             place += 1
-        else:
-            restored.append(ahead[at][0])
-            place += len(ahead[at][1])
-            del ahead[: at + 1]
     return tuple(restored)
 
 
@@ -76,10 +76,9 @@ def chat_messages(message: Message, provider: str = "") -> list[Body]:
     content = [part for part in message.parts if isinstance(part, TextPart | MediaPart)]
     # The blocks of an answer are pieces of one text; the parts of a caller's message are not.
     is_one = len(content) == 1 or message.role == "assistant"
-    plain: Body = {
-        "role": message.role,
-        "content": _content(content, is_one=is_one) if content else None,
-    }
+    plain: Body = {"role": message.role, "content": None}
+    if content:
+        plain["content"] = _content(content, is_one=is_one)
     if calls := message.tool_calls:
         plain["tool_calls"] = [_call(call, provider) for call in calls]
     elif not content:
@@ -103,7 +102,9 @@ def _part(part: Part) -> Body:
         return {"type": "text", "text": part.text}
     assert isinstance(part, MediaPart)
     if part.kind == "image":
-        image: Body = {"url": _url(part), **({"detail": part.detail} if part.detail else {})}
+        image: Body = {"url": _url(part)}
+        if part.detail:
+            image["detail"] = part.detail
         return {"type": "image_url", "image_url": image}
     if part.kind == "audio" and part.data:
         name = part.media_type.partition("/")[2].removeprefix("x-")
@@ -169,10 +170,12 @@ def _stored_part(part: Part) -> dict[str, Any]:
     plain: dict[str, Any] = {"type": _NAMES[type(part)]}
     for each in fields(type(part)):
         value = getattr(part, each.name)
-        if each.default is NOTHING or value != each.default:
-            plain[each.name] = (
-                [_stored_part(one) for one in value] if each.name == "media" else thawed(value)
-            )
+        if each.default is not NOTHING and value == each.default:
+            continue
+        if each.name == "media":
+            plain[each.name] = [_stored_part(medium) for medium in value]
+        else:
+            plain[each.name] = thawed(value)
     return plain
 
 
@@ -183,20 +186,17 @@ def read_stored(message: Any, where: str) -> Any:
     if not isinstance(message, Mapping) or MARK not in message:
         return message
     parts = message.get("parts")
-    if (
-        message[MARK] != VERSION
-        or not isinstance(parts, list | tuple)
-        or message.keys() != {MARK, "role", "parts"}
-    ):
+    has_form = message[MARK] == VERSION and message.keys() == {MARK, "role", "parts"}
+    if not has_form or not isinstance(parts, list | tuple):
         raise ConfigurationError(f"{where} is not a stored message of version {VERSION}")
-    return Message(
-        message["role"],
-        tuple(_read_part(part, f"{where}['parts'][{n}]") for n, part in enumerate(parts)),
-    )
+    read = [_read_part(part, f"{where}['parts'][{index}]") for index, part in enumerate(parts)]
+    return Message(message["role"], tuple(read))
 
 
 def _read_part(part: Any, where: str) -> Any:
-    kind = _KINDS.get(str(part.get("type"))) if isinstance(part, Mapping) else None
+    kind = None
+    if isinstance(part, Mapping):
+        kind = _KINDS.get(str(part.get("type")))
     if kind is None:
         raise ConfigurationError(f"{where} is no part of a stored message")
     values = {name: value for name, value in part.items() if name != "type"}

@@ -98,8 +98,15 @@ def read_reply(
     tools: Tools = (),
     shapes: Shapes = NEUTRAL,
 ) -> ReadReply:
-    """Read a whole reply; with `may_unsay`, the text before it may be reasoning, cut before its
-    closing tag.
+    """Read a whole reply.
+
+    Arguments:
+        reply: the reply as it came.
+        reading: how it continues what was sent.
+        gathered: the text that it continues.
+        may_unsay: whether that text may be reasoning, cut before its closing tag.
+        expects_json: whether JSON was asked for.
+        tools, shapes: the tools that were offered, and their form.
     """
     visible, inline, was_unopened = reading.part(reply)
     refuses = not is_blank(reply.refusal or "")
@@ -118,6 +125,11 @@ def read_reply(
         gathered = ""
     new = stitch(gathered, visible, echoes=reading.echoes, stripped=reading.stripped)
     reasoning = reply.reasoning + inline
+    has_whole_calls = True
+    if reply.tool_calls and not reply.interrupted:
+        cut = [is_cut(call, reply, tools, shapes) for call in reply.tool_calls]
+        has_whole_calls = not any(cut)
+    may_be_echo = is_too_little(gathered, new) or _may_restart(gathered, visible)
     return ReadReply(
         reply=reply,
         visible=visible,
@@ -131,9 +143,8 @@ def read_reply(
         thinks_inline=not is_blank(inline),
         refuses=refuses,
         is_mere_error=came_blank and not refuses and reply.interrupted and has_failed,
-        has_whole_calls=reply.interrupted
-        or not any(is_cut(call, reply, tools, shapes) for call in reply.tool_calls),
-        is_too_little=is_too_little(gathered, new) or _may_restart(gathered, visible),
+        has_whole_calls=has_whole_calls,
+        is_too_little=may_be_echo,
         adds_too_little=bool(gathered) and is_too_little(visible),
     )
 
@@ -143,6 +154,11 @@ def is_cut(call: ToolCall, reply: Reply, tools: Tools, shapes: Shapes = NEUTRAL)
 
     One without any is whole if its tool requires none, or wrong if the tools are known and the
     model ended the reply.
+
+    Arguments:
+        call: the tool call.
+        reply: the reply that it is in.
+        tools, shapes: the tools that were offered, and their form.
     """
     if call.arguments.strip():
         return is_cut_json(call.arguments)
@@ -183,18 +199,22 @@ class _Deltas:
         """Begin, or begin again behind text that turned out to be reasoning."""
         reading = self._reading
         gathered = self._gathered
-        self._seed = SeedFilter(reading.seed) if reading.seed else None
-        self._seam = (
-            SeamFilter(gathered, echoes=reading.echoes, stripped=reading.stripped)
-            if gathered
-            else None
-        )
+        self._seed = None
+        if reading.seed:
+            self._seed = SeedFilter(reading.seed)
+        self._seam = None
+        if gathered:
+            self._seam = SeamFilter(gathered, echoes=reading.echoes, stripped=reading.stripped)
 
     def _without_seed(self, visible: str) -> str:
-        return self._seed.feed(visible) if visible and self._seed is not None else visible
+        if visible and self._seed is not None:
+            return self._seed.feed(visible)
+        return visible
 
     def _new_of(self, visible: str) -> str:
-        return self._seam.feed(visible) if visible and self._seam is not None else visible
+        if visible and self._seam is not None:
+            return self._seam.feed(visible)
+        return visible
 
 
 class ReplyFilter(_Deltas):
@@ -221,9 +241,8 @@ class ReplyFilter(_Deltas):
             return (delta,)
         visible, reasoning = self._think.feed(delta.text)
         taken_back = self._take_back() if self._think.takes_back else ()
-        return taken_back + self._hand_out(
-            delta, self._new_of(self._without_seed(visible)), reasoning
-        )
+        new = self._new_of(self._without_seed(visible))
+        return taken_back + self._hand_out(delta, new, reasoning)
 
     def close(self) -> tuple[Text | Reasoning | Discard, ...]:
         """Return what was held back and what is taken back; the reply has ended."""
@@ -241,12 +260,14 @@ class ReplyFilter(_Deltas):
         return (Discard(shown),) if shown else ()
 
     def _hand_out(self, delta: Text, visible: str, reasoning: str) -> tuple[Text | Reasoning, ...]:
-        if visible:
-            self._pieces.append(visible)
-            if not reasoning:
-                return (delta,) if visible is delta.text else (Text(visible),)
+        if not visible:
+            return (Reasoning(reasoning),) if reasoning else ()
+        self._pieces.append(visible)
+        if reasoning:
             return (Reasoning(reasoning), Text(visible))
-        return (Reasoning(reasoning),) if reasoning else ()
+        if visible is delta.text:
+            return (delta,)  # as nearly always
+        return (Text(visible),)
 
 
 class TextWatch(_Deltas):

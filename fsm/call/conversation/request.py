@@ -87,11 +87,9 @@ def _check_parts(message: PlainMessage, index: int) -> None:
 def _kind_of(value: object) -> str:
     """Return the name of a type, with advice for the objects of a provider's own client."""
     name = type(value).__name__
-    return (
-        f"{name}: give its model_dump()"
-        if hasattr(value, "model_dump") and not isinstance(value, type)
-        else name
-    )
+    if hasattr(value, "model_dump") and not isinstance(value, type):
+        return f"{name}: give its model_dump()"
+    return name
 
 
 def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -171,9 +169,9 @@ class Request:
         max_tokens: the output cap in tokens; only a budget or the provider lowers it. One among the
             parameters is taken from there.
         parameters: anything else for the request body, in the words of the first backend's
-        protocol. headers: anything else for the HTTP headers. They go only to backends with the
-        scheme, host and port of the
-            first one; the others have headers of their own.
+            protocol.
+        headers: anything else for the HTTP headers. They go only to backends with the scheme, host
+            and port of the first one; the others have headers of their own.
         input_tokens: your count of the prompt's tokens, used to reserve money; None estimates it.
         common: the parameters that every protocol knows: `temperature`, `top_p`, `stop`, `seed`,
             `response_format`, `reasoning_effort`, `tool_choice`, `parallel_tool_calls`. They may
@@ -202,9 +200,8 @@ class Request:
         input_tokens: int | None = None,
         **common: Unpack[CommonOptions],
     ) -> None:
-        self.__attrs_init__(
-            messages, tools, max_tokens, with_common(parameters, common), headers, input_tokens
-        )
+        parameters = with_common(parameters, common)
+        self.__attrs_init__(messages, tools, max_tokens, parameters, headers, input_tokens)
 
     def __attrs_post_init__(self) -> None:
         caps = [name for name in CAP_PARAMETERS if name in self.parameters]
@@ -227,12 +224,13 @@ class TurnContext:
     Arguments:
         prior_answer: the text that the previous assistant message had beside its tool calls.
         only_housekeeping: whether all these tool calls were housekeeping (notes, to-do lists,
-        titles), so the prior
-            answer may replace an empty reply.
+            titles), so the prior answer may replace an empty reply.
         is_shown: whether a consumer has seen the prior answer, so that no stream hands it out
-        again. gathered: the text of a cut answer that an earlier call of the turn brought; this
-        call continues it. runs_tools: whether the turn checks the tool calls itself, and reports
-        what is wrong with them to the model.
+            again.
+        gathered: the text of a cut answer that an earlier call of the turn brought; this call
+            continues it.
+        runs_tools: whether the turn checks the tool calls itself, and reports what is wrong with
+            them to the model.
     """
 
     prior_answer: str | None = field(
@@ -256,17 +254,21 @@ class Send:
         max_tokens: the output cap that must be sent; None sends none.
         request: what the caller asked.
         prefill: whether the last message is an assistant turn to be continued in the backend's own
-        encoding. dropped: parameters to leave out because the provider rejected them.
+            encoding.
+        dropped: parameters to leave out because the provider rejected them.
         lower_reasoning: whether to ask for less reasoning, or none.
         portable: whether to leave out of the caller's messages what may belong to another provider:
             signatures and encrypted reasoning. A `rungwise.Message` knows whose its parts are.
         deadline: when the whole call must have ended, on the driver's clock, or None.
         needs_compaction: whether the caller's compactor must run on `messages`, the caller's own,
-        first. added_tokens: the tokens of the turns that the rungs have added.
+            first.
+        added_tokens: the tokens of the turns that the rungs have added.
         must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was
-        reserved. unsigned: whether no signature is sent, not even the backend's own: it has
-        rejected one. restore_reasoning: whether each assistant turn must carry its reasoning, or a
-        stand-in for it. headers, parameters, tools: what this backend gets of those of the request.
+            reserved.
+        unsigned: whether no signature is sent, not even the backend's own: it has rejected one.
+        restore_reasoning: whether each assistant turn must carry its reasoning, or a stand-in for
+            it.
+        headers, parameters, tools: what this backend gets of those of the request.
         key: index of the key, where the backend has several.
     """
 

@@ -55,9 +55,9 @@ class Shapes:
         """Return the ids of the tool calls and of the results in a message."""
         if not isinstance(message, Message):
             return (), ()
-        return [call.id for call in message.tool_calls], [
-            result.id for result in message.tool_results
-        ]
+        calls = [call.id for call in message.tool_calls]
+        results = [result.id for result in message.tool_results]
+        return calls, results
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters ask for JSON; None if they say nothing about it."""

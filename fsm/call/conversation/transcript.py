@@ -30,18 +30,16 @@ from rungwise.fsm.replies.parts import Message
 # turns; `_added_turns` puts them in place:
 #
 #   corrections   wrong replies, each with what was wrong about it. They come first: the text before
-#   such a reply
-#                 belongs to it, and whatever led to it is answered.
+#                 such a reply belongs to it, and whatever led to it is answered.
 #   hint          a user turn of a rung of your own. Text that has come since answers it; otherwise
-#   it stands last. nudge         a placeholder for the empty reply, and a user turn that asks to
-#   carry on. It stays where it was given:
-#                 before any text or behind some.
+#                 it stands last.
+#   nudge         a placeholder for the empty reply, and a user turn that asks to carry on. It stays
+#                 where it was given: before any text or behind some.
 #   answer        the text so far (or the blocks of a paused turn) as an assistant turn. A backend
-#   that prefills
-#                 continues it by itself, unless something follows; any other is asked to by a user
-#                 turn. A paused turn goes back as it is: its provider continues it.
+#                 that prefills continues it by itself, unless something follows; any other is asked
+#                 to by a user turn. A paused turn goes back as it is: its provider continues it.
 #   seed          the reasoning so far, as the beginning of the reply, or quoted in a user turn
-#   without prefill.
+#                 without prefill.
 #
 # If nothing is seeded and an assistant turn comes last, be it the caller's own, a backend that does
 # not prefill would reject the request; it is asked to continue.
@@ -86,11 +84,8 @@ class Transcript:
             return
         self.answer.add(observation)
         reply = observation.reply
-        if (
-            observation.evidence.event == "truncated"
-            and reply is not None
-            and reply.stop_reason == "stop"
-        ):
+        is_cut = observation.evidence.event == "truncated"
+        if is_cut and reply is not None and reply.stop_reason == "stop":
             self.changes.doubted_at = len(self.answer.gathered)
 
     def shorten(self, messages: tuple[PlainMessage | Message, ...]) -> None:
@@ -101,7 +96,8 @@ class Transcript:
         """Drop the whole answer: a rung of your own asks for another one."""
         self.answer.discard()
         self.changes.forget_places()
-        self.changes.seed, self.changes.is_paused = "", False
+        self.changes.seed = ""
+        self.changes.is_paused = False
 
     def prepare(self, rung: Rung, observation: Observation) -> None:
         """Change the next request as a rung says; a rung of your own adds its hint."""
@@ -109,16 +105,13 @@ class Transcript:
             try:
                 rung.change(self.changes, observation)
             except Exception as error:
-                raised = (
-                    f"the rung {rung.name!r} raised {type(error).__name__} when it "
-                    f"changed the request"
-                )
-                raise ConfigurationError(raised) from error
+                raise ConfigurationError(
+                    f"the rung {rung.name!r} raised {type(error).__name__} when it changed the "
+                    "request"
+                ) from error
         if rung.name in self.hints.rungs:
-            self.changes.hint, self.changes.hinted_at = (
-                self.hints.rungs[rung.name],
-                len(self.answer.gathered),
-            )
+            self.changes.hint = self.hints.rungs[rung.name]
+            self.changes.hinted_at = len(self.answer.gathered)
 
     def compose(self, shapes: Shapes, prefills: bool, echoes: bool) -> Composed:
         """Put the messages of the next attempt together."""
@@ -139,9 +132,10 @@ class Transcript:
             return Composed(self.messages)
         turns = self._added_turns(shapes, prefills)
         messages = (*self.messages, *[turn for turn, _ in turns])
+        added_tokens = sum([tokens for _, tokens in turns])
         prefill = prefills and _is_open_answer(messages[-1], shapes)
         reading = self._reading(prefill=prefill, echoes=echoes)
-        return Composed(messages, prefill, sum([tokens for _, tokens in turns]), reading)
+        return Composed(messages, prefill, added_tokens, reading)
 
     def _reading(self, *, prefill: bool, echoes: bool) -> Reading:
         """Return how the reply to a request is to be read; see `Composed` for `prefill`, and
@@ -149,10 +143,14 @@ class Transcript:
         """
         answer = self.answer
         seed = self.changes.seed
-        continued = answer.gathered if prefill and not seed else ""
+        continued = ""
+        if prefill and not seed:
+            continued = answer.gathered
+        before = answer.gathered
         # A model that reasons inline begins a new turn with its reasoning, whatever the text before
         # is within.
-        before = "" if answer.thinks_inline and not continued else answer.gathered
+        if answer.thinks_inline and not continued:
+            before = ""
         return Reading(
             seed=seed if prefill else "",
             stripped=_spaces_behind(continued),
@@ -170,7 +168,8 @@ class Transcript:
         changes = self.changes
         is_hint_answered = len(self.answer.gathered) > changes.hinted_at
         turns = [turn for each in changes.corrections for turn in each.turns(self.hints)]
-        turns += self._hint() if is_hint_answered else []
+        if is_hint_answered:
+            turns += self._hint()
         if changes.nudged_at == 0:
             turns += self._nudge()
         turns += self._answer_so_far(prefills)
@@ -181,20 +180,23 @@ class Transcript:
             turns.append(self._seed(prefills))
         elif not prefills and not changes.is_paused and _is_open_answer(last, shapes):
             turns.append(self._turn("user", self.hints.continuation))
-        return turns if is_hint_answered else turns + self._hint()
+        if not is_hint_answered:
+            turns += self._hint()
+        return turns
 
     def _answer_so_far(self, prefills: bool) -> list[CountedTurn]:
         if not self.answer.gathered and not self.answer.turn:
             return []
+        turns = [self.answer.as_turn()]
         is_continued = prefills and not self.changes.seed and not self.changes.nudged_at
-        asks = not is_continued and not self.changes.is_paused
-        return [
-            self.answer.as_turn(),
-            *([self._turn("user", self.hints.continuation)] if asks else []),
-        ]
+        if not is_continued and not self.changes.is_paused:
+            turns.append(self._turn("user", self.hints.continuation))
+        return turns
 
     def _hint(self) -> list[CountedTurn]:
-        return [] if self.changes.hint is None else [self._turn("user", self.changes.hint)]
+        if self.changes.hint is None:
+            return []
+        return [self._turn("user", self.changes.hint)]
 
     def _nudge(self) -> list[CountedTurn]:
         return [
@@ -203,12 +205,14 @@ class Transcript:
         ]
 
     def _seed(self, prefills: bool) -> CountedTurn:
-        seed, wording = self.changes.seed, self.hints.seed
+        seed = self.changes.seed
+        wording = self.hints.seed
         tokens = wording.count("{reasoning}") * self.changes.seed_tokens + message_tokens(wording)
         if not prefills:
             return Message.saying("user", wording.replace("{reasoning}", seed)), tokens
-        text = f"<think>\n{seed}\n</think>" if self.changes.seed_is_inline else seed
-        return Message.saying("assistant", text), tokens
+        if self.changes.seed_is_inline:
+            seed = f"<think>\n{seed}\n</think>"
+        return Message.saying("assistant", seed), tokens
 
     def _turn(self, role: Literal["user", "assistant"], text: str) -> CountedTurn:
         """Return a turn of fixed wording, which is built once."""

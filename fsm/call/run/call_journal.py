@@ -16,7 +16,8 @@ from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.displayable import Displayable
 from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
-from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Policy, from_mapping
+from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Policy
+from rungwise.fsm.call.policy_values import from_mapping
 from rungwise.fsm.engine.journal.record import (
     COUNT,
     FLAG,
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 
 _DEADLINES = ("deadline", "within_deadline")
 
-_UNSAID: dict[str, Any] = {"streams": False, "losses": (), "keys": 1}
-"""What a backend of the user's own may not say of itself; None of the rest."""
-
 
 class Links:
     """Hide the backends of a call, which hold keys, from anything that writes attrs objects
@@ -62,7 +60,7 @@ class Links:
         names = [attribute.name for attribute in attrs.fields(PlainLink)]
         plain = []
         for link, losses in zip(self.live, self.losses, strict=True):
-            known: dict[str, Any] = {name: getattr(link, name, _UNSAID.get(name)) for name in names}
+            known: dict[str, Any] = {name: getattr(link, name) for name in names}
             if losses is not None:
                 known["losses"] = losses
             plain.append(PlainLink(**known))

@@ -15,8 +15,8 @@ from rungwise.fsm.call.budget.shared import SharedBudget, check_within
 from rungwise.fsm.call.budget.throttle import RetryShare
 from rungwise.fsm.call.chain.chain import Chain
 from rungwise.fsm.call.chain.for_backend import losses_of
-from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons, lessons_of
-from rungwise.fsm.call.chain.link import Link, PlainLink
+from rungwise.fsm.call.chain.lessons import NO_LESSONS, Lessons
+from rungwise.fsm.call.chain.link import Link, PlainLink, lessons_of
 from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, drawn_wait
 from rungwise.fsm.call.conversation.answer import AnswerSoFar
 from rungwise.fsm.call.conversation.request import Request, TurnContext

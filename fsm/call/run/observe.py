@@ -158,7 +158,7 @@ def _event_of(read: ReadReply, proposal: Proposal, transcript: Transcript) -> st
         event = "answered"  # the backend had called the text whole, and nothing follows it
     if (
         event == "answered"
-        and proposal.for_backend.hides_cuts
+        and proposal.for_backend.link.hides_cuts
         and _may_be_cut(read, proposal, transcript)
     ):
         event = "truncated"
@@ -255,7 +255,11 @@ def _observe_failure(
     ):
         repair = None  # without a cap that the backend takes, nothing would bound its answer
     event = event_of_failure(failure)
-    if resolved.renews_key and failure.status == 401 and "key" not in transcript.changes.repaired:
+    if (
+        resolved.link.renews_key
+        and failure.status == 401
+        and "key" not in transcript.changes.repaired
+    ):
         event = "rejected_fixably"
         repair = "key"
     found = failure.found if event == "malformed" else None

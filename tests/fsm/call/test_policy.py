@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise.fsm.call.policy import SWITCH_AFTER, from_mapping
+from rungwise.fsm.call.policy import SWITCH_AFTER
+from rungwise.fsm.call.policy_values import from_mapping
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,155 @@
+"""The rounds of a call: what came back becomes a row of the table, and the row the next thing to
+send, or the end.
+
+Here stand the parts of a call and its one step. What a driver says to a call is in `call.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from rungwise.fsm.call.budget.counting import TokenCounter, charge_of
+from rungwise.fsm.call.budget.estimate import estimate_tokens
+from rungwise.fsm.call.budget.shared import SharedBudget
+from rungwise.fsm.call.chain.lessons import Lessons
+from rungwise.fsm.call.chain.link import Link
+from rungwise.fsm.call.conversation.observation import (
+    ANSWERS,
+    Observation,
+    Verdict,
+)
+from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.run.context import CallContext
+from rungwise.fsm.call.run.delivery import Delivery
+from rungwise.fsm.call.run.facts import FactFinder
+from rungwise.fsm.call.run.judging import Judge
+from rungwise.fsm.call.run.observe import ReplyReader
+from rungwise.fsm.call.run.outcome import Outcome
+from rungwise.fsm.call.run.recording import Observer, Recorder, observer_of
+from rungwise.fsm.call.run.sending import Sender
+from rungwise.fsm.replies.reply import Reasoning
+
+
+class CallRounds:
+    """Hold the parts of a call, and take its steps; see `Call` for the arguments."""
+
+    __slots__ = (
+        "__weakref__",
+        "_context",
+        "_counter",
+        "_delivery",
+        "_facts",
+        "_jitter",
+        "_outcome",
+        "_reader",
+        "_recorder",
+        "_sender",
+        "is_streaming",
+        "journal",
+        "policy",
+        "position",
+        "request",
+        "spending",
+        "turn",
+    )
+
+    def __init__(
+        self,
+        request: Request,
+        policy: Policy | None = None,
+        chain: Sequence[Link] | None = None,
+        turn: TurnContext | None = None,
+        *,
+        jitter: Callable[[], float] = float,  # which returns 0.0
+        observer: Observer | None = None,
+        contents: bool = False,
+        has_compactor: bool = False,
+        is_streaming: bool = False,
+        estimate: Callable[[Any], int] | None = None,
+        prompts: Iterator[int] | None = None,
+        within: SharedBudget | None = None,
+        deadline: float | None = None,
+        lessons: Sequence[Lessons] | None = None,
+        returns: Any = None,
+        verdict: Verdict | Iterable[Verdict] | None = None,
+    ) -> None:
+        context = CallContext.of(
+            request,
+            policy,
+            chain,
+            turn,
+            contents=contents,
+            has_compactor=has_compactor,
+            within=within,
+            deadline=deadline,
+            lessons=lessons,
+            judge=Judge.of(request, turn, returns, verdict),
+        )
+        self._context = context
+        self.request = request
+        self.policy = context.policy
+        self.turn = context.turn
+        self.is_streaming = is_streaming
+        self.journal = context.journal
+        self.position = context.position
+        self.spending = context.spending
+        self._jitter = jitter
+        self._delivery = Delivery(is_streaming, self.turn.gathered)
+        self._recorder = Recorder(context, self._delivery, observer and observer_of(observer, self))
+        if estimate is None:
+            estimate = estimate_tokens
+        self._counter = TokenCounter(context, estimate, prompts)
+        self._facts = FactFinder(context)
+        self._outcome = Outcome(context, self._recorder)
+        self._sender = Sender(context, self._counter, self._recorder, self._outcome)
+        self._reader = ReplyReader(context, self._counter, self._delivery)
+
+    def __repr__(self) -> str:
+        # a debugger may show a call that is not yet built
+        position = getattr(self, "position", None)
+        if position is None:
+            return "Call()"
+        return f"Call(state={position.state!r}, attempts={position.attempts})"
+
+    def _gather(self, observation: Observation) -> None:
+        transcript = self._context.transcript
+        if observation.unsays:
+            self._delivery.show(Reasoning(transcript.answer.gathered))
+        transcript.gather(observation)
+
+    def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
+        """Pay for what came back, fire its event, and propose what the rung sends that follows.
+
+        Here a call takes each of its steps: what came back becomes a row of the table, and the row
+        the next thing to send, or the end.
+        """
+        context = self._context
+        position = self.position
+        evidence = observation.evidence
+        in_flight = self._sender.in_flight
+        if "overran" in facts and in_flight is not None:
+            self.spending.overran = in_flight.send.max_tokens
+        charge = charge_of(evidence, in_flight)
+        self.spending.pay(evidence.usage, charge, context.chain.link.prices)
+        self._outcome.note(observation)
+        row = position.fire(evidence.event, facts)
+        if context.retries is not None:
+            context.retries.settle(row.target)
+        self._sender.proposed = None
+        self._sender.in_flight = None
+        if row.target in position.table.outcomes:
+            self._outcome.end(row, facts, observation=observation)
+            return None
+        rung = position.rung
+        wait = position.wait(
+            rung, context.policy, evidence.event, observation.failure, self._jitter
+        )
+        self._recorder.record(row, observation=observation, facts=facts, wait=wait)
+        if evidence.event in ANSWERS:
+            context.transcript.discard()
+        context.transcript.prepare(rung, observation)
+        self._sender.turn(row.target)
+        self._delivery.correct(context.transcript.answer.gathered)
+        return self._sender.propose(wait.seconds)
