@@ -93,9 +93,8 @@ def ids_in(message: PlainMessage | Message) -> tuple[list[str], list[str]]:
         role = message.get("role")
         if message.keys() == {"role", "content"} and role not in ("tool", "function"):
             return [], []
-        answered = message.get("tool_call_id")
-        is_answered = isinstance(answered, str) and answered
-        if len(message) == 3 and role == "tool" and is_answered:
+        answered = text_in(message, "tool_call_id")
+        if len(message) == 3 and role == "tool" and answered:
             return [], [answered]
     called: list[str] = []
     answers: list[str] = []
@@ -157,7 +156,7 @@ def _parts(role: Role, message: PlainMessage) -> Iterator[Part]:
     if role == "assistant":
         yield from _thoughts(message)
     yield from parts_of(message.get("content"))
-    for image in list_of(message.get("images")):  # Ollama's: base64, without a type
+    for image in list_of(message.get("images")):  # base64, without a type
         if isinstance(image, str) and (media_part := media("image", data=image)):
             yield media_part
     if role != "assistant":
