@@ -8,8 +8,10 @@ from rungwise.fsm.errors import ConfigurationError
 
 
 def backend_class(api: str) -> type[HttpBackend]:
-    """Return the class of a protocol's backends, or raise a ConfigurationError that says what is
-    missing.
+    """Return the class of a protocol's backends.
+
+    Raises:
+        ConfigurationError: a package is missing, or the registry names another class.
     """
     module, _, name = APIS[api].partition(":")
     try:
@@ -21,13 +23,11 @@ def backend_class(api: str) -> type[HttpBackend]:
         raise ConfigurationError(
             f"{api} needs the package {package}: pip install 'rungwise[{api}]'"
         ) from None
-    if not (
-        isinstance(kind, type)
-        and issubclass(kind, HttpBackend)
-        and getattr(kind, "API", None) == api
-    ):
+    is_backend = isinstance(kind, type) and issubclass(kind, HttpBackend)
+    if kind is None or not is_backend or getattr(kind, "API", None) != api:
         raise ConfigurationError(
             f"the registry's {api!r} must name a subclass of HttpBackend with API = {api!r}, "
             f"which {APIS[api]} is not"
         )
-    return kind
+    backend: type[HttpBackend] = kind
+    return backend

@@ -1,4 +1,9 @@
-"""Make a reply from what was gathered, or say why there is none: the same for every protocol."""
+"""Make a reply from what was gathered, or say why there is none: the same for every protocol.
+
+A wire gathers a `Draft` from a body or a stream. `Draft.reply` decides whether that is a reply, a
+reply that was cut, or a failure. Beside it are what every wire needs on the way: finish reasons,
+counts of tokens, and what a body is that is no reply.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,7 @@ from rungwise.fsm.replies.reply import Reply, StopReason
 from rungwise.fsm.values.usage import Usage
 
 LARGEST_COUNT: Final = 10**12
+"""The largest count of tokens that is believed."""
 LONGEST_WORD: Final = 200
 """The most characters of a finish reason or a model's id that go into the journal."""
 
@@ -56,19 +62,24 @@ def described(reply: Reply | Failure, headers: Mapping[str, str], body: bytes) -
 
 
 def _kind_of(headers: Mapping[str, str], body: bytes) -> str:
+    """Name what a body is, in our own words and its media type."""
     if not body.strip():
         return "empty"
     if is_heavy(body):
         return "too much JSON"
-    named = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
-    kind = named.partition(";")[0].strip().lower()
     try:
         load(body)
     except ValueError:
-        if not _MEDIA_TYPE.fullmatch(kind):
-            return "no JSON"
-        return f"called {kind} and no JSON" if "json" in kind else f"{kind} and no JSON"
-    return "JSON of another shape"
+        pass
+    else:
+        return "JSON of another shape"
+    named = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
+    kind = named.partition(";")[0].strip().lower()
+    if not _MEDIA_TYPE.fullmatch(kind):
+        return "no JSON"
+    if "json" in kind:
+        return f"called {kind} and no JSON"
+    return f"{kind} and no JSON"
 
 
 def read_object(body: bytes) -> dict[str, Any] | Failure:
@@ -77,12 +88,17 @@ def read_object(body: bytes) -> dict[str, Any] | Failure:
         value = load(body)
     except ValueError:
         return malformed("the body is not JSON, or too much of it")
-    return value if isinstance(value, dict) else malformed("the body is not a JSON object")
+    if not isinstance(value, dict):
+        return malformed("the body is not a JSON object")
+    return value
 
 
 def stop_of(raw: object, words: Mapping[str, StopReason]) -> tuple[StopReason | None, str | None]:
-    """Return the finish reason and the provider's word for it; `words` are in lower case and
-    without gRPC's prefix.
+    """Return the finish reason and the provider's word for it.
+
+    Arguments:
+        raw: what the provider wrote.
+        words: its words, in lower case and without gRPC's prefix, with what each means.
     """
     if raw is None or raw in ("", "null"):
         return None, None
@@ -103,29 +119,32 @@ def settled(earlier: object, later: object, words: Mapping[str, StopReason]) -> 
     as for `stop_of`.
     """
     is_cut = earlier is not None and stop_of(earlier, words)[0] in _CUTS
-    return earlier if is_cut and stop_of(later, words)[0] in ("stop", "tool_calls") else later
+    if is_cut and stop_of(later, words)[0] in ("stop", "tool_calls"):
+        return earlier
+    return later
 
 
 _MOST_COUNTS: Final = 100
 
 
 def grown(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge a usage report with a later one. Counts only grow: tokens that it omits, or sets to
-    zero, were used.
+    """Merge a usage report with a later one.
+
+    Counts only grow: tokens that the later one omits, or sets to zero, were used all the same.
     """
     if len(earlier) > _MOST_COUNTS:
         return dict(later)
-    counted = {
-        name: value
-        for name, value in later.items()
-        if count_of(value) or (value and isinstance(value, dict | list))
-    }
-    return {**later, **earlier, **counted}
+    merged = {**later, **earlier}
+    for name, value in later.items():
+        if count_of(value) or (value and isinstance(value, dict | list)):
+            merged[name] = value
+    return merged
 
 
 def at_least(usage: Usage, parts: Sequence[Part]) -> Usage:
-    """Return the tokens of a reply whose end the provider did not count: at least an estimate of
-    what came.
+    """Return the tokens of a reply whose end the provider did not count.
+
+    They are at least an estimate of what came.
     """
     estimate = estimated(text_of(parts), reasoning_of(parts), calls_of(parts))
     output = max(usage.output_tokens, estimate.output_tokens)
@@ -174,30 +193,33 @@ class Draft:
         cause: Failure | None = None,
         raw: object = None,
     ) -> Reply | Failure:
-        """Make the reply, or a failure if an error left nothing of it; `raw` is the body, for
-        diagnosis.
+        """Make the reply, or a failure if an error left nothing of it.
+
+        Arguments:
+            error: what the provider reported within the reply.
+            cut: whether it broke off before its end.
+            cause: what cut it, if that is known.
+            raw: the body, for diagnosis.
         """
         draft = self
         if self.stop[0] == "error" and not error:
-            error = Failure(
-                "server_error",
-                status=200,
-                code=self.stop[1],
-                message="the provider gave the reply up",
-            )
-            if not (text_of(self.parts) or self.refusal or self.usage):
+            message = "the provider gave the reply up"
+            error = Failure("server_error", status=200, code=self.stop[1], message=message)
+            has_text = text_of(self.parts) != ""
+            if not (has_text or self.refusal or self.usage):
                 return error
-            if not text_of(self.parts):
-                draft = evolve(
-                    self, parts=[part for part in self.parts if not isinstance(part, ToolCall)]
-                )
+            if not has_text:
+                # a call that the provider gave up must not be run
+                parts = [part for part in self.parts if not isinstance(part, ToolCall)]
+                draft = evolve(self, parts=parts)
         if cut and not error and cause and cause.reason == "malformed":
             error = cause  # what cannot be read is the provider's own doing
         if error and not (draft._has_content or self.refusal or self.usage):
             return error
-        return draft._written(
-            error or (cause if cut else None), interrupted=cut or error is not None, raw=raw
-        )
+        failure = error
+        if cut and not error:
+            failure = cause
+        return draft._written(failure, interrupted=cut or error is not None, raw=raw)
 
     @property
     def _has_content(self) -> bool:
@@ -220,21 +242,28 @@ class Draft:
         return tuple(unique)
 
     def _written(self, failure: Failure | None, *, interrupted: bool, raw: object) -> Reply:
+        """Make the reply."""
         parts = self._identified()
-        usage = self.usage
         text = text_of(parts)
+        final_text = None
+        if self.is_ordered:
+            final_text = final_text_of(parts)
         reasoning = reasoning_of(parts)
         calls = calls_of(parts)
+        usage = self.usage
         # nobody writes that with no tokens
         if usage is not None and not usage.output_tokens and self._has_content:
             usage = at_least(usage, parts)
+        model = None
+        if isinstance(self.model, str):
+            model = mended(self.model[:LONGEST_WORD])
         return Reply(
             text=text,
-            final_text=final_text_of(parts) if self.is_ordered else None,
+            final_text=final_text,
             parts=parts,
             tool_calls=calls,
             usage=usage or estimated(text, reasoning, calls),
-            model=mended(self.model[:LONGEST_WORD]) if isinstance(self.model, str) else None,
+            model=model,
             interrupted=interrupted,
             reasoning=reasoning,
             stop_reason=self.stop[0],
@@ -246,22 +275,21 @@ class Draft:
 
 
 def final_text_of(parts: Sequence[Part]) -> str | None:
-    """Return the text after the last tool call, server tools included; None if no text stands
-    before it.
+    """Return the text after the last tool call, server tools included.
+
+    None if no text stands before it: then it is the whole text.
     """
     start = 0
     for index, part in enumerate(parts):
         if isinstance(part, ToolCall | OpaquePart):
             start = index + 1
-    return (
-        text_of(parts[start:])
-        if any(isinstance(part, TextPart) for part in parts[:start])
-        else None
-    )
+    if any(isinstance(part, TextPart) for part in parts[:start]):
+        return text_of(parts[start:])
+    return None
 
 
 def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:
-    """Estimate the tokens of a reply: a quarter of its bytes."""
+    """Estimate the tokens of a reply: a quarter of its bytes, rounded up."""
     thought = bytes_of(reasoning)
     rest = bytes_of(text) + sum(bytes_of(call.arguments) for call in calls)
     return Usage(
@@ -271,4 +299,6 @@ def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:
 
 def arguments_of(input: Any) -> str:
     """Return the arguments of a call in a reply as JSON text; "" if there are none."""
-    return input if isinstance(input, str) else "" if input is None else as_json(input)
+    if isinstance(input, str):
+        return input
+    return "" if input is None else as_json(input)

@@ -1,5 +1,6 @@
-"""A backend's URL, key and headers, checked before anything is sent, and what converts and checks
-its fields.
+"""A backend's URL, key and headers, checked before anything is sent.
+
+Here is what converts and checks the fields of a backend. No error shows a value that may be secret.
 """
 
 from __future__ import annotations
@@ -24,17 +25,25 @@ from rungwise.fsm.values.frozen_map import sendable_copy
 from rungwise.fsm.values.secret import Secret, SecretMap
 
 KEY_HEADERS: Final = ("authorization", "api-key", "x-api-key", "x-goog-api-key")
+"""The headers that carry keys, in any protocol."""
 SECRET_QUERY: Final = re.compile(r"key|token|secret|password|signature|^sig$", re.IGNORECASE)
+"""The names of members of a query that hold a secret."""
 LOCAL_HOST: Final = re.compile(r"^[^.:]+$|\.(localhost|local|lan|internal|home\.arpa|test)$")
+"""Host names that are not public: without a dot, or in a reserved domain [RFC 6761, RFC 8375]."""
 HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A token of RFC 9110, section 5.6.2."""
 PLACEHOLDER: Final = re.compile(
-    r"(sk-)?[.…x*-]*|[<\[{$%].*|(sk-)?(your|insert|enter|put|replace|add|paste)[-_ "
-    r"].*|(sk-)?change[-_ ]?me"
-    r"|(my[-_ ])?(key|token)|([a-z]+[-_ ])*api[-_ "
-    r"]?key|placeholder|dummy|empty|none|null|undefined|todo"
+    r"(sk-)?[.…x*-]*"
+    r"|[<\[{$%].*"
+    r"|(sk-)?(your|insert|enter|put|replace|add|paste)[-_ ].*"
+    r"|(sk-)?change[-_ ]?me"
+    r"|(my[-_ ])?(key|token)"
+    r"|([a-z]+[-_ ])*api[-_ ]?key"
+    r"|placeholder|dummy|empty|none|null|undefined|todo"
     r"|not[-_ ]needed",
     re.IGNORECASE,
 )
+"""What stands in examples and templates where a key belongs."""
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -52,8 +61,14 @@ class Endpoint:
 
 
 def read_url(url: str, path: str) -> Endpoint:
-    """Read a base URL, with or without the path that requests add; one that holds a secret is a
-    ConfigurationError.
+    """Read a base URL, with or without the path that requests add.
+
+    Arguments:
+        url: the base URL.
+        path: the path that requests add, such as "/chat/completions".
+
+    Raises:
+        ConfigurationError: the URL holds a secret. Any other fault is the endpoint's `problem`.
     """
     try:
         parts = urlsplit(url)
@@ -135,8 +150,9 @@ def _is_header_value(value: str) -> bool:
 
 
 def as_secret(key: Any) -> Any:
-    """Make a secret of a string, or of each in a list; the validator refuses anything else, and
-    names the field.
+    """Make a secret of a string, or of each in a list.
+
+    The validator refuses anything else, and names the field.
     """
     if isinstance(key, (list, tuple)):
         return tuple(map(as_secret, key))
@@ -162,7 +178,14 @@ def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None
 
 
 def check_key(instance: object, attribute: Any, value: Any, where: str = "") -> None:
-    """Refuse a key that no header can hold; the error does not show it."""
+    """Refuse a key that no header can hold; the error does not show it.
+
+    Arguments:
+        instance: the backend.
+        attribute: its field.
+        value: the key, or several.
+        where: what the error names; "" is the field. Only `api_key` takes functions and lists.
+    """
     where = where or attribute.name
     if value is None or (callable(value) and where.startswith("api_key")):
         return
@@ -170,8 +193,9 @@ def check_key(instance: object, attribute: Any, value: Any, where: str = "") -> 
         _check_keys(value)
         return
     if not isinstance(value, Secret):
-        what = "a string, a function that returns one, a list of these, or None"
-        what = what if where.startswith("api_key") else "a string or None"
+        what = "a string or None"
+        if where.startswith("api_key"):
+            what = "a string, a function that returns one, a list of these, or None"
         raise ConfigurationError(f"{where} must be {what}, not {type(value).__name__}")
     if value and not _is_header_value(value.reveal()):
         raise ConfigurationError(
@@ -222,9 +246,8 @@ def check_headers(headers: object, where: str) -> None:
     """Refuse headers that cannot be sent; the error names the header and never shows its value."""
     if not isinstance(headers, Mapping):
         raise ConfigurationError(f"{where} must be a mapping of strings")
-    fault = next(
-        filter(None, [_header_fault(name, value) for name, value in headers.items()]), None
-    )
+    faults = [_header_fault(name, value) for name, value in headers.items()]
+    fault = next(filter(None, faults), None)
     if fault is not None:
         raise ConfigurationError(f"{where}{fault}")
 
@@ -237,7 +260,9 @@ def _header_fault(name: object, value: object) -> str | None:
         return f"[{name!r}] must be a string of printable ASCII"
     if not _is_header_value(value):
         return f"[{name!r}] has blanks around it, which no header can have"
-    return f" must not hold {name!r}, which the transport sets" if name.lower() in FRAMING else None
+    if name.lower() in FRAMING:
+        return f" must not hold {name!r}, which the transport sets"
+    return None
 
 
 def merged(*layers: Mapping[str, str]) -> SecretMap:
@@ -246,11 +271,15 @@ def merged(*layers: Mapping[str, str]) -> SecretMap:
 
 
 def variables_of(origin: str) -> tuple[str, ...]:
-    """Return the variables that may hold the key for an origin; none unless it is a provider's,
-    with TLS.
+    """Return the environment variables that may hold the key for an origin.
+
+    There are none unless it is a provider's, with TLS.
     """
-    places = (place for wire in WIRES.values() for place in wire.keys)
-    return next((place.variables for place in places if place.origins.fullmatch(origin)), ())
+    for wire in WIRES.values():
+        for place in wire.keys:
+            if place.origins.fullmatch(origin):
+                return place.variables
+    return ()
 
 
 def key_of_environment(origin: str) -> Secret | None:

@@ -1,4 +1,9 @@
-"""The form in which a protocol writes conversations and tools."""
+"""The form in which a protocol writes conversations and tools.
+
+Each protocol has one (`shapes.py` in its folder). Reading needs no form, as every message shows its
+own (`plain/messages.py`); writing does. `portability.written` decides which messages go out as they
+are (`is_own`) and which are written anew (`sent_to`), and makes them obey the `Rules`.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +46,7 @@ class Form(Shapes, ABC):
     __slots__ = ()
 
     SAYS: ClassVar[frozenset[str]] = frozenset({"detail", "name", "strict"})
-    """Optional members that it can express: a picture's detail, a file's name, a tool's strictness.
-    """
+    """Optional members that it has: a picture's detail, a file's name, a tool's strictness."""
     MARKS: ClassVar[frozenset[str]] = frozenset()
     """The cache marks that it writes, or that its backend reports by itself; see `losses`."""
 
@@ -69,8 +73,9 @@ class Form(Shapes, ABC):
             "uniqueItems",
         }
     )
-    """The keywords of JSON Schema that its servers refuse where a model is held to a schema
-    [OpenAI, strict mode].
+    """The keywords of JSON Schema that its servers refuse where they hold a model to a schema.
+
+    [OpenAI, strict mode]
     """
     needs_closed: ClassVar[bool] = False
     """Whether such a schema must list all names of every object, and must not be recursive."""
@@ -86,9 +91,9 @@ class Form(Shapes, ABC):
         if own is not None:
             return own is not False
         format = parameters.get("response_format")
-        return (
-            str(format.get("type", "")).startswith("json") if isinstance(format, Mapping) else None
-        )
+        if not isinstance(format, Mapping):
+            return None
+        return str(format.get("type", "")).startswith("json")
 
     def wanted_json(self, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the JSON format that parameters ask for, as a `response_format`."""
@@ -98,15 +103,14 @@ class Form(Shapes, ABC):
         if Form.asks_for_json(self, {"response_format": common}):
             return common
         schema = self._own_format(parameters)
-        return (
-            {"type": "json_schema", "schema": schema}
-            if isinstance(schema, Mapping)
-            else {"type": "json_object"}
-        )
+        if isinstance(schema, Mapping):
+            return {"type": "json_schema", "schema": schema}
+        return {"type": "json_object"}
 
     def _own_format(self, parameters: Mapping[str, Any]) -> Any:
-        """Return what this form's own parameters ask for: a schema, any JSON, or False; None if
-        they do not say.
+        """Return what this form's own parameters ask for: a schema, True for any JSON, or False.
+
+        None if they do not say.
         """
         return None
 
@@ -114,7 +118,9 @@ class Form(Shapes, ABC):
         role = message.get("role")
         if role is None:  # an item of Responses
             return "tool" if str(message.get("type")).endswith(_RESULTS) else "assistant"
-        return "assistant" if role == "model" else str(role)
+        if role == "model":
+            return "assistant"
+        return str(role)
 
     def _calls_of(self, message: Mapping[str, Any]) -> list[ToolCall]:
         return [call for read in read_messages((message,)) for call in read.tool_calls]
@@ -127,16 +133,18 @@ class Form(Shapes, ABC):
         """Tell whether a plain message can be sent unchanged."""
 
     def is_common(self, message: PlainMessage) -> bool:
-        """Tell whether a message in this form has no members or types of parts but those that all
-        its servers take.
+        """Tell whether all servers of the protocol take a message in this form.
+
+        Some have members or types of parts of their own.
         """
         return True
 
     def with_results(
         self, message: PlainMessage, results: Sequence[ToolResult]
     ) -> PlainMessage | None:
-        """Add results to a user message or a message of results; None if results are messages of
-        their own.
+        """Add results to a user message or a message of results.
+
+        None if results are messages of their own in this form.
         """
         return None
 
@@ -151,15 +159,14 @@ class Form(Shapes, ABC):
         """Return a message in this form, with this provider's own parts and no other provider's."""
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a plain message without signatures and reasoning that may be another
-        provider's.
+        """Return a plain message without what may be another provider's own.
+
+        That is its signatures and its reasoning.
         """
         return message
 
     def needs_no_arguments(self, tool: str, tools: Iterable[Mapping[str, Any]]) -> bool:
-        """Tell whether a tool is among these definitions, in any form, and requires no
-        arguments.
-        """
+        """Tell whether a tool is among these definitions and requires no arguments."""
         for definition in read_tools(tools):
             if isinstance(definition, ToolDefinition) and definition.name == tool:
                 return not definition.parameters.get("required")
@@ -168,8 +175,9 @@ class Form(Shapes, ABC):
     def offered(
         self, tools: Iterable[Mapping[str, Any]]
     ) -> Mapping[str, Mapping[str, Any] | None] | None:
-        """Return the schema of each tool by its name, in any form; None if not all names are
-        known.
+        """Return the schema of each tool by its name; None if not all names are known.
+
+        A schema is None if the tool takes free text, or if the provider declares it.
         """
         schemas: dict[str, Mapping[str, Any] | None] = {}
         for tool in read_tools(tools):
@@ -189,33 +197,43 @@ class Form(Shapes, ABC):
     def written_tool(self, tool: ToolDefinition) -> Body:
         """Return the definition of a tool in this form."""
         definition = self.tool_of(tool.name, tool.description, tool.parameters)
-        return definition if tool.strict is None else self.strictly(definition, tool.strict)
+        if tool.strict is None:
+            return definition
+        return self.strictly(definition, tool.strict)
 
     def strictly(self, definition: Body, strict: bool) -> Body:
         """Return the definition of a tool with `strict` set, if this form has it."""
-        return super().strictly(definition, strict) if "strict" in self.SAYS else definition
+        if "strict" not in self.SAYS:
+            return definition
+        return super().strictly(definition, strict)
 
     def written_tools(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Return the definitions of tools in this form, without tools that another provider
-        runs.
+        """Return the definitions of tools in this form.
+
+        Tools that another provider runs are left out.
         """
         if all(map(self.is_own_tool, tools)):
             return tools
         written: list[Mapping[str, Any]] = []
         for tool in tools:
-            written += [tool] if self.is_own_tool(tool) else self._translated(tool)
+            if self.is_own_tool(tool):
+                written.append(tool)
+            else:
+                written += self._translated(tool)
         return written
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
-        return [
-            self.written_tool(each)
-            for each in read_tools((tool,))
-            if isinstance(each, ToolDefinition)
-        ]
+        """Return the definitions in a tool of another form; none if a provider runs it."""
+        written: list[Body] = []
+        for definition in read_tools((tool,)):
+            if isinstance(definition, ToolDefinition):
+                written.append(self.written_tool(definition))
+        return written
 
     def set_tools(self, body: Body, tools: Sequence[Mapping[str, Any]]) -> None:
-        """Put tools into a body; if none are left, remove their parameters too, as servers refuse
-        an empty list.
+        """Put tools into a body.
+
+        If none are left, their parameters go too: servers refuse an empty list.
         """
         body["tools"] = self.written_tools(tools)
         if not body["tools"]:
@@ -228,17 +246,22 @@ class Form(Shapes, ABC):
 
     def lost_tools(self, tools: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Return the tools that have no form here."""
-        others = [each for tool in tools if not self.is_own_tool(tool) for each in parted(tool)]
-        return [tool for tool in others if not self._translated(tool)]
+        lost: list[Mapping[str, Any]] = []
+        for tool in tools:
+            if not self.is_own_tool(tool):
+                lost += [each for each in parted(tool) if not self._translated(each)]
+        return lost
 
 
 MEMBERS: Final = frozenset({"role", "content"})
 ROLES: Final = ("system", "user", "assistant")
+"""The members and the roles of a turn in Messages and Converse."""
 
 
 class BlockForm(Form):
-    """What Messages and Converse share: a turn is a list of blocks, and tool results are blocks of
-    the user's.
+    """What Messages and Converse share.
+
+    A turn is a list of blocks, and tool results are blocks of the user's.
     """
 
     __slots__ = ()
@@ -266,37 +289,36 @@ class BlockForm(Form):
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         content = message.get("content")
-        holds_result = isinstance(content, list | tuple) and any(
-            isinstance(block, Mapping) and self._is_result(block) for block in content
-        )
-        return "tool" if holds_result else super()._role_of(message)
+        if isinstance(content, list | tuple):
+            for block in content:
+                if isinstance(block, Mapping) and self._is_result(block):
+                    return "tool"
+        return super()._role_of(message)
 
     def is_own(self, message: PlainMessage) -> bool:
         """Tell whether a plain message can be sent unchanged."""
         if message.keys() != MEMBERS or message["role"] not in ROLES:
             return False
         content = message["content"]
-        return (
-            isinstance(content, list | tuple)
-            and bool(content)
-            and all(map(self._is_own_block, content))
-        )
+        if not isinstance(content, list | tuple) or not content:
+            return False
+        return all(map(self._is_own_block, content))
 
     def written_tool(self, tool: ToolDefinition) -> Body:
         """Return the definition of a tool in this form."""
         return super().written_tool(evolve(tool, parameters={"type": "object", **tool.parameters}))
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a plain message without parts that another provider may have signed or
-        encrypted.
-        """
+        """Return a plain message without what another provider may have signed or encrypted."""
         content = message.get("content")
         if message.get("role") != "assistant" or not isinstance(content, list | tuple):
             return message
         portable = [
             block for block in content if isinstance(block, Mapping) and self._is_portable(block)
         ]
-        return message if len(portable) == len(content) else {**message, "content": portable}
+        if len(portable) == len(content):
+            return message
+        return {**message, "content": portable}
 
     @abstractmethod
     def _is_own_block(self, block: Any) -> bool:
@@ -315,11 +337,15 @@ def among(
     blocks: Sequence[Any], more: Sequence[Any], is_result: Callable[[Any], bool]
 ) -> list[Any]:
     """Insert results after the last result among some blocks, or in front if there is none."""
-    end = max((place for place, block in enumerate(blocks, 1) if is_result(block)), default=0)
+    end = 0
+    for place, block in enumerate(blocks, 1):
+        if is_result(block):
+            end = place
     return [*blocks[:end], *more, *blocks[end:]]
 
 
 def _texts_in(value: Any) -> Iterator[str]:
+    """Yield each text in JSON data, however deep."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

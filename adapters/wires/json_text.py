@@ -1,4 +1,9 @@
-"""JSON as providers send and accept it."""
+"""JSON as providers send and accept it.
+
+What they send may be broken: halves of surrogate pairs, `NaN`, integers of a thousand digits, and
+bodies that are small as bytes and too large as objects. What they accept is strict. orjson reads
+and writes nearly all of it; what it refuses goes a slower way.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +27,9 @@ LIGHT: Final = 2**20
 """The size in bytes up to which JSON cannot become too many objects."""
 
 _HEAVIEST: Final = 128 * 2**20
+"""The most bytes of memory that the objects of a body may take."""
 _DENSEST: Final = 16
+"""The same for each byte of a large body."""
 # Bytes of memory that CPython 3.11 takes at most for what one of these begins: an object with a
 # member or two, an array, one more value with its place. Measured with orjson 3.13 and with json; a
 # reply full of log probabilities comes to 14 for each of its bytes, `{},` without end to 110.
@@ -32,13 +39,16 @@ _WEIGHTS: Final[tuple[tuple[bytes, int], ...]] = ((b"{", 240), (b"[", 90), (b","
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
 _WHOLE_STRINGS: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _WINDOW: Final = 2**16
+"""Bytes or characters that are looked at in one go."""
 
 _MUCH: Final = 2**10
+"""Characters from which on `ObjectScanner` tries to skip text at once."""
 
 
 def is_heavy(data: bytes) -> bool:
-    """Tell whether JSON would become too many objects: more than 128 MiB, and more than 16 times
-    its bytes.
+    """Tell whether JSON would become too many objects.
+
+    That is more than 128 MiB, and more than 16 times its bytes.
     """
     if len(data) <= LIGHT:
         return False
@@ -47,8 +57,9 @@ def is_heavy(data: bytes) -> bool:
 
 
 def weight_of(data: bytes) -> int:
-    """Return the most bytes of memory that the values of some JSON text without escapes can take
-    up.
+    """Return the most bytes of memory that the values of some JSON can take up.
+
+    It must have no escapes, as what orjson writes has none.
     """
     return len(data) + _weight(data)
 
@@ -58,8 +69,9 @@ def _weight(data: bytes) -> int:
 
 
 def _weight_outside_strings(data: bytes, most: int) -> int:
-    """Weigh what is outside of strings, a window at a time: a copy in small pieces would outweigh
-    the objects.
+    """Weigh what is outside of strings, until that is more than `most`.
+
+    It looks at a window at a time: a copy in small pieces would outweigh the objects.
     """
     weight = place = 0
     while place < len(data) and weight <= most:
@@ -101,8 +113,9 @@ def object_in(data: bytes) -> dict[str, Any]:
 
 
 def object_of(arguments: str) -> dict[str, Any]:
-    """Return the arguments of a tool as an object; anything else, or what is not strict JSON, is
-    wrapped in one.
+    """Return the arguments of a tool as an object.
+
+    Anything else, or what is not strict JSON, is wrapped in one.
     """
     if not arguments.strip():
         return {}
@@ -113,7 +126,9 @@ def object_of(arguments: str) -> dict[str, Any]:
             value = arguments
     except (ValueError, RecursionError):
         value = arguments
-    return value if isinstance(value, dict) else {"input": value}
+    if not isinstance(value, dict):
+        return {"input": value}
+    return value
 
 
 def as_json(value: object) -> str:
@@ -135,16 +150,20 @@ def as_json(value: object) -> str:
 
 
 def _is_finite(value: Any) -> bool:
+    """Tell whether all numbers in a value have a form in JSON."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, Mapping):
         return all(map(_is_finite, value.values()))
-    return all(map(_is_finite, value)) if isinstance(value, list | tuple) else True
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    return True
 
 
 def _written(value: Any, *, names: bool = False) -> Any:
-    """Return JSON data that orjson can write; with `names`, numbers that JSON lacks are written all
-    the same.
+    """Return JSON data that orjson can write.
+
+    With `names`, numbers that JSON lacks are written all the same, by their names.
     """
     if isinstance(value, str):
         return without_halves(value)
@@ -158,8 +177,9 @@ def _written(value: Any, *, names: bool = False) -> Any:
 
 
 def mended(value: Any) -> Any:
-    """Return JSON data with the lone surrogates of its strings repaired: two halves are joined,
-    others replaced.
+    """Return JSON data with the lone surrogates of its strings repaired.
+
+    Two halves that belong together are joined, others replaced.
     """
     if isinstance(value, str):
         return without_halves(value)
@@ -172,8 +192,9 @@ def mended(value: Any) -> Any:
 
 @define(eq=False)
 class HalfHolder:
-    """Hold half a surrogate pair back until the next piece of its text, which may begin with the
-    other half.
+    """Hold half a surrogate pair back until the next piece of its text.
+
+    That may begin with the other half.
     """
 
     _half: str = field(default="", init=False)
@@ -181,13 +202,18 @@ class HalfHolder:
     def feed(self, piece: str) -> str:
         """Return what is complete so far, with unpaired halves replaced."""
         text = self._half + piece
-        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        return str(mended(text[:-1] if self._half else text))
+        self._half = ""
+        last = text[-1:]
+        if "\ud800" <= last <= "\udbff":
+            self._half = last
+            text = text[:-1]
+        return str(mended(text))
 
 
 class ObjectScanner:
-    """Tell by their brackets whether the pieces of a text, each scanned once, are one whole JSON
-    object.
+    """Tell by their brackets whether the pieces of a text are one whole JSON object.
+
+    Each piece is scanned once, and most of a long one in C: see `_within`.
     """
 
     __slots__ = ("_broken", "_depth", "_inside", "_started")
@@ -227,8 +253,11 @@ class ObjectScanner:
                 closely = place + _WINDOW
 
     def _within(self, piece: str, place: int) -> int:
-        """Skip much text at once if that cannot end the object; return how far, or 0 if it
-        could.
+        """Skip much text at once, unless that could end the object.
+
+        With strings and other text removed, a bracket is one step up or down; the object cannot end
+        where the running sum of the steps stays above 0. Return how far that is, or 0 if it may
+        end.
         """
         match = self._WHOLE.match(piece, place, place + _WINDOW)
         assert match is not None
@@ -239,12 +268,14 @@ class ObjectScanner:
         return match.end()
 
     def _string(self, piece: str, place: int) -> int:
+        """Go on inside a string; return the place behind it, or the end of the piece."""
         match = self._REST.match(piece, place)
         assert match is not None
         self._inside = {'"': "", "\\": '"\\', "": '"'}[match[1]]
         return match.end()
 
     def _plain(self, piece: str, place: int) -> int:
+        """Go on to the next bracket or string; return the place behind its first character."""
         match = self._NEXT.match(piece, place)
         assert match is not None
         mark = match[1]
@@ -254,9 +285,12 @@ class ObjectScanner:
             self._broken |= bool(piece[place : end - begins].strip())
         if mark == '"':
             self._inside = '"'
+        elif mark in ("{", "["):
+            self._started = True
+            self._depth += 1
         elif mark:
             self._started = True
-            self._depth += 1 if mark in "{[" else -1
+            self._depth -= 1
         return end
 
 
@@ -282,8 +316,9 @@ def _plain(value: Any) -> Any:
 
 
 class HeldText(StringIO):
-    """Hold a text that the garbage collector does not close before the last reference to it is
-    gone.
+    """Hold a text that stays readable until the last reference to it is gone.
+
+    The garbage collector would close a `StringIO` that is part of a cycle before that.
     """
 
     def close(self) -> None:

@@ -69,6 +69,7 @@ value alone."""
 
 
 def _keep(memory: dict[Place, Any], place: Place, value: Any) -> None:
+    """Remember a value, and forget the oldest if there are too many."""
     if place not in memory and len(memory) >= MOST_PLACES:
         del memory[next(iter(memory))]
     memory[place] = value
@@ -93,17 +94,18 @@ class Learned:
         return lessons
 
     def learn(self, places: Iterable[Place], lessons: Lessons) -> None:
-        """Remember lessons for a backend's places; parameters that must not be left out by default
-        are ignored.
+        """Remember lessons for a backend's places.
+
+        Parameters that must not be left out by default are ignored.
         """
         dropped = lessons.dropped & FORGOABLE
         if dropped >= CAPS:  # then nothing would bound its answers
             dropped -= CAPS
         largest = lessons.largest_output
-        largest = None if largest is not None and largest < LEAST_LARGEST else largest
-        self._change(
-            places, add=evolve(lessons, dropped=dropped, largest_output=largest, server="")
-        )
+        if largest is not None and largest < LEAST_LARGEST:
+            largest = None
+        sound = evolve(lessons, dropped=dropped, largest_output=largest, server="")
+        self._change(places, add=sound)
 
     def unlearn(self, places: Iterable[Place], lessons: Lessons) -> None:
         """Forget lessons that a server contradicted."""
@@ -112,26 +114,19 @@ class Learned:
     def _change(
         self, places: Iterable[Place], *, add: Lessons = NO_LESSONS, remove: Lessons = NO_LESSONS
     ) -> None:
+        """Add lessons to those of each place, and remove others."""
         if add == remove == NO_LESSONS:
             return
         with self._lock:
             for place in places:
-                old = self._known.get(place, NO_LESSONS)
-                dropped = (old.dropped - CAPS if add.dropped & CAPS else old.dropped) | add.dropped
-                changes: dict[str, Any] = {
-                    "dropped": dropped - remove.dropped,
-                    "no_prefill": (old.no_prefill or add.no_prefill) and not remove.no_prefill,
-                    "restore_reasoning": (old.restore_reasoning or add.restore_reasoning)
-                    and not remove.restore_reasoning,
-                    "largest_output": add.largest_output or old.largest_output,
-                }
-                if (lessons := evolve(old, **changes)) == NO_LESSONS:
+                lessons = _changed(self._known.get(place, NO_LESSONS), add, remove)
+                if lessons == NO_LESSONS:
                     self._known.pop(place, None)
                 else:
                     _keep(self._known, place, lessons)
 
     def forget(self, places: Collection[Place] | None = None) -> None:
-        """Forget everything, for tests, or after a server's upgrade.
+        """Forget what was learned, for tests, or after a server's upgrade.
 
         Arguments:
             places: the `places` and `identities` of the backend to forget; None forgets all.
@@ -156,6 +151,22 @@ class Learned:
         self._lock = threading.Lock()
 
 
+def _changed(old: Lessons, add: Lessons, remove: Lessons) -> Lessons:
+    """Return lessons with others added and some removed."""
+    dropped = old.dropped
+    if add.dropped & CAPS:
+        dropped -= CAPS  # the server names its cap anew, and one must stay
+    no_prefill = old.no_prefill or add.no_prefill
+    restores = old.restore_reasoning or add.restore_reasoning
+    return evolve(
+        old,
+        dropped=(dropped | add.dropped) - remove.dropped,
+        no_prefill=no_prefill and not remove.no_prefill,
+        restore_reasoning=restores and not remove.restore_reasoning,
+        largest_output=add.largest_output or old.largest_output,
+    )
+
+
 LEARNED: Final = Learned()
 """The memory that all backends of this process share."""
 
@@ -172,14 +183,10 @@ def learn_from(backend: Backend, send: Send, reply: Reply | Failure) -> None:
         return
     places = getattr(backend, "places", backend.identities)
     if isinstance(reply, Reply):
-        if (
-            reply.failure is None
-            and not reply.interrupted
-            and (send.dropped or send.restore_reasoning)
-        ):
-            lessons = Lessons(
-                dropped=send.dropped - {"stream"}, restore_reasoning=send.restore_reasoning
-            )
+        is_repaired = bool(send.dropped) or send.restore_reasoning
+        if is_repaired and reply.failure is None and not reply.interrupted:
+            dropped = send.dropped - {"stream"}
+            lessons = Lessons(dropped=dropped, restore_reasoning=send.restore_reasoning)
             LEARNED.learn(places, lessons)
             # some accounts may not have a model streamed that others may
             if "stream" in send.dropped:

@@ -1,11 +1,13 @@
-"""List what a backend does not get of a request because its protocol has no form for it."""
+"""List what a backend does not get of a request because its protocol has no form for it.
+
+The sentences name kinds and members, and never what is in them: they end in logs.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from itertools import chain
 from typing import Any, Final
 
 from rungwise.adapters.wires.form import Form
@@ -32,61 +34,90 @@ MARKED_MESSAGE: Final = "cache_control of a message"
 _OF_MESSAGES: Final = frozenset(
     {"role", "content", "parts", "images", "type", "id", "status", "phase"}
 )
+"""The members that are read of any message, or belong to an item of Responses."""
 _OF_ANSWERS: Final = frozenset({"tool_calls", "function_call", "refusal", "name"})
+"""Those that are read of an answer besides."""
 _OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
-"""What is read of any message, or belongs to an item of Responses; and what besides of an answer,
-and of a result.
-"""
+"""Those that are read of the result of a tool besides."""
 
 
 @cache
 def _read() -> Mapping[str, frozenset[str]]:
     """Return which members of each kind of part and tool Rungwise reads, in the form of any
-    protocol.
+    protocol. Parts without a type are of the kind "block".
     """
-    kinds = {kind for wire in WIRES.values() for kind in wire.members}
-    read = {kind: [wire.members.get(kind, "").split() for wire in WIRES.values()] for kind in kinds}
-    untyped = frozenset(name for wire in WIRES.values() for name in wire.untyped_parts)
-    return {"block": untyped, **{kind: frozenset(chain(*names)) for kind, names in read.items()}}
+    members: dict[str, set[str]] = {}
+    untyped: set[str] = set()
+    for wire in WIRES.values():
+        untyped.update(wire.untyped_parts)
+        for kind, names in wire.members.items():
+            members.setdefault(kind, set()).update(names.split())
+    read = {"block": frozenset(untyped)}
+    for kind, found in members.items():
+        read[kind] = frozenset(found)
+    return read
+
+
+# what of a message and of a tool nobody reads
 
 
 def unread_of_message(message: PlainMessage) -> Iterator[str]:
-    """Yield the members of a message that no protocol translates, by name, and each cache mark."""
+    """Yield the members of a message that no protocol translates, by name, and each cache mark.
+
+    Members within the parts of an answer do not count: a model wrote them, not the caller.
+    """
     role = message.get("role")
+    # an item of Responses has no role, and an output if it is a result
     is_answer = role in ("assistant", "model") or (role is None and "output" not in message)
-    read = _OF_MESSAGES | _OF_RESULTS if role in ("tool", "function") else _OF_MESSAGES
+    yield from _unread_members(message, role, is_answer=is_answer)
+    for place in ("content", "parts", "output"):
+        kind = "part" if place == "parts" else ""
+        for block in _list_of(message.get(place)):
+            for name in _in_block(block, kind):
+                if not is_answer or name in (MARK, MARKED_CALL):
+                    yield name
+    for call in _list_of(message.get("tool_calls")):
+        if isinstance(call, Mapping):
+            yield from _marks_of_call(call)
+
+
+def _unread_members(message: PlainMessage, role: Any, *, is_answer: bool) -> Iterator[str]:
+    read = _OF_MESSAGES
+    if role in ("tool", "function"):
+        read = _OF_MESSAGES | _OF_RESULTS
     for name, value in message.items():
         if name == MARK and value:
             yield MARKED_MESSAGE
-        elif name == "name" and role is not None and name not in read and value:
+        elif role is None or name in read or value in (None, ""):
+            continue
+        elif name == "name" and value:
             yield name
-        elif role is not None and name not in read and value not in (None, ""):
-            is_known = name in _OF_ANSWERS or name in declared("sealed") or not value
-            yield from () if is_answer and is_known else (label(name),)
-    for place in ("content", "parts", "output", "tool_calls"):
-        for block in _list_of(message.get(place)):
-            if place != "tool_calls":
-                unread = _in_block(block, "part" if place == "parts" else "")
-                yield from (each for each in unread if not is_answer or each in (MARK, MARKED_CALL))
-            elif isinstance(block, Mapping):
-                inner = [
-                    each
-                    for each in (block.get("function"), block.get("custom"))
-                    if isinstance(each, Mapping)
-                ]
-                yield from (MARKED_CALL for each in (block, *inner) if each.get(MARK))
+        elif is_answer and (name in _OF_ANSWERS or name in declared("sealed") or not value):
+            continue
+        else:
+            yield label(name)
+
+
+def _marks_of_call(call: Mapping[str, Any]) -> Iterator[str]:
+    """Yield each cache mark of a tool call in the form of chat completions."""
+    for each in (call, call.get("function"), call.get("custom")):
+        if isinstance(each, Mapping) and each.get(MARK):
+            yield MARKED_CALL
 
 
 def _in_block(block: Any, kind: str = "") -> Iterator[str]:
+    """Yield the unread members of a part of a message; `kind` is "" if the part itself tells."""
     if not isinstance(block, Mapping):
         return
     if not kind:
         is_untyped = "text" not in block and not _read()["block"].isdisjoint(block)
         kind = str(block.get("type") or ("block" if is_untyped else "text"))
-    read = _read().get(kind, frozenset())
     if kind in declared("calls"):
-        yield from (MARKED_CALL,) if block.get(MARK) else ()
-    elif any(name != "type" and _camel(name) in read for name in block):
+        if block.get(MARK):
+            yield MARKED_CALL
+        return
+    read = _read().get(kind, frozenset())
+    if any(name != "type" and _camel(name) in read for name in block):
         # any other block is reported as a whole
         yield from _members(block, kind)
 
@@ -95,12 +126,15 @@ def _members(block: Mapping[str, Any], kind: str) -> Iterator[str]:
     """Yield the members of a part or a tool that no protocol translates, by name, and each cache
     mark.
     """
+    read = _read()[kind]
     for member, value in block.items():
-        name = member if member in _read()[kind] else _camel(member)
+        name = member if member in read else _camel(member)
         if member == MARK:
-            yield from (MARK,) if value else ()
-        elif name not in _read()[kind]:
-            yield from (label(member),) if value not in (None, "") else ()
+            if value:
+                yield MARK
+        elif name not in read:
+            if value not in (None, ""):
+                yield label(member)
         elif kind == "tool":
             yield from _in_tool(name, value)
         elif kind in declared("results") and name in ("content", "parts"):
@@ -116,7 +150,8 @@ def _in_tool(name: str, value: Any) -> Iterator[str]:
         yield name
     elif name in declared("definitions"):
         for each in _list_of(value):
-            yield from _members(each, "tool") if isinstance(each, Mapping) else ()
+            if isinstance(each, Mapping):
+                yield from _members(each, "tool")
 
 
 def _camel(name: str) -> str:
@@ -126,6 +161,7 @@ def _camel(name: str) -> str:
 
 
 def _list_of(value: Any) -> list[Any] | tuple[Any, ...]:
+    """Return what may be one thing or a list of things as a list."""
     if isinstance(value, Mapping):
         return (value,)
     return value if isinstance(value, list | tuple) else ()
@@ -142,16 +178,24 @@ def in_words(
     form: Form,
     dropped: frozenset[str],
 ) -> Mapping[str, Any] | None:
-    """Return the JSON format that is left out, so that the prompt must ask for it; None if there is
-    none.
+    """Return the JSON format that is left out, so that the prompt must ask for it.
+
+    None if there is none.
+
+    Arguments:
+        parameters: those of the backend and of the request.
+        unsupported: the common parameters that are left out, each with the reason.
+        form: the form of the backend's conversations.
+        dropped: the parameters that the server has rejected in this call.
     """
     if FORMAT_PARAMETER in dropped:
         return form.wanted_json(parameters)
     json_format = parameters.get(FORMAT_PARAMETER)
-    is_json = isinstance(json_format, Mapping) and form.asks_for_json(
-        {FORMAT_PARAMETER: json_format}
-    )
-    return json_format if is_json and FORMAT_PARAMETER in unsupported else None
+    if FORMAT_PARAMETER not in unsupported or not isinstance(json_format, Mapping):
+        return None
+    if not form.asks_for_json({FORMAT_PARAMETER: json_format}):
+        return None
+    return json_format
 
 
 def losses(
@@ -163,14 +207,19 @@ def losses(
     provider: str = "",
     is_portable: bool = False,
 ) -> tuple[str, ...]:
-    """Return what is left out, in a short sentence each; `json_format` is the JSON format that the
-    prompt asks for.
+    """Return what is left out of a request, in a short sentence each.
+
+    Arguments:
+        request: what the caller asks.
+        unsupported: the common parameters that are left out, each with the reason.
+        form: the form of the backend's conversations.
+        json_format: the JSON format that the prompt asks for instead.
+        provider: the backend's own; its parts go back to it unchanged.
+        is_portable: whether plain messages may hold another server's own parts.
     """
     if json_format is not None:
-        unsupported = {
-            **unsupported,
-            FORMAT_PARAMETER: f"asked for in words ({unsupported[FORMAT_PARAMETER]})",
-        }
+        why = f"asked for in words ({unsupported[FORMAT_PARAMETER]})"
+        unsupported = {**unsupported, FORMAT_PARAMETER: why}
     foreign: list[PlainMessage | Message] = []
     own: list[PlainMessage] = []
     for one in request.messages:
@@ -181,28 +230,24 @@ def losses(
     if not (foreign or request.tools or unsupported or is_portable):
         return ()  # nearly always
     in_messages = _unread(foreign, form, provider)
-    tools = _unread_of_tools(request.tools, form)
-    lost_tools = form.lost_tools(request.tools)
-    marks = sum(map(_is_mark, lost_tools)) + sum(
-        (in_messages + tools)[each] for each in _MARKS - form.MARKS
-    )
+    in_tools = _unread_of_tools(request.tools, form)
+    marks = sum((in_messages + in_tools)[mark] for mark in _MARKS - form.MARKS)
+    lost = [f"{name}: {why}" for name, why in unsupported.items()]
+    for tool in form.lost_tools(request.tools):
+        if _is_mark(tool):
+            marks += 1
+        else:
+            lost.append(f"the tool {_name_of(tool)}: it has no form here")
+    for name in _grammars(request.tools, form):
+        lost.append(f"the grammar of the tool {name}: it has no form here")
+    lost += _described(in_tools, "of the tools")
+    lost += _described(in_messages, "in the messages")
     if is_portable:
-        marks += sum([_marks_of(one) - _marks_of(form.unsigned(one)) for one in own])
-    return (
-        *[f"{name}: {why}" for name, why in unsupported.items()],
-        *[
-            f"the tool {_name_of(tool)}: it has no form here"
-            for tool in lost_tools
-            if not _is_mark(tool)
-        ],
-        *[
-            f"the grammar of the tool {name}: it has no form here"
-            for name in _grammars(request.tools, form)
-        ],
-        *_described(tools, "of the tools"),
-        *_described(in_messages, "in the messages"),
-        *([f"cache marks, {marks} x: they have no form here"] if marks else []),
-    )
+        for one in own:
+            marks += _marks_of(one) - _marks_of(form.unsigned(one))
+    if marks:
+        lost.append(f"cache marks, {marks} x: they have no form here")
+    return tuple(lost)
 
 
 def _is_mark(tool: Mapping[str, Any]) -> bool:
@@ -215,22 +260,25 @@ def _name_of(tool: Mapping[str, Any]) -> object:
 
 
 def _grammars(tools: Iterable[Mapping[str, Any]], form: Form) -> Iterator[object]:
-    """Name the free-text tools whose grammar is lost because they are sent as tools with an
-    object.
+    """Name the free-text tools whose grammar is lost.
+
+    They are sent as tools that take an object.
     """
     for tool in tools:
-        inner = tool.get("custom", tool) if tool.get("type") == "custom" else {}
+        if tool.get("type") != "custom":
+            continue
+        inner = tool.get("custom", tool)
         format = inner.get("format") if isinstance(inner, Mapping) else None
-        has_grammar = isinstance(format, Mapping) and format.get("type") == "grammar"
-        if has_grammar and not any(
-            written.get("type") == "custom" for written in form.written_tools((tool,))
-        ):
+        if not isinstance(format, Mapping) or format.get("type") != "grammar":
+            continue
+        if not any(each.get("type") == "custom" for each in form.written_tools((tool,))):
             yield inner.get("name")
 
 
 def _described(counts: Counter[str], where: str) -> Iterator[str]:
     kinds = [(kind, count) for kind, count in counts.items() if kind not in _MARKS]
-    yield from (f"{kind} {where}, {count} x: it has no form here" for kind, count in kinds[:_MOST])
+    for kind, count in kinds[:_MOST]:
+        yield f"{kind} {where}, {count} x: it has no form here"
     if len(kinds) > _MOST:
         yield f"{len(kinds) - _MOST} other things {where}: they have no form here"
 
@@ -242,11 +290,14 @@ def _marks_of(message: PlainMessage) -> int:
 def _unread_of_tools(tools: Iterable[Mapping[str, Any]], form: Form) -> Counter[str]:
     """Count the tool fields that the target protocol does not have, by name."""
     counted: Counter[str] = Counter()
-    for tool in (each for one in tools if not form.is_own_tool(one) for each in parted(one)):
-        written = form.written_tools((tool,))
-        # these are sent with all members
-        if written and not any(each.get("type") == "custom" for each in written):
-            counted.update(each for each in _members(tool, "tool") if each not in form.SAYS)
+    for one in tools:
+        if form.is_own_tool(one):
+            continue
+        for tool in parted(one):
+            written = form.written_tools((tool,))
+            is_free_text = any(each.get("type") == "custom" for each in written)
+            if written and not is_free_text:  # those are sent with all members
+                counted.update(each for each in _members(tool, "tool") if each not in form.SAYS)
     return counted
 
 
@@ -256,23 +307,29 @@ def _unread(messages: Iterable[PlainMessage | Message], form: Form, provider: st
     messages = [*messages]
     for each in messages:
         if isinstance(each, Mapping):
-            counted.update((*unread_of_message(each), *_lost_in_results(each)))
+            counted.update(unread_of_message(each))
+            counted.update(_lost_in_results(each))
         else:
             counted.update(MARK for part in each.parts if getattr(part, "cache", None))
     for message in read_messages(messages):
+        is_answer = message.role == "assistant"
         for part in message.parts:
-            if not (
-                isinstance(part, OpaquePart | CitationPart)
-                and part.provider == provider
-                and provider
-            ):
-                counted.update(_lost_of(part, form, is_answer=message.role == "assistant"))
+            if not _goes_back(part, provider):
+                counted.update(_lost_of(part, form, is_answer=is_answer))
     return counted
 
 
+def _goes_back(part: Part, provider: str) -> bool:
+    """Tell whether a part is the backend's own, which goes back to it unchanged."""
+    if not isinstance(part, OpaquePart | CitationPart):
+        return False
+    return part.provider == provider and provider != ""
+
+
 def _kind_of(part: OpaquePart | CitationPart) -> Iterator[str]:
-    """Yield the type of a part that only its provider can read, unless it is reasoning, or has
-    words for all.
+    """Yield the type of a part that only its provider can read.
+
+    Nothing if it is reasoning, which no other provider wants, or if it has words for all.
     """
     if isinstance(part, CitationPart):
         yield "citation"
@@ -290,32 +347,33 @@ def _lost_in_results(message: PlainMessage) -> Iterator[str]:
     for each in (message, *_list_of(message.get("content"))):
         if not isinstance(each, Mapping):
             continue
-        if (
-            each.get("role") in ("tool", "function")
-            or str(each.get("type")) in declared("results")
-            or "output" in each
-        ):
+        is_message = each.get("role") in ("tool", "function") or "output" in each
+        if is_message or str(each.get("type")) in declared("results"):
             for part in parts_of(each.get("output", each.get("content"))):
-                yield from _kind_of(part) if isinstance(part, OpaquePart) else ()
+                if isinstance(part, OpaquePart):
+                    yield from _kind_of(part)
 
 
 def fits(message: PlainMessage, form: Form, *, is_portable: bool) -> bool:
-    """Tell whether a message goes out unchanged, or but for its reasoning if it may be another
-    server's.
+    """Tell whether a message goes out unchanged.
+
+    If it may be another server's (`is_portable`), it may lose its reasoning and its cache marks,
+    and nothing else.
     """
-    if not form.is_own(message) or not is_portable:
-        return form.is_own(message)
-    parts = [part for read in read_message(message) for part in read.parts]
-    private = {
-        kind
-        for part in parts
-        if isinstance(part, OpaquePart | CitationPart)
-        for kind in _kind_of(part)
-    }
-    return form.is_common(message) and private.union(_lost_in_results(message)) <= _MARKS
+    if not form.is_own(message):
+        return False
+    if not is_portable:
+        return True
+    private: set[str] = set(_lost_in_results(message))
+    for read in read_message(message):
+        for part in read.parts:
+            if isinstance(part, OpaquePart | CitationPart):
+                private.update(_kind_of(part))
+    return form.is_common(message) and private <= _MARKS
 
 
 def _lost_of(part: Part, form: Form, *, is_answer: bool = False) -> Iterator[str]:
+    """Yield what the target protocol does not have of one part, by type or name."""
     if isinstance(part, OpaquePart | CitationPart):
         yield from _kind_of(part)
     elif is_answer:

@@ -1,8 +1,11 @@
-"""Pair tool calls with their results, and answer calls without one: every provider requires a
-result.
+"""Pair tool calls with their results, and answer calls without one.
 
-A tool that the provider ran is not a call here: it is read as a provider's own part, and needs no
-result.
+Every provider requires a result for each call. A tool that the provider ran is not a call here: it
+is read as a provider's own part, and needs no result.
+
+Which result belongs to a call is not as clear as it seems. Some servers write no ids, so the name
+of the tool and the place must do. Some count ids from 0 in each reply, so the same id comes again.
+And callers may have dropped results, or whole turns, to save tokens.
 """
 
 from __future__ import annotations
@@ -33,15 +36,16 @@ def stand_in(call: ToolCall) -> ToolResult:
 
 @define(eq=False)
 class Results:
-    """Hold the tool results that no call has taken yet, by their ids, each with the place of its
-    message.
+    """Hold the tool results that no call has taken yet.
 
     A result without an id is matched by its tool's name and its place: it belongs to the last calls
     before it.
     """
 
+    # the place of its message and the result, by its id and "", or by "" and the name of its tool
     waiting: dict[tuple[str, str], deque[tuple[int, ToolResult]]]
-    uses: dict[str, deque[int]]
+    uses: dict[str, deque[int]]  # the places of the calls that have an id, by the id
+    # the results that no call can take any more, by the place of their message
     _unmatched: dict[int, list[ToolResult]] = field(factory=dict, init=False)
 
     @classmethod
@@ -58,18 +62,25 @@ class Results:
         return cls(waiting, uses)
 
     def take(self, call: ToolCall, place: int) -> ToolResult | None:
-        """Return the first result behind a call; one without an id goes by its place and its name.
+        """Return the first result behind a call, or None if there is none.
 
-        A result after the next call with the same id belongs to that call: some servers restart ids
-        in each reply.
+        A result without an id goes by its place and the name of its tool. A result after the next
+        call with the same id belongs to that call.
+
+        Arguments:
+            call: the call; each must be asked for once, in order.
+            place: the place of its message in the conversation.
         """
-        used = self.uses[call.id]
-        used.popleft()
+        later_uses = self.uses[call.id]
+        later_uses.popleft()
         for key in dict.fromkeys(((call.id, ""), ("", call.name), ("", ""))):
             waiting = self.waiting.get(key, deque())
             while waiting and waiting[0][0] < place:
                 self._pass_over(waiting)
-            if waiting and (not used or used[0] >= waiting[0][0] or used[0] == place):
+            if not waiting:
+                continue
+            is_last_use = not later_uses or later_uses[0] == place
+            if is_last_use or later_uses[0] >= waiting[0][0]:
                 return waiting.popleft()[1]
         return None
 
@@ -88,19 +99,18 @@ class Results:
 
 @define
 class _Gap:
-    """Hold what is missing after some calls; `is_begun` if the message before it holds results of
-    the same turn.
-    """
+    """Hold what is missing after some calls."""
 
-    calling: AnyMessage
-    calls: tuple[ToolCall, ...]
-    missing: list[ToolResult]
-    is_begun: bool
+    calling: AnyMessage  # the message with the calls
+    calls: tuple[ToolCall, ...]  # all calls of the turn, in order
+    missing: list[ToolResult]  # the stand-ins
+    is_begun: bool  # whether the message before the gap holds results of the same turn
 
 
 def answered(messages: Sequence[AnyMessage], form: Form) -> Sequence[AnyMessage]:
-    """Return a conversation in which each call has a result; if none is missing, it is `messages`
-    itself.
+    """Return a conversation in which each call has a result.
+
+    If none is missing, it is `messages` itself.
     """
     if _all_have_results(messages):
         return messages
@@ -110,49 +120,77 @@ def answered(messages: Sequence[AnyMessage], form: Form) -> Sequence[AnyMessage]
     whole: list[AnyMessage] = []
     for place, message in enumerate((*messages, None)):
         gap = gaps.get(place)
-        if gap is not None and gap.is_begun:
+        if gap is None:
+            if message is not None:
+                whole.append(message)
+        elif gap.is_begun:
             whole[-1:] = _among(whole[-1], gap, form)
-        elif gap is not None:
-            is_users = (
-                message is not None
-                and not isinstance(message, Message)
-                and form.role_of(message) == "user"
-            )
-            joined = form.with_results(message, gap.missing) if is_users else None  # type: ignore[arg-type]
-            if joined is None:
-                whole.append(form.results_of(gap.calling, gap.missing))
-            message = joined or message
-        if message is not None:
-            whole.append(message)
+            if message is not None:
+                whole.append(message)
+        else:
+            whole += _filled(gap, message, form)
     return whole
 
 
-def _gaps(rows: Sequence[tuple[list[AnyMessage], tuple[Message, ...]]]) -> dict[int, _Gap]:
+def _filled(gap: _Gap, following: AnyMessage | None, form: Form) -> list[AnyMessage]:
+    """Return the missing results and the message that follows them.
+
+    Where results are blocks of the user's, they join a user turn that follows.
+    """
+    if following is None:
+        return [form.results_of(gap.calling, gap.missing)]
+    if not isinstance(following, Message) and form.role_of(following) == "user":
+        joined = form.with_results(following, gap.missing)
+        if joined is not None:
+            return [joined]
+    return [form.results_of(gap.calling, gap.missing), following]
+
+
+_Row = tuple[list[AnyMessage], tuple[Message, ...]]
+"""Messages that are one turn, and the same in neutral parts."""
+
+
+def _gaps(rows: Sequence[_Row]) -> dict[int, _Gap]:
     """Return what is missing, by the place of the message before which it belongs."""
     results = Results.of([message for _, read in rows for message in read])
     gaps: dict[int, _Gap] = {}
-    count = begin = 0
+    count = 0  # of neutral messages so far
+    begin = 0  # the place of the first message of the row
     for at, (originals, read) in enumerate(rows):
-        calls = tuple([call for message in read for call in message.tool_calls])
+        calls: list[ToolCall] = []
         missing: list[ToolResult] = []
         for message in read:
-            missing += [
-                stand_in(call) for call in message.tool_calls if results.take(call, count) is None
-            ]
+            for call in message.tool_calls:
+                calls.append(call)
+                if results.take(call, count) is None:
+                    missing.append(stand_in(call))
             count += 1
-        if missing:
-            behind = _results_behind(rows, at)
-            next_one = rows[at + 1 + behind][0][:1] if at + 1 + behind < len(rows) else []
-            plain = [each for each in (*originals, *next_one) if not isinstance(each, Message)]
-            if not any(str(each.get("type")) in declared("references") for each in plain):
-                last = max(place for place, each in enumerate(originals) if ids_in(each)[0])
-                place = begin + (len(originals) + behind if behind else last + 1)
-                gaps[place] = _Gap(originals[last], calls, missing, is_begun=bool(behind))
+        behind = _results_behind(rows, at) if missing else 0
+        if missing and not _holds_reference(rows, at, behind):
+            last = max(place for place, each in enumerate(originals) if ids_in(each)[0])
+            place = begin + last + 1
+            if behind:
+                place = begin + len(originals) + behind
+            gaps[place] = _Gap(originals[last], tuple(calls), missing, is_begun=behind > 0)
         begin += len(originals)
     return gaps
 
 
-def _results_behind(rows: Sequence[tuple[list[AnyMessage], tuple[Message, ...]]], at: int) -> int:
+def _holds_reference(rows: Sequence[_Row], at: int, behind: int) -> bool:
+    """Tell whether a turn, or what follows its results, stands for something the server stored.
+
+    The results may be there.
+    """
+    nearby = [*rows[at][0]]
+    for originals, _ in rows[at + 1 + behind : at + 2 + behind]:
+        nearby += originals[:1]
+    for message in nearby:
+        if not isinstance(message, Message) and str(message.get("type")) in declared("references"):
+            return True
+    return False
+
+
+def _results_behind(rows: Sequence[_Row], at: int) -> int:
     """Count the messages with results right after a turn."""
     count = 0
     for _, read in rows[at + 1 :]:
@@ -165,17 +203,19 @@ def _results_behind(rows: Sequence[tuple[list[AnyMessage], tuple[Message, ...]]]
 
 
 def _among(message: AnyMessage, gap: _Gap, form: Form) -> list[AnyMessage]:
-    """Add the missing results of a turn to the message with its last results, or put them after
-    it.
+    """Add the missing results of a turn to the message with its last results.
+
+    Where that is impossible, they follow it.
     """
     if isinstance(message, Message):
         places = {call.id: place for place, call in enumerate(gap.calls)}
-        parts = sorted(
-            (*message.tool_results, *gap.missing), key=lambda each: places.get(each.id, -1)
-        )
-        return [Message("tool", parts)]
+        results = [*message.tool_results, *gap.missing]
+        results.sort(key=lambda each: places.get(each.id, -1))
+        return [Message("tool", results)]
     joined = form.with_results(message, gap.missing)
-    return [message, form.results_of(gap.calling, gap.missing)] if joined is None else [joined]
+    if joined is None:
+        return [message, form.results_of(gap.calling, gap.missing)]
+    return [joined]
 
 
 def _all_have_results(messages: Sequence[AnyMessage]) -> bool:
@@ -192,7 +232,8 @@ def _all_have_results(messages: Sequence[AnyMessage]) -> bool:
 
 
 def is_own_call(call: ToolCall, provider: str) -> bool:
-    """Tell whether a call came from this very provider, which takes its own ids back whatever they
-    are.
+    """Tell whether a call came from this very provider.
+
+    It takes its own ids back, whatever they are.
     """
     return bool(provider) and call.provider == provider

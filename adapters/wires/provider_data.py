@@ -1,5 +1,6 @@
-"""Keep the provider's own data, and what comes with a reply: citations, sources, log
-probabilities.
+"""Keep the provider's own data, and what comes with a reply.
+
+That is citations, sources, log probabilities, and whatever else a provider adds.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ _MOST: Final = 2**18  # the most bytes of memory for data besides a reply, which
 
 
 def copy_if_sendable(value: Any) -> Any:
-    """Return a read-only copy, or None if no server would accept the value: too deep, or with `NaN`
-    in it.
+    """Return a read-only copy, or None if no server would accept the value.
+
+    That is one that is nested too deeply, or that has `NaN` in it.
     """
     try:
         return sendable_copy(mended(value), "the provider's own")
@@ -39,14 +41,18 @@ def size_of(value: Any) -> int:
 class Aside:
     """Gather what a stream brings besides the reply, in the places that a whole body has for it."""
 
-    size: int = field(default=0, init=False)
-    said: dict[str, Any] = field(factory=dict, init=False)
+    size: int = field(default=0, init=False)  # bytes of memory, roughly
+    said: dict[str, Any] = field(factory=dict, init=False)  # by member of the whole body
 
     def take(self, new: Mapping[str, Any], *, grows: frozenset[str] = frozenset()) -> int:
         """Take more data, up to a limit of memory, and return roughly how many bytes it takes up.
 
         Lists inside of a member grow, and so do the members in `grows`; of anything else the last
         version counts.
+
+        Arguments:
+            new: members of one event.
+            grows: the names of members that are lists, of which each event brings some items.
         """
         size = size_of(new) if new else 0
         if self.size + size > _MOST:
@@ -59,17 +65,22 @@ class Aside:
                     _extend(old, key, inner)
             elif name in grows:
                 _extend(self.said, name, value)
+            elif isinstance(value, dict):
+                self.said[name] = {**value}
             else:
-                self.said[name] = {**value} if isinstance(value, dict) else value
+                self.said[name] = value
         return size
 
 
 def _extend(members: dict[str, Any], name: str, value: Any) -> None:
+    """Append a list to the list that a member holds; set it to anything else."""
     old = members.get(name)
-    if isinstance(old, list) and isinstance(value, list):
+    if not isinstance(value, list):
+        members[name] = value
+    elif isinstance(old, list):
         old.extend(value)
     else:
-        members[name] = [*value] if isinstance(value, list) else value
+        members[name] = [*value]
 
 
 _MOST_CITATIONS: Final = 1_000
@@ -94,49 +105,62 @@ def citations_of(raw: object, provider: str = "") -> Iterator[CitationPart]:
     """Yield the citations in a list, which stay with their provider."""
     for each in list_of(raw)[:_MOST_CITATIONS]:
         block = copy_if_sendable({"url": each} if isinstance(each, str) else each)
-        if not isinstance(block, Mapping):
-            continue
-        place, location = next(iter(mapping_of(block.get("location")).items()), ("", None))
-        members = {**block, **mapping_of(block.get(str(block.get("type")))), **mapping_of(location)}
-        spans = (*_POSITIONS, ("start", "end", _LOCATIONS.get(place, "characters")))
-        span = next((span for span in spans if span[0] in members), None)
-        yield CitationPart(
-            "".join(
-                [
-                    text_in(each, "cited_text", "text")
-                    for each in (members, *list_of(block.get("sourceContent")))
-                ]
-            ),
-            text_in(members, "url", "uri", "source", "file_id", "document_title"),
-            text_in(members, "title", "document_title", "filename"),
-            span and (span[2], count_of(members[span[0]]), count_of(members.get(span[1]))),
-            block,
-            provider,
-        )
+        if isinstance(block, Mapping):
+            yield _citation(block, provider)
+
+
+def _citation(block: Mapping[str, Any], provider: str) -> CitationPart:
+    """Read one citation.
+
+    Its members may be in the block itself (Anthropic, Responses), in a member of its type's name
+    (chat completions), or in the one member of its location, whose name says what is counted
+    (Bedrock).
+    """
+    place, location = next(iter(mapping_of(block.get("location")).items()), ("", None))
+    by_type = mapping_of(block.get(str(block.get("type"))))
+    members = {**block, **by_type, **mapping_of(location)}
+    passages = [text_in(members, "cited_text", "text")]
+    for content in list_of(block.get("sourceContent")):
+        passages.append(text_in(content, "cited_text", "text"))
+    position = None
+    for start, end, counted in (*_POSITIONS, ("start", "end", _LOCATIONS.get(place, "characters"))):
+        if start in members:
+            position = (counted, count_of(members[start]), count_of(members.get(end)))
+            break
+    return CitationPart(
+        text="".join(passages),
+        source=text_in(members, "url", "uri", "source", "file_id", "document_title"),
+        title=text_in(members, "title", "document_title", "filename"),
+        position=position,
+        block=block,
+        provider=provider,
+    )
 
 
 def grounding_of(candidate: Mapping[str, Any], provider: str) -> Iterator[CitationPart]:
-    """Yield what Gemini grounds an answer on: each source, with the passage of the answer that it
-    supports.
+    """Yield what Gemini grounds an answer on.
+
+    That is each source, with the passage of the answer that it supports.
     """
-    grounding, cited = (
-        mapping_of(candidate.get(name)) for name in ("groundingMetadata", "citationMetadata")
-    )
+    grounding = mapping_of(candidate.get("groundingMetadata"))
     chunks = [[*mapping_of(each).values()] for each in list_of(grounding.get("groundingChunks"))]
-    supports = [*map(mapping_of, list_of(grounding.get("groundingSupports")))]
-    pairs = (
-        (each.get("segment"), at)
-        for each in supports
-        for at in list_of(each.get("groundingChunkIndices"))
-    )
-    raw = [
-        {
-            **mapping_of(source),
-            **{name: mapping_of(segment).get(name) for name in ("startIndex", "endIndex")},
-        }
-        for segment, at in islice(pairs, _MOST_CITATIONS)
-        for source in (chunks[at][:1] if type(at) is int and 0 <= at < len(chunks) else ())
-    ]
-    yield from citations_of(
-        [*raw, *list_of(cited.get("citationSources", cited.get("citations")))], provider
-    )
+    raw: list[Any] = []
+    for segment, at in islice(_supports(grounding), _MOST_CITATIONS):
+        is_known = type(at) is int and 0 <= at < len(chunks)
+        if is_known and chunks[at]:
+            # a chunk has one member, whose name says where it comes from, such as "web"
+            source = mapping_of(chunks[at][0])
+            start = segment.get("startIndex")
+            end = segment.get("endIndex")
+            raw.append({**source, "startIndex": start, "endIndex": end})
+    cited = mapping_of(candidate.get("citationMetadata"))
+    raw += list_of(cited.get("citationSources", cited.get("citations")))
+    yield from citations_of(raw, provider)
+
+
+def _supports(grounding: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Any]]:
+    """Yield each passage of an answer with the index of each chunk that supports it."""
+    for support in map(mapping_of, list_of(grounding.get("groundingSupports"))):
+        segment = mapping_of(support.get("segment"))
+        for at in list_of(support.get("groundingChunkIndices")):
+            yield segment, at

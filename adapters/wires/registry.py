@@ -18,10 +18,10 @@ _WILDCARDS: Final = {".": r"\.", "*": "[a-z0-9-]+", "REGION": r"[a-z]{2,4}(?:-[a
 
 
 def _origins(place: KeyPlace) -> Pattern:
+    """Return the pattern of the origins of some hosts; a key goes out over TLS only."""
     hosts = "|".join(place.hosts.split())
-    return Pattern(
-        f"https://(?:{Pattern(r'[.*]|REGION').sub(lambda sign: _WILDCARDS[sign[0]], hosts)})"
-    )
+    pattern = Pattern(r"[.*]|REGION").sub(lambda sign: _WILDCARDS[sign[0]], hosts)
+    return Pattern(f"https://(?:{pattern})")
 
 
 @frozen
@@ -53,11 +53,10 @@ class Wire:
     client: str
     client_base: str = ""  # the path of the base URL that this client expects
     client_path: str  # the path of one of its requests
-    keys: tuple[KeyPlace, ...] = ()  # where the keys belong of the providers that speak it
+    keys: tuple[KeyPlace, ...] = ()  # where the keys of the providers that speak it belong
     # rows of the capability table that hold for this protocol alone
     capabilities: tuple[CapabilityRow, ...] = ()
-    # The names of what Rungwise reads of each kind of message part and of tools in this form, by
-    # kind.
+    # the names of the members that Rungwise reads, by the kind of part; those of tools under "tool"
     members: Mapping[str, str] = field(factory=dict)
     # what reads the parts of its messages, by their type
     parts: Mapping[str, PartReader] = field(factory=dict)
@@ -84,8 +83,9 @@ APIS: Final[Mapping[str, str]] = {
     "ollama": "rungwise.adapters.wires.ollama.backend:Ollama",
     "bedrock": "rungwise.adapters.wires.bedrock.backend:Bedrock",
 }
-"""The module and the class of each protocol's backends; the module's package declares the protocol
-as `WIRE`.
+"""The module and the class of each protocol's backends.
+
+The module's package declares the protocol as `WIRE`.
 """
 
 
@@ -110,7 +110,9 @@ class _Wires(Mapping[str, Wire]):
 @cache
 def _wire_of(api: str) -> Wire:
     package = APIS[api].partition(":")[0].rpartition(".")[0]
-    wire = getattr(import_module(package), "WIRE", None) if package else None
+    wire = None
+    if package:
+        wire = getattr(import_module(package), "WIRE", None)
     if not isinstance(wire, Wire):
         raise ConfigurationError(
             f"the registry's {api!r} must be 'package.module:Class', and the package must declare "
@@ -129,7 +131,10 @@ def declared(
     name: Literal["calls", "results", "definitions", "marks", "references", "sealed"],
 ) -> frozenset[str]:
     """Return the names that any wire declares in a field."""
-    return frozenset(each for wire in WIRES.values() for each in getattr(wire, name).split())
+    names: set[str] = set()
+    for wire in WIRES.values():
+        names.update(getattr(wire, name).split())
+    return frozenset(names)
 
 
 def is_foreign(kind: str, api: str) -> bool:

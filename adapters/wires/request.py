@@ -19,8 +19,10 @@ RESERVED: Final[Mapping[str, str]] = {
 def refuse_above_one(
     parameters: Mapping[str, Any], where: str, names: Iterable[str] = ("n", "best_of")
 ) -> None:
-    """Refuse parameters of these names that ask for more than one answer, with a
-    ConfigurationError.
+    """Refuse parameters of these names that ask for more than one answer.
+
+    Raises:
+        ConfigurationError: one does; the message says where.
     """
     for name in names:
         if parameters.get(name) not in (None, 1):
@@ -29,21 +31,36 @@ def refuse_above_one(
 
 
 def first_cap(send: Send, *layers: Mapping[str, Any]) -> Any:
-    """Return the output cap of the attempt, or else the first one among these parameters; None if
-    there is none.
+    """Return the output cap of the attempt, or else the first one among these parameters.
+
+    None if there is none.
     """
-    caps = [layer.get(name) for layer in layers for name in CAP_PARAMETERS]
-    return next((cap for cap in (send.max_tokens, *caps) if cap is not None), None)
+    if send.max_tokens is not None:
+        return send.max_tokens
+    for layer in layers:
+        for name in CAP_PARAMETERS:
+            cap = layer.get(name)
+            if cap is not None:
+                return cap
+    return None
 
 
 def without_end(turn: PlainMessage, member: str = "content") -> PlainMessage:
-    """Return the turn to be continued without trailing white space, which servers refuse or
-    tokenise differently.
+    """Return the turn to be continued without trailing white space.
+
+    Servers refuse that, or tokenise it differently.
+
+    Arguments:
+        turn: the turn of the assistant.
+        member: where its content is: a text, or a list of blocks.
     """
     content = turn.get(member)
     if isinstance(content, str):
         return {**turn, member: content.rstrip()}
-    *before, last = content if isinstance(content, list | tuple) and content else ({},)
+    if not isinstance(content, list | tuple) or not content:
+        return turn
+    *before, last = content
     if not isinstance(last, Mapping) or not isinstance(last.get("text"), str):
         return turn
-    return {**turn, member: [*before, {**last, "text": last["text"].rstrip()}]}
+    stripped = {**last, "text": last["text"].rstrip()}
+    return {**turn, member: [*before, stripped]}

@@ -29,13 +29,11 @@ WIRE = Wire(
         "tool": "type name description strict input_schema",
     },
     parts=READERS,
-    kinds="text redacted_thinking server_tool_use mcp_tool_use mcp_tool_result mcp_tool_listing "
-    "web_search_tool_result"
-    " web_fetch_tool_result code_execution_tool_result bash_code_execution_tool_result "
-    "tool_search_tool_result"
-    " text_editor_code_execution_tool_result advisor_tool_result container_upload tool_addition "
-    "tool_removal fallback"
-    " tool_reference browser_state",
+    kinds="text redacted_thinking server_tool_use mcp_tool_use mcp_tool_result mcp_tool_listing"
+    " web_search_tool_result web_fetch_tool_result tool_search_tool_result"
+    " code_execution_tool_result bash_code_execution_tool_result"
+    " text_editor_code_execution_tool_result advisor_tool_result container_upload"
+    " tool_addition tool_removal fallback tool_reference browser_state",
     sealed="redacted_thinking",
     calls="tool_use",
     results="tool_result",

@@ -1,11 +1,9 @@
-"""The backend for Anthropic's Messages, and for servers that speak its protocol, with the body of a
-request.
-"""
+"""The backend for Anthropic's Messages, and for servers that speak its protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress, groupby
+from itertools import groupby
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -35,10 +33,12 @@ RESERVED: Final = {
 _NEVER_DROPPED: Final = RESERVED.keys() | {"max_tokens"}
 """Fields that stay even if the server rejects them: the API requires them all."""
 VERTEX_VERSION: Final = "2026-10-21"
+"""The version of the protocol on Google's cloud."""
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 
 def _drop(body: Body, names: frozenset[str]) -> None:
+    """Remove the parameters that the server has rejected."""
     for name in names - _NEVER_DROPPED:
         body.pop(name, None)
     rejected = {"effort"} & names
@@ -46,46 +46,68 @@ def _drop(body: Body, names: frozenset[str]) -> None:
         body.pop("output_format", None)
         rejected |= {"format"}
     if rejected and isinstance(body.get("output_config"), Mapping):
-        config = {
-            name: each for name, each in body.pop("output_config").items() if name not in rejected
-        }
-        if config:
-            body["output_config"] = config
+        config = body.pop("output_config")
+        rest = {name: each for name, each in config.items() if name not in rejected}
+        if rest:
+            body["output_config"] = rest
 
 
 def late_system(roles: Sequence[str]) -> set[int]:
-    """Return the indices of system messages between a user turn and an assistant's, or the end:
-    they may stay there.
+    """Return the indices of system messages that may stay where they are.
+
+    They stand between a user turn and an assistant's, or the end.
     """
-    runs = [[*run] for _, run in groupby(range(len(roles)), lambda index: roles[index] == "system")]
-    return {
-        index
-        for run in runs
-        if roles[run[0]] == "system" and run[0] and roles[run[0] - 1] in ("user", "tool")
-        if run[-1] + 1 == len(roles) or roles[run[-1] + 1] == "assistant"
-        for index in run
-    }
+    late: set[int] = set()
+    for role, group in groupby(enumerate(roles), lambda each: each[1]):
+        run = [index for index, _ in group]
+        first = run[0]
+        end = run[-1] + 1
+        if role != "system" or first == 0:
+            continue
+        is_behind_user = roles[first - 1] in ("user", "tool")
+        if is_behind_user and (end == len(roles) or roles[end] == "assistant"):
+            late.update(run)
+    return late
 
 
 def _parted(
     messages: Sequence[PlainMessage], *, system_turns: bool
 ) -> tuple[Any, list[PlainMessage]]:
-    """Return the system prompt and the turns; consecutive turns of one role that Rungwise wrote are
-    joined.
+    """Return the system prompt and the turns.
+
+    Arguments:
+        messages: the conversation in this form, with system messages among the turns.
+        system_turns: whether the model takes system messages between the turns.
     """
-    not_empty = [message for message in messages if message["content"]]
-    late = late_system([message["role"] for message in not_empty]) if system_turns else set()
-    stays = [
-        message["role"] != "system" or index in late for index, message in enumerate(not_empty)
-    ]
-    system = [
-        text
-        for message, stay in zip(not_empty, stays, strict=True)
-        if not stay and (text := _texts(message))
-    ]
+    messages = [message for message in messages if message["content"]]
+    late: set[int] = set()
+    if system_turns:
+        late = late_system([message["role"] for message in messages])
+    system: list[Any] = []
+    rest: list[PlainMessage] = []
+    for index, message in enumerate(messages):
+        if message["role"] != "system" or index in late:
+            rest.append(message)
+        elif content := _texts(message):
+            system.append(content)
+    turns = _joined(rest)
+    if not turns or turns[0]["role"] != "user":
+        turns.insert(0, {"role": "user", "content": BEGINNING if turns else NO_TEXT})
+    if not system:
+        return None, turns
+    if len(system) == 1:
+        return system[0], turns
+    return [block for content in system for block in _blocks(content)], turns
+
+
+def _joined(messages: Sequence[PlainMessage]) -> list[PlainMessage]:
+    """Return turns in which those of one role in a row that Rungwise wrote are one.
+
+    What Rungwise wrote is a plain dict; a frozen mapping is the caller's, and stays as it is.
+    """
     turns: list[PlainMessage] = []
     for (role, is_ours), row in groupby(
-        compress(not_empty, stays), lambda message: (message["role"], type(message) is dict)
+        messages, lambda message: (message["role"], type(message) is dict)
     ):
         group = [*row]
         if is_ours and len(group) > 1:
@@ -94,30 +116,31 @@ def _parted(
             blocks.sort(key=lambda block: not _is(block, "tool_result"))
             group = [{"role": role, "content": blocks}]
         turns += group
-    if not turns or turns[0]["role"] != "user":
-        turns.insert(0, {"role": "user", "content": BEGINNING if turns else NO_TEXT})
-    if len(system) > 1:
-        return [block for content in system for block in _blocks(content)], turns
-    return (system[0] if system else None), turns
+    return turns
 
 
 def _texts(message: PlainMessage) -> Any:
-    """Return the content of a message without blocks that may not stand in `system`, such as
-    `tool_addition`.
+    """Return the content of a message without blocks that may not stand in `system`.
+
+    One of those is `tool_addition`.
     """
     content = message["content"]
-    return (
-        content if isinstance(content, str) else [block for block in content if _is(block, "text")]
-    )
+    if isinstance(content, str):
+        return content
+    return [block for block in content if _is(block, "text")]
 
 
 def _blocks(content: Any) -> list[Any]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
+    """Return the content of a message as blocks."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [*content]
 
 
 def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
-    """Remove parameters that cannot be combined with reasoning, or reasoning itself if the API
-    would refuse it.
+    """Remove parameters that cannot be combined with reasoning.
+
+    If the API would refuse the reasoning itself, remove that.
     """
     kind = mapping_of(body.get("thinking")).get("type")
     if kind not in ("enabled", "adaptive"):
@@ -132,19 +155,17 @@ def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
 
 def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
     """Tell whether the running tool loop began without reasoning, as with another provider."""
-    last = turns[-1]
-    if last["role"] == "user" and any(
-        _is(block, "tool_result") for block in _blocks(last["content"])
-    ):
-        last = next((turn for turn in reversed(turns) if turn["role"] == "assistant"), last)
-    if last["role"] != "assistant":
+    turn = turns[-1]
+    if turn["role"] == "user":
+        if not any(_is(block, "tool_result") for block in _blocks(turn["content"])):
+            return False
+        turn = next((each for each in reversed(turns) if each["role"] == "assistant"), turn)
+    if turn["role"] != "assistant":
         return False
-    blocks = [
-        block
-        for block in _blocks(last["content"])
-        if not (_is(block, "text") and is_blank(block["text"]))
-    ]
-    return not (blocks and any(_is(blocks[0], kind) for kind in _THINKING))
+    for block in _blocks(turn["content"]):
+        if not (_is(block, "text") and is_blank(block["text"])):
+            return not any(_is(block, kind) for kind in _THINKING)
+    return True
 
 
 def _is(block: Any, kind: str) -> bool:
@@ -157,6 +178,7 @@ BASE_CAP: Final = 4096
 
 
 def _as_names(value: Iterable[str] | str) -> Any:
+    """Return one name or several as a tuple; anything else is left to the validator."""
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, Iterable) else value
@@ -220,16 +242,16 @@ class Anthropic(HttpBackend):
         return min(cap, self.capabilities.largest_output or cap)
 
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
-        return anthropic.thinks(parameters, self._generation) or bool(
-            self.FORM.asks_for_json(parameters)
-        )
+        if anthropic.thinks(parameters, self._generation):
+            return True
+        return bool(self.FORM.asks_for_json(parameters))
 
     def _unsupported(self, request: Request) -> Mapping[str, str]:
         most = self.max_tokens
         own_cap = super().max_tokens
-        losses = anthropic.lost_parameters(
-            self._parameters_of(request), self._generation, request.max_tokens or most
-        )
+        cap = request.max_tokens or most
+        parameters = self._parameters_of(request)
+        losses = anthropic.lost_parameters(parameters, self._generation, cap)
         if request.max_tokens is None and own_cap is not None and own_cap > most:
             losses[f"max_tokens above {most}"] = f"it is sent as {most}"
         return losses
@@ -247,35 +269,29 @@ class Anthropic(HttpBackend):
         if not self._is_on_vertex:
             return super()._url(stream=stream)
         method = "streamRawPredict" if stream else "rawPredict"
-        return (
-            f"{self._endpoint.root}/models/{quote(self.model, safe='@-_.')}:{method}"
-            f"{self._endpoint.query}"
-        )
+        model = quote(self.model, safe="@-_.")
+        return f"{self._endpoint.root}/models/{model}:{method}{self._endpoint.query}"
 
     def _own_headers(self) -> dict[str, str]:
-        beta = {"anthropic-beta": ",".join(self.beta)} if self.beta else {}
-        # there the body has it
-        return beta if self._is_on_vertex else {"anthropic-version": VERSION, **beta}
+        headers = {}
+        if not self._is_on_vertex:  # there the body has it
+            headers["anthropic-version"] = VERSION
+        if self.beta:
+            headers["anthropic-beta"] = ",".join(self.beta)
+        return headers
 
     def _body(self, send: Send, *, stream: bool) -> Body:
         cap = send.max_tokens or self.max_tokens
         generation = self._generation
         messages = written(send.messages, ANTHROPIC, self._owner(send), is_portable=send.portable)
         system, turns = _parted(messages, system_turns=self.capabilities.system_turns is True)
-        if send.prefill:
-            turns[-1] = without_end(turns[-1]) if turns[-1]["role"] == "assistant" else turns[-1]
-        parameters = {
-            name: each
-            for name, each in self._parameters_of(send).items()
-            if name not in send.dropped
-        }
+        if send.prefill and turns[-1]["role"] == "assistant":
+            turns[-1] = without_end(turns[-1])
+        every = self._parameters_of(send)
+        parameters = {name: each for name, each in every.items() if name not in send.dropped}
         tools = parameters.pop("tools", send.tools)
-        body = {
-            **anthropic.translated(parameters, generation, cap=cap),
-            "model": self.model,
-            "max_tokens": cap,
-        }
-        body["messages"] = turns
+        body = anthropic.translated(parameters, generation, cap=cap)
+        body |= {"model": self.model, "max_tokens": cap, "messages": turns}
         if system:
             body["system"] = system
         ANTHROPIC.set_tools(body, tools or ())
@@ -293,12 +309,21 @@ class Anthropic(HttpBackend):
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this model does not get of a request, in a short sentence each."""
-        roles = [self.FORM.role_of(message) for message in request.messages]
-        late = late_system(roles) if self.capabilities.system_turns else set()
-        begins = next((index for index, role in enumerate(roles) if role != "system"), len(roles))
-        moves = any(
-            role == "system" and index > begins and index not in late
-            for index, role in enumerate(roles)
-        )
         lost = super().lost(request, is_portable=is_portable)
-        return (*lost, "system messages between the turns: they go to the front") if moves else lost
+        if not self._moves_system(request):
+            return lost
+        return (*lost, "system messages between the turns: they go to the front")
+
+    def _moves_system(self, request: Request) -> bool:
+        """Tell whether a system message between the turns has to go to the front."""
+        roles = [self.FORM.role_of(message) for message in request.messages]
+        late: set[int] = set()
+        if self.capabilities.system_turns:
+            late = late_system(roles)
+        has_begun = False
+        for index, role in enumerate(roles):
+            if role != "system":
+                has_begun = True
+            elif has_begun and index not in late:
+                return True
+        return False

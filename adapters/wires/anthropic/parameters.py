@@ -1,5 +1,8 @@
-"""Translate the parameters of chat completions to Anthropic's, or name those that have no
-equivalent.
+"""Translate the parameters of chat completions to Anthropic's, or name those that have none.
+
+What Anthropic takes depends on the generation of the model: how reasoning is asked for, whether
+sampling can be set, whether a schema is held. `lost_parameters` says what is lost, `translated`
+writes the rest; both read the same tables.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from attrs import field, frozen
 
 from rungwise.adapters.wires.capabilities.capability import ANY, pattern
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.plain.parts import mapping_of
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice, forced_name
 from rungwise.fsm.call.chain.for_backend import schema_of
 from rungwise.fsm.call.conversation.parameters import COMMON_PARAMETERS
@@ -30,8 +33,8 @@ class Generation:
 
     model: Pattern = field(default=ANY, converter=pattern)
     thinking: ThinkingKind
-    samples: bool = True
-    schemas: bool = True
+    samples: bool = True  # whether `temperature` and `top_p` can be set
+    schemas: bool = True  # whether they can be held to a JSON schema
 
 
 # As surveyed in November 2026; the first row whose pattern is found in a model's id counts. The
@@ -64,14 +67,20 @@ def generation_of(model: str) -> Generation:
 LEAST_BUDGET: Final = 1024
 """The smallest reasoning budget that the API accepts, in tokens."""
 _SHARES: Final = {"minimal": 0.0, "low": 0.2, "medium": 0.5, "high": 0.8, "xhigh": 0.9, "max": 0.95}
-"""The share of the output cap that each effort gives to reasoning, for models that take a number of
-tokens.
-"""
+"""The share of the output cap that each effort gives to reasoning.
+
+It counts for models that take a number of tokens."""
 _EFFORTS: Final = {
     "minimal": "low",
-    **{effort: effort for effort in ("low", "medium", "high", "xhigh", "max")},
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+    "max": "max",
 }
+"""The efforts of chat completions, with Anthropic's word for each."""
 _CHOICES: Final = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
+"""The tool choices that are one word, with Anthropic's type for each."""
 FORCED: Final = ("any", "tool")
 """The tool choices that cannot be combined with reasoning."""
 _THINKING_ON: Final = ("enabled", "adaptive")
@@ -85,77 +94,91 @@ MOST_SAMPLING: Final = 1
 def lost_parameters(
     parameters: Mapping[str, Any], generation: Generation, cap: int | None = None
 ) -> dict[str, str]:
-    """Return the common parameters that this model does not support, each with the reason."""
+    """Return the common parameters that this model does not support, each with the reason.
+
+    Arguments:
+        parameters: in the form of chat completions, or in Anthropic's own.
+        generation: what the model accepts.
+        cap: the output cap, in tokens.
+    """
     losses: dict[str, str] = {}
     if parameters.get("seed") is not None:
         losses["seed"] = "Anthropic has none"
     value = parameters.get("response_format")
     is_text = value is None or mapping_of(value).get("type") == "text"
     if not is_text and _format(value, generation) is None:
-        why = (
-            "Anthropic has JSON by a schema alone"
-            if generation.schemas
-            else "this model cannot be held to JSON"
-        )
-        losses["response_format"] = why
-    is_forced = (_choice(parameters.get("tool_choice")) or {}).get("type") in FORCED
+        if generation.schemas:
+            losses["response_format"] = "Anthropic has JSON by a schema alone"
+        else:
+            losses["response_format"] = "this model cannot be held to JSON"
+    choice = _choice(parameters.get("tool_choice"))
+    is_forced = choice is not None and choice["type"] in FORCED
     losses |= _lost_effort(parameters.get("reasoning_effort"), generation, cap, is_forced=is_forced)
     losses |= _lost_thinking(parameters, cap, is_forced=is_forced)
-    reasons = (
-        thinks(parameters, generation) and not is_forced and losses.keys().isdisjoint(_REASONING)
-    )
-    if reasons or not generation.samples:
-        why = (
-            "this model takes none"
-            if not generation.samples
-            else "this model takes none while it reasons"
-        )
+    is_off = is_forced or not losses.keys().isdisjoint(_REASONING)
+    why = ""
+    if not generation.samples:
+        why = "this model takes none"
+    elif not is_off and thinks(parameters, generation):
+        why = "this model takes none while it reasons"
+    if why:
         losses |= {name: why for name in SAMPLING if parameters.get(name) is not None}
     else:
         losses |= lowered_sampling(parameters)
     losses |= blank_stops(parameters.get("stop"))
-    if parameters.get("tool_choice") is not None and _choice(parameters["tool_choice"]) is None:
+    if choice is None and parameters.get("tool_choice") is not None:
         losses["tool_choice"] = "it has no form here"
     return losses
 
 
 def lowered_sampling(parameters: Mapping[str, Any]) -> dict[str, str]:
     """Return the sampling parameters that are lowered to the largest value allowed."""
-    return {
-        f"{name} above {MOST_SAMPLING}": f"it is sent as {MOST_SAMPLING}"
-        for name in SAMPLING
-        if is_number(parameters.get(name), MOST_SAMPLING) and parameters[name] > MOST_SAMPLING
-    }
+    lowered: dict[str, str] = {}
+    for name in SAMPLING:
+        value = parameters.get(name)
+        if is_number(value, MOST_SAMPLING) and value > MOST_SAMPLING:
+            lowered[f"{name} above {MOST_SAMPLING}"] = f"it is sent as {MOST_SAMPLING}"
+    return lowered
 
 
 def blank_stops(stop: Any) -> dict[str, str]:
     """Return the blank stop sequences, which are left out."""
-    sequences = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
     sendable = stops(stop)
-    blank = len(sequences) - len(sendable)
+    blank = len(_sequences(stop)) - len(sendable)
     if not stop or (sendable and not blank):
         return {}
-    return {
-        f"blank sequences in stop, {blank} x" if sendable else "stop": "no blank sequence is taken"
-    }
+    name = f"blank sequences in stop, {blank} x" if sendable else "stop"
+    return {name: "no blank sequence is taken"}
 
 
 def _lost_effort(
     effort: Any, generation: Generation, cap: int | None, *, is_forced: bool
 ) -> dict[str, str]:
-    why = ""
+    """Return the effort of reasoning if it is not sent as it is, with the reason.
+
+    Arguments:
+        effort: in the words of chat completions.
+        generation: what the model accepts.
+        cap: the output cap, in tokens.
+        is_forced: whether the request forces a tool.
+    """
     if effort is None or effort == "none":
         return {}
-    if generation.thinking == "none" or effort not in _EFFORTS:
-        why = "this model does not reason" if effort in _EFFORTS else "it is not a known effort"
-    elif generation.thinking == "adaptive":
+    if effort not in _EFFORTS:
+        return {"reasoning_effort": "it is not a known effort"}
+    if generation.thinking == "none":
+        return {"reasoning_effort": "this model does not reason"}
+    if generation.thinking == "adaptive":
         sent = _EFFORTS[effort]
-        return {} if sent == effort else {f"reasoning_effort {effort}": f"it is sent as {sent}"}
-    elif is_forced:
-        why = _FORCES
-    elif cap is not None and cap <= LEAST_BUDGET:
+        if sent == effort:
+            return {}
+        return {f"reasoning_effort {effort}": f"it is sent as {sent}"}
+    if is_forced:
+        return {"reasoning_effort": _FORCES}
+    if cap is not None and cap <= LEAST_BUDGET:
         why = f"this model reasons under an output cap above {LEAST_BUDGET} tokens alone"
-    return {"reasoning_effort": why} if why else {}
+        return {"reasoning_effort": why}
+    return {}
 
 
 def _lost_thinking(
@@ -175,15 +198,19 @@ def _lost_thinking(
 
 
 def translated(parameters: Mapping[str, Any], generation: Generation, *, cap: int) -> Body:
-    """Return the parameters in Anthropic's form, which wins; those without an equivalent are left
-    out.
+    """Return the parameters in Anthropic's form.
+
+    Those that are in this form already win; those without an equivalent are left out.
+
+    Arguments:
+        parameters: in the form of chat completions, or in Anthropic's own.
+        generation: what the model accepts.
+        cap: the output cap, in tokens.
     """
-    body: Body = {
-        name: each
-        for name, each in parameters.items()
-        if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}
-    }
-    body |= sampling(parameters) if generation.samples else {}
+    common = COMMON_PARAMETERS | {*CAP_PARAMETERS}
+    body: Body = {name: each for name, each in parameters.items() if name not in common}
+    if generation.samples:
+        body |= sampling(parameters)
     if sequences := stops(parameters.get("stop")):
         body.setdefault("stop_sequences", sequences)
     json_format = _format(parameters.get("response_format"), generation)
@@ -196,11 +223,14 @@ def translated(parameters: Mapping[str, Any], generation: Generation, *, cap: in
 
 def sampling(parameters: Mapping[str, Any]) -> Body:
     """Return the sampling parameters, lowered to the largest value allowed."""
-    values = {name: parameters[name] for name in SAMPLING if parameters.get(name) is not None}
-    return {
-        name: min(value, MOST_SAMPLING) if is_number(value, 0) else value
-        for name, value in values.items()
-    }
+    values: Body = {}
+    for name in SAMPLING:
+        value = parameters.get(name)
+        if is_number(value, 0):
+            value = min(value, MOST_SAMPLING)
+        if value is not None:
+            values[name] = value
+    return values
 
 
 def thinks(parameters: Mapping[str, Any], generation: Generation) -> bool:
@@ -214,13 +244,16 @@ def thinks(parameters: Mapping[str, Any], generation: Generation) -> bool:
 def budget_in(parameters: Mapping[str, Any]) -> int:
     """Return the reasoning budget in Anthropic's own parameters, in tokens; 0 if there is none."""
     thinking = mapping_of(parameters.get("thinking"))
+    if thinking.get("type") != "enabled":
+        return 0
     budget = thinking.get("budget_tokens")
-    return budget if thinking.get("type") == "enabled" and type(budget) is int and budget > 0 else 0
+    return budget if type(budget) is int and budget > 0 else 0
 
 
 def fit_budget(body: Body, cap: int) -> None:
-    """Lower a reasoning budget that fills the output cap, which the API refuses; remove it under a
-    low cap.
+    """Lower a reasoning budget that fills the output cap, which the API refuses.
+
+    Under a low cap, remove it.
     """
     if budget_in(body) >= cap:
         less = _lower_budget(cap)
@@ -231,42 +264,51 @@ def fit_budget(body: Body, cap: int) -> None:
 
 
 def _lower_budget(cap: int) -> int | None:
-    """Return the reasoning budget that fits under an output cap, in tokens; None if not even the
-    smallest fits.
+    """Return the reasoning budget that fits under an output cap, in tokens.
+
+    None if not even the smallest fits.
     """
-    return max(LEAST_BUDGET, cap // 2) if cap > LEAST_BUDGET else None
+    if cap <= LEAST_BUDGET:
+        return None
+    return max(LEAST_BUDGET, cap // 2)
 
 
 def lower_reasoning(body: Body, generation: Generation) -> None:
     """Lower the reasoning that a body asks for, or switch it off."""
     config = mapping_of(body.get("output_config"))
     thinking = mapping_of(body.get("thinking"))
-    if thinking.get("type") == "enabled":
-        less = {**thinking, "budget_tokens": LEAST_BUDGET}
-        body["thinking"] = less if budget_in(body) > LEAST_BUDGET else {"type": "disabled"}
-    elif config.get("effort") == "low":
+    if thinking.get("type") == "enabled" and budget_in(body) > LEAST_BUDGET:
+        body["thinking"] = {**thinking, "budget_tokens": LEAST_BUDGET}
+    elif thinking.get("type") == "enabled" or config.get("effort") == "low":
         body["thinking"] = {"type": "disabled"}
     elif generation.thinking == "adaptive" and thinking.get("type") != "disabled":
         body["output_config"] = {**config, "effort": "low"}
 
 
 def _set_effort(body: Body, effort: Any, generation: Generation, cap: int) -> None:
+    """Ask for reasoning with an effort, in the way that the model understands.
+
+    Arguments:
+        body: the body, whose own parameters win.
+        effort: in the words of chat completions.
+        generation: what the model accepts.
+        cap: the output cap, in tokens, of which reasoning gets a share.
+    """
     if effort == "none" and generation.thinking == "adaptive":
         body.setdefault("thinking", {"type": "disabled"})
     if effort not in _EFFORTS or generation.thinking == "none":
         return
     if generation.thinking == "adaptive":
         body.setdefault("thinking", {"type": "adaptive"})
-        body["output_config"] = {
-            "effort": _EFFORTS[effort],
-            **mapping_of(body.get("output_config")),
-        }
+        config = mapping_of(body.get("output_config"))
+        body["output_config"] = {"effort": _EFFORTS[effort], **config}
     elif cap > LEAST_BUDGET and "thinking" not in body:
         budget = min(cap - 1, max(LEAST_BUDGET, int(cap * _SHARES[effort])))
         body["thinking"] = {"type": "enabled", "budget_tokens": budget}
 
 
 def _set_choice(body: Body, choice: Any, parallel: Any) -> None:
+    """Write a tool choice, which also says whether the model may call several tools at once."""
     written = None if choice is None else _choice(choice)
     if parallel is False and (written is None or written["type"] != "none"):
         written = {**(written or {"type": "auto"}), "disable_parallel_tool_use": True}
@@ -275,22 +317,35 @@ def _set_choice(body: Body, choice: Any, parallel: Any) -> None:
 
 
 def _choice(choice: Any) -> Body | None:
+    """Return a tool choice of any form in Anthropic's; None if it has no form there."""
     if isinstance(choice, Mapping) and choice.get("type") in ("auto", "any", "none", "tool"):
         return dict(choice)
     word = chat_choice(choice)
-    name = forced_name(choice)
     if isinstance(word, str):
         return {"type": _CHOICES[word]} if word in _CHOICES else None
-    return {"type": "tool", "name": name} if name else None
+    name = forced_name(choice)
+    if not name:
+        return None
+    return {"type": "tool", "name": name}
 
 
 def _format(value: Any, generation: Generation) -> Body | None:
-    is_schema = generation.schemas and mapping_of(value).get("type") == "json_schema"
-    schema = schema_of(value) if is_schema else None
-    return {"type": "json_schema", "schema": schema} if schema is not None else None
+    """Return a `response_format` in Anthropic's form; None if the model cannot be held to it."""
+    if not generation.schemas or mapping_of(value).get("type") != "json_schema":
+        return None
+    schema = schema_of(value)
+    if schema is None:
+        return None
+    return {"type": "json_schema", "schema": schema}
 
 
 def stops(stop: Any) -> list[str]:
     """Return the stop sequences that are not blank; the API refuses blank ones."""
-    sequences = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
-    return [each for each in sequences if isinstance(each, str) and each.strip()]
+    return [each for each in _sequences(stop) if isinstance(each, str) and each.strip()]
+
+
+def _sequences(stop: Any) -> list[Any]:
+    """Return one stop sequence or several as a list."""
+    if isinstance(stop, str):
+        return [stop]
+    return list_of(stop)

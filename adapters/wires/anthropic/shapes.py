@@ -1,5 +1,8 @@
-"""The form of Anthropic's Messages: how the core reads it, and how messages and tools are written
-in it.
+"""The form of Anthropic's Messages: how messages and tools are written in it.
+
+A turn is a list of blocks, each with a type. Tool results are blocks of the user's, before any text
+of the same turn. Signatures and encrypted reasoning are blocks of their own and must go back
+unchanged.
 """
 
 from __future__ import annotations
@@ -42,16 +45,24 @@ def media_block(part: MediaPart) -> Body:
         return {"type": "text", "text": in_words(part)}
     if part.kind == "image":
         return {"type": "image", "source": source}
-    return {"type": "document", "source": source, **({"title": part.name} if part.name else {})}
+    document: Body = {"type": "document", "source": source}
+    if part.name:
+        document["title"] = part.name
+    return document
 
 
 def _source(part: MediaPart) -> Body | None:
+    """Return where a picture or a document is, or what is in it; None if the API takes neither.
+
+    A document that is not a PDF must be text.
+    """
     if part.kind not in ("image", "file"):
         return None
     if part.url:
         return {"type": "url", "url": part.url}
     kind = part.media_type.partition(";")[0].strip().lower() or _PDF
-    kind = {"image/jpg": "image/jpeg"}.get(kind, kind)
+    if kind == "image/jpg":
+        kind = "image/jpeg"
     if kind in (_PICTURES if part.kind == "image" else (_PDF,)):
         return {"type": "base64", "media_type": kind, "data": part.data}
     if part.kind == "image" or not (kind.startswith("text/") or kind == "application/json"):
@@ -60,7 +71,9 @@ def _source(part: MediaPart) -> Body | None:
         text = base64.b64decode(part.data, validate=True).decode()
     except ValueError:
         return None
-    return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else None
+    if not text.strip():
+        return None
+    return {"type": "text", "media_type": "text/plain", "data": text}
 
 
 _NEEDED: Final[Mapping[str, tuple[str, type]]] = {
@@ -83,8 +96,9 @@ NO_REPORT: Final = "(the tool failed and said nothing)"
 
 
 class _AnthropicShapes(BlockForm):
-    """Read and write Anthropic's Messages; the request separates system messages from the
-    others.
+    """Read and write Anthropic's Messages.
+
+    The backend separates system messages from the others.
     """
 
     __slots__ = ()
@@ -98,37 +112,37 @@ class _AnthropicShapes(BlockForm):
         return block.get("type") in _PORTABLE
 
     def is_common(self, message: PlainMessage) -> bool:
-        """Tell whether a message has no types of blocks but those that all servers of the protocol
-        take.
-        """
-        blocks = message["content"] if not isinstance(message["content"], str) else ()
-        return all(each["type"] in (*_PORTABLE, *_THINKING) for each in blocks)
+        """Tell whether all servers of the protocol take the blocks of a message."""
+        if isinstance(message["content"], str):
+            return True
+        return all(each["type"] in (*_PORTABLE, *_THINKING) for each in message["content"])
 
     def _own_format(self, parameters: Mapping[str, Any]) -> Any:
-        format = mapping_of(parameters.get("output_config")).get("format") or parameters.get(
-            "output_format"
-        )
-        return mapping_of(format).get("schema", True) if format else None
+        format = mapping_of(parameters.get("output_config")).get("format")
+        format = format or parameters.get("output_format")  # its name in the beta
+        if not format:
+            return None
+        return mapping_of(format).get("schema", True)
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
-        described = {"description": description} if description else {}
-        return {"name": name, **described, "input_schema": parameters}
+        tool: Body = {"name": name}
+        if description:
+            tool["description"] = description
+        tool["input_schema"] = parameters
+        return tool
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
+        if "input_schema" in tool:
+            return True
         kind = tool.get("type")
-        return "input_schema" in tool or (
-            isinstance(kind, str) and _SERVER_TOOL.fullmatch(kind) is not None
-        )
+        return isinstance(kind, str) and _SERVER_TOOL.fullmatch(kind) is not None
 
     def written_tool(self, tool: ToolDefinition) -> Body:
-        return {**super().written_tool(tool), **_cache(tool.cache)}
+        return _marked(super().written_tool(tool), tool.cache)
 
     def is_own(self, message: PlainMessage) -> bool:
-        if (
-            message.keys() == MEMBERS
-            and message["role"] in ROLES
-            and isinstance(message["content"], str)
-        ):
+        has_text = message.keys() == MEMBERS and isinstance(message["content"], str)
+        if has_text and message["role"] in ROLES:
             return not is_blank(message["content"])
         return super().is_own(message)
 
@@ -142,12 +156,15 @@ class _AnthropicShapes(BlockForm):
     def with_results(
         self, message: PlainMessage, results: Sequence[ToolResult]
     ) -> PlainMessage | None:
-        """Add tool results to a user message: all results of a turn stand in one message, before
-        any text.
+        """Add tool results to a user message.
+
+        All results of a turn stand in one message, before any text.
         """
-        content = message["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        return {**message, "content": among(blocks, [*map(_result, results)], self._is_result)}
+        blocks = message["content"]
+        if isinstance(blocks, str):
+            blocks = [{"type": "text", "text": blocks}]
+        written = [_result(each) for each in results]
+        return {**message, "content": among(blocks, written, self._is_result)}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
         if message.role == "tool":
@@ -158,53 +175,65 @@ class _AnthropicShapes(BlockForm):
 
 
 def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:
+    """Return parts as blocks, those that only this provider can read included."""
     blocks: list[Body] = []
     for part in parts:
         if isinstance(part, TextPart):
             if not is_blank(part.text):  # no block may be blank
-                blocks.append({"type": "text", "text": part.text, **_cache(part.cache)})
+                blocks.append(_marked({"type": "text", "text": part.text}, part.cache))
         elif isinstance(part, MediaPart):
-            blocks.append({**media_block(part), **_cache(part.cache)})
+            blocks.append(_marked(media_block(part), part.cache))
         elif isinstance(part, ToolCall):
-            call = {
-                "type": "tool_use",
-                "id": part.id,
-                "name": part.name,
-                "input": object_of(part.arguments),
-            }
-            blocks.append(
-                {**call, **(part.extras if provider and part.provider == provider else {})}
-            )
+            blocks.append(_call(part, provider))
         elif not isinstance(part, ToolResult) and provider and part.provider == provider:
-            if isinstance(part, ReasoningPart):
-                if part.signature:
-                    blocks.append(
-                        {"type": "thinking", "thinking": part.text, "signature": part.signature}
-                    )
-            elif isinstance(part, CitationPart) and blocks and "text" in blocks[-1]:
-                blocks[-1].setdefault(CITATIONS, []).append(part.block)
-            elif isinstance(part, OpaquePart) and isinstance(part.block, Mapping):
-                blocks.append(dict(part.block))
+            _add_own(blocks, part)
     return blocks
 
 
+def _call(call: ToolCall, provider: str) -> Body:
+    block: Body = {"type": "tool_use", "id": call.id, "name": call.name}
+    block["input"] = object_of(call.arguments)
+    if provider and call.provider == provider:
+        block |= call.extras
+    return block
+
+
+def _add_own(blocks: list[Body], part: ReasoningPart | CitationPart | OpaquePart) -> None:
+    """Append what goes back to its provider; the sources of a text are a member of its block."""
+    if isinstance(part, ReasoningPart):
+        if part.signature:
+            block = {"type": "thinking", "thinking": part.text, "signature": part.signature}
+            blocks.append(block)
+    elif isinstance(part, OpaquePart):
+        if isinstance(part.block, Mapping):
+            blocks.append(dict(part.block))
+    elif blocks and "text" in blocks[-1]:
+        blocks[-1].setdefault(CITATIONS, []).append(part.block)
+
+
 def _result(result: ToolResult) -> Body:
-    text = result.text or (NO_REPORT if result.is_fault and not result.media else "")
+    """Return the block of a result."""
+    text = result.text
+    if not text and result.is_fault and not result.media:
+        text = NO_REPORT
     content: Any = text
     if result.media:
-        texts = [{"type": "text", "text": text}] if not is_blank(text) else []
-        content = [*texts, *map(media_block, result.media)]
-    return {
-        "type": "tool_result",
-        "tool_use_id": result.id,
-        **({"content": content} if content else {}),
-        **({"is_error": True} if result.is_fault else {}),
-        **_cache(result.cache),
-    }
+        content = [media_block(each) for each in result.media]
+        if not is_blank(text):
+            content.insert(0, {"type": "text", "text": text})
+    block: Body = {"type": "tool_result", "tool_use_id": result.id}
+    if content:
+        block["content"] = content
+    if result.is_fault:
+        block["is_error"] = True
+    return _marked(block, result.cache)
 
 
-def _cache(cache: Any) -> Body:
-    return {"cache_control": cache} if cache else {}
+def _marked(block: Body, cache: Any) -> Body:
+    """Return a block or a tool with a cache mark, if it has one."""
+    if not cache:
+        return block
+    return {**block, "cache_control": cache}
 
 
 ANTHROPIC: Final = _AnthropicShapes()

@@ -47,30 +47,35 @@ _CALL_EXTRAS: Final = ("caller", "toolset_name")
 """Members of a tool call that only Anthropic has."""
 
 Counts = Mapping[str, Any]
+"""A report of the provider's on the tokens of a reply."""
 
 
 def usage_of(reports: Sequence[Counts]) -> Usage | None:
-    """Return the tokens of a reply, or None if the provider counted none; of its reports, later
-    ones win.
+    """Return the tokens of a reply, or None if the provider counted none.
 
-    Cached tokens are counted beside the input, and a compaction beside everything: all is paid for,
-    and added up here.
+    Of its reports, later ones win. Cached tokens are counted beside the input, and a compaction
+    beside everything: all is paid for, and added up here.
     """
-    report_so_far: dict[str, Any] = {}
+    last: dict[str, Any] = {}
     for report in reports:
-        report_so_far |= {name: value for name, value in report.items() if value is not None}
-    passes = [each for each in list_of(report_so_far.get("iterations")) if isinstance(each, dict)]
-    own = [each for each in passes if each.get("type") == "message"] or [report_so_far]
-    counted = [
-        *map(_counts, own),
-        *[_counts(each) for each in passes if each.get("type") == "compaction"],
-    ]
-    fresh, output, read, created = (sum(numbers) for numbers in zip(*counted, strict=True))
-    reasoning = count_of(
-        mapping_of(report_so_far.get("output_tokens_details")).get("thinking_tokens")
-    )
+        last |= {name: value for name, value in report.items() if value is not None}
+    messages: list[Counts] = []
+    compactions: list[Counts] = []
+    for each in list_of(last.get("iterations")):
+        kind = mapping_of(each).get("type")
+        if kind == "message":
+            messages.append(each)
+        elif kind == "compaction":
+            compactions.append(each)
+    counted = [*(messages or [last]), *compactions]
+    fresh = sum(count_of(each.get("input_tokens")) for each in counted)
+    output = sum(count_of(each.get("output_tokens")) for each in counted)
+    read = sum(count_of(each.get("cache_read_input_tokens")) for each in counted)
+    created = sum(map(_created, counted))
     if not fresh + read + created and not output:
         return None
+    details = mapping_of(last.get("output_tokens_details"))
+    reasoning = count_of(details.get("thinking_tokens"))
     return Usage(
         input_tokens=fresh + read + created,
         output_tokens=output,
@@ -80,13 +85,13 @@ def usage_of(reports: Sequence[Counts]) -> Usage | None:
     )
 
 
-def _counts(usage: Counts) -> tuple[int, int, int, int]:
+def _created(usage: Counts) -> int:
+    """Return the tokens that were put into the cache: in all, or added up by their lifetime."""
     created = count_of(usage.get("cache_creation_input_tokens"))
     by_lifetime = usage.get("cache_creation")
     if not created and isinstance(by_lifetime, dict):
-        created = sum(map(count_of, by_lifetime.values()))
-    read = count_of(usage.get("cache_read_input_tokens"))
-    return count_of(usage.get("input_tokens")), count_of(usage.get("output_tokens")), read, created
+        return sum(map(count_of, by_lifetime.values()))
+    return created
 
 
 def parts_of(block: Any, provider: str) -> Iterator[Part]:
@@ -99,10 +104,10 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     elif kind == "thinking":
         yield from thinking_parts(text_in(block, "thinking"), block.get("signature"), provider)
     elif kind == "tool_use":
-        extras = {name: block[name] for name in _CALL_EXTRAS if block.get(name)}
-        id, name, arguments = mended(
-            [text_in(block, "id"), text_in(block, "name"), arguments_of(block.get("input"))]
-        )
+        id = mended(text_in(block, "id"))
+        name = mended(text_in(block, "name"))
+        arguments = mended(arguments_of(block.get("input")))
+        extras = {member: block[member] for member in _CALL_EXTRAS if block.get(member)}
         yield ToolCall(id, name, arguments, copy_if_sendable(extras) or {}, provider)
     elif isinstance(kind, str):
         yield from opaque_parts(block, provider)
@@ -117,9 +122,10 @@ def text_parts(text: str, citations: Any, provider: str) -> Iterator[Part]:
 
 def thinking_parts(text: str, signature: Any, provider: str) -> Iterator[Part]:
     """Yield reasoning; signed reasoning is yielded even without text."""
-    signature = mended(signature) if isinstance(signature, str) and signature else None
-    if text or signature:
-        yield ReasoningPart(str(mended(text)), signature, provider if signature else "")
+    if isinstance(signature, str) and signature:
+        yield ReasoningPart(str(mended(text)), mended(signature), provider)
+    elif text:
+        yield ReasoningPart(str(mended(text)))
 
 
 def opaque_parts(block: Mapping[str, Any], provider: str) -> Iterator[Part]:
@@ -130,24 +136,35 @@ def opaque_parts(block: Mapping[str, Any], provider: str) -> Iterator[Part]:
 
 
 _EVENT: Final = frozenset({"type", "index", "delta"})
+"""All members of an event with a piece of text."""
 _DELTAS: Final[Mapping[object, tuple[str, type[Text] | type[Reasoning]]]] = {
     "text_delta": ("text", Text),
     "thinking_delta": ("thinking", Reasoning),
 }
+"""The types of deltas with text: the member that holds it, and whether it is visible."""
+_INPUT: Final = "partial_json"
+"""The member of a delta that holds a piece of the input of a tool."""
 
 
 @define(eq=False)
 class _MessageBlock(Block):
-    texts: dict[str, HeldText] = Factory(dict)
+    """Gather one block of a message."""
+
+    texts: dict[str, HeldText] = Factory(dict)  # what grows besides text, by the delta's member
 
     def add(self, name: str, text: str) -> None:
+        """Append to a text that the decoder does not hold."""
         self.texts.setdefault(name, HeldText()).write(text)
 
     @property
     def input(self) -> str:
         """Return the input as JSON text; a complete call without input has an empty object."""
-        text = self.texts["partial_json"].getvalue() if "partial_json" in self.texts else ""
-        return text or ("{}" if self.is_whole else "")
+        text = ""
+        if _INPUT in self.texts:
+            text = self.texts[_INPUT].getvalue()
+        if not text and self.is_whole:
+            return "{}"
+        return text
 
     def parts(self, text: str, provider: str) -> Iterator[Part]:
         block = {**self.start, "type": self.kind}
@@ -157,15 +174,13 @@ class _MessageBlock(Block):
             block |= {"thinking": text, "signature": self.signature}
         elif self.kind == "tool_use":
             # some servers send it at once
-            if "partial_json" in self.texts or not self.start.get("input"):
+            if _INPUT in self.texts or not self.start.get("input"):
                 block["input"] = self.input
         elif self.is_whole:
-            block |= {
-                name: buffer.getvalue()
-                for name, buffer in self.texts.items()
-                if name != "partial_json"
-            }
-            if "partial_json" in self.texts:
+            for name, buffer in self.texts.items():
+                if name != _INPUT:
+                    block[name] = buffer.getvalue()
+            if _INPUT in self.texts:
                 with suppress(ValueError):
                     block["input"] = load(self.input.encode("utf-8", "replace"))
         else:  # half a block cannot be sent back
@@ -175,41 +190,37 @@ class _MessageBlock(Block):
 
 @define(eq=False, repr=False)
 class AnthropicDecoder(BlockDecoder[_MessageBlock]):
-    """Turn the bytes of one streamed message into deltas, and at its end into a reply or a
-    failure.
-    """
+    """Turn the bytes of one streamed message into deltas, and at its end into a reply."""
 
     BLOCK = _MessageBlock
     KINDS = {Text: "text", Reasoning: "thinking"}  # noqa: RUF012 (never changed)
     STOP_REASONS = STOP_REASONS
     IS_DONE_AT_END = False
 
-    _message: dict[str, Any] = field(factory=dict, init=False)
-    _reports: list[dict[str, Any]] = field(factory=list, init=False)
-    _is_counted: bool = field(default=False, init=False)
-    _details: object = field(default=None, init=False)
+    _message: dict[str, Any] = field(factory=dict, init=False)  # its id and model, or all of it
+    _reports: list[dict[str, Any]] = field(factory=list, init=False)  # one of usage, or none yet
+    _is_counted: bool = field(default=False, init=False)  # whether the output has been counted
+    _details: object = field(default=None, init=False)  # why it refused
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the text or reasoning of an event that holds nothing else, with the index of its
-        block.
+        """Return the text or reasoning of an event that holds nothing else.
+
+        It comes with the index of its block. None if the event may hold more.
         """
-        if (
-            not isinstance(value, dict)
-            or value.keys() != _EVENT
-            or value["type"] != "content_block_delta"
-        ):
+        if not isinstance(value, dict) or value.keys() != _EVENT:
             return None
         delta = value["delta"]
         index = value["index"]
-        if not isinstance(delta, dict) or type(index) is not int or len(delta) != 2:
+        if value["type"] != "content_block_delta" or type(index) is not int:
             return None
-        name, kind = (
-            _DELTAS.get(delta.get("type"), ("", Text))
-            if isinstance(delta.get("type"), str)
-            else ("", Text)
-        )
+        if not isinstance(delta, dict) or len(delta) != 2:
+            return None
+        kind = delta.get("type")
+        if not isinstance(kind, str) or kind not in _DELTAS:
+            return None
+        name, event_type = _DELTAS[kind]
         text = delta.get(name)
-        return ((kind, index), text) if isinstance(text, str) else None
+        return ((event_type, index), text) if isinstance(text, str) else None
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""
@@ -232,12 +243,15 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             self.letters_beside += len(data)
 
     def _take_start(self, message: Any, data: bytes) -> None:
+        """Take the announcement of the message; some servers put whole blocks into it."""
         if not isinstance(message, dict):
             return
         self.started = True
-        self._message = {
-            name: message[name] for name in ("id", "model") if isinstance(message.get(name), str)
-        }
+        about = {}
+        for name in ("id", "model"):
+            if isinstance(message.get(name), str):
+                about[name] = message[name]
+        self._message = about
         self._held += weight_of(data)
         self._report(message.get("usage"))
         for index, block in enumerate(list_of(message.get("content"))):
@@ -247,15 +261,17 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
                 opened.is_whole = True
 
     def _report(self, usage: Any) -> None:
-        if isinstance(usage, dict):
-            # What was counted before a compaction stands again in `iterations`.
-            self._reports = [
-                grown(
-                    self._reports[0] if self._reports and not usage.get("iterations") else {}, usage
-                )
-            ]
+        """Take a report of the tokens so far."""
+        if not isinstance(usage, dict):
+            return
+        earlier: Counts = {}
+        # What was counted before a compaction stands again in `iterations`.
+        if self._reports and not usage.get("iterations"):
+            earlier = self._reports[0]
+        self._reports = [grown(earlier, usage)]
 
     def _take_block(self, index: object, start: Any, data: bytes) -> None:
+        """Take the announcement of a block, which may hold the beginning of it."""
         if not isinstance(start, dict) or not isinstance(start.get("type"), str):
             return
         self.started = True
@@ -268,9 +284,8 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             if isinstance(start.get(CITATIONS), list):
                 block.citations += start[CITATIONS]
             if text:
-                self.take_piece(
-                    (Text if block.kind == "text" else Reasoning, index_of(index)), text
-                )
+                event_type = Text if block.kind == "text" else Reasoning
+                self.take_piece((event_type, index_of(index)), text)
                 self._flush()
         elif block.kind == "tool_use":
             self.unshown += len(text_in(start, "name"))
@@ -279,6 +294,7 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         self._held += weight_of(data)
 
     def _take_delta(self, index: object, delta: Any, data: bytes) -> None:
+        """Take what is added to a block."""
         if not isinstance(delta, dict):
             return
         self.started = True
@@ -292,8 +308,8 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         if block is None:
             self.letters_beside += len(data)
         elif kind == "input_json_delta":
-            piece = text_in(delta, "partial_json")
-            block.add("partial_json", piece)
+            piece = text_in(delta, _INPUT)
+            block.add(_INPUT, piece)
             self.unshown += len(piece)
             self._held += len(piece)
         elif kind == "signature_delta":
@@ -311,6 +327,7 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
             self._held += weight_of(data)
 
     def _take_end_of_message(self, value: Mapping[str, Any], data: bytes) -> None:
+        """Take the stop reason and the tokens of the message."""
         self.started = True
         delta = value.get("delta")
         if isinstance(delta, dict):
@@ -326,24 +343,26 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
         parts = self.parts()
-        usage = usage_of(self._reports) if self._reports else None
+        usage = None
+        if self._reports:
+            usage = usage_of(self._reports)
         # before the end the provider has counted only the prompt
         if usage is not None and not self._is_counted:
             usage = at_least(usage, parts)
         return self._draft(parts, usage).reply(error=self.error, cut=is_cut, cause=cause)
 
     def _draft(self, parts: Sequence[Part], usage: Usage | None) -> Draft:
-        reason = stop_of(self._stop, STOP_REASONS)
-        details = self._details
-        refused = reason[0] == "content_filter"
+        """Return the draft of a reply."""
+        stop = stop_of(self._stop, STOP_REASONS)
+        refusal = ""
+        if stop[0] == "content_filter":
+            refusal = str(mended(text_in(self._details, "explanation", "category")))
         return Draft(
             parts=parts,
-            stop=reason,
+            stop=stop,
             usage=usage,
             model=self._message.get("model"),
-            refusal=str(mended(text_in(details, "explanation") or text_in(details, "category")))
-            if refused
-            else "",
+            refusal=refusal,
             about=self._message.get("id"),
             made_up="toolu_",
         )
@@ -352,18 +371,20 @@ class AnthropicDecoder(BlockDecoder[_MessageBlock]):
         """Read the message of a whole body."""
         if value.get("error") or value.get("type") == "error":
             self.take_error(body)
-        self._message, self._stop, self._details = (
-            value,
-            value.get("stop_reason"),
-            value.get("stop_details"),
-        )
+        self._message = value
+        self._stop = value.get("stop_reason")
+        self._details = value.get("stop_details")
         content = value.get("content")
-        usage = value.get("usage")
         if not isinstance(content, list):
             if not self.error and not self._stop:
                 return malformed("the body has no content")
             content = []
-        parts = [part for block in content for part in parts_of(block, self.provider)]
-        draft = self._draft(parts, usage_of([usage]) if isinstance(usage, dict) else None)
+        parts: list[Part] = []
+        for block in content:
+            parts += parts_of(block, self.provider)
+        usage = None
+        if isinstance(value.get("usage"), dict):
+            usage = usage_of([value["usage"]])
+        draft = self._draft(parts, usage)
         is_cut = stop_of(self._stop, STOP_REASONS)[0] is None
         return draft.reply(error=self.error, cut=is_cut, raw=raw_of(value, body))

@@ -39,17 +39,17 @@ WIRE = Wire(
         CapabilityRow(model=CLAUDE_PREFILLS, known=Capabilities(prefill=True)),
         # Claude from 3.7 and 3.5 Haiku on, and Nova [docs.aws.amazon.com/bedrock, prompt caching].
         CapabilityRow(
-            model=r"claude~(?:3~7|3~5~haiku|(?:haiku|sonnet|opus|fable|mythos)~(?:[4-9]|preview))|"
-            r"amazon\.nova",
+            model=r"claude~(?:3~7|3~5~haiku|(?:haiku|sonnet|opus|fable|mythos)~(?:[4-9]|preview))"
+            r"|amazon\.nova",
             known=Capabilities(caches=True),
         ),
         # "You invoked an unsupported model or your request did not allow prompt caching", 403
         # [BerriAI/litellm #39210, strands-agents/harness-sdk #1807]. The id of an inference profile
         # tells no maker.
         CapabilityRow(
-            model=r"claude~(?:2|instant|3~(?:haiku|sonnet|opus))|(?:^|[./])(?:ai21|cohere|"
-            r"deepseek|google|meta|minimax"
-            r"|mistral|moonshot(?:ai)?|nvidia|openai|qwen|writer|zai)\.",
+            model=r"claude~(?:2|instant|3~(?:haiku|sonnet|opus))"
+            r"|(?:^|[./])(?:ai21|cohere|deepseek|google|meta|minimax|mistral|moonshot(?:ai)?"
+            r"|nvidia|openai|qwen|writer|zai)\.",
             known=Capabilities(caches=False),
         ),
     ),

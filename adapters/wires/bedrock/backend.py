@@ -46,50 +46,73 @@ _CAPS: Final = frozenset({*CAP_PARAMETERS, "maxTokens", "inferenceConfig"})
 """The names of the output cap here and on the server, and the object that holds it there."""
 
 
+_PLACES: Final = ("inferenceConfig", "additionalModelRequestFields", "outputConfig")
+"""The objects of a body that hold parameters."""
+
+
 def _drop(body: Body, names: frozenset[str]) -> None:
+    """Remove the parameters that the server has rejected, and objects that held nothing else."""
     if "response_format" in names:
         names |= {"textFormat"}
     for name in names - {"messages", "system", "toolConfig"}:
         body.pop(name, None)
-        for place in ("inferenceConfig", "additionalModelRequestFields", "outputConfig"):
-            fields = mapping_of(body.get(place))
-            for key in {name, converse.INFERENCE.get(name, name)} & fields.keys():
-                fields = {each: value for each, value in fields.items() if each != key}
-                body[place] = fields
-            if place in body and not fields:
+        own_names = (name, converse.INFERENCE.get(name, name))
+        for place in _PLACES:
+            if place not in body:
+                continue
+            fields = mapping_of(body[place])
+            rest = {each: value for each, value in fields.items() if each not in own_names}
+            if not rest:
                 del body[place]
+            elif len(rest) < len(fields):
+                body[place] = rest
 
 
 def _tool_config(tools: Sequence[Any], choice: Any, turns: Sequence[PlainMessage]) -> Body | None:
-    """Return the tools; the API requires them if the conversation has calls, even if none may be
-    called.
+    """Return the tools and how they may be called; None if there are none.
+
+    The API requires them if the conversation has calls, even if none may be called. Where no tool
+    is known any more, those that were called are made up.
     """
-    made = [] if converse.forbids_tools(choice) else [*tools]
-    if not any("toolSpec" in tool or "systemTool" in tool for tool in made):
-        names = dict.fromkeys(
-            str(block["toolUse"].get("name"))
-            for turn in turns
-            for block in turn["content"]
-            if isinstance(block.get("toolUse"), Mapping)
-        )
-        made = [*tools] if names else []
-        made = made or [CONVERSE.tool_of(name, "", {"type": "object"}) for name in names]
+    sent = [] if converse.forbids_tools(choice) else [*tools]
+    if not any("toolSpec" in tool or "systemTool" in tool for tool in sent):
+        names = _called_in(turns)
+        sent = [*tools] if names else []
+        if not sent:
+            sent = [CONVERSE.tool_of(name, "", {"type": "object"}) for name in names]
+    if not sent:
+        return None
+    config: Body = {"tools": sent}
     written = converse.choice_of(choice)
-    return {"tools": made, **({"toolChoice": written} if written else {})} if made else None
+    if written:
+        config["toolChoice"] = written
+    return config
+
+
+def _called_in(turns: Sequence[PlainMessage]) -> list[str]:
+    """Return the names of the tools that a conversation has called, each once."""
+    names: dict[str, None] = {}
+    for turn in turns:
+        for block in turn["content"]:
+            if isinstance(block.get("toolUse"), Mapping):
+                names[str(block["toolUse"].get("name"))] = None
+    return [*names]
 
 
 def _parted(messages: Sequence[PlainMessage]) -> tuple[list[Any], list[PlainMessage]]:
-    """Return the system prompt and the turns; consecutive turns of one role are joined, as the API
-    requires.
+    """Return the system prompt and the turns.
+
+    Turns of one role in a row are joined, as the API requires.
     """
-    not_empty = [message for message in messages if message["content"]]
-    system = [
-        block
-        for message in not_empty
-        if message["role"] == "system"
-        for block in message["content"]
-    ]
-    others = [message for message in not_empty if message["role"] != "system"]
+    system: list[Any] = []
+    others: list[PlainMessage] = []
+    for message in messages:
+        if not message["content"]:
+            continue
+        if message["role"] == "system":
+            system += message["content"]
+        else:
+            others.append(message)
     turns: list[PlainMessage] = []
     for role, row in groupby(others, lambda message: message["role"]):
         group = [*row]
@@ -104,8 +127,9 @@ def _parted(messages: Sequence[PlainMessage]) -> tuple[list[Any], list[PlainMess
 
 
 def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
-    """Remove parameters that cannot be combined with reasoning, or reasoning itself if the API
-    would refuse it.
+    """Remove parameters that cannot be combined with reasoning.
+
+    If the API would refuse the reasoning itself, remove that.
     """
     kind = converse.thinking_in(body).get("type")
     if kind not in ("enabled", "adaptive"):
@@ -114,12 +138,11 @@ def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
     if choice.keys() & {"any", "tool"} or (kind == "enabled" and _lacks_thinking(turns)):
         converse.set_thinking(body, None)
         return
+    sampling = ("temperature", "topP")
     config = mapping_of(body.pop("inferenceConfig", None))
-    inference = {
-        name: value for name, value in config.items() if name not in ("temperature", "topP")
-    }
-    if inference:
-        body["inferenceConfig"] = inference
+    rest = {name: value for name, value in config.items() if name not in sampling}
+    if rest:
+        body["inferenceConfig"] = rest
 
 
 def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
@@ -146,8 +169,7 @@ class Bedrock(HttpBackend):
     Arguments:
         base_url: the default is the service in the region.
         api_key: a Bedrock API key, sent as a bearer token; None takes `AWS_BEARER_TOKEN_BEDROCK`
-            from
-            the environment, for AWS's own hosts.
+            from the environment, for AWS's own hosts.
         region: None reads AWS's own configuration, such as `AWS_REGION`; not needed if `base_url`
             is given and nothing is signed.
         profile: a profile in AWS's own files; None is the default one.
@@ -195,27 +217,32 @@ class Bedrock(HttpBackend):
         has_key = self._key or self.renews_key or self._has_key_header
         if key and secret:
             account = Account.from_keys(account.region, key, secret, self.session_token)
-        elif not has_key and (
-            self.profile is not None or KEYS.origins.fullmatch(self._endpoint.origin)
-        ):
+        elif not has_key and self._may_look_for_credentials:
             account = Account.from_environment(account.region, self.profile, signs=True)
-        signs = account.credentials is not None and not self._key
-        if signs:
-            account.needs_region()
-        self._set(_account=account if signs else None)
-        if signs and key:
-            who = (
-                f"{self.model} "
-                f"({fingerprint(merged({'access-key-id': key.reveal()}, self.headers))})"
-            )
-            self._set(
-                identities=frozenset({(self._endpoint.place, who), (self._endpoint.root, who)})
-            )
+        if account.credentials is None or self._key:
+            self._set(_account=None)
+            return
+        account.needs_region()
+        self._set(_account=account)
+        if key:
+            known = merged({"access-key-id": key.reveal()}, self.headers)
+            who = f"{self.model} ({fingerprint(known)})"
+            url = self._endpoint
+            self._set(identities=frozenset({(url.place, who), (url.root, who)}))
+
+    @property
+    def _may_look_for_credentials(self) -> bool:
+        """Tell whether what AWS's tools find may go to the host: it is AWS's, or a profile says
+        so.
+        """
+        return self.profile is not None or bool(KEYS.origins.fullmatch(self._endpoint.origin))
 
     @classmethod
     def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
-        """Refuse reserved parameters, and an output cap under another name, with a
-        ConfigurationError.
+        """Refuse reserved parameters, and an output cap under another name.
+
+        Raises:
+            ConfigurationError: there is one; the message says where.
         """
         super().refuse_reserved(parameters, where)
         if "maxTokens" in mapping_of(parameters.get("inferenceConfig")):
@@ -242,20 +269,18 @@ class Bedrock(HttpBackend):
         if problem is not None and problem.startswith("api_key is missing"):
             return (
                 "credentials are missing: give api_key, or access_key_id and secret_access_key, "
-                "or set AWS's own up, "
-                "which go to AWS's own hosts"
+                "or set AWS's own up, which go to AWS's own hosts"
             )
         return problem
 
     def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
-        return converse.thinks(parameters, self._generation) or bool(
-            self.FORM.asks_for_json(parameters)
-        )
+        if converse.thinks(parameters, self._generation):
+            return True
+        return bool(self.FORM.asks_for_json(parameters))
 
     def _unsupported(self, request: Request) -> Mapping[str, str]:
-        return converse.lost_parameters(
-            self._parameters_of(request), self._generation, request.max_tokens or self.max_tokens
-        )
+        cap = request.max_tokens or self.max_tokens
+        return converse.lost_parameters(self._parameters_of(request), self._generation, cap)
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Return what this model does not get of a request, in a short sentence each."""
@@ -263,11 +288,9 @@ class Bedrock(HttpBackend):
         return (*losses, *lost_marks(request, self.model, self.capabilities.caches))
 
     def _url(self, *, stream: bool) -> str:
+        url = self._endpoint
         method = "converse-stream" if stream else "converse"
-        return (
-            f"{self._endpoint.root}{self.PATH}/{quote(self.model, safe='')}/{method}"
-            f"{self._endpoint.query}"
-        )
+        return f"{url.root}{self.PATH}/{quote(self.model, safe='')}/{method}{url.query}"
 
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
         """Write the HTTP request of one attempt, signed at this time.
@@ -277,13 +300,12 @@ class Bedrock(HttpBackend):
                 form.
         """
         request = super().encode(send, stream=stream)
-        if self._account is None or any(
-            name.lower() == "authorization" for name in request.headers
-        ):
+        if self._account is None:
             return request
-        signed = self._account.signed(
-            request.url, {"content-type": request.headers["content-type"]}, request.body
-        )
+        if any(name.lower() == "authorization" for name in request.headers):
+            return request
+        own = {"content-type": request.headers["content-type"]}
+        signed = self._account.signed(request.url, own, request.body)
         return evolve(request, headers=merged(request.headers, signed))
 
     def _body(self, send: Send, *, stream: bool) -> Body:
@@ -292,28 +314,28 @@ class Bedrock(HttpBackend):
         cap = send.max_tokens or self.max_tokens
         form = CONVERSE if takes_marks else UNMARKED
         messages = written(send.messages, form, self._owner(send), is_portable=send.portable)
-        system, turns = _parted(
-            [*map(without_marks, messages)] if takes_marks is False else messages
-        )
-        if send.prefill:
-            turns[-1] = without_end(turns[-1]) if turns[-1]["role"] == "assistant" else turns[-1]
-        parameters = {
-            name: each
-            for name, each in self._parameters_of(send).items()
-            if name not in send.dropped
-        }
-        # If a budget rests on the cap, no error of a server removes it.
-        dropped = send.dropped - _CAPS if send.must_cut else send.dropped
+        if takes_marks is False:
+            messages = [without_marks(message) for message in messages]
+        system, turns = _parted(messages)
+        if send.prefill and turns[-1]["role"] == "assistant":
+            turns[-1] = without_end(turns[-1])
+        every = self._parameters_of(send)
+        parameters = {name: each for name, each in every.items() if name not in send.dropped}
+        dropped = send.dropped
+        if send.must_cut:  # if a budget rests on the cap, no error of a server removes it
+            dropped -= _CAPS
         if _CAPS & dropped:
             cap = None
         tools = parameters.pop("tools", send.tools)
-        if takes_marks is False:
-            tools = unmarked(tools)
-        body: Body = {**converse.translated(parameters, generation, cap=cap), "messages": turns}
+        body = converse.translated(parameters, generation, cap=cap)
+        body["messages"] = turns
         if system:
             body["system"] = system
-        made = (CONVERSE if marks_tools(self.model, takes_marks) else UNMARKED).written_tools(tools)
-        config = _tool_config(made, parameters.get("tool_choice"), turns)
+        if takes_marks is False:
+            tools = unmarked(tools)
+        form_of_tools = CONVERSE if marks_tools(self.model, takes_marks) else UNMARKED
+        tools = form_of_tools.written_tools(tools)
+        config = _tool_config(tools, parameters.get("tool_choice"), turns)
         if config:
             body["toolConfig"] = config
         if send.lower_reasoning:

@@ -1,5 +1,8 @@
-"""Translate the parameters of chat completions to Converse's, or name those that have no
-equivalent.
+"""Translate the parameters of chat completions to Converse's, or name those that have none.
+
+Claude's own parameters go through Converse in `additionalModelRequestFields`, and keep Anthropic's
+form there. So for Claude most of the work is `anthropic/parameters.py`'s; a model of another maker
+has no `Generation`.
 """
 
 from __future__ import annotations
@@ -23,27 +26,29 @@ INFERENCE: Final[Mapping[str, str]] = {
     "stop": "stopSequences",
 }
 """The names of the inference parameters."""
+_CHOICES: Final = {"auto": "auto", "required": "any", "any": "any"}
+"""The tool choices that are one word, with Converse's member for each."""
 
 
 def lost_parameters(
     parameters: Mapping[str, Any], generation: Generation | None, cap: int | None = None
 ) -> dict[str, str]:
-    """Return the common parameters that this model does not support, each with the reason."""
-    losses: dict[str, str] = {}
+    """Return the common parameters that this model does not support, each with the reason.
+
+    Arguments:
+        parameters: in the form of chat completions, or in Converse's own.
+        generation: what a Claude accepts; None for any other model.
+        cap: the output cap, in tokens; None if there is none.
+    """
     choice = parameters.get("tool_choice")
     if generation is None:
-        losses = anthropic.lowered_sampling(parameters) | anthropic.blank_stops(
-            parameters.get("stop")
-        )
+        losses = anthropic.lowered_sampling(parameters)
+        losses |= anthropic.blank_stops(parameters.get("stop"))
     else:
-        own = thinking_in(parameters)
         is_forced = not mapping_of(choice_of(choice)).keys().isdisjoint(("any", "tool"))
-        known = {
-            **parameters,
-            "tool_choice": "any" if is_forced else None,
-            **({"thinking": own} if own else {}),
-        }
-        losses = anthropic.lost_parameters(known, generation, cap)
+        claudes = _with_own_thinking(parameters)
+        claudes["tool_choice"] = "any" if is_forced else None
+        losses = anthropic.lost_parameters(claudes, generation, cap)
     if parameters.get("seed") is not None:
         losses["seed"] = "Converse has none"
     if choice is not None and choice_of(choice) is None and not forbids_tools(choice):
@@ -60,19 +65,23 @@ def lost_parameters(
 def translated(
     parameters: Mapping[str, Any], generation: Generation | None, *, cap: int | None
 ) -> Body:
-    """Return the parameters in Converse's form, which wins; those without an equivalent are left
-    out.
+    """Return the parameters in Converse's form.
+
+    Those that are in this form already win; those without an equivalent are left out.
+
+    Arguments:
+        parameters: in the form of chat completions, or in Converse's own.
+        generation: what a Claude accepts; None for any other model.
+        cap: the output cap, in tokens; None if there is none.
     """
-    body: Body = {
-        name: each
-        for name, each in parameters.items()
-        if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}
-    }
-    inference: Body = {} if cap is None else {"maxTokens": cap}
+    common = COMMON_PARAMETERS | {*CAP_PARAMETERS}
+    body: Body = {name: each for name, each in parameters.items() if name not in common}
+    inference: Body = {}
+    if cap is not None:
+        inference["maxTokens"] = cap
     if generation is None or generation.samples:
-        inference |= {
-            INFERENCE[name]: each for name, each in anthropic.sampling(parameters).items()
-        }
+        for name, value in anthropic.sampling(parameters).items():
+            inference[INFERENCE[name]] = value
     if sequences := anthropic.stops(parameters.get("stop")):
         inference["stopSequences"] = sequences
     if inference:
@@ -92,11 +101,10 @@ def choice_of(choice: Any) -> Body | None:
     """Return a tool choice in this form, or None if there is no equivalent."""
     if isinstance(choice, Mapping) and "type" not in choice:
         return dict(choice) if choice.keys() <= {"auto", "any", "tool"} else None
-    word_or_tool = chat_choice(choice)
+    word = chat_choice(choice)
+    if isinstance(word, str):
+        return {_CHOICES[word]: {}} if word in _CHOICES else None
     name = forced_name(choice)
-    if isinstance(word_or_tool, str):
-        word = {"auto": "auto", "required": "any", "any": "any"}.get(word_or_tool)
-        return {word: {}} if word else None
     return {"tool": {"name": name}} if name else None
 
 
@@ -110,23 +118,31 @@ def thinking_in(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     return mapping_of(mapping_of(parameters.get("additionalModelRequestFields")).get("thinking"))
 
 
+def _with_own_thinking(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with `thinking` where Anthropic's own have it."""
+    own = thinking_in(parameters)
+    claudes = dict(parameters)
+    if own:
+        claudes["thinking"] = own
+    return claudes
+
+
 def thinks(parameters: Mapping[str, Any], generation: Generation | None) -> bool:
     """Tell whether parameters in either form switch reasoning on."""
     if generation is None:
         return parameters.get("reasoning_effort") not in (None, "none")
-    own = thinking_in(parameters)
-    return anthropic.thinks({**parameters, **({"thinking": own} if own else {})}, generation)
+    return anthropic.thinks(_with_own_thinking(parameters), generation)
 
 
 def lower_reasoning(body: Body, generation: Generation | None) -> None:
     """Lower the reasoning that a body asks for, or switch it off."""
-    fields = mapping_of(body.get("additionalModelRequestFields"))
     config = mapping_of(body.get("outputConfig"))
-    lowered: Body = {"thinking": fields.get("thinking"), "output_config": config}
     if generation is None:
         if config.get("effort"):
             body["outputConfig"] = {**config, "effort": "low"}
         return
+    fields = mapping_of(body.get("additionalModelRequestFields"))
+    lowered: Body = {"thinking": fields.get("thinking"), "output_config": config}
     anthropic.lower_reasoning(lowered, generation)
     if lowered["thinking"]:
         body["additionalModelRequestFields"] = {**fields, "thinking": lowered["thinking"]}
@@ -145,17 +161,28 @@ def fit_budget(body: Body, cap: int | None) -> None:
 
 def set_thinking(body: Body, thinking: Any) -> None:
     """Set Claude's `thinking` in a body; None removes it."""
-    fields = {**mapping_of(body.pop("additionalModelRequestFields", None)), "thinking": thinking}
-    if thinking is None:
-        del fields["thinking"]
+    fields = dict(mapping_of(body.pop("additionalModelRequestFields", None)))
+    fields.pop("thinking", None)
+    if thinking is not None:
+        fields["thinking"] = thinking
     if fields:
         body["additionalModelRequestFields"] = fields
 
 
 def _set_thinking(body: Body, effort: Any, generation: Generation, cap: int | None) -> None:
-    """Set an effort in the form that Claude accepts."""
+    """Set an effort in the form that Claude accepts.
+
+    Arguments:
+        body: the body, whose own parameters win.
+        effort: in the words of chat completions.
+        generation: what the model accepts.
+        cap: the output cap, in tokens, of which reasoning gets a share; None takes four times the
+            smallest budget.
+    """
     own = thinking_in(body)
-    settings = {"reasoning_effort": effort, **({"thinking": own} if own else {})}
+    settings = {"reasoning_effort": effort}
+    if own:
+        settings["thinking"] = own
     written = anthropic.translated(settings, generation, cap=cap or anthropic.LEAST_BUDGET * 4)
     if written.get("thinking") and not own:
         set_thinking(body, written["thinking"])
@@ -164,14 +191,15 @@ def _set_thinking(body: Body, effort: Any, generation: Generation, cap: int | No
 
 
 def _format(value: Any) -> Body | None:
-    schema = schema_of(value) if mapping_of(value).get("type") == "json_schema" else None
+    """Return a `response_format` in this form; None if it is not a schema."""
+    if mapping_of(value).get("type") != "json_schema":
+        return None
+    schema = schema_of(value)
     if schema is None:
         return None
     inner = mapping_of(value.get("json_schema")) or value
-    described = {
-        name: inner[name] for name in ("name", "description") if isinstance(inner.get(name), str)
-    }
-    return {
-        "type": "json_schema",
-        "structure": {"jsonSchema": {"schema": dump(schema).decode(), **described}},
-    }
+    json_schema: Body = {"schema": dump(schema).decode()}
+    for name in ("name", "description"):
+        if isinstance(inner.get(name), str):
+            json_schema[name] = inner[name]
+    return {"type": "json_schema", "structure": {"jsonSchema": json_schema}}

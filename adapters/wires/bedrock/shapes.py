@@ -1,4 +1,9 @@
-"""The form of Converse: how the core reads it, and how messages and tools are written in it."""
+"""The form of Converse: how messages and tools are written in it.
+
+A turn is a list of blocks, and each block an object with one member that says what it is. A cache
+mark is a block of its own behind what it marks; the API refuses it for models that cache nothing,
+so there are two forms, with marks and without.
+"""
 
 from __future__ import annotations
 
@@ -66,30 +71,47 @@ _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "3gpp": "three_gp",
     },
 }
-"""The format of each media type."""
-_DEFAULT_FORMATS: Final = {"document": "pdf"}
+"""The format of each media type, without what stands before its slash."""
 _OTHER_THAN_NAMES: Final = re.compile(r"[^a-zA-Z0-9\s()\[\]-]+")
+"""What the name of a document may not hold [docs.aws.amazon.com/bedrock, DocumentBlock]."""
 
 
 def media_block(part: MediaPart) -> Body:
-    """Return the block of a picture, a document or a recording; other media are only named, in
-    words.
+    """Return the block of a picture, a document or a recording.
+
+    What has no format here, or only a URL that is not S3's, is only named, in words.
     """
     kind = "document" if part.kind == "file" else part.kind
-    name = part.media_type.partition(";")[0].rpartition("/")[2].strip().lower()
-    written = _FORMATS[kind].get(name) or ("" if name else _DEFAULT_FORMATS.get(kind, ""))
-    if not written and part.url.startswith("s3://"):
-        written = _FORMATS[kind].get(part.url.rpartition(".")[2].lower(), "")
-    source: dict[str, Any] | None = {"bytes": part.data} if part.data else None
+    source: Body = {}
     if part.url.startswith("s3://"):
         source = {"s3Location": {"uri": part.url}}
-    if not written or source is None:
+    elif part.data:
+        source = {"bytes": part.data}
+    format = _format(part, kind)
+    if not format or not source:
         return {"text": in_words(part)}
-    block: Body = {"format": written, "source": source}
+    block: Body = {"format": format, "source": source}
     if kind == "document":
         stem = part.name.rpartition(".")[0] or part.name
-        block["name"] = " ".join(_OTHER_THAN_NAMES.sub(" ", stem).split())[:200] or "document"
+        words = _OTHER_THAN_NAMES.sub(" ", stem).split()
+        block["name"] = " ".join(words)[:200] or "document"
     return {kind: block}
+
+
+def _format(part: MediaPart, kind: str) -> str:
+    """Return the format of a media part; "" if none is known.
+
+    It follows from the media type, or else from the end of a URL. A document without a type is a
+    PDF.
+    """
+    formats = _FORMATS[kind]
+    name = part.media_type.partition(";")[0].rpartition("/")[2].strip().lower()
+    format = formats.get(name, "")
+    if not name and kind == "document":
+        format = "pdf"
+    if not format and part.url.startswith("s3://"):
+        return formats.get(part.url.rpartition(".")[2].lower(), "")
+    return format
 
 
 _PORTABLE: Final = frozenset(
@@ -105,11 +127,12 @@ _PORTABLE: Final = frozenset(
         "guardContent",
     }
 )
+"""The blocks that no provider signs or encrypts."""
 _TOOL_KINDS: Final = frozenset({"toolSpec", "systemTool", "cachePoint"})
 
 
 class _ConverseShapes(BlockForm):
-    """Read and write Converse; the request separates system messages from the others."""
+    """Read and write Converse; the backend separates system messages from the others."""
 
     __slots__ = ()
 
@@ -127,11 +150,16 @@ class _ConverseShapes(BlockForm):
             return None
         for name in ("structure", "jsonSchema", "schema"):
             value = mapping_of(value).get(name)
-        return object_of(value) if isinstance(value, str) else value or True
+        if isinstance(value, str):
+            return object_of(value)
+        return value or True
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
-        described = {"description": description} if description else {}
-        return {"toolSpec": {"name": name, **described, "inputSchema": {"json": parameters}}}
+        tool: Body = {"name": name}
+        if description:
+            tool["description"] = description
+        tool["inputSchema"] = {"json": parameters}
+        return {"toolSpec": tool}
 
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
         return mapping_of(tool.get("toolSpec"))
@@ -140,8 +168,12 @@ class _ConverseShapes(BlockForm):
         return len(tool) == 1 and not _TOOL_KINDS.isdisjoint(tool)
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
-        read = [each for each in read_tools((tool,)) if isinstance(each, ToolDefinition)]
-        return [block for each in read for block in (self.written_tool(each), *_cache(each.cache))]
+        written: list[Body] = []
+        for definition in read_tools((tool,)):
+            if isinstance(definition, ToolDefinition):
+                written.append(self.written_tool(definition))
+                written += _marks(definition.cache)
+        return written
 
     def _is_own_block(self, block: Any) -> bool:
         return isinstance(block, Mapping) and is_untyped(block)
@@ -150,63 +182,85 @@ class _ConverseShapes(BlockForm):
         self, message: PlainMessage, results: Sequence[ToolResult]
     ) -> PlainMessage | None:
         """Add tool results to a user message: all results of a turn stand in one message."""
-        more = [block for each in results for block in _result(each)]
-        return {**message, "content": among(message["content"], more, self._is_result)}
+        written = _results(results)
+        return {**message, "content": among(message["content"], written, self._is_result)}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
         if message.role == "tool":
-            blocks = [each for result in message.tool_results for each in _result(result)]
-            return [{"role": "user", "content": blocks}]
+            return [{"role": "user", "content": _results(message.tool_results)}]
         return [{"role": message.role, "content": _blocks(message.parts, provider)}]
 
 
 def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:
+    """Return parts as blocks, those that only this provider can read included."""
     blocks: list[Body] = []
     for part in parts:
         if isinstance(part, TextPart):
             if not is_blank(part.text):  # no block may be blank
-                blocks += ({"text": part.text}, *_cache(part.cache))
+                blocks.append({"text": part.text})
+                blocks += _marks(part.cache)
         elif isinstance(part, MediaPart):
-            blocks += (media_block(part), *_cache(part.cache))
+            blocks.append(media_block(part))
+            blocks += _marks(part.cache)
         elif isinstance(part, ToolCall):
             use = {"toolUseId": part.id, "name": part.name, "input": object_of(part.arguments)}
             blocks.append({"toolUse": use})
         elif not isinstance(part, ToolResult) and provider and part.provider == provider:
-            if isinstance(part, ReasoningPart):
-                if part.signature:
-                    signed = {"text": part.text, "signature": part.signature}
-                    blocks.append({"reasoningContent": {"reasoningText": signed}})
-            elif isinstance(part, OpaquePart) and isinstance(part.block, Mapping):
-                blocks.append(dict(part.block))
-            elif isinstance(part, CitationPart) and blocks and (text := blocks[-1].pop("text", "")):
-                blocks[-1] = {
-                    "citationsContent": {"content": [{"text": text}], "citations": [part.block]}
-                }
-            elif isinstance(part, CitationPart) and blocks and "citationsContent" in blocks[-1]:
-                blocks[-1]["citationsContent"]["citations"].append(part.block)
+            _add_own(blocks, part)
     return blocks
 
 
-def _result(result: ToolResult) -> Iterator[Body]:
-    text = result.text or (NO_REPORT if result.is_fault and not result.media else "")
-    content = [*([] if is_blank(text) else [{"text": text}]), *map(media_block, result.media)]
-    result_block: Body = {"toolUseId": result.id, "content": content}
-    yield {"toolResult": {**result_block, "status": "error"} if result.is_fault else result_block}
-    yield from _cache(result.cache)
+def _add_own(blocks: list[Body], part: ReasoningPart | CitationPart | OpaquePart) -> None:
+    """Append what goes back to its provider; the sources of a text make its block another one."""
+    if isinstance(part, ReasoningPart):
+        if part.signature:
+            signed = {"text": part.text, "signature": part.signature}
+            blocks.append({"reasoningContent": {"reasoningText": signed}})
+    elif isinstance(part, OpaquePart):
+        if isinstance(part.block, Mapping):
+            blocks.append(dict(part.block))
+    elif blocks and (text := blocks[-1].pop("text", "")):
+        cited = {"content": [{"text": text}], "citations": [part.block]}
+        blocks[-1] = {"citationsContent": cited}
+    elif blocks and "citationsContent" in blocks[-1]:
+        blocks[-1]["citationsContent"]["citations"].append(part.block)
 
 
-def _cache(cache: Any) -> Iterator[Body]:
-    if cache:
-        ttl = cache.get("ttl") if isinstance(cache, Mapping) else None
-        yield {"cachePoint": {"type": "default", **({"ttl": ttl} if ttl else {})}}
+def _results(results: Iterable[ToolResult]) -> list[Body]:
+    """Return results as blocks, each with its cache mark behind it."""
+    blocks: list[Body] = []
+    for result in results:
+        text = result.text
+        if not text and result.is_fault and not result.media:
+            text = NO_REPORT
+        content = [media_block(each) for each in result.media]
+        if not is_blank(text):
+            content.insert(0, {"text": text})
+        block: Body = {"toolUseId": result.id, "content": content}
+        if result.is_fault:
+            block["status"] = "error"
+        blocks.append({"toolResult": block})
+        blocks += _marks(result.cache)
+    return blocks
+
+
+def _marks(cache: Any) -> list[Body]:
+    """Return the block that marks what stands before it, if there is a mark."""
+    if not cache:
+        return []
+    mark: Body = {"type": "default"}
+    if mapping_of(cache).get("ttl"):
+        mark["ttl"] = cache["ttl"]
+    return [{_MARK: mark}]
 
 
 CONVERSE: Final = _ConverseShapes()
 
 _MARK: Final = "cachePoint"
 _NOT_BEHIND_TOOLS: Final = re.compile(r"amazon\.nova")
-"""Models that accept cache marks, but not after a tool [docs.aws.amazon.com/bedrock, prompt
-caching].
+"""Models that accept cache marks, but not after a tool.
+
+[docs.aws.amazon.com/bedrock, prompt caching]
 """
 
 
@@ -216,10 +270,8 @@ class _Unmarked(_ConverseShapes):
     __slots__ = ()
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        return [
-            {**each, "content": unmarked(each["content"])}
-            for each in super().sent_to(provider, message)
-        ]
+        messages = super().sent_to(provider, message)
+        return [{**each, "content": unmarked(each["content"])} for each in messages]
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
         return unmarked(super()._translated(tool))
@@ -234,15 +286,24 @@ def unmarked(blocks: Sequence[Any]) -> list[Any]:
 
 
 def marks_tools(model: str, takes: bool | None) -> bool:
-    """Tell whether a model is known to accept cache marks after tools; `takes` is None if
-    unknown.
+    """Tell whether a model is known to accept cache marks after tools.
+
+    Arguments:
+        model: its id.
+        takes: whether it accepts cache marks at all; None if unknown.
     """
     return takes is True and not _NOT_BEHIND_TOOLS.search(model)
 
 
 def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str]:
-    """Yield which cache marks are not sent; Converse's own are unless it is known that the model
-    takes none.
+    """Yield which cache marks are not sent.
+
+    Converse's own are sent unless it is known that the model takes none.
+
+    Arguments:
+        request: what the caller asks.
+        model: the id of the model.
+        takes: whether it accepts cache marks; None if unknown.
     """
     own: list[PlainMessage] = []
     others: list[PlainMessage | Message] = []
@@ -259,14 +320,12 @@ def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str
         if of_calls:
             yield f"cache marks of tool calls, {of_calls} x: they have no form here"
         return
-    parts = [part for message in read_messages(others) for part in message.parts]
-    count = sum(
-        isinstance(part, TextPart | MediaPart | ToolResult) and bool(part.cache) for part in parts
-    )
-    count += behind_tools + of_calls
+    count = behind_tools + of_calls
+    for message in read_messages(others):
+        count += sum(bool(getattr(part, "cache", None)) for part in message.parts)
     if takes is False:
-        blocks: list[Any] = [*(block for one in own for block in one["content"]), *request.tools]
-        count += len(blocks) - len(unmarked(blocks))
+        for blocks in (*[one["content"] for one in own], request.tools):
+            count += len(blocks) - len(unmarked(blocks))
     if count:
         yield f"cache marks, {count} x: this model is not known to take them"
 
@@ -279,21 +338,23 @@ def _is_marked(tool: Mapping[str, Any]) -> bool:
 
 
 def _marked_calls(message: PlainMessage | Message) -> int:
-    """Count the tool calls of a message that have a cache mark; a call in neutral parts has
-    none.
+    """Count the tool calls of a message that have a cache mark.
+
+    A call in neutral parts has none.
     """
     if isinstance(message, Message):
         return 0
-    blocks: Iterable[Any] = [*list_of(message.get("content")), *list_of(message.get("tool_calls"))]
-    calls = [
-        each
-        for each in blocks
-        if isinstance(each, Mapping) and each.get("type") in ("tool_use", "function")
-    ]
-    return sum(bool(each.get("cache_control")) for each in calls)
+    count = 0
+    for each in (*list_of(message.get("content")), *list_of(message.get("tool_calls"))):
+        block = mapping_of(each)
+        if block.get("type") in ("tool_use", "function") and block.get("cache_control"):
+            count += 1
+    return count
 
 
 def without_marks(message: PlainMessage) -> PlainMessage:
     """Return a message of Converse without cache marks."""
     blocks = unmarked(message["content"])
-    return message if len(blocks) == len(message["content"]) else {**message, "content": blocks}
+    if len(blocks) == len(message["content"]):
+        return message
+    return {**message, "content": blocks}

@@ -1,5 +1,7 @@
-"""Read a reply of Converse, whole or streamed: its blocks, stop reason, tokens, and what each event
-adds.
+"""Read a reply of Converse, whole or streamed: its blocks, stop reason, tokens, and events.
+
+A block has no type: the name of its only member says what it holds. Blocks of text and reasoning
+are not announced, so their first delta begins them.
 """
 
 from __future__ import annotations
@@ -47,19 +49,21 @@ _FAILED: Final = ("malformed_model_output", "malformed_tool_use")
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
-    """Return the tokens of a reply, or None for none; the total shows if the input includes cached
-    tokens.
+    """Return the tokens of a reply, or None if there are none.
+
+    Only the total shows whether the input includes cached tokens.
     """
-    fresh = count_of(raw.get("inputTokens"))
+    total_input = count_of(raw.get("inputTokens"))
     output = count_of(raw.get("outputTokens"))
     read = count_of(raw.get("cacheReadInputTokens"))
     created = count_of(raw.get("cacheWriteInputTokens"))
-    is_within = count_of(raw.get("totalTokens")) == fresh + output and read + created <= fresh
-    total = fresh if is_within else fresh + read + created
-    if not total and not output:
+    agrees = count_of(raw.get("totalTokens")) == total_input + output
+    if not agrees or read + created > total_input:
+        total_input += read + created  # counted beside the input
+    if not total_input and not output:
         return None
     return Usage(
-        input_tokens=total,
+        input_tokens=total_input,
         output_tokens=output,
         cache_read_tokens=read,
         cache_creation_tokens=created,
@@ -70,18 +74,15 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
     """Yield the parts of one whole block; nothing if it is not a block."""
     if not isinstance(block, dict) or not block:
         return
-    call, thought, cited = (
-        block.get(name) for name in ("toolUse", "reasoningContent", "citationsContent")
-    )
-    reasoning = thought.get("reasoningText") if isinstance(thought, dict) else None
+    call = block.get("toolUse")
+    cited = block.get("citationsContent")
+    reasoning = mapping_of(block.get("reasoningContent")).get("reasoningText")
     if isinstance(block.get("text"), str):
         yield from text_parts(block["text"], None, provider)
     elif isinstance(call, dict) and call.get("type") != SERVERS:
-        yield ToolCall(
-            *mended(
-                [text_in(call, "toolUseId"), text_in(call, "name"), arguments_of(call.get("input"))]
-            )
-        )
+        id = mended(text_in(call, "toolUseId"))
+        name = mended(text_in(call, "name"))
+        yield ToolCall(id, name, mended(arguments_of(call.get("input"))))
     elif isinstance(reasoning, dict):
         yield from thinking_parts(text_in(reasoning, "text"), reasoning.get("signature"), provider)
     elif isinstance(cited, dict):
@@ -93,9 +94,11 @@ def parts_of(block: Any, provider: str) -> Iterator[Part]:
 
 @define(eq=False)
 class _ConverseBlock(Block):
-    signatures: list[str] = Factory(list)
-    sealed: list[str] = Factory(list)
-    input: HeldText = Factory(HeldText)
+    """Gather one block of a reply."""
+
+    signatures: list[str] = Factory(list)  # pieces of the signature of reasoning
+    sealed: list[str] = Factory(list)  # pieces of encrypted reasoning, in base64
+    input: HeldText = Factory(HeldText)  # of a tool, as JSON
 
     def parts(self, text: str, provider: str) -> Iterator[Part]:
         if self.kind == "text":
@@ -103,56 +106,54 @@ class _ConverseBlock(Block):
         elif self.kind == "reasoningContent":
             yield from thinking_parts(text, "".join(self.signatures), provider)
             if self.sealed and self.is_whole:
-                yield from opaque_parts(
-                    {"reasoningContent": {"redactedContent": _joined(self.sealed)}}, provider
-                )
+                reasoning = {"redactedContent": _joined(self.sealed)}
+                yield from opaque_parts({"reasoningContent": reasoning}, provider)
         elif self.kind == "toolUse" and self.start.get("type") != SERVERS:
-            input = self.input.getvalue() or ("{}" if self.is_whole else "")
+            input = self.input.getvalue()
+            if not input and self.is_whole:
+                input = "{}"
             yield from parts_of({"toolUse": {**self.start, "input": input}}, provider)
         elif self.kind == "toolUse" and self.is_whole:  # of a tool that the server runs
             try:
-                input = load(self.input.getvalue().encode("utf-8", "replace") or b"{}")
+                value = load(self.input.getvalue().encode("utf-8", "replace") or b"{}")
             except ValueError:
                 return
-            yield from opaque_parts({"toolUse": {**self.start, "input": input}}, provider)
+            yield from opaque_parts({"toolUse": {**self.start, "input": value}}, provider)
         elif self.kind == "toolResult" and self.is_whole:
-            yield from opaque_parts(
-                {"toolResult": {**self.start, "content": self.citations}}, provider
-            )
+            result = {**self.start, "content": self.citations}
+            yield from opaque_parts({"toolResult": result}, provider)
 
 
 @define(eq=False, repr=False)
 class ConverseDecoder(BlockDecoder[_ConverseBlock]):
-    """Turn the bytes of one streamed reply into deltas, and at its end into a reply or a
-    failure.
-    """
+    """Turn the bytes of one streamed reply into deltas, and at its end into a reply."""
 
     BLOCK = _ConverseBlock
     KINDS = {Text: "text", Reasoning: "reasoningContent"}  # noqa: RUF012 (never changed)
     STOP_REASONS = STOP_REASONS
 
-    _usage: Any = field(default=None, init=False)
+    _usage: Any = field(default=None, init=False)  # the provider's report
 
     def _make_reader(self) -> FrameReader:
         return FrameReader()
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the text or reasoning of an event that holds nothing else, with the index of its
-        block.
+        """Return the text or reasoning of an event that holds nothing else.
+
+        It comes with the index of its block. None if the event may hold more.
         """
         event = value.get("contentBlockDelta")
-        delta = event.get("delta") if isinstance(event, dict) else None
-        if (
-            not isinstance(delta, dict)
-            or len(delta) != 1
-            or type(event.get("contentBlockIndex")) is not int
-        ):
+        if not isinstance(event, dict):
+            return None
+        delta = event.get("delta")
+        index = event.get("contentBlockIndex")
+        if type(index) is not int or not isinstance(delta, dict) or len(delta) != 1:
             return None
         if isinstance(delta.get("text"), str):
-            return (Text, event["contentBlockIndex"]), delta["text"]
+            return (Text, index), delta["text"]
         thought = delta.get("reasoningContent")
         if isinstance(thought, dict) and len(thought) == 1 and isinstance(thought.get("text"), str):
-            return (Reasoning, event["contentBlockIndex"]), thought["text"]
+            return (Reasoning, index), thought["text"]
         return None
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
@@ -180,19 +181,18 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
             self.letters_beside += len(data)
 
     def _take_start(self, index: int, start: Any, data: bytes) -> None:
-        members = start if isinstance(start, dict) else {}
-        kind = next(
-            (name for name in ("toolUse", "toolResult") if isinstance(members.get(name), dict)),
-            None,
-        )
-        if kind is None:
-            return
-        self.started = True
-        block = self._begin(index, kind, members[kind])
-        self.unshown += len(text_in(block.start, "name"))
-        self._held += weight_of(data)
+        """Begin a block that is announced: a call, or the result of a tool that the server runs."""
+        members = mapping_of(start)
+        for kind in ("toolUse", "toolResult"):
+            if isinstance(members.get(kind), dict):
+                self.started = True
+                block = self._begin(index, kind, members[kind])
+                self.unshown += len(text_in(block.start, "name"))
+                self._held += weight_of(data)
+                return
 
     def _take_delta(self, index: int, delta: Any, data: bytes) -> None:
+        """Take what is added to a block."""
         if not isinstance(delta, dict):
             return
         self.started = True
@@ -216,6 +216,7 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
             self._block(index, "toolResult").citations += result
 
     def _take_thought(self, index: int, thought: Mapping[str, Any]) -> None:
+        """Take reasoning: its text, a piece of its signature, or encrypted reasoning."""
         if isinstance(thought.get("text"), str):
             self.take_piece((Reasoning, index), thought["text"])
         block = self._block(index, "reasoningContent")
@@ -234,41 +235,51 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
     def _reply(
         self, parts: Sequence[Part], *, cut: bool, cause: Failure | None = None, raw: object = None
     ) -> Reply | Failure:
-        reason = stop_of(self._stop, STOP_REASONS)
+        """Make the reply.
+
+        Arguments:
+            parts: its parts.
+            cut: whether it broke off before its end.
+            cause: what cut it, if that is known.
+            raw: the body, for diagnosis.
+        """
+        stop = stop_of(self._stop, STOP_REASONS)
         error = self.error
-        usage = usage_of(self._usage) if isinstance(self._usage, dict) else None
-        if reason[1] in _FAILED and error is None:
-            what = "the server could not read the reply"
-            error = Failure("failed_generation", status=200, code=reason[1], message=what)
+        if stop[1] in _FAILED and error is None:
+            message = "the server could not read the reply"
+            error = Failure("failed_generation", status=200, code=stop[1], message=message)
             parts = [part for part in parts if not isinstance(part, ToolCall)]
+        usage = None
+        if isinstance(self._usage, dict):
+            usage = usage_of(self._usage)
         about = usage and usage.total_tokens
         # no reply names its model
-        draft = Draft(parts=parts, stop=reason, usage=usage, about=about, made_up="toolu_")
+        draft = Draft(parts=parts, stop=stop, usage=usage, about=about, made_up="toolu_")
         return draft.reply(error=error, cut=cut, cause=cause, raw=raw)
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the reply of a whole body."""
-        output, self._stop, self._usage = (
-            value.get("output"),
-            value.get("stopReason"),
-            value.get("usage"),
-        )
-        content = mapping_of(mapping_of(output).get("message")).get("content")
+        self._stop = value.get("stopReason")
+        self._usage = value.get("usage")
+        message = mapping_of(mapping_of(value.get("output")).get("message"))
+        content = message.get("content")
         if not isinstance(content, list):
             if value.get("__type") or value.get("message"):
                 self.error = classified(None, self.headers, body)
             elif not self._stop:
                 return malformed("the body has no message")
             content = []
-        parts = [part for block in content for part in parts_of(block, self.provider)]
+        parts: list[Part] = []
+        for block in content:
+            parts += parts_of(block, self.provider)
         is_cut = stop_of(self._stop, STOP_REASONS)[0] is None
         return self._reply(parts, cut=is_cut, raw=raw_of(value, body))
 
 
 def _joined(pieces: list[str]) -> str:
+    """Join pieces of base64, each of which was encoded by itself."""
     try:
-        return base64.b64encode(
-            b"".join([base64.b64decode(piece, validate=True) for piece in pieces])
-        ).decode()
+        data = b"".join([base64.b64decode(piece, validate=True) for piece in pieces])
     except ValueError:
         return "".join(pieces)
+    return base64.b64encode(data).decode()

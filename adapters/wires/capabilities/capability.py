@@ -1,4 +1,9 @@
-"""What is known about a model on a server."""
+"""What is known about a model on a server.
+
+The classes are here, the rows in `table.py` and in the declarations of the wires. Unknown is a
+value of its own: what is not known to work is not relied upon, and what is not known to fail is not
+reported.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +42,10 @@ class Capabilities:
         reasoning: whether the effort of its reasoning can be set.
         caches: whether it accepts cache marks; only Bedrock needs to know.
         system_turns: whether it takes system messages between the turns; only Messages need to
-        know. hides_cuts: whether it calls a reply whole that its output cap has cut. One that fills
-        its cap and ends amid a
-            sentence is then continued, once a call; if nothing is added, it was whole.
+            know.
+        hides_cuts: whether it calls a reply whole that its output cap has cut. A reply that fills
+            its cap and ends amid a sentence is then continued, once a call; if nothing is added, it
+            was whole.
         window: tokens of the prompt and the answer together.
         largest_output: tokens of an answer, at most.
         first_token: seconds from the head of a response to the first content, for a model that
@@ -65,13 +71,18 @@ class Capabilities:
 
     def or_else(self, other: Capabilities) -> Capabilities:
         """Return these capabilities; the others fill in what is unknown."""
-        own = {each.name: getattr(self, each.name) for each in fields(Capabilities)}
-        return evolve(other, **{name: value for name, value in own.items() if value is not None})
+        known: dict[str, Any] = {}
+        for each in fields(Capabilities):
+            value = getattr(self, each.name)
+            if value is not None:
+                known[each.name] = value
+        return evolve(other, **known)
 
 
 def pattern(text: str) -> Pattern:
-    """Return a pattern to search in the ids of models, in lower case; `~` stands for a dash or a
-    dot.
+    """Return a pattern to search in the ids of models, in lower case.
+
+    A `~` stands for a dash or a dot: vendors and gateways write versions either way.
     """
     return Pattern(text.replace("~", "[-.]"))
 

@@ -50,8 +50,14 @@ def _row(
     host: str = "",
     **known: Any,
 ) -> CapabilityRow:
-    """Return a row: which models, the tokens of their window and of their largest output, and what
-    else is known.
+    """Return a row of the table.
+
+    Arguments:
+        model: which models; a pattern, see `CapabilityRow`.
+        window: tokens of the prompt and the answer together.
+        output: tokens of an answer, at most.
+        host: on which hosts; a pattern. "" is on all.
+        known: what else is known; see `Capabilities`.
     """
     return CapabilityRow(
         host=host, model=model, known=Capabilities(window=window, largest_output=output, **known)
@@ -218,13 +224,21 @@ CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, 
 
 @lru_cache(maxsize=256)
 def capabilities_of(api: str, base_url: str, model: str) -> Capabilities:
-    """Return what is known of a model on a server."""
+    """Return what is known of a model on a server.
+
+    Arguments:
+        api: the protocol; its own rows come before those of the table.
+        base_url: the server; only its host counts.
+        model: the id of the model, in any case.
+    """
     try:
         host = urlsplit(base_url).hostname or ""
     except ValueError:
         host = ""
+    own: tuple[CapabilityRow, ...] = ()
+    if api in APIS:
+        own = WIRES[api].capabilities
     capabilities = Capabilities()
-    own = WIRES[api].capabilities if api in APIS else ()
     for row in (*own, *CAPABILITIES):
         if row.fits(host, model.lower()):
             capabilities = capabilities.or_else(row.known)

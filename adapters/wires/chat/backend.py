@@ -1,5 +1,6 @@
-"""The backend for chat completions, OpenAI's own and those of other servers, with the body of a
-request.
+"""The backend for chat completions: OpenAI's own and those of other servers.
+
+The body of a request is written here; how servers differ stands in `dialects.py`.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ OTHER_CAP: Final[dict[str, CapField]] = {
 _CHOICES: Final = ("function", "custom", "allowed_tools")
 """The types of tool choices in the protocol."""
 _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning"})
-"""Other parameters that ask for thinking; Ollama answers "does not support thinking" to any of
-them.
+"""Other parameters that ask for thinking.
+
+Ollama answers "does not support thinking" to any of them.
 """
 
 STAND_IN: Final = "(the reasoning of this turn was not kept)"
@@ -60,8 +62,9 @@ STAND_IN: Final = "(the reasoning of this turn was not kept)"
 
 
 class _ReasonedChat(ChatShapes):
-    """Write chat completions for a provider that wants the reasoning of earlier turns back, from
-    any model.
+    """Write chat completions for a provider that wants the reasoning of earlier turns back.
+
+    It does so whatever model wrote them.
     """
 
     __slots__ = ()
@@ -76,41 +79,54 @@ class _ReasonedChat(ChatShapes):
         return sent
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return a message without other providers' own members, but with its readable
-        reasoning.
+        """Return a message without other providers' own members.
+
+        Its readable reasoning stays.
         """
         portable = super().unsigned(message)
         reasoning = message.get("reasoning_content")
-        return {**portable, "reasoning_content": reasoning} if reasoning else portable
+        if not reasoning:
+            return portable
+        return {**portable, "reasoning_content": reasoning}
 
 
 def type_not_sent(choice: Any, tools: Any) -> str | None:
-    """Return the type of tool that a choice selects although no such tool is sent; otherwise
-    None.
+    """Return the type of tool that a choice selects although no such tool is sent.
+
+    None if the choice is in order.
     """
     kind = choice.get("type") if isinstance(choice, Mapping) else None
     if not isinstance(kind, str) or kind in _CHOICES:
         return None
-    sent = [tool.get("type") for tool in list_of(tools) if isinstance(tool, Mapping)]
-    return None if kind in sent else kind
+    for tool in list_of(tools):
+        if isinstance(tool, Mapping) and tool.get("type") == kind:
+            return None
+    return kind
 
 
 def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules, provider: str) -> bool:
     """Tell whether a tool call has an id that the server does not accept."""
     if rules.call_id is CHAT.rules.call_id:
         return False
-    calls = [call for message in read_messages(messages) for call in message.tool_calls]
-    if rules.takes_own_ids:
-        calls = [call for call in calls if not is_own_call(call, provider)]
-    return not all(rules.call_id.fullmatch(call.id) for call in calls)
+    for message in read_messages(messages):
+        for call in message.tool_calls:
+            is_known = rules.takes_own_ids and is_own_call(call, provider)
+            if not is_known and not rules.call_id.fullmatch(call.id):
+                return True
+    return False
 
 
 def _set_cap(body: Body, send: Send, cap: CapField) -> None:
-    caps = [body.pop(name, None) for name in OTHER_CAP]
-    requested = [send.parameters.get(name) for name in OTHER_CAP]
-    value = next(
-        (number for number in (send.max_tokens, *requested, *caps) if number is not None), None
-    )
+    """Put the output cap into the field that the server knows.
+
+    The attempt's cap wins over the request's, and that over the backend's. If the server has
+    rejected the field, the other one is tried.
+    """
+    value = send.max_tokens
+    own_caps = [body.pop(name, None) for name in OTHER_CAP]
+    for number in (*map(send.parameters.get, OTHER_CAP), *own_caps):
+        if value is None:
+            value = number
     if cap in send.dropped:
         cap = OTHER_CAP[cap]
     if value is not None and cap not in send.dropped:
@@ -118,6 +134,7 @@ def _set_cap(body: Body, send: Send, cap: CapField) -> None:
 
 
 def _set_prefill(body: Body, mode: PrefillMode) -> None:
+    """Mark the trailing assistant turn as one to be continued, in the server's own way."""
     last = body["messages"][-1]
     if last.get("role") != "assistant":
         return
@@ -130,17 +147,16 @@ def _set_prefill(body: Body, mode: PrefillMode) -> None:
 
 
 def _lower_reasoning(body: Body, dialect: Dialect) -> None:
+    """Ask for less reasoning, in each way that the body already steers it."""
     is_steered = any(name in body for name in STEERING)
     if isinstance(body.get("reasoning_effort"), str):
         body["reasoning_effort"] = _lower_effort(body["reasoning_effort"], dialect)
     reasoning = body.get("reasoning")
     if isinstance(reasoning, Mapping):
         # OpenRouter takes an effort or a number of tokens, not both.
-        rest = {name: value for name, value in reasoning.items() if name != "max_tokens"}
-        body["reasoning"] = {
-            **rest,
-            "effort": _lower_effort(str(reasoning.get("effort") or "high"), dialect),
-        }
+        lower = {name: value for name, value in reasoning.items() if name != "max_tokens"}
+        lower["effort"] = _lower_effort(str(reasoning.get("effort") or "high"), dialect)
+        body["reasoning"] = lower
     if "enable_thinking" in body:
         body["enable_thinking"] = False
     kwargs = body.get("chat_template_kwargs")
@@ -154,14 +170,16 @@ def _lower_reasoning(body: Body, dialect: Dialect) -> None:
 
 
 def _lower_effort(effort: str, dialect: Dialect) -> str:
-    return (
-        dialect.lower_efforts.get(effort, effort) if effort in ("none", "minimal", "low") else "low"
-    )
+    """Return "low", or for an effort as low as that the one that this server has below it."""
+    if effort not in ("none", "minimal", "low"):
+        return "low"
+    return dialect.lower_efforts.get(effort, effort)
 
 
 def reasoned(message: PlainMessage | Message) -> PlainMessage | Message:
-    """Return an assistant message with the reasoning that a provider wants back; other messages
-    unchanged.
+    """Return an assistant message with the reasoning that a provider wants back.
+
+    Other messages stay unchanged.
     """
     if isinstance(message, Message) or message.get("role") != "assistant":
         return message
@@ -188,9 +206,10 @@ class OpenAIChat(DiscoverableBackend):
         api_key: the key, sent as a bearer token; as `api-key` to Azure's APIs before v1.
         cap_field: the field that holds the output cap in tokens; "auto" decides by the host.
         prefill: how a trailing assistant turn is continued; "auto" asks the table of dialects,
-        whose default is no. echoes: whether the server repeats a continued assistant turn at the
-        start of its answer; None asks that table,
-            and otherwise recognises an echo that is long enough to be certain.
+            whose default is no.
+        echoes: whether the server repeats a continued assistant turn at the start of its answer;
+            None asks that table, and otherwise recognises an echo that is long enough to be
+            certain.
         sends_finish_reason: whether the server ends each reply with a finish reason, as the
             protocol demands, so that a reply without one was cut. Set it to False for a server that
             sends none.
@@ -226,14 +245,13 @@ class OpenAIChat(DiscoverableBackend):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         dialect = dialect_of(self.base_url, self.model)
-        cap = self.cap_field
-        if cap == "auto":
-            # A caller's parameters go to each backend of a chain; the backend's own show what its
-            # server accepts.
-            own = [name for name in OTHER_CAP.values() if self.parameters.get(name) is not None]
-            cap = own[0] if own else dialect.cap_field
-        prefill = self._prefill_mode(dialect.prefill) if self.prefill == "auto" else self.prefill
-        echoes = dialect.echoes if self._echoes is None else self._echoes
+        prefill = self.prefill
+        if prefill == "auto":
+            prefill = self._prefill_mode(dialect.prefill)
+        echoes = self._echoes
+        if echoes is None:
+            echoes = dialect.echoes
+        cap = self._cap_field_for(dialect)
         dialect = evolve(dialect, cap_field=cap, prefill=prefill, echoes=echoes)
         self._set(_dialect=dialect, _shapes=ChatShapes(dialect))
         if prefill != "no" or self.capabilities.prefill:  # the dialect has the last word
@@ -252,29 +270,46 @@ class OpenAIChat(DiscoverableBackend):
     def _credentials(self, key: Secret) -> dict[str, str]:
         """Return the headers that carry the key; an Entra token is always a bearer token."""
         header = dialect_of(self.base_url, self.model).key_header
-        return {header: key.reveal()} if header and not is_token(key) else super()._credentials(key)
+        if header and not is_token(key):
+            return {header: key.reveal()}
+        return super()._credentials(key)
+
+    def _cap_field_for(self, dialect: Dialect) -> CapField:
+        """Return the field that holds the output cap.
+
+        A caller's parameters go to each backend of a chain; the backend's own show what its server
+        accepts.
+        """
+        if self.cap_field != "auto":
+            return self.cap_field
+        for name in OTHER_CAP.values():
+            if self.parameters.get(name) is not None:
+                return name
+        return dialect.cap_field
 
     def _prefill_mode(self, usual: PrefillMode) -> PrefillMode:
-        """Return how a turn is continued, given that the caller's capabilities say whether it
-        is.
-        """
-        prefills = None if self._own_capabilities is None else self._own_capabilities.prefill
+        """Return how a turn is continued; the caller's capabilities say whether it is."""
         if usual == "no" and self.server is not None and self.server.prefill is not None:
             usual = self.server.prefill
-        if prefills is None:
+        if self._own_capabilities is None or self._own_capabilities.prefill is None:
             return usual
-        return ("trailing" if usual == "no" else usual) if prefills else "no"
+        if not self._own_capabilities.prefill:
+            return "no"
+        return "trailing" if usual == "no" else usual
 
     def _unsupported(self, request: Request) -> Mapping[str, str]:
         parameters = self._parameters_of(request)
         tools = parameters.get("tools")
         if request.tools and "tools" not in request.parameters:
             tools = self._shapes.written_tools(request.tools)
+        unsupported = super()._unsupported(request)
         kind = type_not_sent(chat_choice(parameters.get("tool_choice")), tools)
-        unsent = {} if kind is None else {"tool_choice": f"no tool of the type {kind} is sent"}
-        return {**super()._unsupported(request), **unsent}
+        if kind is None:
+            return unsupported
+        return {**unsupported, "tool_choice": f"no tool of the type {kind} is sent"}
 
-    def _body(self, send: Send, *, stream: bool) -> Body:
+    def _messages(self, send: Send) -> list[PlainMessage]:
+        """Return the conversation as this server takes it, with ids that it accepts."""
         dialect = self._dialect
         owner = self._owner(send)
         form = self._shapes
@@ -290,15 +325,14 @@ class OpenAIChat(DiscoverableBackend):
             ids = re.compile(rf".{{1,{dialect.longest_id}}}", re.DOTALL)
             rules = evolve(rules, call_id=ids, takes_own_ids=True)
         is_portable = send.portable or _has_other_ids(history, rules, owner)
-        messages = written(history, form, owner, is_portable=is_portable, rules=rules)
-        body: Body = {
-            "model": self.model,
-            "messages": messages,
-            "stream": stream,
-            **self._parameters_of(send),
-        }
+        return written(history, form, owner, is_portable=is_portable, rules=rules)
+
+    def _body(self, send: Send, *, stream: bool) -> Body:
+        dialect = self._dialect
+        body: Body = {"model": self.model, "messages": self._messages(send), "stream": stream}
+        body |= self._parameters_of(send)
         if send.has_tools and "tools" not in send.parameters:
-            form.set_tools(body, send.tools)
+            self._shapes.set_tools(body, send.tools)
         if "tool_choice" in body:
             body["tool_choice"] = chat_choice(body["tool_choice"], body.get("tools"))
             if type_not_sent(body["tool_choice"], body.get("tools")):
@@ -311,7 +345,9 @@ class OpenAIChat(DiscoverableBackend):
             _set_prefill(body, dialect.prefill)
         if send.lower_reasoning:
             _lower_reasoning(body, dialect)
-        dropped = send.dropped | _EFFORTS if "thinking" in send.dropped else send.dropped
+        dropped = send.dropped
+        if "thinking" in dropped:
+            dropped |= _EFFORTS
         if "response_format" in dropped:
             dropped |= {name for name in FORMATS if CHAT.asks_for_json({name: body.get(name)})}
         for name in dropped.difference(_NEVER_DROPPED):

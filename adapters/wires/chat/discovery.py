@@ -23,8 +23,7 @@ from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import label
 
 LARGEST_PAGE: Final = 2**20
-"""The most bytes of a page that are read: a page with a chat template has some tens of thousands.
-"""
+"""The most bytes of a page that are read; one with a chat template has some tens of thousands."""
 
 SECONDS: Final = 2.0
 """The seconds that a server gets for one page."""
@@ -49,8 +48,9 @@ UNKNOWN: Final = Server(name="")
 
 @frozen
 class DiscoverableBackend(HttpBackend):
-    """Speak a protocol of OpenAI's, which servers of your own speak too; `server` is what
-    `Client.discover` learned.
+    """Speak a protocol of OpenAI's, which servers of your own speak too.
+
+    Its `server` is what `Client.discover` learned.
     """
 
     server: Server | None = field(
@@ -67,13 +67,15 @@ class DiscoverableBackend(HttpBackend):
     def lessons(self) -> Lessons:
         """Return what this process learned from the server, and the server's name."""
         lessons = super().lessons
-        is_shown = self.server is not None and not self.is_secret(self.server.name)
-        return evolve(lessons, server=self.server.name) if self.server and is_shown else lessons
+        if self.server is None or self.is_secret(self.server.name):
+            return lessons
+        return evolve(lessons, server=self.server.name)
 
 
 def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | None]:
-    """Ask for pages, one after another, until one identifies the server; return None if nobody
-    answers.
+    """Ask for pages, one after another, until one identifies the server.
+
+    Yields each request, and is sent the answer. Returns None if nobody answers.
     """
     base = backend.root
     top = base.removesuffix("/v1")
@@ -93,18 +95,23 @@ def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | Non
         if server is None:
             continue
         if server.name == "vLLM":
-            version = object_in((yield backend.question(f"{top}/version")) or b"").get("version")
+            answer = yield backend.question(f"{top}/version")
+            version = object_in(answer or b"").get("version")
             return _named("vLLM", version, server)
         return server
     return unidentified
 
 
 def _window(value: Any) -> Capabilities:
+    """Return a window of tokens as a capability; unknown if it is no number of tokens."""
     return Capabilities(window=value if is_whole(value, 1, MOST_TOKENS) else None)
 
 
 def _named(kind: str, version: Any, server: Server) -> Server:
-    name = f"{kind} {version}" if isinstance(version, str) and version.strip() else kind
+    """Return a server with its name: its kind, and its version if it says one."""
+    name = kind
+    if isinstance(version, str) and version.strip():
+        name = f"{kind} {version}"
     return Server(name=label(name), prefill=server.prefill, known=server.known)
 
 
@@ -123,11 +130,8 @@ def _llama_cpp(page: Mapping[str, Any], model: str) -> Server | None:
     modalities = page.get("modalities")
     if isinstance(modalities, dict) and isinstance(modalities.get("vision"), bool):
         traits = Capabilities(images=modalities["vision"]).or_else(traits)
-    return _named(
-        "llama.cpp",
-        page.get("build_info"),
-        Server(name="", prefill="continue_final_message", known=traits),
-    )
+    server = Server(name="", prefill="continue_final_message", known=traits)
+    return _named("llama.cpp", page.get("build_info"), server)
 
 
 def _of_list(page: Mapping[str, Any], model: str) -> Server | None:
@@ -139,33 +143,28 @@ def _of_list(page: Mapping[str, Any], model: str) -> Server | None:
     cards = [card for card in list_of(page.get("data")) if isinstance(card, dict)]
     for owner, name in (("vllm", "vLLM"), ("sglang", "SGLang")):
         owned = [card for card in cards if card.get("owned_by") == owner]
-        if owned:
-            mine = [card for card in owned if model in (card.get("id"), card.get("root"))] or owned[
-                :1
-            ]
-            return Server(
-                name=name,
-                prefill="continue_final_message",
-                known=_window(mine[0].get("max_model_len")),
-            )
+        if not owned:
+            continue
+        mine = [card for card in owned if model in (card.get("id"), card.get("root"))] or owned
+        window = _window(mine[0].get("max_model_len"))
+        return Server(name=name, prefill="continue_final_message", known=window)
     return None
 
 
 def _sglang(page: Mapping[str, Any], model: str) -> Server | None:
     """Read /get_model_info of an SGLang that lists its model as another owner's."""
-    is_one = (
-        isinstance(page.get("model_path"), str)
-        and "tokenizer_path" in page
-        and "is_generation" in page
-    )
-    return Server(name="SGLang", prefill="continue_final_message") if is_one else None
+    if "tokenizer_path" not in page or "is_generation" not in page:
+        return None
+    if not isinstance(page.get("model_path"), str):
+        return None
+    return Server(name="SGLang", prefill="continue_final_message")
 
 
 def _lm_studio(page: Mapping[str, Any], model: str) -> Server | None:
-    """Read /api/v0/models [lmstudio.ai/docs/api/rest-api]: a model that is not loaded has no window
-    yet.
+    """Read /api/v0/models [lmstudio.ai/docs/api/rest-api].
 
-    How it goes on from a turn depends on the template of the model, and so it does with Ollama.
+    A model that is not loaded has no window yet. How it goes on from a turn depends on the template
+    of the model, and so it does with Ollama.
     """
     cards = [card for card in list_of(page.get("data")) if isinstance(card, dict)]
     if not any("compatibility_type" in card and "state" in card for card in cards):
@@ -180,4 +179,6 @@ def _lm_studio(page: Mapping[str, Any], model: str) -> Server | None:
 def _ollama(page: Mapping[str, Any], model: str) -> Server | None:
     """Read /api/version [ollama, docs/api.md]."""
     version = page.get("version")
-    return _named("Ollama", version, Server(name="")) if isinstance(version, str) else None
+    if not isinstance(version, str):
+        return None
+    return _named("Ollama", version, Server(name=""))

@@ -1,5 +1,6 @@
-"""Gather the members of messages and tool calls that only their provider can read, and wants
-back.
+"""Gather the members of messages and tool calls that only their provider can read.
+
+It wants them back with the next request: signatures, encrypted reasoning, pictures.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _GROWING: Final = ("text", "thinking", "summary")
 """The members of a block that arrive in pieces."""
 
 NOTHING: Final[Mapping[str, Any]] = FrozenMap()
+"""No such members."""
 _WEIGHT: Final = 1_000
 """The bytes that a block counts for, without its text."""
 
@@ -37,6 +39,7 @@ class _OwnBlock:
         return same and not self.rest.get("signature") and "data" not in fragment
 
     def add(self, fragment: Mapping[str, Any]) -> None:
+        """Take a fragment: its texts are appended, and of the rest the last value counts."""
         for name, value in fragment.items():
             if name in _GROWING and isinstance(value, str):
                 self.texts.setdefault(name, HeldText()).write(value)
@@ -45,16 +48,20 @@ class _OwnBlock:
 
     @property
     def whole(self) -> dict[str, Any]:
-        return {**self.rest, **{name: text.getvalue() for name, text in self.texts.items()}}
+        """Return the block so far."""
+        whole = dict(self.rest)
+        for name, text in self.texts.items():
+            whole[name] = text.getvalue()
+        return whole
 
 
 @define(eq=False)
 class OwnMembers:
     """Gather the provider's own members of a message, from deltas or whole messages."""
 
-    size: int = 0
+    size: int = 0  # bytes of memory, roughly
     _members: dict[str, Any] = field(factory=dict, init=False)
-    _lists: dict[str, list[Any]] = field(factory=dict, init=False)
+    _lists: dict[str, list[Any]] = field(factory=dict, init=False)  # blocks, by the member
 
     def take(self, message: Mapping[str, Any]) -> None:
         """Take such members from a delta or a message."""
@@ -64,42 +71,45 @@ class OwnMembers:
             if not value or (name in REASONING_FIELDS and isinstance(value, str)):
                 continue
             self.size += weight_of(as_json(value).encode())
-            if not isinstance(value, list):
+            if isinstance(value, list):
+                self._take_list(self._lists.setdefault(name, []), value)
+            else:
                 self._members[name] = value
+
+    def _take_list(self, blocks: list[Any], fragments: list[Any]) -> None:
+        """Take the fragments of blocks; each goes on with the last block, or begins another."""
+        for fragment in fragments:
+            if not isinstance(fragment, dict):
+                blocks.append(fragment)
                 continue
-            blocks = self._lists.setdefault(name, [])
-            for fragment in value:
-                if not isinstance(fragment, dict):
-                    blocks.append(fragment)
-                    continue
-                if not (
-                    blocks
-                    and isinstance(blocks[-1], _OwnBlock)
-                    and blocks[-1].goes_on_with(fragment)
-                ):
-                    blocks.append(_OwnBlock())
-                    self.size += _WEIGHT
-                blocks[-1].add(fragment)
+            last = blocks[-1] if blocks else None
+            if not isinstance(last, _OwnBlock) or not last.goes_on_with(fragment):
+                last = _OwnBlock()
+                blocks.append(last)
+                self.size += _WEIGHT
+            last.add(fragment)
 
     def gathered(self) -> Mapping[str, Any]:
         """Return the members in the form in which they are sent back."""
-        lists = {
-            name: [block.whole if isinstance(block, _OwnBlock) else block for block in blocks]
-            for name, blocks in self._lists.items()
-        }
-        own = {**self._members, **lists}
-        return (own and copy_if_sendable(own)) or NOTHING
+        own = dict(self._members)
+        for name, blocks in self._lists.items():
+            own[name] = [each.whole if isinstance(each, _OwnBlock) else each for each in blocks]
+        if not own:
+            return NOTHING
+        return copy_if_sendable(own) or NOTHING
 
 
 def extras_of(call: Mapping[str, Any]) -> dict[str, Any]:
     """Return the provider's own members of a tool call and of its function."""
-    extras = {name: call[name] for name in call.keys() & FOREIGN_FIELDS if call[name]}
+    extras = _foreign_in(call)
     function = call.get("function")
     if isinstance(function, dict) and not FOREIGN_FIELDS.isdisjoint(function):
-        extras["function"] = {
-            name: function[name] for name in function.keys() & FOREIGN_FIELDS if function[name]
-        }
+        extras["function"] = _foreign_in(function)
     return extras
+
+
+def _foreign_in(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: members[name] for name in members.keys() & FOREIGN_FIELDS if members[name]}
 
 
 def own_in(message: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,11 +1,14 @@
-"""Read the parts of messages of chat completions into neutral parts."""
+"""Read the parts of messages of chat completions into neutral parts.
+
+`WIRE.parts` says which function reads which type of part. What has no form is None.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from rungwise.adapters.wires.plain.parts import media, text_in
+from rungwise.adapters.wires.plain.parts import inner_of, media, text_in
 from rungwise.adapters.wires.provider_data import citations_of
 from rungwise.fsm.replies.parts import MediaKind, Part, TextPart
 
@@ -22,24 +25,33 @@ def read_text(block: Block) -> Part | tuple[Part, ...] | None:
 
 def read_image_url(block: Block) -> Part | None:
     """Read a picture."""
-    image = block.get("image_url")
-    inner: Block = (
-        image if isinstance(image, Mapping) else {"url": image, "detail": block.get("detail")}
-    )
-    return media(
-        "image", url=inner.get("url"), detail=inner.get("detail"), cache=block.get("cache_control")
-    )
+    url = block.get("image_url")
+    detail = block.get("detail")
+    if isinstance(url, Mapping):
+        detail = url.get("detail")
+        url = url.get("url")
+    return media("image", url=url, detail=detail, cache=block.get("cache_control"))
+
+
+_KINDS: Final[Mapping[str, MediaKind]] = {"video_url": "video", "audio_url": "audio"}
+"""What is at a URL, by the type of the part; a file at any other."""
 
 
 def read_url(block: Block) -> Part | None:
-    """Read a film, a recording or a document at the URL in the member that is called as the part's
-    type.
+    """Read a film, a recording or a document at a URL.
+
+    The URL is in the member that is called as the part's type.
     """
     kind = str(block.get("type"))
-    inner = block.get(kind)
-    url = inner.get("url") if isinstance(inner, Mapping) else inner
-    what: MediaKind = {"video_url": "video", "audio_url": "audio"}.get(kind, "file")  # type: ignore[assignment]
-    return media(what, url=url, name=block.get("document_name"), cache=block.get("cache_control"))
+    url = block.get(kind)
+    if isinstance(url, Mapping):
+        url = url.get("url")
+    return media(
+        _KINDS.get(kind, "file"),
+        url=url,
+        name=block.get("document_name"),
+        cache=block.get("cache_control"),
+    )
 
 
 def read_audio(block: Block) -> Part | None:
@@ -53,8 +65,7 @@ def read_audio(block: Block) -> Part | None:
 
 def read_file(block: Block) -> Part | None:
     """Read a file."""
-    inner = block.get("file") if isinstance(block.get("file"), Mapping) else block
-    assert inner is not None
+    inner = inner_of(block, "file")
     data = text_in(inner, "file_data")
     name = text_in(inner, "filename")
     url = "" if data else inner.get("file_url")

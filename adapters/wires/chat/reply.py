@@ -1,5 +1,4 @@
-"""Read a chat completion: messages, finish reasons and usage in every spelling that servers of this
-protocol use.
+"""Read a chat completion: messages, errors and usage in every spelling that servers use.
 
 What a streamed one contains that no delta shows is counted: it costs as much as any other text.
 """
@@ -50,10 +49,15 @@ _WRITTEN: Final = (
     "custom",
     "provider_specific_fields",
 )
-"""Members that a model writes, and members that hold such members; citations, log probabilities and
-other data from the server are not among them, nor are pictures and sounds."""
+"""Members that a model writes, and members that hold such members.
+
+Citations, log probabilities and other data from the server are not among them, nor are pictures and
+sounds."""
 
 _SEALED: Final = ("reasoning.encrypted", "redacted_thinking")
+"""The types of blocks that hold encrypted reasoning."""
+_KINDS: Final = {"reasoning": "thinking", "output_text": "text"}
+"""Other types of the parts of a content, with the usual ones."""
 _REFUSED: Final = frozenset(path[0] for path in REFUSALS)
 """Other members of a message or a choice than `refusal` that may hold a refusal."""
 
@@ -63,14 +67,16 @@ class Beside:
     """Count the characters of a stream that its deltas did not gather."""
 
     _letters: int = field(default=0, init=False)
-    _loose: int = field(default=0, init=False)
+    _loose: int = field(default=0, init=False)  # characters that may be no text of a model's
+    # the last whole message: its calls, and its text, reasoning and refusal
     _calls: str = field(default="", init=False)
     _said: tuple[str, str, str] = field(default=("", "", ""), init=False)
 
     @property
     def letters(self) -> int:
-        """Return the characters so far; encrypted reasoning and stray lines count only beyond
-        `SPARE`.
+        """Return the characters so far.
+
+        Encrypted reasoning and stray lines count only beyond `SPARE`.
         """
         return self._letters + max(0, self._loose - SPARE)
 
@@ -79,8 +85,11 @@ class Beside:
         self._loose += len(data)
 
     def take(self, choices: object, own: Mapping[str, Any]) -> None:
-        """Count what a chunk holds besides the delta of `own`, the reply's choice; `replace` counts
-        messages.
+        """Count what a chunk holds besides the delta of the reply's choice.
+
+        Arguments:
+            choices: all choices of the chunk.
+            own: that of the reply. Its message, if it has one, is for `replace`.
         """
         if not isinstance(choices, list):
             return
@@ -90,16 +99,13 @@ class Beside:
             delta = own.get("delta")
             if isinstance(delta, dict) and not delta.keys() <= _SHOWN:
                 seen.update(contents(delta))  # several fields often say the same
-                values.append(
-                    {
-                        name: delta[name]
-                        for name in delta
-                        if name not in ("tool_calls", "function_call")
-                    }
-                )
+                calls = ("tool_calls", "function_call")
+                values.append({name: delta[name] for name in delta if name not in calls})
             if "text" in own:
                 values.append(own["text"])
-        for text, is_sealed in _texts(values) if values else ():
+        if not values:
+            return
+        for text, is_sealed in _texts(values):
             if text in seen:
                 continue
             seen.add(text)
@@ -109,17 +115,27 @@ class Beside:
                 self._letters += len(text)
 
     def replace(self, message: Mapping[str, Any], *buffers: HeldText) -> None:
-        """Count the new text of a whole message; some servers send all of it again each time."""
+        """Count the new text of a whole message; some servers send all of it again each time.
+
+        Arguments:
+            message: the message.
+            buffers: the text, the reasoning and the refusal that deltas have gathered.
+        """
         texts = contents(message)
-        for new, old, last in zip(texts, buffers, self._said, strict=True):
+        for new, gathered, last in zip(texts, buffers, self._said, strict=True):
+            repeated = 0
             # Anything longer cannot be a prefix of this; do not copy it.
-            goes_on = old.tell() <= len(new) and new.startswith(old.getvalue())
+            if gathered.tell() <= len(new) and new.startswith(gathered.getvalue()):
+                repeated = gathered.tell()
             # a server may have stripped the text of its deltas
-            again = len(last) if new.startswith(last) else 0
-            self._letters += len(new) - max(again, old.tell() if goes_on else 0)
+            if new.startswith(last):
+                repeated = max(repeated, len(last))
+            self._letters += len(new) - repeated
         self._said = texts
         calls = "".join([text for text, _ in _texts(calls_in(message))])
-        self._letters += len(calls) - (len(self._calls) if calls.startswith(self._calls) else 0)
+        self._letters += len(calls)
+        if calls.startswith(self._calls):
+            self._letters -= len(self._calls)
         self._calls = calls
 
 
@@ -141,8 +157,7 @@ def _texts(values: Sequence[object]) -> Iterator[tuple[str, bool]]:
 
 
 ABOUT: Final = ("id", "created", "model", "citations")
-"""Members that distinguish one reply from others; the last one holds the sources of Perplexity's.
-"""
+"""Members that distinguish one reply from others; the last holds the sources of Perplexity's."""
 
 
 def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -155,45 +170,66 @@ def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def error_in(value: Mapping[str, Any], choice: Mapping[str, Any], body: bytes) -> bytes | None:
-    """Return the error body in a response of status 200, or None."""
+    """Return the error body in a response of status 200, or None.
+
+    Arguments:
+        value: the object of the body.
+        choice: the reply's choice in it.
+        body: the bytes, which are the error body unless the error is in a member of its own.
+    """
     for path, what in ERRORS:
-        value_there = path[0] in value and found_at(path, value)
-        if value_there and what in (None, value_there):
-            return as_json({"error": value_there}).encode() if path[1:] == ("error",) else body
+        error = path[0] in value and found_at(path, value)
+        if not error or what not in (None, error):
+            continue
+        if path[1:] == ("error",):
+            return as_json({"error": error}).encode()
+        return body
     error = choice.get("error")
-    return as_json({"error": error}).encode() if error else None
+    if error:
+        return as_json({"error": error}).encode()
+    return None
 
 
 def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return the text, the reasoning and the refusal of a message or a delta."""
-    content = message.get("content")
-    text = content if isinstance(content, str) else ""
     refusal = message.get("refusal")
-    refusal = refusal if refusal and isinstance(refusal, str) else refused_beside(message)
-    thoughts = ""
+    if not refusal or not isinstance(refusal, str):
+        refusal = refused_beside(message)
+    reasoning = ""
     for name in REASONING_FIELDS:
-        if name in message and (thoughts := _text_of(message[name])):
+        if name in message and (reasoning := _text_of(message[name])):
             break
+    content = message.get("content")
+    if isinstance(content, str):
+        return content, reasoning, refusal
     if not isinstance(content, list):
-        return text, thoughts, refusal
-    kinds: dict[str, list[str]] = {"text": [], "thinking": [], "refusal": []}
+        return "", reasoning, refusal
+    texts: dict[str, list[str]] = {"text": [], "thinking": [], "refusal": []}
     for part in content:
-        kind = str(part.get("type", "text")) if isinstance(part, dict) else "text"
-        kind = {"reasoning": "thinking", "output_text": "text"}.get(kind, kind)
-        if kind in kinds:
-            kinds[kind].append(_text_of(part))
-    text, thinking, refused = ("".join(pieces) for pieces in kinds.values())
-    return text, thoughts or thinking, refusal or refused
+        kind = "text"
+        if isinstance(part, dict):
+            kind = str(part.get("type", "text"))
+            kind = _KINDS.get(kind, kind)
+        if kind in texts:
+            texts[kind].append(_text_of(part))
+    text = "".join(texts["text"])
+    thinking = "".join(texts["thinking"])
+    refused = "".join(texts["refusal"])
+    return text, reasoning or thinking, refusal or refused
 
 
 def refused_beside(value: Mapping[str, Any]) -> str:
-    """Return the refusal that a proxy puts into a message, or beside one, in a member of its
-    own.
+    """Return the refusal that a proxy puts into a member of its own.
+
+    The member is in the message, or beside it.
     """
     if _REFUSED.isdisjoint(value):
         return ""
-    refusals = (found_at(path, value) for path in REFUSALS)
-    return next((refusal for refusal in refusals if isinstance(refusal, str)), "")
+    for path in REFUSALS:
+        refusal = found_at(path, value)
+        if isinstance(refusal, str):
+            return refusal
+    return ""
 
 
 def _text_of(value: object, depth: int = 4) -> str:
@@ -218,8 +254,10 @@ def usage_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
-    """Return the reported token counts, or None if there are none; anything malformed counts as
-    0.
+    """Return the reported token counts, or None if there are none.
+
+    Anything malformed counts as 0. Servers disagree whether the input contains the cached tokens,
+    and the output the reasoning; where they report a total, it decides.
     """
     total_input = _count(raw, "input")
     output = _count(raw, "output")
@@ -249,6 +287,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
 
 
 def _count(raw: Mapping[str, Any], what: Count) -> int:
+    """Return the first count above 0 in the places where servers put it; 0 if there is none."""
     for path in COUNTS[what]:
         if path[0] in raw and (count := count_of(found_at(path, raw))):
             return count

@@ -27,7 +27,7 @@ from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
 from rungwise.fsm.replies.failures.failure import Failure
-from rungwise.fsm.replies.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 from rungwise.fsm.replies.text.contents import is_cut_json
 from rungwise.fsm.replies.text.stitching import MINIMUM_ECHO
@@ -44,11 +44,17 @@ class GatheredText(HeldText):
         A message that begins with the text so far contains all of it. After deltas, the last
         message replaces the text, and one that repeats the end of it adds nothing. Any other is the
         next piece.
+
+        Arguments:
+            text: the text of the message.
+            is_last: whether a finish reason has come.
         """
         size = self.tell()
+        gathered = None
         # A message of less than half the size is not compared, so that the work stays proportional
         # to the input.
-        gathered = self.getvalue() if 2 * len(text) >= size > 0 else None
+        if 2 * len(text) >= size > 0:
+            gathered = self.getvalue()
         if gathered is not None and text.startswith(gathered):
             return text[size:]
         if size and is_last and not self.comes_in_messages:
@@ -59,18 +65,16 @@ class GatheredText(HeldText):
             return ""
         if gathered is not None and text.strip() == gathered.strip():
             return ""
-        if (
-            not self.comes_in_messages
-            and len(text.strip()) >= MINIMUM_ECHO
-            and self._ends_with(text)
-        ):
+        is_long = len(text.strip()) >= MINIMUM_ECHO
+        if is_long and not self.comes_in_messages and self._ends_with(text):
             return ""
         self.comes_in_messages = self.comes_in_messages or text != ""
         return text
 
     def _ends_with(self, text: str) -> bool:
-        """Tell whether the text ends with this, ignoring trailing white space; only that much of it
-        is read.
+        """Tell whether the text ends with this, ignoring trailing white space.
+
+        Only that much of it is read.
         """
         size = self.tell()
         end = text.rstrip()
@@ -83,6 +87,7 @@ class GatheredText(HeldText):
 TEXT: Final[Kind] = (Text, Text)
 REASONING: Final[Kind] = (Reasoning, Reasoning)
 KINDS: Final[Mapping[str, Kind]] = {"content": TEXT, **dict.fromkeys(REASONING_FIELDS, REASONING)}
+"""What the members of a delta hold."""
 ENVELOPES: Final = frozenset(path[0] for path, what in ERRORS if what is None)
 """Members of a chunk that may hold an error next to a choice."""
 ELSEWHERE: Final = frozenset({"error", *(path[0] for path in USAGE if path != ("usage",))})
@@ -96,14 +101,11 @@ _OF_FUNCTION: Final = frozenset({"name", "arguments"})
 
 @define(eq=False, repr=False)
 class ChatDecoder(StreamDecoder):
-    """Turn the bytes of one streamed chat completion into deltas, and at its end into a reply or a
-    failure.
-    """
+    """Turn the bytes of one streamed chat completion into deltas, and then into a reply."""
 
     _sends_finish_reason: bool = True
 
-    # The texts of the reply, which some servers send in messages, and some in both messages and
-    # deltas.
+    # The texts of the reply. Some servers send them in messages, some in both messages and deltas.
     _text: GatheredText = field(factory=GatheredText, init=False)
     _reasoning: GatheredText = field(factory=GatheredText, init=False)
     _refusal: GatheredText = field(factory=GatheredText, init=False)
@@ -135,9 +137,7 @@ class ChatDecoder(StreamDecoder):
 
     @property
     def written_beside(self) -> int:
-        """Return the characters besides the deltas, some of which may repeat what deltas have
-        shown.
-        """
+        """Return the characters besides the deltas; some may repeat what deltas have shown."""
         return self._beside.letters
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
@@ -145,7 +145,8 @@ class ChatDecoder(StreamDecoder):
         texts = (self._text.getvalue(), self._reasoning.getvalue(), self._refusal.getvalue())
         calls = self._calls.gathered(self.provider)
         annotations = self._aside.said.get("message", {}).get("annotations")
-        reply = self._draft(texts, calls, self._own.gathered(), annotations).reply(
+        draft = self._draft(texts, calls, self._own.gathered(), annotations)
+        reply = draft.reply(
             error=self.error,
             cut=self._is_cut_off(calls, ended=self.done),
             cause=cause,
@@ -162,18 +163,32 @@ class ChatDecoder(StreamDecoder):
         own: Mapping[str, Any],
         annotations: object,
     ) -> Draft:
-        """Return the draft of a reply; `texts` are its text, its reasoning and its refusal."""
+        """Return the draft of a reply.
+
+        Arguments:
+            texts: its text, its reasoning and its refusal.
+            calls: its tool calls.
+            own: members that only the provider can read, and wants back.
+            annotations: the sources of the text, as the provider wrote them.
+        """
         text, reasoning, refusal = mended([*texts])
-        thought = (
-            (ReasoningPart(reasoning, provider=self.provider if own else ""),) if reasoning else ()
-        )
-        opaque = (OpaquePart(self.provider, own, is_answer="images" in own),) if own else ()
-        cited = (annotations, self._about.get("citations"))
-        sources = [source for each in cited for source in citations_of(each, self.provider)]
+        parts: list[Part] = []
+        if reasoning:
+            parts.append(ReasoningPart(reasoning, provider=self.provider if own else ""))
+        if own:
+            parts.append(OpaquePart(self.provider, own, is_answer="images" in own))
+        if text:
+            parts.append(TextPart(text))
+        parts += citations_of(annotations, self.provider)
+        parts += citations_of(self._about.get("citations"), self.provider)
+        parts += calls
+        usage = None
+        if self._usage:
+            usage = completion.usage_of(self._usage)
         return Draft(
-            parts=(*thought, *opaque, *((TextPart(text),) if text else ()), *sources, *calls),
+            parts=tuple(parts),
             stop=stop_of(self._finish, STOP_REASONS),
-            usage=completion.usage_of(self._usage) if self._usage else None,
+            usage=usage,
             model=self._about.get("model"),
             refusal=refusal,
             is_ordered=False,
@@ -200,78 +215,76 @@ class ChatDecoder(StreamDecoder):
             if not error and not choice.get("finish_reason"):
                 return malformed("the body has no usable choice")
             message = {}
-        self._about, self._finish, self._usage = (
-            value,
-            choice.get("finish_reason"),
-            completion.usage_in(value),
-        )
+        self._about = value
+        self._finish = choice.get("finish_reason")
+        self._usage = completion.usage_in(value)
         text, reasoning, refusal = completion.contents(message)
         texts = (text, reasoning, refusal or completion.refused_beside(choice))
         calls = ToolCalls.whole(message).gathered(self.provider)
-        return self._draft(texts, calls, own_in(message), message.get("annotations")).reply(
+        draft = self._draft(texts, calls, own_in(message), message.get("annotations"))
+        return draft.reply(
             error=None if error is None else classified(None, self.headers, error),
             cut=self._is_cut_off(calls, ended=True),
             raw=raw_of(value, body),
         )
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the piece of a chunk that holds one piece of text, reasoning or a call, as most
-        do.
+        """Return the piece of a chunk that holds one piece of text, reasoning or a call.
+
+        Most do.
         """
         if not self.started:
             return None
         try:
             (choice,) = value["choices"]
             delta = choice["delta"]
-            if (
-                choice.get("finish_reason") is None
-                and not choice.get("index")
-                and value.get("usage") is None
-                and value.keys().isdisjoint(ELSEWHERE)
-                and "error" not in choice
-                and not ("base_resp" in value and value["base_resp"].get("status_code"))
-                and not choice.get("provider_specific_fields")
-                and not choice.get("logprobs")
-            ):
-                items = delta.items()
-                if len(delta) > 1:
-                    items = [item for item in items if item[1] and item[0] != "role"]
-                ((name, text),) = items
-                if name == "tool_calls":
-                    return self._arguments_in(value, choice, text)
-                return (KINDS[name], text) if text and type(text) is str else None
+            # what stands at the end of a reply, or is more than a piece
+            if choice.get("finish_reason") is not None or value.get("usage") is not None:
+                return None
+            if choice.get("index") or choice.get("logprobs"):
+                return None
+            if "error" in choice or choice.get("provider_specific_fields"):
+                return None
+            if not value.keys().isdisjoint(ELSEWHERE):
+                return None
+            if "base_resp" in value and value["base_resp"].get("status_code"):
+                return None
+            items = delta.items()
+            if len(delta) > 1:
+                items = [item for item in items if item[1] and item[0] != "role"]
+            ((name, text),) = items
+            if name == "tool_calls":
+                return self._arguments_in(value, choice, text)
+            return (KINDS[name], text) if text and type(text) is str else None
         except (KeyError, TypeError, ValueError, AttributeError):
-            pass
-        return None
+            return None
 
     def _arguments_in(
         self, value: Mapping[str, Any], choice: Mapping[str, Any], calls: Any
     ) -> Piece | None:
-        """Return what a chunk adds to the arguments of an open call, with the index of that
-        call.
+        """Return what a chunk adds to the arguments of an open call, with the call's index.
+
+        None if it may hold anything else: the first that is known of the call, a member of the
+        provider's own, or something about the reply as a whole.
         """
         (call,) = calls
         function = call["function"]
         index = call["index"]
-        if (
-            type(index) is int
-            and index in self._calls.by_index
-            and not call.get("id")
-            and not function.get("name")
-            and call.keys() <= _OF_CALL
-            and function.keys() <= _OF_FUNCTION
-            and choice["delta"].keys() <= _OF_DELTA
-            and choice.keys() <= _OF_CHOICE
-            and choice.get("logprobs") is None
-            and ENVELOPES.isdisjoint(value)
-            and all(
-                self._about.get(name) is not None or value.get(name) is None
-                for name in completion.ABOUT
-            )
-        ):
-            text = function["arguments"]
-            return (index, text) if text and type(text) is str else None
-        return None
+        if type(index) is not int or index not in self._calls.by_index:
+            return None
+        if call.get("id") or function.get("name"):
+            return None
+        if not (call.keys() <= _OF_CALL and function.keys() <= _OF_FUNCTION):
+            return None
+        if not (choice.keys() <= _OF_CHOICE and choice["delta"].keys() <= _OF_DELTA):
+            return None
+        if choice.get("logprobs") is not None or not ENVELOPES.isdisjoint(value):
+            return None
+        for name in completion.ABOUT:
+            if self._about.get(name) is None and value.get(name) is not None:
+                return None
+        text = function["arguments"]
+        return (index, text) if text and type(text) is str else None
 
     def take_piece(self, kind: Kind | int, text: str) -> None:
         """Take a piece of the text, of the reasoning, or of the call with this index."""
@@ -286,7 +299,8 @@ class ChatDecoder(StreamDecoder):
         choice = completion.first_choice(value)
         # what no delta will show, before it replaces anything
         self._beside.take(value.get("choices"), choice)
-        if isinstance(message := choice.get("message"), dict):
+        message = choice.get("message")
+        if isinstance(message, dict):
             self._flush()
             self._beside.replace(message, self._text, self._reasoning, self._refusal)
         if is_error:
@@ -320,6 +334,7 @@ class ChatDecoder(StreamDecoder):
             self.take_error(line)
 
     def _take_choice(self, choice: Mapping[str, Any]) -> None:
+        """Take a delta, or a message where there is none."""
         delta = choice.get("delta")
         if not isinstance(delta, dict) or not delta:
             message = choice.get("message")
@@ -338,8 +353,9 @@ class ChatDecoder(StreamDecoder):
             self._calls.add(call)
 
     def _take_message(self, message: Mapping[str, Any], *, is_last: bool) -> None:
-        """Take a whole message, or a piece of one from a server that sends messages instead of
-        deltas.
+        """Take a whole message.
+
+        From a server that sends messages instead of deltas, it may be a piece of one.
         """
         text, reasoning, refusal = completion.contents(message)
         self._flush()
@@ -363,9 +379,7 @@ class ChatDecoder(StreamDecoder):
 
 
 def _aside_of(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the log probabilities and annotations of a chunk, in the places that a whole body has
-    for them.
-    """
+    """Return the log probabilities and annotations of a chunk, placed as in a whole body."""
     members: dict[str, Any] = {}
     if isinstance(choice.get("logprobs"), dict):
         members["logprobs"] = choice["logprobs"]

@@ -1,4 +1,9 @@
-"""Read tool calls, whole or in the pieces of a stream."""
+"""Read tool calls, whole or in the pieces of a stream.
+
+OpenAI announces a call with its id and its name, and sends its arguments in pieces with the same
+`index`. Other servers omit the index, use 0 for every call, repeat the id or the name with each
+piece, or send the call whole; `ToolCalls` tells which pieces belong together.
+"""
 
 from __future__ import annotations
 
@@ -16,34 +21,36 @@ from rungwise.adapters.wires.provider_data import copy_if_sendable
 from rungwise.fsm.replies.parts import ToolCall
 
 WEIGHT: Final = 200
-"""The bytes that a call counts for besides its id, name and arguments, so that empty calls are
-bounded too.
-"""
+"""The bytes that a call counts for besides its id, name and arguments.
+
+So empty calls are bounded too."""
 
 _MOST_PIECES: Final = 1_000
+"""The most pieces of arguments that are held before they are joined."""
 _DIGITS: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tool calls of a message or a delta unchanged, legacy function calls included."""
-    calls_here = [call for call in list_of(message.get("tool_calls")) if isinstance(call, dict)]
+    calls = [call for call in list_of(message.get("tool_calls")) if isinstance(call, dict)]
     legacy = message.get("function_call")
-    return [*calls_here, {"function": legacy}] if isinstance(legacy, dict) else calls_here
+    if isinstance(legacy, dict):
+        calls.append({"function": legacy})
+    return calls
 
 
 @frozen
 class _Piece:
-    """Hold a tool call, whole or a piece of one; `is_free` means that it takes free text, not an
-    object.
-    """
+    """Hold a tool call, whole or a piece of one."""
 
     id: str
     name: str
     arguments: str
-    is_free: bool
+    is_free: bool  # whether the tool takes free text, not an object
 
     @classmethod
     def of(cls, call: Mapping[str, Any]) -> Self:
+        """Read a piece; what it lacks is ""."""
         identifier = text_in(call, "id")
         if not identifier.strip():
             identifier = ""
@@ -57,26 +64,27 @@ class _Piece:
 
 
 def _name_and_arguments(value: object, place: str) -> tuple[str, str]:
-    return (
-        (text_in(value, "name"), arguments_of(value.get(place)))
-        if isinstance(value, dict)
-        else ("", "")
-    )
+    if not isinstance(value, dict):
+        return "", ""
+    return text_in(value, "name"), arguments_of(value.get(place))
 
 
 @define(eq=False)
 class _Slot:
-    place: int
-    is_free: bool
+    """Gather one call."""
+
+    place: int  # its index, or where it began among the calls
+    is_free: bool  # whether the tool takes free text
     id: str = ""
     name: str = ""
-    extras: dict[str, Any] = Factory(dict)
-    is_named_again: bool = False
-    _new: list[str] = Factory(list)
+    extras: dict[str, Any] = Factory(dict)  # members that only the provider can read
+    is_named_again: bool = False  # whether its name came again after whole arguments
+    _new: list[str] = Factory(list)  # pieces of the arguments that are not joined yet
     _arguments: HeldText = Factory(HeldText)
     _scanner: ObjectScanner = Factory(ObjectScanner)
 
     def add(self, piece: str) -> None:
+        """Take a piece of the arguments."""
         self._new.append(piece)
         if len(self._new) >= _MOST_PIECES:
             self._settle()
@@ -95,9 +103,7 @@ class _Slot:
         return self._scanner.is_whole
 
     def ends_before(self, piece: _Piece) -> bool:
-        """Tell whether a piece under the index of this call, or without one, begins another
-        call.
-        """
+        """Tell whether a piece under the index of this call, or without one, begins another."""
         if piece.id and self.id:
             return bool(piece.name and self.name) and piece.id != self.id
         if piece.name and self.name:
@@ -109,13 +115,15 @@ class _Slot:
 
     @property
     def arguments(self) -> str:
+        """Return the arguments so far."""
         self._settle()
         return str(mended(self._arguments.getvalue()))
 
 
 def index_of(value: Mapping[str, Any]) -> int | None:
-    """Return the index of a choice or a call, which some servers write as text; None if it has
-    none.
+    """Return the index of a choice or a call, which some servers write as text.
+
+    None if it has none.
     """
     index = value.get("index")
     if isinstance(index, str) and _DIGITS.fullmatch(index):
@@ -168,10 +176,12 @@ class ToolCalls:
         slot = self._find(index, piece.id)
         if slot is not None and slot.ends_before(piece):
             if not piece.name:
+                # more arguments without a name are another call of the same tool
                 piece = evolve(piece, name=slot.name, is_free=slot.is_free)
             slot = None
         if slot is None:
-            slot = _Slot(len(self._slots) if index is None else index, piece.is_free)
+            place = len(self._slots) if index is None else index
+            slot = _Slot(place, piece.is_free)
             self._slots.append(slot)
         if index is not None:
             self.by_index[index] = slot
@@ -200,6 +210,7 @@ class ToolCalls:
             self.letters += len(arguments)
 
     def _find(self, index: int | None, identifier: str) -> _Slot | None:
+        """Return the call that a piece may belong to: by its index, by its id, or the last one."""
         if index is not None:
             return self.by_index.get(index)
         last = self._slots[-1] if self._slots else None
@@ -208,12 +219,15 @@ class ToolCalls:
         return self._by_id.get(identifier)
 
     def gathered(self, provider: str) -> list[ToolCall]:
-        """Return the calls so far, in order; the arguments of a free-text tool become an object:
-        `{"input": text}`.
+        """Return the calls so far, in order.
+
+        The arguments of a free-text tool become an object: `{"input": text}`.
         """
         calls = []
         for slot in sorted(self._slots, key=lambda slot: slot.place):
-            arguments = as_json({"input": slot.arguments}) if slot.is_free else slot.arguments
+            arguments = slot.arguments
+            if slot.is_free:
+                arguments = as_json({"input": arguments})
             id = str(mended(slot.id))
             name = str(mended(slot.name))
             extras = (slot.extras and copy_if_sendable(slot.extras)) or NOTHING

@@ -1,6 +1,4 @@
-"""The backend for generateContent (Gemini API, Vertex AI, servers that speak it), with the body of
-a request.
-"""
+"""The backend for generateContent: the Gemini API, Vertex AI, and servers that speak it."""
 
 from __future__ import annotations
 
@@ -22,22 +20,23 @@ from rungwise.adapters.wires.plain.parts import list_of, mapping_of
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import first_cap, without_end
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
-from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.replies.parts import Message, ToolResult
 from rungwise.fsm.values.secret import Secret, hides_arguments
 
 DUMMY: Final = "skip_thought_signature_validator"
-"""What stands for the signature of a function call that another model has made, or that was not
-kept: the API refuses an unsigned one, and names this value for the purpose
-[ai.google.dev/gemini-api/docs/thought-signatures]."""
+"""What stands for a missing signature of a function call.
+
+Another model has made the call, or the signature was not kept. The API refuses an unsigned one, and
+names this value for the purpose [ai.google.dev/gemini-api/docs/thought-signatures]."""
 
 _NEVER_DROPPED: Final = ("contents", "systemInstruction", "maxOutputTokens")
-"""Fields that stay even if the server rejects them: without the cap nothing would bound the answer.
-"""
+"""Fields that stay even if the server rejects them: the cap alone bounds the answer."""
 _CALLS: Final = ("functionCall", "function_call")
 _RESULTS: Final = ("functionResponse", "function_response")
 
 
 def _lower_reasoning(body: Body, traits: gemini.Traits) -> None:
+    """Ask for less reasoning than the body does."""
     config = body.get("generationConfig", {})
     thinking = mapping_of(config.get("thinkingConfig"))
     now = thinking.get("thinkingLevel", thinking.get("thinkingBudget", ""))
@@ -49,52 +48,58 @@ def _lower_reasoning(body: Body, traits: gemini.Traits) -> None:
 
 
 def in_order(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | Message]:
-    """Return messages with the results of each turn in one message, in the order of the calls, as
-    Gemini requires.
+    """Return messages with the results of each turn in one message, in the order of the calls.
+
+    Gemini requires both.
     """
     ordered: list[PlainMessage | Message] = []
-    names: dict[str, str] = {}
-    for is_tool, row in groupby(
-        messages, lambda message: isinstance(message, Message) and message.role == "tool"
-    ):
-        if is_tool:
-            places = {id: place for place, id in enumerate(names)}
-            results = [
-                result
-                for message in row
-                if isinstance(message, Message)
-                for result in message.tool_results
-            ]
-            results.sort(key=lambda each: places.get(each.id, len(places)))
-            named = [evolve(each, name=each.name or names.get(each.id, "")) for each in results]
-            ordered.append(Message("tool", named))
+    names: dict[str, str] = {}  # of the tools that the last turn called, by the ids of the calls
+    for is_tool, row in groupby(messages, _is_neutral_result):
+        if not is_tool:
+            for message in row:
+                if isinstance(message, Message) and message.tool_calls:
+                    names = {call.id: call.name for call in message.tool_calls}
+                ordered.append(message)
             continue
+        results: list[ToolResult] = []
         for message in row:
-            if isinstance(message, Message) and message.tool_calls:
-                names = {call.id: call.name for call in message.tool_calls}
-            ordered.append(message)
+            if isinstance(message, Message):
+                results += message.tool_results
+        places = {id: place for place, id in enumerate(names)}
+        results.sort(key=lambda each: places.get(each.id, len(places)))
+        named = [evolve(each, name=each.name or names.get(each.id, "")) for each in results]
+        ordered.append(Message("tool", named))
     return ordered
 
 
+def _is_neutral_result(message: PlainMessage | Message) -> bool:
+    return isinstance(message, Message) and message.role == "tool"
+
+
 def _joined(contents: Iterable[PlainMessage]) -> list[PlainMessage]:
-    """Join contents with nothing but function results: the API wants as many in one as there were
-    calls.
+    """Join contents with nothing but function results.
+
+    The API wants as many in one content as there were calls.
     """
     joined: list[PlainMessage] = []
-    for holds_results, row in groupby(
-        contents,
-        lambda content: all(mapping_of(part).keys() & _RESULTS for part in content["parts"]),
-    ):
+    for holds_results, row in groupby(contents, _holds_results):
         group = [*row]
         if holds_results and len(group) > 1:
-            group = [{**group[-1], "parts": [part for each in group for part in each["parts"]]}]
+            parts = [part for each in group for part in each["parts"]]
+            group = [{**group[-1], "parts": parts}]
         joined += group
     return joined
 
 
+def _holds_results(content: PlainMessage) -> bool:
+    """Tell whether a content holds nothing but function results."""
+    return all(mapping_of(part).keys() & _RESULTS for part in content["parts"])
+
+
 def _signed(content: PlainMessage) -> PlainMessage:
-    """Return a content with a signed first function call; the others of a step need no
-    signature.
+    """Return a content with a signed first function call.
+
+    The other calls of a step need no signature.
     """
     parts = content["parts"]
     if content.get("role") != "model":
@@ -147,44 +152,41 @@ class Gemini(HttpBackend):
         endpoint = read_url(_METHOD.sub("", self.base_url), self.PATH)
         # `alt` is added when a stream is requested.
         rest = [(name, value) for name, value in parse_qsl(endpoint.query[1:]) if name != "alt"]
-        return evolve(endpoint, query=f"?{urlencode(rest)}" if rest else "")
+        query = f"?{urlencode(rest)}" if rest else ""
+        return evolve(endpoint, query=query)
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the common parameters that this protocol does not support, each with the
-        reason.
-        """
+        """Return the common parameters that this protocol lacks, each with the reason."""
         losses: dict[str, str] = {}
         if parameters.get("parallel_tool_calls") is False:
             losses["parallel_tool_calls"] = "Gemini has no switch for it"
-        if parameters.get("response_format") is not None and not gemini.format_of(
-            parameters["response_format"]
-        ):
+        format = parameters.get("response_format")
+        if format is not None and not gemini.format_of(format):
             losses["response_format"] = "its type must be text, json_object or json_schema"
-        if parameters.get("tool_choice") is not None and not gemini.choice_of(
-            parameters["tool_choice"]
-        ):
+        choice = parameters.get("tool_choice")
+        if choice is not None and not gemini.choice_of(choice):
             losses["tool_choice"] = "it names no mode and no function"
         return losses
+
+    def _contents(self, send: Send, form: Form) -> tuple[list[Any], list[PlainMessage]]:
+        """Return the parts of the system prompt, and the contents."""
+        history = in_order(send.messages)
+        system: list[Any] = []
+        turns: list[PlainMessage] = []
+        for each in written(history, form, self._owner(send), is_portable=send.portable):
+            if each.get("role") == "system":
+                system += list_of(each.get("parts"))
+            elif each.get("parts"):
+                turns.append(each)
+        return system, _joined(turns)
 
     def _body(self, send: Send, *, stream: bool) -> Body:
         traits = gemini.traits_of(self.model)
         form = form_for(self.model)
-        body = gemini.merged(
-            gemini.placed(self.parameters, traits), gemini.placed(send.parameters, traits)
-        )
-        written_contents = written(
-            in_order(send.messages), form, self._owner(send), is_portable=send.portable
-        )
-        systems = [each for each in written_contents if each.get("role") == "system"]
-        system = [part for each in systems for part in list_of(each.get("parts"))]
-        contents = _joined(
-            [
-                each
-                for each in written_contents
-                if each.get("role") != "system" and each.get("parts")
-            ]
-        )
+        own = gemini.placed(self.parameters, traits)
+        body = gemini.merged(own, gemini.placed(send.parameters, traits))
+        system, contents = self._contents(send, form)
         if traits.wants_signatures:
             contents = [_signed(each) for each in contents]
         if send.prefill and contents and contents[-1].get("role") == "model":
@@ -212,19 +214,17 @@ class Gemini(HttpBackend):
 
     def _unsupported(self, request: Request) -> Mapping[str, str]:
         effort = self._parameters_of(request).get("reasoning_effort")
-        return {
-            **super()._unsupported(request),
-            **gemini.lost_effort(effort, gemini.traits_of(self.model)),
-        }
+        lost_effort = gemini.lost_effort(effort, gemini.traits_of(self.model))
+        return {**super()._unsupported(request), **lost_effort}
 
     def _credentials(self, key: Secret) -> dict[str, str]:
         return {"x-goog-api-key": key.reveal()}
 
     def _url(self, *, stream: bool) -> str:
         model = self.model if "/" in self.model else f"models/{self.model}"
-        method, query = ("streamGenerateContent", "alt=sse") if stream else ("generateContent", "")
-        query = "&".join(filter(None, (query, self._endpoint.query[1:])))
-        return (
-            f"{self._endpoint.root}/{quote(model, safe='/@-_.')}:{method}"
-            f"{'?' if query else ''}{query}"
-        )
+        url = f"{self._endpoint.root}/{quote(model, safe='/@-_.')}"
+        query = self._endpoint.query
+        if not stream:
+            return f"{url}:generateContent{query}"
+        rest = query.replace("?", "&", 1)
+        return f"{url}:streamGenerateContent?alt=sse{rest}"

@@ -1,5 +1,7 @@
-"""Translate the parameters of chat completions to Gemini's, and put Gemini's own into their
-places.
+"""Translate the parameters of chat completions to Gemini's, and put Gemini's own into their places.
+
+Most of them are members of `generationConfig`. The API takes names in snake case as well; here all
+become camel case, so that each is found once.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from attrs import Factory, field, frozen
 from rungwise.adapters.wires import request
 from rungwise.adapters.wires.capabilities.capability import ANY, pattern
 from rungwise.adapters.wires.form import Body
-from rungwise.adapters.wires.plain.parts import list_of
+from rungwise.adapters.wires.plain.parts import inner_of, list_of, mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice, name_of
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.errors import ConfigurationError
@@ -36,10 +38,12 @@ class Traits:
 
 
 def _levels(**efforts: str) -> dict[str, dict[str, Any]]:
+    """Return the `thinkingConfig` of each effort, for models that think on levels."""
     return {effort: {"thinkingLevel": level} for effort, level in efforts.items()}
 
 
 def _budgets(**efforts: int) -> dict[str, dict[str, Any]]:
+    """Return the `thinkingConfig` of each effort, for models that take a number of tokens."""
     return {effort: {"thinkingBudget": budget} for effort, budget in efforts.items()}
 
 
@@ -110,13 +114,14 @@ def traits_of(model: str) -> Traits:
 
 
 _CAP: Final = "max_tokens is its name everywhere in this library"
+_SYSTEM: Final = "give it as a message of role 'system'"
 RESERVED: Final = {
     **request.RESERVED,
     "contents": "give the messages to the call",
-    **dict.fromkeys(
-        ("systemInstruction", "system_instruction"), "give it as a message of role 'system'"
-    ),
-    **dict.fromkeys(("maxOutputTokens", "max_output_tokens"), _CAP),
+    "systemInstruction": _SYSTEM,
+    "system_instruction": _SYSTEM,
+    "maxOutputTokens": _CAP,
+    "max_output_tokens": _CAP,
 }
 
 _CONFIG: Final = ("generationConfig", "generation_config")
@@ -152,6 +157,7 @@ _COMMON: Final = {
     "response_format": "responseMimeType",
     "reasoning_effort": "thinkingConfig",
 }
+"""The common parameters that have another name here."""
 _MODES: Final = {
     "auto": "AUTO",
     "none": "NONE",
@@ -168,16 +174,24 @@ def camel(name: str) -> str:
 
 
 _PLACES: Final = {
-    camel(name): place for name, place in (*_COMMON.items(), ("tool_choice", "toolConfig"))
+    "stop": "stopSequences",
+    "responseFormat": "responseMimeType",
+    "reasoningEffort": "thinkingConfig",
+    "toolChoice": "toolConfig",
 }
+"""Where the common parameters go, by their names in camel case."""
 
 
 def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
-    """Refuse reserved members of `generationConfig`, and more than one answer."""
-    for place, config in (
-        (where, parameters),
-        *((f"{where}[{each!r}]", parameters.get(each)) for each in _CONFIG),
-    ):
+    """Refuse reserved members of `generationConfig`, and more than one answer.
+
+    Raises:
+        ConfigurationError: there is one; the message says where.
+    """
+    places = {where: parameters}
+    for name in _CONFIG:
+        places[f"{where}[{name!r}]"] = parameters.get(name, {})
+    for place, config in places.items():
         if not isinstance(config, Mapping):
             continue
         for name in ("maxOutputTokens", "max_output_tokens"):
@@ -187,20 +201,20 @@ def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
 
 
 def lost_effort(effort: Any, traits: Traits) -> dict[str, str]:
-    """Return why a model does not get a reasoning effort, or what it gets instead; nothing if it
-    does.
+    """Return why a model does not get a reasoning effort, or what it gets instead.
+
+    Nothing if it gets the effort as it is.
     """
     if effort is None:
         return {}
+    if not traits.thinking:
+        return {"reasoning_effort": "this model takes none"}
     if not isinstance(effort, str) or effort not in traits.thinking:
-        efforts = ", ".join(traits.thinking)
-        return {
-            "reasoning_effort": f"it must be one of {efforts}"
-            if efforts
-            else "this model takes none"
-        }
+        return {"reasoning_effort": f"it must be one of {', '.join(traits.thinking)}"}
     sent = _as_sent(effort, traits.thinking)
-    return {} if sent == effort else {f"reasoning_effort {effort}": f"it is sent as {sent}"}
+    if sent == effort:
+        return {}
+    return {f"reasoning_effort {effort}": f"it is sent as {sent}"}
 
 
 def _as_sent(effort: str, thinking: Mapping[str, Mapping[str, Any]]) -> str:
@@ -214,19 +228,16 @@ def _as_sent(effort: str, thinking: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:
-    """Return the parameters in their places in a body; Gemini's own form wins over that of chat
-    completions.
+    """Return the parameters in their places in a body.
+
+    Gemini's own form wins over that of chat completions.
     """
     body: Body = {}
     config: Body = {}
     own: Body = {}
     for name in _CONFIG:
-        inner = parameters.get(name)
-        config |= (
-            {camel(key): value for key, value in inner.items()}
-            if isinstance(inner, Mapping)
-            else {}
-        )
+        for key, value in mapping_of(parameters.get(name)).items():
+            config[camel(key)] = value
     for name, value in parameters.items():
         if name in _CONFIG or name in _NOT_SENT or value is None:
             continue
@@ -234,27 +245,37 @@ def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:
             config = {**_config_of(name, value, traits), **config}
         elif name == "tool_choice":
             choice = choice_of(value)
-            body |= {"toolConfig": {"functionCallingConfig": choice}} if choice else {}
+            if choice:
+                body["toolConfig"] = {"functionCallingConfig": choice}
         elif camel(name) in _OF_CONFIG:
             config[camel(name)] = value
         else:
             own[camel(name)] = value
-    return {**body, **own, **({_CONFIG[0]: config} if config else {})}
+    body |= own
+    if config:
+        body[_CONFIG[0]] = config
+    return body
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Body:
     """Return the parameters of two bodies; the second wins, also within the `generationConfig`."""
+    both = {**first, **second}
     config = {**first.get(_CONFIG[0], {}), **second.get(_CONFIG[0], {})}
-    return {**first, **second, **({_CONFIG[0]: config} if config else {})}
+    if config:
+        both[_CONFIG[0]] = config
+    return both
 
 
 def _config_of(name: str, value: Any, traits: Traits) -> Body:
+    """Return a common parameter as members of `generationConfig`."""
     if name == "stop":
         return {"stopSequences": [value] if isinstance(value, str) else value}
     if name == "response_format":
         return format_of(value) or {}
     thinking = traits.thinking.get(value) if isinstance(value, str) else None
-    return {"thinkingConfig": thinking} if thinking else {}
+    if not thinking:
+        return {}
+    return {"thinkingConfig": thinking}
 
 
 def format_of(value: Any) -> Body | None:
@@ -264,14 +285,11 @@ def format_of(value: Any) -> Body | None:
         return {"responseMimeType": "text/plain"}
     if kind not in ("json_object", "json_schema"):
         return None
-    inner = value.get("json_schema")
-    schema = inner.get("schema") if isinstance(inner, Mapping) else value.get("schema")
+    schema = inner_of(value, "json_schema").get("schema")
     json = {"responseMimeType": "application/json"}
-    return (
-        {**json, "responseJsonSchema": schema}
-        if kind == "json_schema" and schema is not None
-        else json
-    )
+    if kind == "json_schema" and schema is not None:
+        json["responseJsonSchema"] = schema
+    return json
 
 
 def choice_of(value: Any) -> Body | None:
@@ -287,22 +305,27 @@ def choice_of(value: Any) -> Body | None:
     if kind == "allowed_tools":
         inner = value["allowed_tools"]
         names = [*filter(None, map(name_of, list_of(inner.get("tools"))))]
-        is_forced = inner.get("mode") == "required"
-        return (
-            {"mode": "ANY" if is_forced else "VALIDATED", "allowedFunctionNames": names}
-            if names
-            else None
-        )
-    name = name_of(value)
-    return {"mode": "ANY", "allowedFunctionNames": [name]} if name else None
+        mode = "ANY" if inner.get("mode") == "required" else "VALIDATED"
+    else:
+        names = [*filter(None, [name_of(value)])]
+        mode = "ANY"
+    if not names:
+        return None
+    return {"mode": mode, "allowedFunctionNames": names}
 
 
 def without(body: Body, names: Iterable[str], retained: Iterable[str]) -> None:
-    """Remove parameters from a body by either of their names, except for the fields in
-    `retained`.
+    """Remove parameters from a body.
+
+    Arguments:
+        body: the body.
+        names: the parameters, by either of their names.
+        retained: the fields that stay all the same.
     """
     for name in map(camel, names):
-        own = "thinkingConfig" if name.lower().startswith("thinking") else _PLACES.get(name, name)
+        own = _PLACES.get(name, name)
+        if name.lower().startswith("thinking"):
+            own = "thinkingConfig"
         config = {key: value for key, value in body.get(_CONFIG[0], {}).items() if key != own}
         if own == "responseMimeType":
             for schema in ("responseJsonSchema", "responseSchema"):

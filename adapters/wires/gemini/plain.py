@@ -1,4 +1,4 @@
-"""Read Gemini's contents."""
+"""Read Gemini's contents: messages with `parts`, whose members may be spelled in two ways."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.messages import split
-from rungwise.adapters.wires.plain.parts import list_of, media, text_in
+from rungwise.adapters.wires.plain.parts import list_of, mapping_of, media, text_in
 from rungwise.fsm.replies.parts import (
     MediaPart,
     Message,
@@ -31,15 +31,16 @@ _ROLES: Final[Mapping[object, Role]] = {
 def read_content(message: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return a content in neutral parts."""
     parts = message.get("parts")
-    parts_read = [
-        each
-        for part in (parts if isinstance(parts, list | tuple) else (parts,))
-        for each in _read(part)
-    ]
-    return split(_ROLES.get(message.get("role"), "user"), parts_read)
+    if not isinstance(parts, list | tuple):
+        parts = (parts,)
+    read: list[Part] = []
+    for part in parts:
+        read += _read(part)
+    return split(_ROLES.get(message.get("role"), "user"), read)
 
 
 def _read(part: Any) -> Iterator[Part]:
+    """Yield the neutral parts in one part, which may be a bare text."""
     if isinstance(part, str) and part:
         yield TextPart(part)
     if not isinstance(part, Mapping):
@@ -64,12 +65,13 @@ def media_in(part: Mapping[str, Any]) -> MediaPart | None:
     """Return the picture or the file in a part, or None."""
     blob = _member(part, "inlineData")
     file = _member(part, "fileData")
+    described = blob or file
     return media(
         "file",
-        data=(blob or {}).get("data"),
+        data=mapping_of(blob).get("data"),
         url=text_in(file, "fileUri", "file_uri"),
-        media_type=text_in(blob or file, "mimeType", "mime_type"),
-        name=text_in(blob or file, "displayName", "display_name"),
+        media_type=text_in(described, "mimeType", "mime_type"),
+        name=text_in(described, "displayName", "display_name"),
     )
 
 
@@ -78,10 +80,13 @@ def _ran_in_words(part: Mapping[str, Any]) -> str:
     code = _member(part, "executableCode")
     outcome = _member(part, "codeExecutionResult")
     text = text_in(code, "code") or text_in(outcome, "output")
+    if not text.strip():
+        return ""
+    fence = "```"
+    for run in re.findall("`{3,}", text):  # code may quote such a fence itself
+        fence = max(fence, f"{run}`", key=len)
     language = text_in(code, "language").lower()
-    # Code may quote such a fence itself.
-    fence = "`" * max(3, *[len(run) + 1 for run in re.findall("`{3,}", text)], 3)
-    return f"\n{fence}{language}\n{text.rstrip()}\n{fence}\n" if text.strip() else ""
+    return f"\n{fence}{language}\n{text.rstrip()}\n{fence}\n"
 
 
 def _result(block: Mapping[str, Any]) -> ToolResult:
@@ -94,12 +99,9 @@ def _result(block: Mapping[str, Any]) -> ToolResult:
         if name in ("output", "result", "error"):
             text = value if isinstance(value, str) else as_json(value)
             is_fault = name == "error"
-    media = [
-        part
-        for each in list_of(block.get("parts"))
-        for part in _read(each)
-        if isinstance(part, MediaPart)
-    ]
+    media: list[MediaPart] = []
+    for each in list_of(block.get("parts")):
+        media += [part for part in _read(each) if isinstance(part, MediaPart)]
     return ToolResult(text_in(block, "id"), text_in(block, "name"), text, is_fault, tuple(media))
 
 

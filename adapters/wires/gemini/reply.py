@@ -56,12 +56,13 @@ ENDS: Final[Mapping[str, StopReason]] = {**STOP_REASONS, **dict.fromkeys(FAILURE
 
 
 def is_usage(value: Any) -> bool:
-    """Tell whether a usage report counts anything; the last one of some streams says only who
-    pays.
+    """Tell whether a usage report counts anything.
+
+    The last one of some streams says only who pays.
     """
-    return isinstance(value, dict) and (
-        "promptTokenCount" in value or "candidatesTokenCount" in value
-    )
+    if not isinstance(value, dict):
+        return False
+    return "promptTokenCount" in value or "candidatesTokenCount" in value
 
 
 def usage_of(raw: Mapping[str, Any], parts: Sequence[Part]) -> Usage | None:
@@ -89,8 +90,10 @@ def usage_of(raw: Mapping[str, Any], parts: Sequence[Part]) -> Usage | None:
 
 
 _STEP: Final = re.compile(r"\.([^.\[\]]{1,200})|\['([^']{1,200})'\]|\[(\d{1,6})\]")
+"""A step of a JSON path: `.name`, `['name']` or `[index]`."""
 _LONGEST_PATH: Final = 50
 _VALUES: Final = ("stringValue", "numberValue", "boolValue")
+"""The members of a piece of arguments that may hold its value; null has none."""
 
 
 @define(eq=False)
@@ -99,11 +102,11 @@ class GatheredCall:
 
     id: str
     name: str
-    extras: dict[str, Any]
-    is_open: bool = False
-    letters: int = 0
-    _args: Any = None
-    _texts: dict[str, list[str]] = field(factory=dict)
+    extras: dict[str, Any]  # other members of its part, and the server's own id
+    is_open: bool = False  # whether more of it is to come
+    letters: int = 0  # of the texts in its arguments
+    _args: Any = None  # its arguments, without the texts that arrive in pieces
+    _texts: dict[str, list[str]] = field(factory=dict)  # those, by their JSON path
 
     @classmethod
     def of(cls, part: Mapping[str, Any], function_call: Mapping[str, Any]) -> GatheredCall:
@@ -117,11 +120,9 @@ class GatheredCall:
 
     def goes_on_with(self, function_call: Mapping[str, Any]) -> bool:
         """Tell whether a call is the next piece of this one."""
-        return (
-            self.is_open
-            and not function_call.get("name")
-            and function_call.get("id") in (None, "", self.id)
-        )
+        if not self.is_open or function_call.get("name"):
+            return False
+        return function_call.get("id") in (None, "", self.id)
 
     def take(self, function_call: Mapping[str, Any]) -> None:
         """Take a call, or the next piece of one."""
@@ -133,6 +134,7 @@ class GatheredCall:
                 self._take_piece(piece)
 
     def _take_piece(self, piece: Mapping[str, Any]) -> None:
+        """Take a value, or a piece of a text, with its place in the arguments."""
         path = text_in(piece, "jsonPath")
         value = next((piece[name] for name in _VALUES if name in piece), None)
         if isinstance(value, str):
@@ -151,28 +153,35 @@ class GatheredCall:
         args = {} if self._args is None else self._args
         for path, pieces in self._texts.items():
             _put(args, path, "".join(pieces))
-        arguments = as_json(args)[:-1] if self.is_open else as_json(args)
+        arguments = as_json(args)
+        if self.is_open:
+            arguments = arguments[:-1]
         id = str(mended(self.id))
         name = str(mended(self.name))
         return ToolCall(id, name, arguments, copy_if_sendable(self.extras) or {}, provider)
 
 
 def _put(root: Any, path: str, value: Any) -> None:
-    """Put a value at a JSON path, as far as the path can be followed."""
-    steps = [name or quoted or int(index) for name, quoted, index in _STEP.findall(path)][
-        :_LONGEST_PATH
-    ]
+    """Put a value at a JSON path, as far as the path can be followed.
+
+    What the path leads through is made where it is missing: a list if its next step is an index,
+    else an object. A list only grows at its end.
+    """
+    steps = [name or quoted or int(index) for name, quoted, index in _STEP.findall(path)]
+    steps = steps[:_LONGEST_PATH]
     for step, after in zip(steps, (*steps[1:], None), strict=True):
-        new: Any = value if after is None else ([] if isinstance(after, int) else {})
+        is_last = after is None
+        new = value
+        if not is_last:
+            new = [] if isinstance(after, int) else {}
         if isinstance(root, list) and isinstance(step, int) and step <= len(root):
             if step == len(root):
                 root.append(new)
-            elif after is None:
+            elif is_last:
                 root[step] = value
-            root = root[step]
         elif isinstance(root, dict) and isinstance(step, str):
-            if after is None:
-                root[step] = value
-            root = root.setdefault(step, new)
+            if is_last or step not in root:
+                root[step] = new
         else:
             return
+        root = root[step]

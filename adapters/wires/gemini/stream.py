@@ -1,4 +1,9 @@
-"""Read replies of generateContent, whole or as a stream of objects of the same form."""
+"""Read replies of generateContent, whole or as a stream of objects of the same form.
+
+Each object of a stream holds the parts that are new, and counts that are totals so far. Parts have
+no index: text goes on with the last block of its kind, and anything else, a signature included,
+begins a new one.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +53,7 @@ from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 _ABOUT: Final = frozenset(
     {"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"}
 )
+"""All members of an event with a piece of text."""
 _OF_REPLY: Final = ("content", "finishReason", "index", "tokenCount", "finishMessage")
 """Members of a candidate that the reply holds elsewhere."""
 _COUNT: Final = re.compile(rb'okenCount": ?\d+')
@@ -65,7 +71,7 @@ _WEIGHT: Final = 300
 class _TextBlock:
     """Hold the place of a text among the other parts."""
 
-    key: int
+    key: int  # of its text in the decoder
     is_thought: bool
     signature: Any = None
 
@@ -81,12 +87,12 @@ class GeminiDecoder(StreamDecoder):
     _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)
     """The kind of the open block; None if the next piece must begin another one."""
     _usage: Mapping[str, Any] = field(factory=dict, init=False)
-    _is_counted: bool = field(default=False, init=False)
+    _is_counted: bool = field(default=False, init=False)  # whether that counts the answer
     _model: Any = field(default=None, init=False)
     _id: Any = field(default=None, init=False)
-    _finish: Any = field(default=None, init=False)
-    _message: str = field(default="", init=False)
-    _is_blocked: bool = field(default=False, init=False)
+    _finish: Any = field(default=None, init=False)  # the provider's word for why it ended
+    _message: str = field(default="", init=False)  # what the provider says about that
+    _is_blocked: bool = field(default=False, init=False)  # whether the prompt was refused
     _aside: Aside = field(factory=Aside, init=False)
 
     def _make_reader(self) -> EventReader:
@@ -94,8 +100,9 @@ class GeminiDecoder(StreamDecoder):
         return self._events
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the text of an event that holds one piece of it and nothing else but counts, which
-        are recorded.
+        """Return the text of an event that holds one piece of it and nothing else but counts.
+
+        The counts are recorded. None if there may be more.
         """
         try:
             (candidate,) = value["candidates"]
@@ -122,14 +129,13 @@ class GeminiDecoder(StreamDecoder):
         return kind, text
 
     def take_piece(self, kind: Kind, text: str) -> None:
-        """Take a piece of the text or of the reasoning, for the block that is open, or a new
-        one.
-        """
+        """Take a piece of the text or of the reasoning, for the open block or a new one."""
         if kind[0] is not self._open:
             self._begin(kind[0])
         self._new.append(text)
 
     def _begin(self, kind: type[Text] | type[Reasoning], signature: Any = None) -> None:
+        """Begin a block of text."""
         self._flush()
         block = _TextBlock(len(self._order), kind is Reasoning, signature)
         self._order.append(block)
@@ -146,15 +152,17 @@ class GeminiDecoder(StreamDecoder):
         """Record what an object says of the whole reply; its counts are totals so far."""
         if not self.started:
             self.started = True
-            self._model, self._id = value.get("modelVersion"), value.get("responseId")
+            self._model = value.get("modelVersion")
+            self._id = value.get("responseId")
         usage = value.get("usageMetadata")
         if usage and is_usage(usage):
             self._report(usage)
 
     def _report(self, usage: Mapping[str, Any]) -> None:
-        self._is_counted = any(
-            count_of(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")
-        )
+        """Take a report of the tokens so far."""
+        answer = count_of(usage.get("candidatesTokenCount"))
+        thoughts = count_of(usage.get("thoughtsTokenCount"))
+        self._is_counted = answer > 0 or thoughts > 0
         self._usage = grown(self._usage, usage)
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
@@ -171,11 +179,14 @@ class GeminiDecoder(StreamDecoder):
             self.done = True
             self._note(value)
             self._message = text_in(feedback, "blockReasonMessage")
-        candidates = [each for each in list_of(value.get("candidates")) if isinstance(each, dict)]
-        own = next((each for each in candidates if each.get("index") in (None, 0)), None)
-        self.letters_beside += sum(
-            len(as_json(each.get("content"))) for each in candidates if each is not own
-        )
+        own: Mapping[str, Any] | None = None
+        for candidate in list_of(value.get("candidates")):
+            if not isinstance(candidate, dict):
+                continue
+            if own is None and candidate.get("index") in (None, 0):
+                own = candidate
+            else:
+                self.letters_beside += len(as_json(candidate.get("content")))
         if own is not None:
             self._note(value)
             self._take_candidate(own)
@@ -183,6 +194,7 @@ class GeminiDecoder(StreamDecoder):
             self._report(value["usageMetadata"])
 
     def _take_candidate(self, candidate: Mapping[str, Any]) -> None:
+        """Take what is new of the reply: its parts, why it ended, and what comes besides."""
         for part in list_of(mapping_of(candidate.get("content")).get("parts")):
             if len(self._order) >= _MOST_PARTS:
                 self.take_broken()
@@ -194,11 +206,11 @@ class GeminiDecoder(StreamDecoder):
             self._finish = settled(self._finish, finish, ENDS)
             self.done = True
             self._message = text_in(candidate, "finishMessage") or self._message
-        self._held += self._aside.take(
-            {name: value for name, value in candidate.items() if name not in _OF_REPLY}
-        )
+        rest = {name: value for name, value in candidate.items() if name not in _OF_REPLY}
+        self._held += self._aside.take(rest)
 
     def _take_part(self, part: Mapping[str, Any]) -> None:
+        """Take a part of any kind."""
         text = part.get("text")
         call = part.get("functionCall")
         if isinstance(call, dict):
@@ -206,24 +218,28 @@ class GeminiDecoder(StreamDecoder):
         elif isinstance(text, str) and part.get("thought") is True:
             self._take_thought(text, part)
         elif isinstance(text, str):
-            self._take_text(
-                text, {name: each for name, each in part.items() if name not in ("text", "thought")}
-            )
+            rest = {name: each for name, each in part.items() if name not in ("text", "thought")}
+            self._take_text(text, rest)
         elif part:
             self._take_other(part)
 
     def _take_text(self, text: str, members: Mapping[str, Any]) -> None:
+        """Take a piece of text; with other members, it is signed.
+
+        What is signed is a part of its own, and goes back as one.
+        """
         if not members:
             if text:
                 self.take_piece(_TEXT, text)
-            return
-        # What is signed is a part of its own, and goes back as one.
-        self._keep_members(members if text else {"text": "", **members})
-        if text:
+        elif text:
+            self._keep_members(members)
             self.take_piece(_TEXT, text)
             self._open = None
+        else:
+            self._keep_members({"text": "", **members})
 
     def _take_thought(self, text: str, part: Mapping[str, Any]) -> None:
+        """Take a piece of reasoning; with a signature, it is a block of its own."""
         signature = text_in(part, "thoughtSignature")
         if not signature:
             if text:
@@ -236,11 +252,17 @@ class GeminiDecoder(StreamDecoder):
         self._open = None
 
     def _take_call(self, part: Mapping[str, Any], piece: Mapping[str, Any]) -> None:
+        """Take a call, or the next piece of the last one.
+
+        Arguments:
+            part: the part that holds it.
+            piece: its `functionCall`.
+        """
         last = self._order[-1] if self._order else None
         size = size_of(piece)
-        self.unshown += len(text_in(piece, "name")) + (
-            len(as_json(piece["args"])) if piece.get("args") else 0
-        )
+        self.unshown += len(text_in(piece, "name"))
+        if piece.get("args"):
+            self.unshown += len(as_json(piece["args"]))
         if isinstance(last, GatheredCall) and last.goes_on_with(piece):
             self.unshown -= last.letters
             last.take(piece)
@@ -252,10 +274,13 @@ class GeminiDecoder(StreamDecoder):
         self._keep(call, part)
 
     def _take_other(self, part: Mapping[str, Any]) -> None:
-        """Take a picture or a file; keep anything else unchanged, such as code that the server
-        ran.
+        """Take a picture or a file.
+
+        Anything else stays unchanged, such as code that the server ran.
         """
-        media_part = media_in(part) if part.get("thought") is not True else None
+        media_part = None
+        if part.get("thought") is not True:
+            media_part = media_in(part)
         if media_part is None:
             block = copy_if_sendable(part)
             self.letters_beside += len(as_json(part))
@@ -274,6 +299,7 @@ class GeminiDecoder(StreamDecoder):
             self._keep(ReasoningPart("", copy, self.provider), members)
 
     def _keep(self, part: GatheredCall | Part, raw: Any) -> None:
+        """Append a part that is no text; `raw` is what it was made of."""
         self._flush()
         self._open = None
         self._order.append(part)
@@ -294,16 +320,21 @@ class GeminiDecoder(StreamDecoder):
         return tuple(parts)
 
     def reply(self, *, is_cut: bool, cause: Failure | None, raw: object = None) -> Reply | Failure:
-        """Put the reply together; `raw` is the body, for diagnosis."""
+        """Put the reply together.
+
+        Arguments:
+            is_cut: whether it broke off before its end.
+            cause: what cut it, if that is known.
+            raw: the body, for diagnosis; None takes what came besides the reply.
+        """
         self._note_last()
         reason, word = stop_of(self._finish, STOP_REASONS)
         if self._is_blocked:
             reason = "content_filter"  # whatever the word
         message = str(mended(self._message))
         error = self.error
-        failure = FAILURES.get(word.lower()) if word else None
-        if failure and not error:
-            error = Failure(failure, status=200, code=word, message=message)
+        if word and word.lower() in FAILURES and not error:
+            error = Failure(FAILURES[word.lower()], status=200, code=word, message=message)
         parts = (*self.parts(), *grounding_of(self._aside.said, self.provider))
         usage = usage_of(self._usage, parts)
         # an earlier report counted the answer up to there
@@ -323,8 +354,9 @@ class GeminiDecoder(StreamDecoder):
         return draft.reply(error=error, cut=is_cut, cause=cause, raw=raw)
 
     def whole(self, body: bytes) -> Reply | Failure:
-        """Read a whole body with a status of success: one object, or a list of the objects of a
-        stream.
+        """Read a whole body with a status of success.
+
+        It is one object, or a list of the objects of a stream.
         """
         try:
             value = load(body)
@@ -334,9 +366,14 @@ class GeminiDecoder(StreamDecoder):
         reader = GeminiDecoder(self.headers, self.provider)
         objects = value if isinstance(value, list) else [value]
         for each in objects:
-            if isinstance(each, dict) and not reader.finished:
-                data = as_json(each).encode() if "error" in each else b""
-                reader.take_value(each, body if len(objects) == 1 else data, is_error=False)
+            if not isinstance(each, dict) or reader.finished:
+                continue
+            data = b""  # only read for an error
+            if len(objects) == 1:
+                data = body
+            elif "error" in each:
+                data = as_json(each).encode()
+            reader.take_value(each, data, is_error=False)
         if not reader.started and not reader.error:
             return malformed("the body has no usable candidate")
         return reader.reply(is_cut=not reader.done, cause=None, raw=raw_of(value, body))

@@ -1,4 +1,8 @@
-"""The backend for Ollama's native chat, with the body of a request."""
+"""The backend for Ollama's native chat.
+
+The parameters of sampling are members of `options` there; a few, such as `think` and `format`,
+stand beside it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.ollama.shapes import OLLAMA, REASONED
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
+from rungwise.adapters.wires.plain.parts import mapping_of
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.request import first_cap, without_end
@@ -22,6 +27,7 @@ from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.secret import hides_arguments
 
 CAP: Final = "num_predict"
+"""The option that is the output cap."""
 RESERVED: Final = {**request.RESERVED, CAP: "it is called max_tokens here"}
 
 _NEVER_DROPPED: Final = frozenset({"model", "messages", "options"})
@@ -73,24 +79,24 @@ _EFFORTS: Final[Mapping[str, bool | str]] = {
 }
 """The value of `think` for each effort; models without efforts take any word for a yes."""
 
-# The server's field for other names of a parameter.
 _ALSO: Final[Mapping[str, str]] = {
     "thinking": "think",
     "reasoning_effort": "think",
     "response_format": "format",
 }
+"""The server's field for other names of a parameter."""
 
 
 def translated(parameters: Mapping[str, Any]) -> Body:
-    """Return the parameters outside of `options`, translated to Ollama's."""
-    body = {
-        name: value
-        for name, value in parameters.items()
-        if name not in OPTIONS
-        and name not in CAP_PARAMETERS
-        and name not in _COMMON
-        and name != "options"
-    }
+    """Return the parameters outside of `options`, translated to Ollama's.
+
+    Those that are in Ollama's form already win.
+    """
+    body: Body = {}
+    for name, value in parameters.items():
+        is_option = name in OPTIONS or name in CAP_PARAMETERS or name == "options"
+        if not is_option and name not in _COMMON:
+            body[name] = value
     for name, translate in _COMMON.items():
         if parameters.get(name) is not None:
             body = {**translate(parameters[name]), **body}
@@ -98,7 +104,11 @@ def translated(parameters: Mapping[str, Any]) -> Body:
 
 
 def refuse_options(parameters: Mapping[str, Any], where: str) -> None:
-    """Refuse malformed options, and an output cap among them."""
+    """Refuse malformed options, and an output cap among them.
+
+    Raises:
+        ConfigurationError: there is one; the message says where.
+    """
     options = parameters.get("options")
     if options is None:
         return
@@ -114,36 +124,55 @@ def refuse_options(parameters: Mapping[str, Any], where: str) -> None:
 
 def _options_of(parameters: Mapping[str, Any]) -> Body:
     """Return the options among parameters: those under `options`, and those outside of it."""
-    beside = {
-        name: value for name, value in parameters.items() if name in OPTIONS and value is not None
-    }
-    options = {**beside, **(parameters.get("options") or {})}
+    options: Body = {}
+    for name, value in parameters.items():
+        if name in OPTIONS and value is not None:
+            options[name] = value
+    options |= parameters.get("options") or {}
     if isinstance(options.get("stop"), str):  # the server takes a list alone
         options["stop"] = [options["stop"]]
     return options
 
 
 def _format(value: Any) -> Body | None:
-    kind = value.get("type") if isinstance(value, Mapping) else None
+    """Return a `response_format` in Ollama's form; None if it is of no known type."""
+    kind = mapping_of(value).get("type")
     if kind == "text":
         return {}
     if kind == "json_object":
         return {"format": "json"}
-    inner = value.get("json_schema") if kind == "json_schema" else None
-    schema = inner.get("schema") if isinstance(inner, Mapping) else None
+    if kind != "json_schema":
+        return None
+    schema = mapping_of(value.get("json_schema")).get("schema")
     return {"format": schema} if isinstance(schema, Mapping) else None
 
 
+def _format_or_nothing(value: Any) -> Body:
+    return _format(value) or {}
+
+
 def _effort(value: Any) -> Body:
-    return {"think": _EFFORTS[value]} if isinstance(value, str) and value in _EFFORTS else {}
+    if not isinstance(value, str) or value not in _EFFORTS:
+        return {}
+    return {"think": _EFFORTS[value]}
+
+
+def _choice(value: Any) -> Body:
+    """Return a tool choice if it forbids tools, which `_body` then leaves out."""
+    return {"tool_choice": "none"} if chat_choice(value) == "none" else {}
+
+
+def _nothing(value: Any) -> Body:
+    return {}
 
 
 _COMMON: Final[Mapping[str, Callable[[Any], Body]]] = {
-    "response_format": lambda value: _format(value) or {},
+    "response_format": _format_or_nothing,
     "reasoning_effort": _effort,
-    "tool_choice": lambda value: {"tool_choice": "none"} if chat_choice(value) == "none" else {},
-    "parallel_tool_calls": lambda value: {},
+    "tool_choice": _choice,
+    "parallel_tool_calls": _nothing,
 }
+"""What translates each common parameter that is no option."""
 
 
 @hides_arguments
@@ -153,9 +182,8 @@ class Ollama(HttpBackend):
 
     A prompt that exceeds the model's context (`num_ctx`, 4096 tokens by default on small machines)
     is not an error for the server: it silently drops the oldest messages, or continues in a shifted
-    context. Set the
-    option `num_ctx` to what your conversations need, or the parameters `truncate` and `shift` to
-    False, with which recent servers answer with an error that leads to a compaction.
+    context. Set the option `num_ctx` to what your conversations need, or the parameters `truncate`
+    and `shift` to False, with which recent servers answer with an error that leads to a compaction.
 
     The variable OLLAMA_HOST is not read: for the server it is the address to listen on, such as
     0.0.0.0.
@@ -183,9 +211,7 @@ class Ollama(HttpBackend):
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the common parameters that this protocol does not support, each with the
-        reason.
-        """
+        """Return the common parameters that this protocol lacks, each with the reason."""
         losses: dict[str, str] = {}
         if chat_choice(parameters.get("tool_choice")) not in (None, "auto", "none"):
             losses["tool_choice"] = (
@@ -200,10 +226,8 @@ class Ollama(HttpBackend):
             losses["reasoning_effort"] = f"Ollama knows the efforts {', '.join(_EFFORTS)}"
         elif effort is not None and _EFFORTS[effort] not in (effort, False):
             losses[f"reasoning_effort {effort}"] = f"it is sent as {_EFFORTS[effort]}"
-        if (
-            parameters.get("response_format") is not None
-            and _format(parameters["response_format"]) is None
-        ):
+        format = parameters.get("response_format")
+        if format is not None and _format(format) is None:
             losses["response_format"] = "Ollama knows the types text, json_object and json_schema"
         return losses
 
@@ -223,19 +247,28 @@ class Ollama(HttpBackend):
         if send.prefill:
             body["messages"] = [*messages[:-1], without_end(messages[-1])]
         if send.lower_reasoning:
-            think = body.get("think")
-            # gpt-oss has efforts and cannot switch thinking off, other models can.
-            is_on = think in ("medium", "high", "max") or (
-                think is not False and "gpt-oss" in self.model.lower()
-            )
-            body["think"] = "low" if is_on else False
+            body["think"] = self._less_thinking(body.get("think"))
         dropped = {_ALSO.get(name, name) for name in send.dropped} - _NEVER_DROPPED
-        if not dropped.isdisjoint((CAP, *CAP_PARAMETERS)):
-            # If a budget rests on the cap, no error of a server removes it.
-            dropped = dropped - {CAP} if send.must_cut else dropped | {CAP}
+        if send.must_cut:  # if a budget rests on the cap, no error of a server removes it
+            dropped.discard(CAP)
+        elif not dropped.isdisjoint(CAP_PARAMETERS):
+            dropped.add(CAP)
         body = {name: value for name, value in body.items() if name not in dropped}
         options = {name: value for name, value in options.items() if name not in dropped}
-        return {**body, **({"options": options} if options else {})}
+        if options:
+            body["options"] = options
+        return body
+
+    def _less_thinking(self, think: Any) -> Any:
+        """Return the value of `think` for less reasoning.
+
+        gpt-oss has efforts and cannot switch thinking off; other models can.
+        """
+        if think in ("medium", "high", "max"):
+            return "low"
+        if think is not False and "gpt-oss" in self.model.lower():
+            return "low"
+        return False
 
     def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         # streamed even if nobody asked for it, or one object in many lines

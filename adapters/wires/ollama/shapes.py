@@ -1,5 +1,7 @@
-"""The form of Ollama's chat: how the core reads it, and how messages and tools are written in
-it.
+"""The form of Ollama's chat: how messages and tools are written in it.
+
+It resembles chat completions, but pictures are a member of the message, the arguments of a call are
+an object, and results name their tool instead of an id.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.replies.parts import (
     MediaPart,
     Message,
+    Part,
     ReasoningPart,
     TextPart,
     ToolResult,
@@ -30,12 +33,16 @@ _TOOL_MEMBERS: Final = frozenset({"name", "description", "parameters"})
 
 
 class _OllamaForm(Form):
+    """Read and write Ollama's chat."""
+
     __slots__ = ()
 
     SAYS = frozenset()
 
     def _own_format(self, parameters: Mapping[str, Any]) -> Any:
-        return (parameters["format"] or False) if "format" in parameters else None
+        if "format" not in parameters:
+            return None
+        return parameters["format"] or False
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
         return {"type": "function", "function": super().tool_of(name, description, parameters)}
@@ -47,54 +54,52 @@ class _OllamaForm(Form):
         return tool.keys() <= {"type", "function"} and function.keys() <= _TOOL_MEMBERS
 
     def is_own(self, message: PlainMessage) -> bool:
-        """Tell whether a plain message can be sent unchanged; results in other forms do not name
-        their tool.
+        """Tell whether a plain message can be sent unchanged.
+
+        Results in other forms do not name their tool.
         """
         role = message.get("role")
-        content = message.get("content")
-        calls = message.get("tool_calls") or ()
-        if (
-            role not in _ROLES
-            or not message.keys() <= _MEMBERS
-            or not isinstance(content, str | None)
-        ):
+        if role not in _ROLES or not message.keys() <= _MEMBERS:
+            return False
+        if not isinstance(message.get("content"), str | None):
             return False
         if role == "tool" and not message.get("tool_name"):
             return False
+        calls = message.get("tool_calls") or ()
         return isinstance(calls, list | tuple) and all(map(_is_own_call, calls))
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
         """Return a plain message without reasoning that another model may have written."""
-        if (
-            self.rules.keeps_reasoning
-            or message.get("role") != "assistant"
-            or "thinking" not in message
-        ):
+        if self.rules.keeps_reasoning or message.get("role") != "assistant":
+            return message
+        if "thinking" not in message:
             return message
         return {name: value for name, value in message.items() if name != "thinking"}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
-        """Return a message as plain messages, with its reasoning if this model wrote it or wants
-        any.
+        """Return a message as plain messages.
+
+        Its reasoning goes along if this model wrote it, or wants any.
         """
         if message.role == "tool":
             return [*_results(message.tool_results)]
         plain = _message_of(message)
-        thoughts = [part for part in message.parts if isinstance(part, ReasoningPart)]
-        own = [
-            part
-            for part in thoughts
-            if self.rules.keeps_reasoning or part.provider == provider != ""
-        ]
+        own: list[Part] = []
+        for part in message.parts:
+            if isinstance(part, ReasoningPart):
+                is_own = provider != "" and part.provider == provider
+                if is_own or self.rules.keeps_reasoning:
+                    own.append(part)
         if text := reasoning_of(own):
             plain["thinking"] = text
-        if calls := message.tool_calls:
-            # No ids: servers of earlier versions make none, and pair results with calls by name and
-            # order.
-            plain["tool_calls"] = [
-                {"function": {"name": call.name, "arguments": object_of(call.arguments)}}
-                for call in calls
-            ]
+        # No ids: servers of earlier versions make none, and pair results with calls by name and
+        # order.
+        calls: list[Body] = []
+        for call in message.tool_calls:
+            function = {"name": call.name, "arguments": object_of(call.arguments)}
+            calls.append({"function": function})
+        if calls:
+            plain["tool_calls"] = calls
         return [plain]
 
 
@@ -107,19 +112,19 @@ class _ReasonedOllama(_OllamaForm):
 
 
 def _is_own_call(call: Any) -> bool:
-    function = (
-        call.get("function") if isinstance(call, Mapping) and call.keys() <= _CALL_MEMBERS else None
-    )
-    return (
-        isinstance(function, Mapping)
-        and function.keys() <= _FUNCTION_MEMBERS
-        and isinstance(function.get("arguments"), Mapping)
-    )
+    """Tell whether a call has this form: no other members, and an object of arguments."""
+    if not isinstance(call, Mapping) or not call.keys() <= _CALL_MEMBERS:
+        return False
+    function = call.get("function")
+    if not isinstance(function, Mapping) or not function.keys() <= _FUNCTION_MEMBERS:
+        return False
+    return isinstance(function.get("arguments"), Mapping)
 
 
 def _message_of(message: Message) -> Body:
-    """Return text and pictures; other media are named, so that the model can say that it did not
-    get them.
+    """Return text and pictures.
+
+    Other media are named, so that the model can say that it did not get them.
     """
     texts: list[str] = []
     images: list[str] = []
@@ -131,18 +136,25 @@ def _message_of(message: Message) -> Body:
         elif isinstance(part, MediaPart):
             texts.append(in_words(part))
     # The blocks of an answer are pieces of one text; the parts of a caller's message are not.
-    content = ("" if message.role == "assistant" else "\n\n").join(texts)
-    return {"role": message.role, "content": content, **({"images": images} if images else {})}
+    between = "" if message.role == "assistant" else "\n\n"
+    plain: Body = {"role": message.role, "content": between.join(texts)}
+    if images:
+        plain["images"] = images
+    return plain
 
 
 def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
-    """Yield tool results; pictures, which templates have no place for there, follow as a user
-    message.
+    """Yield tool results.
+
+    Their pictures, which templates have no place for there, follow as a user message.
     """
     media: list[MediaPart] = []
     for each in results:
-        tool_name = {"tool_name": each.name} if each.name else {}
-        yield {"role": "tool", **tool_name, "content": each.text}
+        plain: Body = {"role": "tool"}
+        if each.name:
+            plain["tool_name"] = each.name
+        plain["content"] = each.text
+        yield plain
         media += each.media
     if media:
         yield _message_of(Message("user", media))

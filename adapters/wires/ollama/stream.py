@@ -1,4 +1,8 @@
-"""Read a reply of Ollama's chat, whole or streamed: its parts, its tokens and its tool calls."""
+"""Read a reply of Ollama's chat, whole or streamed: its parts, its tokens and its tool calls.
+
+A stream is JSON lines, each a message with what is new; the last one says `done` and counts the
+tokens. Calls are never cut into pieces.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.ndjson import LineReader
 from rungwise.fsm.replies.failures.failure import Failure
-from rungwise.fsm.replies.parts import ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.replies.parts import Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 from rungwise.fsm.values.usage import Usage
 
@@ -37,7 +41,9 @@ def usage_of(value: Mapping[str, Any]) -> Usage | None:
     """Return the tokens that a reply counts, or None if it counts none."""
     prompt = count_of(value.get("prompt_eval_count"))
     output = count_of(value.get("eval_count"))
-    return Usage(input_tokens=prompt, output_tokens=output) if prompt or output else None
+    if not prompt and not output:
+        return None
+    return Usage(input_tokens=prompt, output_tokens=output)
 
 
 def calls_in(message: Any) -> list[RawCall]:
@@ -56,40 +62,44 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "content": (Text, "content"),
     "thinking": (Reasoning, "thinking"),
 }
+"""The members of a message that hold text."""
 _ABOUT: Final = frozenset({"model", "remote_model", "remote_host", "created_at", "message", "done"})
+"""All members of a line with a piece of text."""
+_MESSAGE: Final = frozenset({"role", "content", "thinking"})
+"""All members of its message."""
 _LISTS: Final = frozenset({"logprobs"})
-_MESSAGE: Final = frozenset({"role", *_KINDS})
 
 
 @define(eq=False, repr=False)
 class OllamaDecoder(StreamDecoder):
-    """Turn the lines of one streamed reply into deltas, and at its end into a reply or a
-    failure.
-    """
+    """Turn the lines of one streamed reply into deltas, and at its end into a reply."""
 
     _calls: list[RawCall] = field(factory=list, init=False)
     _aside: Aside = field(factory=Aside, init=False)
-    _finish: object = field(default=None, init=False)
+    _finish: object = field(default=None, init=False)  # the server's word for why it ended
     _usage: Usage | None = field(default=None, init=False)
     _model: object = field(default=None, init=False)
-    _created: object = field(default=None, init=False)
+    _created: object = field(default=None, init=False)  # when it was written
 
     def _make_reader(self) -> LineReader:
         return LineReader()
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the piece of a line that holds one piece of text or reasoning and nothing else, as
-        most do.
-        """
+        """Return the piece of a line that holds nothing but text or reasoning, as most do."""
         if not self.started or value.get("done") is not False or not value.keys() <= _ABOUT:
             return None
         message = value.get("message")
         if not isinstance(message, dict) or not message.keys() <= _MESSAGE:
             return None
-        pieces = [(name, message[name]) for name in _KINDS if message.get(name)]
-        if len(pieces) != 1 or not isinstance(pieces[0][1], str):
+        text = message.get("content")
+        thought = message.get("thinking")
+        if text and thought:
             return None
-        return _KINDS[pieces[0][0]], pieces[0][1]
+        if text and isinstance(text, str):
+            return _KINDS["content"], text
+        if thought and isinstance(thought, str):
+            return _KINDS["thinking"], thought
+        return None
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other line."""
@@ -102,16 +112,19 @@ class OllamaDecoder(StreamDecoder):
         if isinstance(value.get("logprobs"), list):
             self._held += self._aside.take({"logprobs": value["logprobs"]}, grows=_LISTS)
         if is_last:
-            self._finish, self._usage = value.get("done_reason"), usage_of(value)
+            self._finish = value.get("done_reason")
+            self._usage = usage_of(value)
         if value.get("error"):
             self.stop(classified(None, self.headers, data))
         elif is_last:
             self.take_end()
 
     def _take_message(self, value: Mapping[str, Any], message: Any) -> None:
+        """Take what is new of the reply."""
         self.started = True
         if self._model is None:
-            self._model, self._created = value.get("model"), value.get("created_at")
+            self._model = value.get("model")
+            self._created = value.get("created_at")
         if thought := text_in(message, "thinking"):
             self.take_piece(_KINDS["thinking"], thought)
         if text := text_in(message, "content"):
@@ -128,12 +141,16 @@ class OllamaDecoder(StreamDecoder):
         return draft.reply(error=self.error, cut=is_cut, cause=cause, raw=self._aside.said or None)
 
     def _draft(self, text: str, reasoning: str, calls: Iterable[RawCall]) -> Draft:
-        thought = [ReasoningPart(reasoning, provider=self.provider)] if reasoning else []
-        made = [
-            ToolCall(id, name, text, provider=self.provider) for id, name, text in mended([*calls])
-        ]
+        """Return the draft of a reply."""
+        parts: list[Part] = []
+        if reasoning:
+            parts.append(ReasoningPart(reasoning, provider=self.provider))
+        if text:
+            parts.append(TextPart(text))
+        for id, name, arguments in mended([*calls]):
+            parts.append(ToolCall(id, name, arguments, provider=self.provider))
         return Draft(
-            parts=[*thought, *([TextPart(text)] if text else []), *made],
+            parts=parts,
             # The server has few words of its own; the words that it passes on may be anybody's.
             stop=stop_of(self._finish, STOP_REASONS),
             usage=self._usage,
@@ -149,8 +166,10 @@ class OllamaDecoder(StreamDecoder):
         is_done = value.get("done") is True
         if not isinstance(message, dict) and not error and not is_done:
             return malformed("the body has neither a message nor an end")
-        self._model, self._created = value.get("model"), value.get("created_at")
-        self._finish, self._usage = value.get("done_reason"), usage_of(value)
+        self._model = value.get("model")
+        self._created = value.get("created_at")
+        self._finish = value.get("done_reason")
+        self._usage = usage_of(value)
         text = mended(text_in(message, "content"))
         reasoning = mended(text_in(message, "thinking"))
         draft = self._draft(text, reasoning, calls_in(message))

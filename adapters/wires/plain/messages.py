@@ -1,8 +1,9 @@
-"""Read messages in any form: the common one, whose parts each wire declares, and the forms that
-wires declare.
+"""Read messages in any form.
 
-Each message shows its form by itself, and a conversation may mix forms. Nothing raises: an unknown
-form becomes a part that is sent to no provider.
+The common form is that of chat completions, whose types of parts each wire declares (`Wire.parts`).
+Wires with messages of another shape declare readers for them (`Wire.messages`). Each message shows
+its form by itself, and a conversation may mix forms. Nothing raises: an unknown form becomes a part
+that is sent to no provider.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Literal
 
-from rungwise.adapters.wires.plain.parts import json_of, list_of, media, result_of, text_in
+from rungwise.adapters.wires.plain.parts import (
+    inner_of,
+    json_of,
+    list_of,
+    media,
+    result_of,
+    text_in,
+)
 from rungwise.adapters.wires.registry import WIRES
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.replies.parts import (
@@ -46,31 +54,34 @@ def read_messages(messages: Iterable[PlainMessage | Message]) -> tuple[Message, 
 def read_together(
     messages: Iterable[PlainMessage | Message],
 ) -> Iterator[tuple[list[PlainMessage | Message], tuple[Message, ...]]]:
-    """Yield the messages that belong together in both forms: consecutive items of Responses are one
-    answer.
+    """Yield the messages that belong together, as they are and in neutral parts.
+
+    Nearly always that is one message. Only Responses write one answer as several items in a row: a
+    message without a role is such an item.
     """
     together: list[PlainMessage | Message] = []
-    row: list[Message] = []  # what is to be one
-    goes_on = False  # the last one is an item
+    row: list[Message] = []  # the same in neutral parts, to be joined into one answer
+    was_item = False  # whether the message before was an item
     for message in messages:
-        is_item = not isinstance(message, Message) and "role" not in message
-        neutral = (message,) if isinstance(message, Message) else read_message(message)
-        # A neutral message is its own turn; after calls it is the next one, as their results come
-        # between.
-        is_next = isinstance(message, Message) and bool(row) and bool(row[-1].tool_calls)
-        if (
-            is_next
-            or not (is_item or goes_on)
-            or not _is_answer(row[-1:])
-            or not _is_answer(neutral)
-        ):
+        if isinstance(message, Message):
+            is_item = False
+            neutral: tuple[Message, ...] = (message,)
+            # A neutral message is a turn of its own. After calls it is the next one, as their
+            # results come between.
+            begins_turn = bool(row) and bool(row[-1].tool_calls)
+        else:
+            is_item = "role" not in message
+            neutral = read_message(message)
+            begins_turn = False
+        is_one_answer = (is_item or was_item) and _is_answer(row[-1:]) and _is_answer(neutral)
+        if begins_turn or not is_one_answer:
             if together:
                 yield together, _joined(row)
             together = []
             row = []
         together.append(message)
         row += neutral
-        goes_on = is_item
+        was_item = is_item
     if together:
         yield together, _joined(row)
 
@@ -78,20 +89,19 @@ def read_together(
 def ids_in(message: PlainMessage | Message) -> tuple[list[str], list[str]]:
     """Return the ids of the tool calls and of the tool results in a message of any form."""
     if not isinstance(message, Message) and isinstance(message.get("content"), str):
-        # Most messages are not worth reading for this.
-        answered = message.get("tool_call_id")
-        if message.keys() == {"role", "content"} and message["role"] not in ("tool", "function"):
+        # The two forms that most messages have are not worth reading for this.
+        role = message.get("role")
+        if message.keys() == {"role", "content"} and role not in ("tool", "function"):
             return [], []
-        if (
-            len(message) == 3
-            and message.get("role") == "tool"
-            and isinstance(answered, str)
-            and answered
-        ):
+        answered = text_in(message, "tool_call_id")
+        if len(message) == 3 and role == "tool" and answered:
             return [], [answered]
-    read = read_messages((message,))
-    called = [call.id for each in read for call in each.tool_calls]
-    return called, [result.id for each in read for result in each.tool_results]
+    called: list[str] = []
+    answers: list[str] = []
+    for read in read_messages((message,)):
+        called += [call.id for call in read.tool_calls]
+        answers += [result.id for result in read.tool_results]
+    return called, answers
 
 
 def _is_answer(messages: Sequence[Message]) -> bool:
@@ -113,26 +123,36 @@ def read_message(message: PlainMessage) -> tuple[Message, ...]:
         return tuple(readers[member](message))
     role = _ROLES.get(message["role"], "user")
     if role == "tool":
-        named = text_in(message, "name", "tool_name")
-        id = text_in(message, "tool_call_id", "id") or (
-            named if message["role"] == "function" else ""
-        )
-        return (Message("tool", (result_of(id, named, tuple(parts_of(message.get("content")))),)),)
+        tool = text_in(message, "name", "tool_name")
+        id = text_in(message, "tool_call_id", "id")
+        if not id and message["role"] == "function":
+            id = tool  # calls of functions, OpenAI's older form of tools, have no other id
+        return (Message("tool", (result_of(id, tool, parts_of(message.get("content"))),)),)
     return split(role, _parts(role, message))
 
 
 def split(role: Role, parts: Iterable[Part]) -> tuple[Message, ...]:
-    """Return a message, and before it a message with the tool results among its parts."""
-    parts = tuple(parts)
-    results = tuple([part for part in parts if isinstance(part, ToolResult)])
-    rest = tuple([part for part in parts if not isinstance(part, ToolResult)])
-    if role != "assistant":
-        rest = tuple([part for part in rest if not isinstance(part, ToolCall)])
-    first = (Message("tool", results),) if results else ()
-    return (*first, Message(role, rest)) if rest or not results else first
+    """Return a message, and before it a message with the tool results among its parts.
+
+    Only an assistant calls tools: calls in a message of any other role are dropped.
+    """
+    results: list[ToolResult] = []
+    rest: list[Part] = []
+    for part in parts:
+        if isinstance(part, ToolResult):
+            results.append(part)
+        elif role == "assistant" or not isinstance(part, ToolCall):
+            rest.append(part)
+    messages: list[Message] = []
+    if results:
+        messages.append(Message("tool", tuple(results)))
+    if rest or not results:
+        messages.append(Message(role, tuple(rest)))
+    return tuple(messages)
 
 
 def _parts(role: Role, message: PlainMessage) -> Iterator[Part]:
+    """Yield the parts of a message in the common form, in the order that a model writes them."""
     if role == "assistant":
         yield from _thoughts(message)
     yield from parts_of(message.get("content"))
@@ -144,32 +164,31 @@ def _parts(role: Role, message: PlainMessage) -> Iterator[Part]:
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal:
         yield TextPart(refusal)
-    yield from (
-        _call(call) for call in list_of(message.get("tool_calls")) if isinstance(call, Mapping)
-    )
+    for call in list_of(message.get("tool_calls")):
+        if isinstance(call, Mapping):
+            yield _call(call)
     older = message.get("function_call")
     if isinstance(older, Mapping):
         yield _call({"id": older.get("name"), "function": older})
 
 
 def _thoughts(message: PlainMessage) -> Iterator[Part]:
+    """Yield the reasoning of an answer: one text, or else LiteLLM's or OpenRouter's blocks."""
     for name in _REASONING:
         text = message.get(name)
         if isinstance(text, str) and text:
             yield ReasoningPart(text)
             return
-    for block in list_of(message.get("thinking_blocks")) or list_of(
-        message.get("reasoning_details")
-    ):
+    blocks = list_of(message.get("thinking_blocks")) or list_of(message.get("reasoning_details"))
+    for block in blocks:
         text = text_in(block, "thinking", "text", "summary")
         if text:
             yield ReasoningPart(text)
 
 
 def _call(call: Mapping[str, Any]) -> ToolCall:
-    inner = next(
-        (call[name] for name in ("function", "custom") if isinstance(call.get(name), Mapping)), call
-    )
+    """Read a call of a tool that takes an object or free text."""
+    inner = inner_of(call, "function", "custom")
     arguments = inner.get("arguments")
     if arguments is None and isinstance(inner.get("input"), str):  # a tool that takes free text
         arguments = {"input": inner["input"]}
@@ -192,40 +211,50 @@ def parts_of(content: Any) -> Iterator[Part]:
 
 
 def _read(block: Mapping[str, Any]) -> tuple[Part, ...]:
-    """Return the parts in one part; what no wire reads stays unchanged, and goes to no other
-    provider.
+    """Return the parts in one part.
+
+    What no wire reads stays unchanged, and goes to no other provider.
     """
+    part: Part | tuple[Part, ...] | None = None
     if "text" not in block and is_untyped(block):
         ((name, inner),) = block.items()
-        part = _readers("untyped_parts")[name](inner) if isinstance(inner, Mapping) else None
+        if isinstance(inner, Mapping):
+            part = _readers("untyped_parts")[name](inner)
     else:
         read = _readers("parts").get(str(block.get("type", "text")))
-        part = read(block) if read else None
+        if read:
+            part = read(block)
     part = part or OpaquePart("", block)
     return part if isinstance(part, tuple) else (part,)
 
 
 def read_passage(block: Mapping[str, Any]) -> Part:
     """Read a passage that the caller has found: its title, where it stands, and its text."""
-    texts = [part.text for part in parts_of(block.get("content")) if isinstance(part, TextPart)]
-    return TextPart(
-        "\n".join(filter(None, (text_in(block, "title"), text_in(block, "source"), *texts)))
-    )
+    lines = [text_in(block, "title"), text_in(block, "source")]
+    for part in parts_of(block.get("content")):
+        if isinstance(part, TextPart):
+            lines.append(part.text)
+    return TextPart("\n".join(filter(None, lines)))
 
 
 def readable(block: Any) -> list[Part]:
-    """Return the texts and media in a provider's own part, in whichever form, that any other can
-    read as well.
+    """Return the texts and media in a provider's own part that any other provider can read.
+
+    The part does not say in which protocol it was written. So it is read as content of each form,
+    and as a message of its own, as Responses have them; only the right one has anything to show.
     """
     if not isinstance(block, Mapping):
         return []
-    places = [
-        {"role": "assistant", name: [block]} for name in ("content", *_readers("messages")) if name
-    ]
-    read = read_messages([*places, *([] if "role" in block else [block])])
-    return [
-        part for message in read for part in message.parts if isinstance(part, TextPart | MediaPart)
-    ]
+    tries: list[PlainMessage] = []
+    for member in ("content", *_readers("messages")):
+        if member:
+            tries.append({"role": "assistant", member: [block]})
+    if "role" not in block:
+        tries.append(block)
+    found: list[Part] = []
+    for message in read_messages(tries):
+        found += [part for part in message.parts if isinstance(part, TextPart | MediaPart)]
+    return found
 
 
 def is_untyped(block: Mapping[str, Any]) -> bool:
@@ -237,4 +266,8 @@ def is_untyped(block: Mapping[str, Any]) -> bool:
 def _readers(
     field: Literal["messages", "parts", "untyped_parts"],
 ) -> Mapping[str, Callable[..., Any]]:
-    return {name: read for wire in WIRES.values() for name, read in getattr(wire, field).items()}
+    """Return the readers that all wires declare in a field, by member or type."""
+    readers: dict[str, Callable[..., Any]] = {}
+    for wire in WIRES.values():
+        readers.update(getattr(wire, field))
+    return readers

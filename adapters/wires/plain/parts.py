@@ -30,19 +30,50 @@ def media(
     detail: Any = "",
     cache: Any = None,
 ) -> MediaPart | None:
-    """Return a media part, or None if there is neither data nor a URL; a `data:` URL is data."""
-    texts = (
-        value if isinstance(value, str) else "" for value in (data, url, media_type, name, detail)
-    )
-    data, url, media_type, name, detail = texts
-    if match := _DATA_URL.match(data or url):
-        data = (data or url)[match.end() :]
+    """Return a media part, or None unless it has either data or a URL.
+
+    A caller's message may hold anything here: what is not a string counts as missing.
+
+    Arguments:
+        kind: what it is if the media type does not say.
+        data: the file in base64, or a `data:` URL.
+        url: where the file is, or a `data:` URL.
+        media_type: such as "image/png"; without one, the first characters of the data tell.
+        name: the name of the file.
+        detail: how closely the model should look at a picture, as in OpenAI's `detail`.
+        cache: the caller's cache mark.
+    """
+    data = _text_or_nothing(data)
+    url = _text_or_nothing(url)
+    media_type = _text_or_nothing(media_type)
+    written_out = data or url
+    if match := _DATA_URL.match(written_out):
+        data = written_out[match.end() :]
         url = ""
         media_type = media_type or match[1]
     if bool(data) is bool(url):
         return None
-    shown = next((each for begins, each in _BEGINNINGS.items() if data.startswith(begins)), "")
-    return MediaPart(kind_of(media_type, kind), data, media_type or shown, url, name, detail, cache)
+    return MediaPart(
+        kind=kind_of(media_type, kind),
+        data=data,
+        media_type=media_type or _type_by_beginning(data),
+        url=url,
+        name=_text_or_nothing(name),
+        detail=_text_or_nothing(detail),
+        cache=cache,
+    )
+
+
+def _text_or_nothing(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _type_by_beginning(data: str) -> str:
+    """Return the media type of base64 by its first characters; "" if they are of no known file."""
+    for beginning, media_type in _BEGINNINGS.items():
+        if data.startswith(beginning):
+            return media_type
+    return ""
 
 
 def kind_of(media_type: str, otherwise: MediaKind) -> MediaKind:
@@ -56,15 +87,28 @@ def kind_of(media_type: str, otherwise: MediaKind) -> MediaKind:
 def result_of(
     id: str, name: str, parts: Iterable[Part], *, is_fault: bool = False, cache: Any = None
 ) -> ToolResult:
-    """Return the result of a tool call from its parts."""
-    parts = tuple(parts)
-    texts = [part.text for part in parts if isinstance(part, TextPart)]
-    media = tuple([part for part in parts if isinstance(part, MediaPart)])
+    """Return the result of a tool call.
+
+    Arguments:
+        id: the id of the call.
+        name: the tool.
+        parts: what the result holds; only texts and media count, and the texts become lines.
+        is_fault: whether something went wrong.
+        cache: the cache mark of the result as a whole.
+    """
+    texts: list[str] = []
+    media: list[MediaPart] = []
+    last_mark = None
+    for part in parts:
+        if isinstance(part, TextPart):
+            texts.append(part.text)
+        elif isinstance(part, MediaPart):
+            media.append(part)
+        else:
+            continue
+        last_mark = part.cache or last_mark
     # A neutral result has no texts of its own to mark: a mark on its last text is the result's.
-    marks = [part.cache for part in parts if isinstance(part, TextPart | MediaPart) and part.cache]
-    return ToolResult(
-        id, name, "\n".join(texts), is_fault, media, cache or (marks[-1] if marks else None)
-    )
+    return ToolResult(id, name, "\n".join(texts), is_fault, tuple(media), cache or last_mark)
 
 
 def json_of(arguments: Any) -> str:
@@ -81,6 +125,15 @@ def text_in(value: Any, *names: str) -> str:
             if isinstance(value.get(name), str) and value[name]:
                 return str(value[name])
     return ""
+
+
+def inner_of(value: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """Return the first mapping under one of these names, or the mapping itself if there is none."""
+    for name in names:
+        inner = value.get(name)
+        if isinstance(inner, Mapping):
+            return inner
+    return value
 
 
 def mapping_of(value: Any) -> Mapping[str, Any]:

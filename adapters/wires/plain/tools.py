@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.plain.parts import inner_of, list_of, mapping_of, text_in
 
 _TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 _NO_TYPE: Final = "TYPE_UNSPECIFIED"
@@ -42,23 +42,26 @@ def json_schema_of(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     members = {_NAMES.get(name, name): value for name, value in schema.items()}
-    result = {
-        name: _member(name, value)
-        for name, value in members.items()
-        if name not in _NOT_JSONS and (name, value) not in (("type", _NO_TYPE), ("format", "enum"))
-    }
+    result: dict[str, Any] = {}
+    for name, value in members.items():
+        says_nothing = (name, value) in (("type", _NO_TYPE), ("format", "enum"))
+        if name not in _NOT_JSONS and not says_nothing:
+            result[name] = _member(name, value)
     order = [name for name in list_of(members.get("propertyOrdering")) if isinstance(name, str)]
     fields = result.get("properties")
     if order and isinstance(fields, Mapping):
-        result["properties"] = {
-            name: fields[name] for name in dict.fromkeys((*order, *fields)) if name in fields
-        }
+        # JSON Schema has no member for the order, but models follow that of the properties
+        names = dict.fromkeys((*order, *fields))
+        result["properties"] = {name: fields[name] for name in names if name in fields}
     if "example" in members:
         result.setdefault("examples", [members["example"]])
-    return _nullable(result) if members.get("nullable") is True else result
+    if members.get("nullable") is True:
+        return _nullable(result)
+    return result
 
 
 def _member(name: str, value: Any) -> Any:
+    """Return the value of one member as JSON Schema writes it."""
     if name == "type":
         return value.lower() if isinstance(value, str) and value in _TYPES else value
     if name in ("items", "additionalProperties"):
@@ -67,18 +70,14 @@ def _member(name: str, value: Any) -> Any:
         return [*map(json_schema_of, value)]
     if name in ("properties", "$defs") and isinstance(value, Mapping):
         return {each: json_schema_of(schema) for each, schema in value.items()}
-    if (
-        name in _COUNTS
-        and isinstance(value, str)
-        and value.isascii()
-        and value.isdigit()
-        and len(value) < 20
-    ):
-        return int(value)
+    if name in _COUNTS and isinstance(value, str):
+        is_count = value.isascii() and value.isdigit() and len(value) < 20
+        return int(value) if is_count else value
     return value
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema, changed to allow null as well."""
     null = {"type": "null"}
     if "$ref" in schema:
         return {"anyOf": [schema, null]}
@@ -136,8 +135,9 @@ class ToolDefinition:
 
 
 def parted(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return each of the tools in one tool of Gemini's, its functions together; any other tool
-    unchanged.
+    """Return each of the tools in one tool of Gemini's, its functions together.
+
+    Any other tool stays unchanged.
     """
     if not NOT_GEMINIS.isdisjoint(tool):
         return [tool]
@@ -145,51 +145,65 @@ def parted(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def read_tools(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolDefinition | Mapping[str, Any]]:
-    """Yield the definitions of tools that the caller runs; tools that a provider runs stay
-    unchanged.
+    """Yield the definitions of tools that the caller runs.
+
+    Tools that a provider runs stay unchanged.
     """
     for tool in tools:
-        yield from tuple(_read(tool)) or (tool,)
+        definitions = tuple(_definitions(tool))
+        if definitions:
+            yield from definitions
+        else:
+            yield tool
 
 
-def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
-    if not tool.keys().isdisjoint(DECLARATIONS):  # Gemini's, several in one
-        declared = [each for name in DECLARATIONS for each in list_of(tool.get(name))]
-        for function in (each for each in declared if isinstance(each, Mapping)):
-            own = (
-                {"parameters": json_schema_of(function["parameters"])}
-                if "parameters" in function
-                else {}
-            )
-            yield from _read({**function, **own})
+def _definitions(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
+    """Yield the definitions in a tool: several in Gemini's form, none if a provider runs it."""
+    if tool.keys().isdisjoint(DECLARATIONS):
+        definition = _definition(tool)
+        if definition is not None:
+            yield definition
         return
-    inners = (
-        tool[name]
-        for name in ("function", "custom", "toolSpec")
-        if isinstance(tool.get(name), Mapping)
-    )
-    inner = next(inners, tool)
+    for name in DECLARATIONS:
+        for function in list_of(tool.get(name)):
+            if not isinstance(function, Mapping):
+                continue
+            if "parameters" in function:
+                function = {**function, "parameters": json_schema_of(function["parameters"])}
+            yield from _definitions(function)
+
+
+def _definition(tool: Mapping[str, Any]) -> ToolDefinition | None:
+    """Read one tool that the caller runs; None if it is of another kind, or malformed."""
     if tool.get("type") not in (None, "function", "custom") and "input_schema" not in tool:
-        return
-    name = text_in(inner, "name")
-    schema = next((inner[each] for each in _SCHEMAS if each in inner), None)
-    # no JSON Schema has it in capitals
-    if isinstance(schema, Mapping) and schema.get("type") in (*_TYPES, _NO_TYPE):
-        schema = json_schema_of(schema)
-    if isinstance(schema, Mapping) and isinstance(schema.get("json"), Mapping):  # Bedrock's
-        schema = schema["json"]
+        return None
+    inner = inner_of(tool, "function", "custom", "toolSpec")
+    schema = _schema_in(inner)
     if schema is None and tool.get("type") == "custom":
         schema = FREE_TEXT
-    if not name or (schema is not None and not isinstance(schema, Mapping)):
-        return
+    name = text_in(inner, "name")
+    if not name or not (schema is None or isinstance(schema, Mapping)):
+        return None
     strict = inner.get("strict")
-    yield ToolDefinition(
-        name,
-        text_in(inner, "description"),
-        schema or _NO_PARAMETERS,
-        strict if isinstance(strict, bool) else None,
-        tool.get("cache_control", inner.get("cache_control")),
+    return ToolDefinition(
+        name=name,
+        description=text_in(inner, "description"),
+        parameters=schema or _NO_PARAMETERS,
+        strict=strict if isinstance(strict, bool) else None,
+        cache=tool.get("cache_control", inner.get("cache_control")),
     )
+
+
+def _schema_in(inner: Mapping[str, Any]) -> Any:
+    """Return the schema of a tool's arguments as JSON Schema; None if it has none."""
+    schema = next((inner[name] for name in _SCHEMAS if name in inner), None)
+    if not isinstance(schema, Mapping):
+        return schema
+    if schema.get("type") in (*_TYPES, _NO_TYPE):  # in capitals, so not JSON Schema but Gemini's
+        schema = json_schema_of(schema)
+    if isinstance(schema.get("json"), Mapping):  # Bedrock's
+        return schema["json"]
+    return schema
 
 
 _WORDS: Final[Mapping[object, str]] = {"auto": "auto", "any": "required", "none": "none"}
@@ -205,45 +219,52 @@ _ALLOWED: Final = "allowed_tools"
 
 
 def chat_choice(choice: Any, tools: Any = ()) -> Any:
-    """Return a tool choice of any form in the form of chat completions; an unknown one stays
-    unchanged.
+    """Return a tool choice of any form in the form of chat completions.
+
+    An unknown one stays unchanged.
+
+    Arguments:
+        choice: the choice, in the form of any protocol.
+        tools: the tools of the request: OpenAI names a free-text tool under "custom".
     """
     if not isinstance(choice, Mapping):
         return choice
     kind = choice.get("type")
     if kind is None:  # Bedrock's
         kind = next((name for name in (*_WORDS, "tool") if name in choice), None)
-        choice = (
-            {"type": kind, **choice["tool"]} if isinstance(choice.get("tool"), Mapping) else choice
-        )
+        if isinstance(choice.get("tool"), Mapping):
+            choice = {"type": kind, **choice["tool"]}
     elif not isinstance(kind, str):
         return choice
     if kind in _WORDS:
         return _WORDS[kind]
     if kind == _ALLOWED:
-        own = choice.get(_ALLOWED)
-        inner = (
-            own
-            if isinstance(own, Mapping)
-            else {name: each for name, each in choice.items() if name != "type"}
-        )
-        if "tools" in inner:
-            inner = {
-                **inner,
-                "tools": [chat_choice(each, tools) for each in list_of(inner["tools"])],
-            }
-        return {"type": _ALLOWED, _ALLOWED: inner}
+        return _allowed(choice, tools)
     name = name_of(choice)
     if not name:
         return choice
-    free = [each for each in map(mapping_of, list_of(tools)) if each.get("type") == "custom"]
-    is_free = any(text_in(each.get("custom", each), "name") == name for each in free)
-    kind_here = "custom" if is_free else _KINDS[kind]
-    return (
-        choice
-        if isinstance(choice.get(kind_here), Mapping)
-        else {"type": kind_here, kind_here: {"name": name}}
-    )
+    kind = "custom" if _is_free_text(name, tools) else _KINDS[kind]
+    if isinstance(choice.get(kind), Mapping):
+        return choice
+    return {"type": kind, kind: {"name": name}}
+
+
+def _allowed(choice: Mapping[str, Any], tools: Any) -> dict[str, Any]:
+    """Return a choice among some of the tools, which Responses write without an inner object."""
+    inner = choice.get(_ALLOWED)
+    if not isinstance(inner, Mapping):
+        inner = {name: value for name, value in choice.items() if name != "type"}
+    if "tools" in inner:
+        chosen = [chat_choice(each, tools) for each in list_of(inner["tools"])]
+        inner = {**inner, "tools": chosen}
+    return {"type": _ALLOWED, _ALLOWED: inner}
+
+
+def _is_free_text(name: str, tools: Any) -> bool:
+    for tool in map(mapping_of, list_of(tools)):
+        if tool.get("type") == "custom" and text_in(tool.get("custom", tool), "name") == name:
+            return True
+    return False
 
 
 def forced_name(choice: Any) -> str:
@@ -252,7 +273,9 @@ def forced_name(choice: Any) -> str:
     if isinstance(chosen, Mapping) and chosen.get("type") == _ALLOWED:
         inner = chosen[_ALLOWED]
         tools = list_of(inner.get("tools"))
-        chosen = tools[0] if inner.get("mode") == "required" and len(tools) == 1 else None
+        if inner.get("mode") != "required" or len(tools) != 1:
+            return ""
+        chosen = tools[0]
     return name_of(chosen)
 
 

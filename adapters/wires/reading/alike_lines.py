@@ -1,5 +1,7 @@
-"""Recognise lines of a stream that differ from an earlier one only in their text, so that they are
-not parsed.
+"""Recognise lines of a stream that differ from an earlier one only in their text.
+
+Such a line need not be parsed: what surrounds its text is known. Why that is right, and what it
+saves, stands in `reading/sse.py`.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ class AlikeLines:
     _credit: int = field(default=32, init=False)
 
     def text_in(self, line: bytes) -> str | None:
-        """Return the text of a line with the learned beginning and end; None if more than the text
-        differs.
+        """Return the text of a line that has the learned beginning and end.
+
+        None if more than the text differs: then the line must be parsed.
         """
         if self._whole is None:
             text = line[len(self.begins) - 1 : 1 - len(self.ends)]  # with its quotes
@@ -55,8 +58,13 @@ class AlikeLines:
     def learn(
         self, prefix: bytes, data: bytes, piece: Piece, read: Callable[[Any], Piece | None]
     ) -> None:
-        """Learn, as long as that pays off, what surrounds the text that `read` found in JSON data
-        behind a prefix.
+        """Learn what surrounds a text in a line, as long as that pays off.
+
+        Arguments:
+            prefix: what the line begins with, before its JSON: "data:" or nothing.
+            data: the JSON.
+            piece: the kind and the text that `read` found in it.
+            read: returns the piece in the value of such data; None if there is more in it.
         """
         if self._credit < _PRICE:
             return
@@ -76,23 +84,27 @@ class AlikeLines:
         self.ends = b'"' + tail
         self.kind = kind
         self._whole = None
-        if self.volatile is not None and (
-            self.volatile.search(self.begins) or self.volatile.search(self.ends)
-        ):
-            heads = self.volatile.split(self.begins)
-            tails = self.volatile.split(self.ends)
-            self.begins = heads[0]
-            self.ends = tails[-1]
-            others = b"(?:%b)" % self.volatile.pattern
-            around = [others.join(map(re.escape, pieces)) for pieces in (heads, tails)]
-            before = around[0].removesuffix(b'"')
-            after = around[1].removeprefix(b'"')
-            self._whole = re.compile(before + _STRING + after, self.volatile.flags)
+        if self.volatile is not None:
+            self._allow(self.volatile)
+
+    def _allow(self, volatile: re.Pattern[bytes]) -> None:
+        """Let what differs in each line be anything that the pattern matches."""
+        if not (volatile.search(self.begins) or volatile.search(self.ends)):
+            return
+        heads = volatile.split(self.begins)
+        tails = volatile.split(self.ends)
+        self.begins = heads[0]
+        self.ends = tails[-1]
+        anything = b"(?:%b)" % volatile.pattern
+        before = anything.join(map(re.escape, heads)).removesuffix(b'"')
+        after = anything.join(map(re.escape, tails)).removeprefix(b'"')
+        self._whole = re.compile(before + _STRING + after, volatile.flags)
 
 
 def _bare(text: bytes) -> str:
-    """Return a text that needs no parser, "" for any other: some servers do not escape control
-    characters.
+    """Return a text that needs no parser, "" for any other.
+
+    Some servers do not escape control characters, which is no JSON.
     """
     if b'"' in text or b"\\" in text:
         return ""
@@ -102,4 +114,6 @@ def _bare(text: bytes) -> str:
         return ""
 
 
-_PRICE: Final = 8  # lines like it that must follow for learning one to have paid
+_PRICE: Final = 8
+"""Learning a line costs as much as eight alike ones save. Each alike line earns a credit of one, so
+a stream whose lines all differ is soon no longer learned from."""

@@ -1,5 +1,7 @@
-"""Read a streamed reply: what the decoders of all protocols share, and those whose replies come in
-indexed blocks.
+"""Read a streamed reply: what the decoders of all protocols share.
+
+`StreamDecoder` gathers text. `BlockDecoder` is for the protocols whose replies come in indexed
+blocks.
 """
 
 from __future__ import annotations
@@ -45,9 +47,7 @@ class StreamDecoder(Decoder):
     """
 
     IS_DONE_AT_END: ClassVar[bool] = True
-    """Whether a stream that says it is over is complete; otherwise only a finish reason makes it
-    so.
-    """
+    """Whether a stream that says it is over is complete; else only a finish reason makes it so."""
 
     # the response's headers, for the classification of an error inside the stream
     headers: Mapping[str, str]
@@ -65,16 +65,17 @@ class StreamDecoder(Decoder):
     """Whether an error ended it, even if behind the end of the reply."""
     error: Failure | None = field(default=None, init=False)
     texts: dict[Hashable, HeldText] = field(factory=dict, init=False)
-    """The text of each block so far. Pieces of it may end in half a surrogate pair; what is handed
-    out never does.
+    """The text of each block so far.
+
+    Pieces of it may end in half a surrogate pair; what is handed out never does.
     """
     _reader: StreamReader = field(init=False)
-    _out: list[Text | Reasoning] = field(factory=list, init=False)
-    _new: list[str] = field(factory=list, init=False)
-    _kind: Kind = field(default=(Text, None), init=False)
+    _out: list[Text | Reasoning] = field(factory=list, init=False)  # deltas to return
+    _new: list[str] = field(factory=list, init=False)  # pieces of one kind, not yet a delta
+    _kind: Kind = field(default=(Text, None), init=False)  # their kind
     _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
-    _letters: int = field(default=0, init=False)
-    _held: int = field(default=0, init=False)
+    _letters: int = field(default=0, init=False)  # characters in `texts`
+    _held: int = field(default=0, init=False)  # bytes held besides; see `held_bytes`
 
     def __attrs_post_init__(self) -> None:
         self._reader = self._make_reader()
@@ -86,8 +87,9 @@ class StreamDecoder(Decoder):
 
     @abstractmethod
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the text and `Kind` of an event that holds one piece of text or reasoning and
-        nothing else.
+        """Return the text and `Kind` of an event that holds nothing but a piece of text.
+
+        None if it may hold more.
         """
 
     @abstractmethod
@@ -96,14 +98,19 @@ class StreamDecoder(Decoder):
 
     @abstractmethod
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
-        """Put the reply together; `is_cut` if it broke off before its end, and `cause` if it is
-        known what cut it.
+        """Put the reply together.
+
+        Arguments:
+            is_cut: whether it broke off before its end.
+            cause: what cut it, if that is known.
         """
 
     def whole(self, body: bytes) -> Reply | Failure:
         """Read a whole body with a status of success, which may also come instead of a stream."""
         value = read_object(body)
-        return value if isinstance(value, Failure) else self.read_object(value, body)
+        if isinstance(value, Failure):
+            return value
+        return self.read_object(value, body)
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:
         """Read the JSON object of a whole body."""
@@ -111,9 +118,7 @@ class StreamDecoder(Decoder):
 
     @property
     def held_bytes(self) -> int:
-        """Return roughly how many bytes are held besides the texts: tool calls and the provider's
-        own blocks.
-        """
+        """Return roughly how many bytes tool calls and the provider's own blocks take up."""
         return self._held
 
     @property
@@ -123,8 +128,9 @@ class StreamDecoder(Decoder):
 
     @property
     def written_beside(self) -> int:
-        """Return the characters that are not part of the reply, beyond a spare amount that may not
-        be text.
+        """Return the characters that are not part of the reply, beyond a spare amount.
+
+        The spare amount is for what may be no text at all.
         """
         return max(0, self.letters_beside - SPARE)
 
@@ -138,10 +144,11 @@ class StreamDecoder(Decoder):
     @property
     def beside(self) -> int:
         """Return the characters that came besides the deltas."""
-        # A JSON body is not read yet; any other body is not a reply.
         plain = self._reader.plain
-        is_stray = plain and not plain[:100].lstrip().startswith((b"{", b"["))
-        return self.written_beside + (max(0, len(plain) - SPARE) if is_stray else 0)
+        if plain and not plain[:100].lstrip().startswith((b"{", b"[")):
+            # not a reply; a JSON body may be one, and is read at its end
+            return self.written_beside + max(0, len(plain) - SPARE)
+        return self.written_beside
 
     @property
     def size(self) -> int:
@@ -160,21 +167,26 @@ class StreamDecoder(Decoder):
         return out
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
-        """Return the reply, or why there is none; `failure` is what cut the transport, if anything
-        did.
+        """Return the reply, or why there is none.
+
+        Arguments:
+            failure: what cut the transport, if anything did.
         """
         self._reader.close(self)
         self._flush()
         if not self.started and not self.error:
             cut = None if failure is NO_END else failure
             plain = bytes(self._reader.plain)
-            if plain and not self._reader.is_stream and (cut is None or cut.reason != "malformed"):
+            is_readable = cut is None or cut.reason != "malformed"
+            if plain and not self._reader.is_stream and is_readable:
                 whole = described(self.whole(plain), self.headers, plain)
                 if cut is None or isinstance(whole, Reply) or whole.reason != "malformed":
                     return whole
             elif self.done:
                 return malformed("the stream has no reply in it")
-        return self.reply(is_cut=not self.done, cause=None if self.done else failure)
+        if self.done:
+            return self.reply(is_cut=False, cause=None)
+        return self.reply(is_cut=True, cause=failure)
 
     # what the reader hands over
 
@@ -214,16 +226,21 @@ class StreamDecoder(Decoder):
         """Return the text of a block, without halves of surrogate pairs."""
         self._flush()
         buffer = self.texts.get(key)
-        return "" if buffer is None else str(mended(buffer.getvalue()))
+        if buffer is None:
+            return ""
+        return str(mended(buffer.getvalue()))
 
     def set_text(self, key: Hashable, text: str) -> None:
         """Replace the text of a block by the provider's final version of it."""
         self._flush()
+        if key in self.texts:
+            self._letters -= self.texts[key].tell()
         buffer = HeldText()
-        self._letters += buffer.write(text) - (self.texts[key].tell() if key in self.texts else 0)
+        self._letters += buffer.write(text)
         self.texts[key] = buffer
 
     def _flush(self) -> None:
+        """Make the pieces of one kind a delta, and add them to the text of their block."""
         if not self._new:
             return
         text = "".join(self._new)
@@ -247,12 +264,12 @@ _WEIGHT: Final = 1_000
 class Block(ABC):
     """Gather one block while it arrives; the decoder holds its text."""
 
-    place: int
-    kind: str
-    start: dict[str, Any] = Factory(dict)
-    is_whole: bool = False
-    signature: Any = None
-    citations: list[Any] = Factory(list)
+    place: int  # in the reply, from 0
+    kind: str  # the protocol's word for what it holds
+    start: dict[str, Any] = Factory(dict)  # what announced it
+    is_whole: bool = False  # whether the stream has ended it
+    signature: Any = None  # of reasoning
+    citations: list[Any] = Factory(list)  # of text
 
     @abstractmethod
     def parts(self, text: str, provider: str) -> Iterator[Part]:
@@ -273,10 +290,10 @@ class BlockDecoder(StreamDecoder, Generic[B]):
     STOP_REASONS: ClassVar[Mapping[str, StopReason]]
     """The meaning of each finish reason."""
 
-    _stop: object = field(default=None, init=False)
-    _blocks: list[B] = field(factory=list, init=False)
-    _open: dict[object, B] = field(factory=dict, init=False)
-    _current: Kind | None = field(default=None, init=False)
+    _stop: object = field(default=None, init=False)  # the finish reason so far
+    _blocks: list[B] = field(factory=list, init=False)  # in the order in which they began
+    _open: dict[object, B] = field(factory=dict, init=False)  # by the provider's index
+    _current: Kind | None = field(default=None, init=False)  # of the last piece
 
     def take_piece(self, kind: Kind, text: str) -> None:
         """Take a piece of the block that is open under this index."""
@@ -289,11 +306,14 @@ class BlockDecoder(StreamDecoder, Generic[B]):
         self._new.append(text)
 
     def _block(self, index: object, kind: str) -> B:
-        """Return the open block of an index, or a new block if none of that kind is open: not all
-        are announced.
+        """Return the open block of an index, or a new one if none of that kind is open.
+
+        Not every block is announced.
         """
         block = self._open.get(index)
-        return self._begin(index, kind) if block is None or block.kind != kind else block
+        if block is None or block.kind != kind:
+            return self._begin(index, kind)
+        return block
 
     def _begin(self, index: object, kind: str, start: Mapping[str, Any] | None = None) -> B:
         """Begin a block; `start` is what its announcement holds."""
@@ -305,12 +325,14 @@ class BlockDecoder(StreamDecoder, Generic[B]):
         return block
 
     def _end(self, index: object) -> None:
+        """End the block that is open under an index."""
         block = self._open.pop(index, None)
         self._current = None
         if block is not None:
             block.is_whole = True
 
     def _take_stop(self, reason: object) -> None:
+        """Take a finish reason; a proxy may send a second one."""
         self._stop = settled(self._stop, reason, self.STOP_REASONS)
         self.done = stop_of(self._stop, self.STOP_REASONS)[0] is not None
 

@@ -1,5 +1,7 @@
-"""Split a stream of JSON lines, each an object, from bytes cut anywhere; most are not parsed
-(`AlikeLines`).
+"""Split a stream of JSON lines, each an object, from bytes cut anywhere.
+
+Ollama streams so. Lines that differ from an earlier one only in their text are not parsed
+(`AlikeLines`); `reading/sse.py` has the theory of both formats.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from rungwise.fsm.replies.text.contents import exact
 
 _BOM: Final = b"\xef\xbb\xbf"
 _MOMENT: Final = re.compile(rb'"created_at": ?"[^"\\]*"')
+"""What differs in each of Ollama's lines besides the text."""
 
 
 @define(eq=False, repr=False)
@@ -56,6 +59,7 @@ class LineReader(LineSplitter):
             self._take_object(line, bare, handler, is_last=is_last)
 
     def _keep(self, line: bytes, bare: bytes) -> None:
+        """Keep a line of a body that is no stream so far."""
         if not self.plain:
             self._is_other = bare.startswith((b"{", b"["))
         self.plain += line + b"\n"
@@ -63,6 +67,14 @@ class LineReader(LineSplitter):
     def _take_object(
         self, line: bytes, bare: bytes, handler: EventHandler, *, is_last: bool
     ) -> None:
+        """Parse a line that begins like an object, and hand it over.
+
+        Arguments:
+            line: the line as it came.
+            bare: the same without the blanks around it.
+            handler: receives it.
+            is_last: whether the stream ended without a line feed: then a broken line was cut.
+        """
         is_usual = True
         try:
             value = orjson.loads(bare)

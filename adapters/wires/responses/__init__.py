@@ -1,4 +1,8 @@
-"""OpenAI's Responses."""
+"""OpenAI's Responses.
+
+A conversation is a list of items: messages, calls, their results, and reasoning. Consecutive items
+of the assistant are one answer.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,30 +11,29 @@ from rungwise.adapters.wires.chat.plain import read_file, read_image_url, read_t
 from rungwise.adapters.wires.plain.messages import parts_of
 from rungwise.adapters.wires.plain.parts import json_of, list_of, result_of, text_in
 from rungwise.adapters.wires.registry import Wire
-from rungwise.fsm.replies.parts import Message, OpaquePart, ReasoningPart, ToolCall
+from rungwise.fsm.replies.parts import Message, OpaquePart, Part, ReasoningPart, ToolCall
 
 
 def read_item(item: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return an item in neutral parts; an item that only its provider can read goes to no other."""
     kind = item.get("type")
-    if kind in ("function_call", "custom_tool_call"):
-        arguments = (
-            item.get("arguments") if kind == "function_call" else {"input": item.get("input")}
-        )
-        id = text_in(item, "call_id", "id")
-        return (Message("assistant", (ToolCall(id, text_in(item, "name"), json_of(arguments)),)),)
+    name = text_in(item, "name")
     if kind in ("function_call_output", "custom_tool_call_output"):
-        result = result_of(
-            text_in(item, "call_id"), text_in(item, "name"), parts_of(item.get("output"))
-        )
+        result = result_of(text_in(item, "call_id"), name, parts_of(item.get("output")))
         return (Message("tool", (result,)),)
-    if kind == "reasoning":
-        texts = [
-            text_in(part, "text")
-            for part in (*list_of(item.get("summary")), *list_of(item.get("content")))
-        ]
-        return (Message("assistant", (ReasoningPart("\n\n".join(filter(None, texts))),)),)
-    return (Message("assistant", (OpaquePart("", item),)),)
+    part: Part
+    if kind == "function_call":
+        part = ToolCall(text_in(item, "call_id", "id"), name, json_of(item.get("arguments")))
+    elif kind == "custom_tool_call":
+        arguments = {"input": item.get("input")}
+        part = ToolCall(text_in(item, "call_id", "id"), name, json_of(arguments))
+    elif kind == "reasoning":
+        blocks = (*list_of(item.get("summary")), *list_of(item.get("content")))
+        texts = [text_in(block, "text") for block in blocks]
+        part = ReasoningPart("\n\n".join(filter(None, texts)))
+    else:
+        part = OpaquePart("", item)
+    return (Message("assistant", (part,)),)
 
 
 WIRE = Wire(

@@ -25,6 +25,7 @@ from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.values.secret import hides_arguments
 
 CAP: Final = "max_output_tokens"
+"""The field of the output cap."""
 RESERVED: Final = {
     **request.RESERVED,
     "input": "give the messages to the call",
@@ -48,35 +49,44 @@ _EFFORTS: Final = ("none", "minimal", "low")
 
 
 def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage]:
-    """Return the conversation as items; a result may answer a call of the stored response that it
-    continues.
+    """Return the conversation as items.
+
+    Arguments:
+        send: the attempt.
+        provider: whose own parts may go out.
+        is_stateful: whether it continues a stored response, whose calls its results may answer.
     """
     if is_stateful and not send.portable:
-        items: list[PlainMessage] = []
-        for message in answered(send.messages, RESPONSES):
-            if not isinstance(message, Message) and RESPONSES.is_own(message):
-                items.append(message)
-                continue
-            read = (message,) if isinstance(message, Message) else read_message(message)
-            items += [item for each in read for item in RESPONSES.sent_to(provider, each)]
+        items = _as_they_are(send, provider)
     else:
         items = written(send.messages, RESPONSES, provider, is_portable=send.portable)
-    if (
-        send.prefill
-        and items
-        and items[-1].get("role") == "assistant"
-        and isinstance(items[-1].get("content"), str)
-    ):
-        items[-1] = {**items[-1], "content": items[-1]["content"].rstrip()}
-    return with_custom_outputs(
-        [{"type": "message", **item} if "role" in item else item for item in items]
-    )
+    if send.prefill and items and items[-1].get("role") == "assistant":
+        content = items[-1].get("content")
+        if isinstance(content, str):
+            items[-1] = {**items[-1], "content": content.rstrip()}
+    typed = [{"type": "message", **item} if "role" in item else item for item in items]
+    return with_custom_outputs(typed)
+
+
+def _as_they_are(send: Send, provider: str) -> list[PlainMessage]:
+    """Return the messages as items, each for itself, with a result for each call."""
+    items: list[PlainMessage] = []
+    for message in answered(send.messages, RESPONSES):
+        if isinstance(message, Message):
+            items += RESPONSES.sent_to(provider, message)
+        elif RESPONSES.is_own(message):
+            items.append(message)
+        else:
+            for read in read_message(message):
+                items += RESPONSES.sent_to(provider, read)
+    return items
 
 
 # the common parameters, which are called as in chat completions
 
 
 def _translate(body: Body) -> None:
+    """Rename the common parameters in a body; what the caller has set under the own name wins."""
     for name in LOST:
         body.pop(name, None)
     form = body.pop("response_format", None)
@@ -93,7 +103,8 @@ def _translate(body: Body) -> None:
 
 
 def _format(value: Any) -> Any:
-    inner = value.get("json_schema") if isinstance(value, Mapping) else None
+    """Return a `response_format`, whose schema chat completions nest one level deeper."""
+    inner = mapping_of(value).get("json_schema")
     if not isinstance(inner, Mapping):
         return value
     # Chat completions hold the model to a schema only if `strict` is set.
@@ -156,29 +167,26 @@ class OpenAIResponses(DiscoverableBackend):
 
     @classmethod
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the common parameters that this protocol does not support, each with the
-        reason.
-        """
+        """Return the common parameters that this protocol lacks, each with the reason."""
         return {name: why for name, why in LOST.items() if parameters.get(name) is not None}
 
     @property
     def _reasons(self) -> bool:
-        own = None if self._own_capabilities is None else self._own_capabilities.reasoning
-        is_known = (
-            self.capabilities.reasoning is True or REASONS.search(self.model.lower()) is not None
-        )
-        return is_known if own is None else own
+        """Tell whether the model reasons; the caller's word counts first."""
+        if self._own_capabilities is not None and self._own_capabilities.reasoning is not None:
+            return self._own_capabilities.reasoning
+        if self.capabilities.reasoning is True:
+            return True
+        return REASONS.search(self.model.lower()) is not None
 
     def _body(self, send: Send, *, stream: bool) -> Body:
         parameters = self._parameters_of(send)
         is_stateful = any(parameters.get(name) is not None for name in _STATEFUL)
-        body: Body = {
-            "model": self.model,
-            "input": _items(send, self._owner(send), is_stateful=is_stateful),
-            "stream": stream,
-            **({} if is_stateful else {"store": False}),
-            **parameters,
-        }
+        items = _items(send, self._owner(send), is_stateful=is_stateful)
+        body: Body = {"model": self.model, "input": items, "stream": stream}
+        if not is_stateful:
+            body["store"] = False
+        body |= parameters
         if send.has_tools and "tools" not in send.parameters:
             RESPONSES.set_tools(body, send.tools)
         _translate(body)
@@ -193,7 +201,9 @@ class OpenAIResponses(DiscoverableBackend):
         # so that the encrypted reasoning can be sent back
         if self._reasons and body.get("store") is False:
             include = list_of(body.get("include"))
-            body["include"] = include if _ENCRYPTED in include else [*include, _ENCRYPTED]
+            if _ENCRYPTED not in include:
+                include.append(_ENCRYPTED)
+            body["include"] = include
         if not stream:  # without a stream the field is an error
             body.pop("stream_options", None)
         if send.lower_reasoning:
@@ -202,13 +212,8 @@ class OpenAIResponses(DiscoverableBackend):
             body.pop(_OWN_NAMES.get(name, name), None)
         if "response_format" in send.dropped and isinstance(body.get("text"), Mapping):
             body["text"] = {name: value for name, value in body["text"].items() if name != "format"}
-        if body.get("store") is False:  # reasoning with nothing but an id would not be found (404)
-            held = ("encrypted_content", "content")
-            body["input"] = [
-                item
-                for item in body["input"]
-                if item.get("type") != "reasoning" or any(map(item.get, held))
-            ]
+        if body.get("store") is False:
+            body["input"] = [item for item in body["input"] if not _is_reference(item)]
         return body
 
     def _lower_reasoning(self, body: Body) -> None:
@@ -217,5 +222,17 @@ class OpenAIResponses(DiscoverableBackend):
         # A model that reasons may have an effort that cannot be set, as Grok 4 has.
         if effort is None and (not self._reasons or self.capabilities.reasoning is False):
             return  # only a parameter that this model is known to take may be added
-        lower = self._dialect.lower_efforts.get(effort, effort) if effort in _EFFORTS else "low"
+        lower = "low"
+        if effort in _EFFORTS:
+            lower = self._dialect.lower_efforts.get(effort, effort)
         body["reasoning"] = {**reasoning, "effort": lower}
+
+
+def _is_reference(item: PlainMessage) -> bool:
+    """Tell whether an item is reasoning with nothing but an id.
+
+    Where nothing is stored, it would not be found (404).
+    """
+    if item.get("type") != "reasoning":
+        return False
+    return not (item.get("encrypted_content") or item.get("content"))

@@ -1,5 +1,6 @@
-"""The items of a response as neutral parts, and back; the provider's own items go back
-unchanged.
+"""The items of a response as neutral parts, and back.
+
+The provider's own items go back unchanged. `Slot` holds one item while it arrives in a stream.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rungwise.fsm.replies.parts import OpaquePart, Part, ReasoningPart, TextPart
 CUSTOM: Final = "custom_tool_call"
 """The call of a free-text tool. As for all tools its arguments are an object, `{"input": text}`."""
 
+_TOOL_CALLS: Final = ("function_call", CUSTOM)
 _ACTIONS: Final = (
     "computer_call",
     "shell_call",
@@ -26,8 +28,10 @@ _ACTIONS: Final = (
     "apply_patch_call",
     "mcp_approval_request",
 )
+"""The types of items that ask the caller to act, besides calls of tools."""
 _CALL: Final = frozenset({"type", "call_id", "name", "arguments"})
 _CUSTOM: Final = frozenset({"call_id", "name", "input"})
+"""The members of calls that a neutral call has as well."""
 
 
 # what came
@@ -38,22 +42,28 @@ def parts_of_items(items: Sequence[Any], provider: str) -> tuple[tuple[Part, ...
 
     A message becomes a provider's own part with everything but its texts (its id, citations, log
     probabilities), followed by the texts.
+
+    Arguments:
+        items: the items, as the server sent them.
+        provider: the owner of its own parts; "" keeps none of them.
     """
     parts: list[Part] = []
     refusals: list[str] = []
+    # the actions that the provider took itself, as their outputs show
     ran = {text_in(item, "call_id") for item in items if text_in(item, "type").endswith("_output")}
     for item in items:
         kind = item.get("type") if isinstance(item, dict) else None
         if kind == "message":
             parts += _message(item, provider, refusals)
-        elif kind in ("function_call", CUSTOM):
+        elif kind in _TOOL_CALLS:
             parts.append(_call(item, provider))
         elif kind == "reasoning":
             parts += _reasoning(item, provider)
-        elif isinstance(kind, str) and provider and (own := copy_if_sendable(item)):
-            parts.append(
-                OpaquePart(provider, own, _is_answer(item) and text_in(item, "call_id") not in ran)
-            )
+        elif isinstance(kind, str) and provider:
+            own = copy_if_sendable(item)
+            if own:
+                is_answer = _is_answer(item) and text_in(item, "call_id") not in ran
+                parts.append(OpaquePart(provider, own, is_answer))
     return tuple(parts), "".join(refusals)
 
 
@@ -62,18 +72,19 @@ def _is_answer(item: Mapping[str, Any]) -> bool:
     kind = item["type"]
     if kind == "image_generation_call":
         return bool(text_in(item, "result"))
-    is_action = kind in _ACTIONS or (
-        kind == "tool_search_call" and item.get("execution") == "client"
-    )
+    is_search = kind == "tool_search_call" and item.get("execution") == "client"
+    is_action = is_search or kind in _ACTIONS
     return is_action and item.get("status") != "incomplete"
 
 
 def _message(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Iterator[Part]:
+    """Yield the parts of a message, and append its refusals to a list."""
     texts: list[Part] = []
     for part in contents_of(item):
         text = text_in(part, "text")
         if part.get("type") == "output_text" and text:
-            texts += (TextPart(str(mended(text))), *citations_of(part.get("annotations"), provider))
+            texts.append(TextPart(str(mended(text))))
+            texts += citations_of(part.get("annotations"), provider)
         elif part.get("type") == "refusal":
             refusals.append(str(mended(text_in(part, "refusal"))))
     if texts and provider and (own := copy_if_sendable(envelope_of(item))):
@@ -88,34 +99,42 @@ def contents_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def envelope_of(item: Mapping[str, Any]) -> Body:
     """Return a message without its texts, each of which becomes a part of its own after it."""
-    content = [
-        _without(part, "text")
-        if part.get("type") == "output_text" and text_in(part, "text")
-        else part
-        for part in contents_of(item)
-    ]
+    content: list[Body] = []
+    for part in contents_of(item):
+        if part.get("type") == "output_text" and text_in(part, "text"):
+            part = _without(part, "text")
+        content.append(part)
     return {**item, "content": content}
 
 
 def _call(item: Mapping[str, Any], provider: str) -> ToolCall:
-    is_free = item.get("type") == CUSTOM
+    """Read the call of a tool, which takes an object or free text."""
+    if item.get("type") == CUSTOM:
+        text = str(mended(arguments_of(item.get("input"))))
+        arguments = as_json({"input": text})
+        common = _CUSTOM
+    else:
+        arguments = str(mended(arguments_of(item.get("arguments"))))
+        common = _CALL
+    extras: Mapping[str, Any] = {}
+    if provider:
+        own = {name: value for name, value in item.items() if name not in common}
+        extras = copy_if_sendable(own) or {}
     name = str(mended(text_in(item, "name")))
-    text = str(mended(arguments_of(item.get("input" if is_free else "arguments"))))
-    id = str(mended(text_in(item, "call_id") or text_in(item, "id")))
-    own = {
-        name: value for name, value in item.items() if name not in (_CUSTOM if is_free else _CALL)
-    }
-    arguments = as_json({"input": text}) if is_free else text
-    return ToolCall(id, name, arguments, (provider and copy_if_sendable(own)) or {}, provider)
+    id = str(mended(text_in(item, "call_id", "id")))
+    return ToolCall(id, name, arguments, extras, provider)
 
 
 def _reasoning(item: Mapping[str, Any], provider: str) -> Iterator[Part]:
+    """Yield reasoning; half an item must not go back, so only its text counts."""
     texts = (*thoughts_in(item, "summary"), *thoughts_in(item, "content"))
     text = "\n\n".join([str(mended(each)) for each in texts if each])
     is_whole = item.get("status") not in ("in_progress", "incomplete")
     own = copy_if_sendable(item) if provider and is_whole else None
-    if own or text:
-        yield ReasoningPart(text, own, provider if own else "")
+    if own:
+        yield ReasoningPart(text, own, provider)
+    elif text:
+        yield ReasoningPart(text)
 
 
 def thoughts_in(item: Mapping[str, Any], name: str) -> list[str]:
@@ -127,36 +146,41 @@ def thoughts_in(item: Mapping[str, Any], name: str) -> list[str]:
 
 
 def as_item(role: str, content: str | list[Body]) -> Body:
-    """Return a message as an item. llama.cpp takes no assistant's without its type (400)
-    [ggml-org/llama.cpp].
+    """Return a message as an item.
+
+    llama.cpp takes no assistant's without its type (400) [ggml-org/llama.cpp].
     """
     return {"type": "message", "role": role, "content": content}
 
 
 def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) -> Iterator[Body]:
-    """Yield the message of some texts, if any: without the envelope if that has another number of
-    texts.
+    """Yield the message of some texts, if there are any.
+
+    Arguments:
+        envelope: what is known of the message besides its texts (`envelope_of`). It is not used if
+            it has another number of texts: then the caller has changed them.
+        texts: the texts.
     """
     if not texts:
         return
-    parts = [
-        part for part in list_of(mapping_of(envelope).get("content")) if isinstance(part, Mapping)
-    ]
+    content = list_of(mapping_of(envelope).get("content"))
+    parts = [part for part in content if isinstance(part, Mapping)]
     if envelope is None or sum(map(_is_open, parts)) != len(texts):
         yield as_item("assistant", "".join(texts))
         return
     rest = iter(texts)
-    # The log probabilities are for the reader: many times the text, and useless to the model.
-    content = [
-        {"annotations": [], **_without(part, "logprobs"), "text": next(rest)}
-        if _is_open(part)
-        else part
-        for part in parts
-    ]
-    yield {**envelope, "content": content}
+    filled: list[Mapping[str, Any]] = []
+    for part in parts:
+        if _is_open(part):
+            # The log probabilities are for the reader: many times the text, and useless to the
+            # model.
+            part = {"annotations": [], **_without(part, "logprobs"), "text": next(rest)}
+        filled.append(part)
+    yield {**envelope, "content": filled}
 
 
 def _is_open(part: Mapping[str, Any]) -> bool:
+    """Tell whether a part of an envelope had a text."""
     return part.get("type") == "output_text" and "text" not in part
 
 
@@ -182,7 +206,13 @@ def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
 
 
 def write(buffer: HeldText, text: str, *, is_whole: bool) -> int:
-    """Add to a text, or replace it if `is_whole`, and return by how many characters it grew."""
+    """Write a text, and return by how many characters the buffer grew.
+
+    Arguments:
+        buffer: the text so far.
+        text: the text to write.
+        is_whole: whether it replaces the text so far; otherwise it is appended.
+    """
     size = buffer.tell()
     if is_whole:
         buffer.seek(0)
@@ -213,52 +243,66 @@ class Slot:
     def whole(
         self, at: int, text_of: Callable[[Any], str], *, is_over: bool
     ) -> dict[str, Any] | None:
-        """Return the item so far, with its index `at`; None for an unfinished item that cannot be
-        continued.
+        """Return the item so far; None for an unfinished item that cannot be continued.
+
+        Arguments:
+            at: its index in the response.
+            text_of: returns a text of the stream by its place: the index of the item, the member,
+                and the index there.
+            is_over: whether the response has ended.
         """
-        item = self.item if self.is_final or is_over else {**self.item, "status": "incomplete"}
+        item = self.item
+        if not self.is_final and not is_over:
+            item = {**item, "status": "incomplete"}
         if self.kind == "message":
             return {**item, "content": self._contents(at, text_of)}
-        if self.kind in ("function_call", CUSTOM):
+        if self.kind in _TOOL_CALLS:
+            if not self.written.tell():
+                return item
             member = "input" if self.kind == CUSTOM else "arguments"
-            return {**item, member: self.written.getvalue()} if self.written.tell() else item
+            return {**item, member: self.written.getvalue()}
         if self.kind == "reasoning":
             return {**item, **self._thoughts(at, text_of)}
         return item if self.is_final else None
 
     def _contents(self, at: int, text_of: Callable[[Any], str]) -> list[dict[str, Any]]:
+        """Return the parts of a message: those of the item, and those that only deltas brought."""
         parts = contents_of(self.item)
-        places = {
-            *range(len(parts)),
-            *self.refusals,
-            *(index for key, index in self.places if key == "text"),
-        }
+        places = {*range(len(parts)), *self.refusals}
+        places.update(index for key, index in self.places if key == "text")
         contents = []
         for index in sorted(places):
             part = parts[index] if index < len(parts) else {}
             if index in self.refusals:
                 part = {"type": "refusal", "refusal": self.refusals[index].getvalue()}
             elif part.get("type", "output_text") == "output_text":
-                beside = {
-                    "annotations": self.annotations.get(index),
-                    "logprobs": self.logprobs.get(index),
-                }
-                extra = {name: value for name, value in beside.items() if value}
-                members = {
-                    name: value for name, value in part.items() if value or name not in extra
-                }
-                text = text_of((at, "text", index))
-                part = {"type": "output_text", "annotations": [], **extra, **members, "text": text}
+                part = self._text_part(index, part)
+                part["text"] = text_of((at, "text", index))
             contents.append(part)
         return contents
+
+    def _text_part(self, index: int, part: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a text with its annotations and log probabilities; those of the item win over
+        those of deltas.
+        """
+        whole: dict[str, Any] = {"type": "output_text", "annotations": []}
+        if self.annotations.get(index):
+            whole["annotations"] = self.annotations[index]
+        if self.logprobs.get(index):
+            whole["logprobs"] = self.logprobs[index]
+        for name, value in part.items():
+            if value or not whole.get(name):
+                whole[name] = value
+        return whole
 
     def _thoughts(self, at: int, text_of: Callable[[Any], str]) -> dict[str, Any]:
         """Return the texts of reasoning that the item itself does not hold."""
         members: dict[str, Any] = {}
         for key, kind in (("summary", "summary_text"), ("content", "reasoning_text")):
+            if any(thoughts_in(self.item, key)):
+                continue
             places = sorted(index for name, index in self.places if name == key)
-            if places and not any(thoughts_in(self.item, key)):
-                members[key] = [
-                    {"type": kind, "text": text_of((at, key, index))} for index in places
-                ]
+            texts = [{"type": kind, "text": text_of((at, key, index))} for index in places]
+            if texts:
+                members[key] = texts
         return members

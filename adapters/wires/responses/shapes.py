@@ -1,4 +1,4 @@
-"""The form of Responses: how the core reads it, and how a message is written as items."""
+"""The form of Responses: how a message is written as items, and a tool as a definition."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from rungwise.fsm.replies.parts import (
     CitationPart,
     MediaPart,
     Message,
-    OpaquePart,
     Part,
     ReasoningPart,
     TextPart,
@@ -25,6 +24,7 @@ from rungwise.fsm.replies.parts import (
 )
 
 _MEMBERS: Final = frozenset({"role", "content", "type", "id", "status", "phase"})
+"""The members of a message."""
 _CONTENTS: Final = (
     "input_text",
     "input_image",
@@ -33,6 +33,7 @@ _CONTENTS: Final = (
     "output_text",
     "refusal",
 )
+"""The types of its parts."""
 _ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
 _SIGNED: Final = frozenset({"id", "status", "encrypted_content", "namespace", "caller"})
 """Members of an item that only its provider understands."""
@@ -41,10 +42,10 @@ _ELSEWHERE: Final = frozenset(
 )
 """Members of tools in other protocols' forms."""
 _DOCUMENTED: Final = re.compile(
-    r"function|custom|web_search(_preview)?(_\d{4}_\d\d_\d\d)?|file_search|code_interpreter|"
-    r"computer(_use_preview)?"
-    r"|image_generation|mcp|(local_)?shell|apply_patch|tool_search|namespace|"
-    r"programmatic_tool_calling"
+    r"function|custom"
+    r"|web_search(_preview)?(_\d{4}_\d\d_\d\d)?|file_search|tool_search"
+    r"|code_interpreter|programmatic_tool_calling|(local_)?shell|apply_patch"
+    r"|computer(_use_preview)?|image_generation|mcp|namespace"
 )
 """The types of OpenAI's own tools, as its client has them."""
 _ANTHROPIC: Final = re.compile(r"_20\d{6}$")
@@ -52,8 +53,9 @@ _ANTHROPIC: Final = re.compile(r"_20\d{6}$")
 
 
 class _ResponsesForm(Form):
-    """Read and write items. A system message goes out in its place: a continued response forgets
-    its `instructions`.
+    """Read and write items.
+
+    A system message goes out in its place: a continued response forgets its `instructions`.
     """
 
     __slots__ = ()
@@ -69,23 +71,22 @@ class _ResponsesForm(Form):
     def is_own(self, message: PlainMessage) -> bool:
         if message.get("type", "message") != "message":
             return isinstance(message["type"], str) and "tool_calls" not in message
+        if message.get("role") not in _ROLES or not _MEMBERS.issuperset(message):
+            return False
         content = message.get("content")
-        is_content = isinstance(content, str) or (
-            isinstance(content, list | tuple)
-            and all(mapping_of(part).get("type") in _CONTENTS for part in content)
-        )
-        return is_content and message.get("role") in _ROLES and _MEMBERS.issuperset(message)
+        if isinstance(content, list | tuple):
+            return all(mapping_of(part).get("type") in _CONTENTS for part in content)
+        return isinstance(content, str)
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
-        """Return an item without members that only its provider can read; reasoning was removed
-        before.
+        """Return an item without members that only its provider can read.
+
+        Items of reasoning were removed before.
         """
-        if (
-            message.get("role") == "assistant"
-            and "id" in message
-            and isinstance(message.get("content"), list | tuple)
-        ):
-            texts = [part.get("text", part.get("refusal")) for part in message["content"]]
+        content = message.get("content")
+        is_answer = message.get("role") == "assistant" and "id" in message
+        if is_answer and isinstance(content, list | tuple):
+            texts = [part.get("text", part.get("refusal")) for part in content]
             return as_item("assistant", "".join([text for text in texts if isinstance(text, str)]))
         return {name: value for name, value in message.items() if name not in _SIGNED}
 
@@ -101,41 +102,40 @@ class _ResponsesForm(Form):
         return [as_item(message.role, _content(message.parts))]
 
     def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[Body]:
-        """Return a message as plain messages that are items here, and are read by every other
-        protocol too.
+        """Return a message as plain messages that are items here.
+
+        Every other protocol can read them too.
         """
         plain = super().plain_of(message, with_reasoning=with_reasoning)
         return [{"type": "message", **each} if each["role"] in _ROLES else each for each in plain]
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
-        """Return the definition of a tool; `strict` is explicit, as chat completions have another
-        default.
+        """Return the definition of a tool.
+
+        Its `strict` is explicit: chat completions have another default.
         """
-        return {
-            "type": "function",
-            **super().tool_of(name, description, parameters),
-            "strict": False,
-        }
+        definition = super().tool_of(name, description, parameters)
+        return {"type": "function", **definition, "strict": False}
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         kind = tool.get("type")
         if not isinstance(kind, str) or not _ELSEWHERE.isdisjoint(tool) or _ANTHROPIC.search(kind):
             return False
-        return "name" in tool if kind in ("function", "custom") else True
+        if kind in ("function", "custom"):
+            return "name" in tool
+        return True
 
     def knows_tool(self, tool: Mapping[str, Any]) -> bool:
         kind = tool.get("type")
-        is_openais = (
-            isinstance(kind, str)
-            and _DOCUMENTED.fullmatch(kind)
-            and not isinstance(tool.get(kind), Mapping)
-        )
-        return bool(is_openais) or not self.is_own_tool(tool)
+        if isinstance(kind, str) and _DOCUMENTED.fullmatch(kind):
+            is_nested = isinstance(tool.get(kind), Mapping)  # as in chat completions
+            if not is_nested:
+                return True
+        return not self.is_own_tool(tool)
 
     def written_tool(self, tool: ToolDefinition) -> Body:
-        return self.strictly(
-            self.tool_of(tool.name, tool.description, tool.parameters), tool.strict or False
-        )
+        definition = self.tool_of(tool.name, tool.description, tool.parameters)
+        return self.strictly(definition, tool.strict or False)
 
     def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
         custom = tool.get("custom")
@@ -165,20 +165,19 @@ def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
         yield from item_of_message(envelope, texts)
         envelope = None
         texts = []
-        is_own = not isinstance(part, ToolResult) and part.provider == provider != ""
+        if isinstance(part, ToolResult):
+            continue  # an item of its own
+        is_own = provider != "" and part.provider == provider
         if isinstance(part, ToolCall):
             yield item_of_call(part, part.extras if is_own else {})
-        elif isinstance(part, OpaquePart) and is_own:
-            if mapping_of(part.block).get("type") == "message":  # without its texts, which follow
+        elif isinstance(part, ReasoningPart):
+            if is_own and mapping_of(part.signature).get("type") == "reasoning":
+                yield dict(part.signature)
+        elif is_own and isinstance(part.block, Mapping):
+            if part.block.get("type") == "message":  # without its texts, which follow
                 envelope = part.block
-            elif isinstance(part.block, Mapping):
+            else:
                 yield dict(part.block)
-        elif (
-            isinstance(part, ReasoningPart)
-            and is_own
-            and mapping_of(part.signature).get("type") == "reasoning"
-        ):
-            yield dict(part.signature)
     yield from item_of_message(envelope, texts)
 
 
@@ -191,6 +190,7 @@ def _content(parts: Sequence[Part]) -> str | list[Body]:
 
 
 def _part(part: TextPart | MediaPart) -> Body:
+    """Return a text, a picture or a file as part of a message; anything else in words."""
     if isinstance(part, TextPart):
         return {"type": "input_text", "text": part.text}
     if part.kind == "image":
@@ -207,27 +207,28 @@ def _url(part: MediaPart) -> str:
 
 
 def _output_of(result: ToolResult) -> Body:
-    shown: Iterable[Part] = (
-        *((TextPart(result.text),) if result.text or not result.media else ()),
-        *result.media,
-    )
-    return {"type": "function_call_output", "call_id": result.id, "output": _content([*shown])}
+    """Return the item of a result."""
+    shown: list[Part] = [*result.media]
+    if result.text or not result.media:
+        shown.insert(0, TextPart(result.text))
+    return {"type": "function_call_output", "call_id": result.id, "output": _content(shown)}
 
 
 def with_custom_outputs(items: Iterable[PlainMessage]) -> list[PlainMessage]:
-    """Return items in which the result of a free-text tool has the type that belongs to its
-    call.
+    """Return items in which the result of a free-text tool has a type of its own.
+
+    It belongs to the type of the call.
     """
     items = list(items)
     free = {item.get("call_id") for item in items if item.get("type") == CUSTOM}
     if not free:
         return items
-    return [
-        {**item, "type": f"{CUSTOM}_output"}
-        if item.get("type") == "function_call_output" and item.get("call_id") in free
-        else item
-        for item in items
-    ]
+    fitting: list[PlainMessage] = []
+    for item in items:
+        if item.get("type") == "function_call_output" and item.get("call_id") in free:
+            item = {**item, "type": f"{CUSTOM}_output"}
+        fitting.append(item)
+    return fitting
 
 
 RESPONSES: Final = _ResponsesForm()

@@ -1,19 +1,22 @@
-"""Read a response, whole or streamed: its items, why it ended, its usage, and what each event
-adds.
+"""Read a streamed response: which item each event belongs to, and what it adds.
+
+The events name their item by its index, or by its id, or not at all (`_slot`). Deltas come first,
+then the whole text, the whole part, the whole item and at last the whole response, each of which
+repeats what came before. Some servers leave some of them out, so each is taken as the latest
+version of what it repeats: what is new in it is handed out, what differs replaces the old.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.chat.reply import usage_of
-from rungwise.adapters.wires.draft import Draft, classified, malformed, raw_of, stop_of
+from rungwise.adapters.wires.draft import malformed, raw_of
 from rungwise.adapters.wires.json_text import HeldText, as_json, mended, weight_of
-from rungwise.adapters.wires.plain.parts import list_of, mapping_of, text_in
+from rungwise.adapters.wires.plain.parts import list_of, text_in
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
@@ -22,67 +25,18 @@ from rungwise.adapters.wires.responses.items import (
     Slot,
     contents_of,
     envelope_of,
-    parts_of_items,
     write,
 )
+from rungwise.adapters.wires.responses.reply import draft_of, error_of
 from rungwise.fsm.replies.failures.failure import Failure
-from rungwise.fsm.replies.parts import ToolCall
-from rungwise.fsm.replies.reply import Reasoning, Reply, StopReason, Text
-
-STOP_REASONS: Final[Mapping[str, StopReason]] = {
-    "completed": "stop",
-    "incomplete": "length",  # where nobody says why
-    "max_output_tokens": "length",
-    "max_messages": "length",
-    "steered": "length",
-    "content_filter": "content_filter",
-    "failed": "error",
-    "cancelled": "error",
-}
-"""The values of `status`, and of `incomplete_details.reason`, which says more.
-
-`queued` and `in_progress` are missing: such a response has not ended.
-"""
-
-
-def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -> Draft:
-    """Return the draft of a reply."""
-    usage = response.get("usage")
-    parts, refusal = parts_of_items(items, provider)
-    status = response.get("status")
-    if status in ("incomplete", "completed"):
-        status = mapping_of(response.get("incomplete_details")).get("reason") or status
-    reason, word = stop_of(status, STOP_REASONS)
-    written = [
-        item
-        for item in items
-        if mapping_of(item).get("type") in ("message", "function_call", CUSTOM)
-    ]
-    if reason == "stop" and any(item.get("status") == "incomplete" for item in written):
-        reason = "length"
-    if reason == "stop" and any(isinstance(part, ToolCall) for part in parts):
-        reason = "tool_calls"
-    return Draft(
-        parts=parts,
-        stop=(reason, word),
-        usage=usage_of(usage) if isinstance(usage, dict) else None,
-        model=response.get("model"),
-        refusal=refusal,
-        about=[response.get("id"), response.get("created_at")],
-    )
-
-
-def error_of(response: Mapping[str, Any], headers: Mapping[str, str]) -> Failure | None:
-    """Return the error that a response holds, or None."""
-    error = response.get("error")
-    return classified(None, headers, as_json({"error": error}).encode()) if error else None
-
+from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 
 _VOLATILE: Final = re.compile(rb'"(?:sequence_number": ?\d+|obfuscation": ?"[^"\\]*")')
 """The number of an event, and the padding that hides how long its text is."""
 _WEIGHT: Final = 500
 """The bytes that an item counts for, without its text."""
 _LARGEST_INDEX: Final = 100_000
+"""No reply has as many items, or as many parts in an item."""
 _ENDS: Final = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
@@ -91,15 +45,17 @@ _ENDS: Final = {
 }
 """The events that end a stream, with the status that each means."""
 
-# Whose texts these are: (visible or not, the place in the item, the member that says which place it
-# is).
 _PLACES: Final[Mapping[str, tuple[type[Text] | type[Reasoning], str, str]]] = {
     "response.output_text": (Text, "text", "content_index"),
     "response.reasoning_summary_text": (Reasoning, "summary", "summary_index"),
     "response.reasoning_text": (Reasoning, "content", "content_index"),
 }
+"""The events of texts: visible or not, the key of the text in its item, and the member of the event
+that holds its index there."""
 _DELTAS: Final = {f"{name}.delta": place for name, place in _PLACES.items()}
 _WHOLES: Final = {f"{name}.done": place for name, place in _PLACES.items()}
+_ABOUT: Final = ("id", "created_at", "model", "status", "incomplete_details", "usage")
+"""The members of a response that count, besides its items and its error."""
 _ARGUMENTS: Final = {
     "response.function_call_arguments.delta": ("function_call", "delta"),
     "response.custom_tool_call_input.delta": (CUSTOM, "delta"),
@@ -111,33 +67,31 @@ _ARGUMENTS: Final = {
 
 @define(eq=False, repr=False)
 class ResponsesDecoder(StreamDecoder):
-    """Turn the bytes of one streamed response into deltas, and at its end into a reply or a
-    failure.
-
-    Whole items and the response at its end replace what came in deltas; what is new in them is
-    handed out.
-    """
+    """Turn the bytes of one streamed response into deltas, and at its end into a reply."""
 
     IS_DONE_AT_END = False
 
     _slots: dict[int, Slot] = field(factory=dict, init=False)
     _places_of: dict[str, int] = field(factory=dict, init=False)  # where the item of an id stands
-    _response: dict[str, Any] = field(factory=dict, init=False)
-    _raw: object = field(default=None, init=False)
+    _response: dict[str, Any] = field(factory=dict, init=False)  # without its items
+    _raw: object = field(default=None, init=False)  # the last event, for diagnosis
 
     def _make_reader(self) -> EventReader:
         return EventReader(ignores_names=True, volatile=_VOLATILE)
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return the piece of an event that holds one piece of text, or of a call's arguments, and
-        nothing else.
+        """Return the piece of an event that holds one piece of text, or of a call's arguments.
+
+        None if it may hold more.
         """
         try:
             name = value["type"]
             text = value["delta"]
             at = value["output_index"]
-            slot = self._slots.get(at) if type(at) is int else None
-            if slot is None or type(text) is not str or not text:
+            if type(at) is not int or type(text) is not str or not text:
+                return None
+            slot = self._slots.get(at)
+            if slot is None:
                 return None
             if name in _ARGUMENTS:
                 return (at, text) if _ARGUMENTS[name][1] == "delta" else None
@@ -150,9 +104,7 @@ class ResponsesDecoder(StreamDecoder):
         return None
 
     def take_piece(self, kind: Kind | int, text: str) -> None:
-        """Take a piece of the text, of the reasoning, or of the arguments of the call at this
-        index.
-        """
+        """Take a piece of text, or of the arguments of the call at this index."""
         if isinstance(kind, int):
             self.unshown += write(self._slots[kind].written, text, is_whole=False)
             return
@@ -186,7 +138,8 @@ class ResponsesDecoder(StreamDecoder):
         elif isinstance(value.get("response"), dict):
             if kind in _ENDS:
                 self._raw = raw_of(value["response"], data)
-                self._held += 0 if self._raw is None else weight_of(data)
+                if self._raw is not None:
+                    self._held += weight_of(data)
             self._take_response(kind, value["response"])
         elif kind in _ENDS:
             self._take_response(kind, {})
@@ -197,12 +150,12 @@ class ResponsesDecoder(StreamDecoder):
 
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
-        items = [
-            self._slots[at].whole(at, self.text_of, is_over=self.done) for at in sorted(self._slots)
-        ]
-        draft = draft_of(
-            self._response, [item for item in items if item is not None], self.provider
-        )
+        items = []
+        for at in sorted(self._slots):
+            item = self._slots[at].whole(at, self.text_of, is_over=self.done)
+            if item is not None:
+                items.append(item)
+        draft = draft_of(self._response, items, self.provider)
         error = self.error or error_of(self._response, self.headers)
         return draft.reply(error=error, cut=is_cut, cause=cause, raw=self._raw)
 
@@ -213,9 +166,8 @@ class ResponsesDecoder(StreamDecoder):
         if not (isinstance(output, list) or value.get("error") or status):
             return malformed("the body is no response")
         draft = draft_of(value, list_of(output), self.provider)
-        return draft.reply(
-            error=error_of(value, self.headers), cut=not status, raw=raw_of(value, body)
-        )
+        error = error_of(value, self.headers)
+        return draft.reply(error=error, cut=not status, raw=raw_of(value, body))
 
     @property
     def held_bytes(self) -> int:
@@ -225,27 +177,41 @@ class ResponsesDecoder(StreamDecoder):
     # where things belong
 
     def _slot(self, value: Mapping[str, Any], kind: str = "") -> tuple[int, Slot]:
-        """Return the item of an event, by its index or its id, or else the last one."""
+        """Return the item of an event and its index: by the index or the id, or else the last one.
+
+        Arguments:
+            value: the event.
+            kind: the type of a new item, if the event tells it.
+        """
         at = value.get("output_index")
         id = text_in(value, "item_id")
         if type(at) is not int:
-            at = (
-                self._places_of.get(id, max(self._slots, default=0))
-                if id
-                else max(self._slots, default=0)
-            )
+            at = max(self._slots, default=0)
+            if id:
+                at = self._places_of.get(id, at)
         slot = self._slots.get(at)
         if slot is None:
             self.started = True
-            slot = self._slots[at] = Slot(
-                {"type": kind, **({"id": id} if id else {})} if kind else {}
-            )
+            item = {}
+            if kind:
+                item["type"] = kind
+            if kind and id:
+                item["id"] = id
+            slot = self._slots[at] = Slot(item)
             self._held += _WEIGHT
             if id:
                 self._places_of[id] = at
         return at, slot
 
     def _place(self, at: int, slot: Slot, key: str, index: Any) -> tuple[int, str, int]:
+        """Return the place of a text in the response, which is its key among the texts.
+
+        Arguments:
+            at: the index of its item.
+            slot: the item.
+            key: what the text is there: "text", "summary" or "content".
+            index: its index among those, as the event says.
+        """
         index = _index(index)
         if (key, index) not in slot.places:
             slot.places[key, index] = None
@@ -255,28 +221,32 @@ class ResponsesDecoder(StreamDecoder):
     # what the events add
 
     def _take_text(self, name: str, value: Mapping[str, Any]) -> None:
-        event_type, key, member = _DELTAS.get(name) or _WHOLES[name]
+        """Take a piece of a text, or the whole of it."""
+        is_whole = name in _WHOLES
+        event_type, key, member = _WHOLES[name] if is_whole else _DELTAS[name]
         at, slot = self._slot(value, "message" if event_type is Text else "reasoning")
         place = self._place(at, slot, key, value.get(member))
-        if name in _DELTAS:
-            if piece := text_in(value, "delta"):
-                self.take_piece((event_type, place), piece)
-        else:
+        if is_whole:
             self._settle((event_type, place), text_in(value, "text"))
-        self._keep_logprobs(slot, place[2], value, is_whole=name in _WHOLES)
+        elif piece := text_in(value, "delta"):
+            self.take_piece((event_type, place), piece)
+        self._keep_logprobs(slot, place[2], value, is_whole=is_whole)
 
     def _settle(self, kind: Kind, text: str) -> None:
-        """Take a whole text: hand out what is new; if it differs from what came before, it replaces
-        that.
+        """Take a whole text, and hand out what is new in it.
+
+        If it differs from what came before, it replaces that.
         """
         if not text.strip():
             return
         self._flush()
         buffer = self.texts.get(kind[1])
         size = 0 if buffer is None else buffer.tell()
+        before = None
         # A text of less than half the size is not compared, so that the work stays proportional to
         # the input.
-        before = self.text_of(kind[1]) if 2 * len(text) >= size else None
+        if 2 * len(text) >= size:
+            before = self.text_of(kind[1])
         text = str(mended(text))
         if before is None or not text.startswith(before):
             self.set_text(kind[1], text)
@@ -286,6 +256,14 @@ class ResponsesDecoder(StreamDecoder):
     def _keep_logprobs(
         self, slot: Slot, index: int, value: Mapping[str, Any], *, is_whole: bool
     ) -> None:
+        """Keep the log probabilities in an event.
+
+        Arguments:
+            slot: the item.
+            index: the part of it that they belong to.
+            value: the event.
+            is_whole: whether they are those of the whole text; otherwise they are appended.
+        """
         logprobs = value.get("logprobs")
         if not isinstance(logprobs, list) or not logprobs:
             return
@@ -296,6 +274,7 @@ class ResponsesDecoder(StreamDecoder):
             slot.logprobs.setdefault(index, []).extend(logprobs)
 
     def _take_arguments(self, name: str, value: Mapping[str, Any]) -> None:
+        """Take a piece of the arguments of a call, or the whole of them."""
         kind, member = _ARGUMENTS[name]
         _, slot = self._slot(value, kind)
         text = text_in(value, member)
@@ -303,17 +282,21 @@ class ResponsesDecoder(StreamDecoder):
             self.unshown += write(slot.written, text, is_whole=member != "delta")
 
     def _take_refusal(self, value: Mapping[str, Any]) -> None:
+        """Take a piece of a refusal, or the whole of it."""
         _, slot = self._slot(value, "message")
         index = _index(value.get("content_index"))
         if index not in slot.refusals:
             slot.refusals[index] = HeldText()
             self._held += _WEIGHT
+        buffer = slot.refusals[index]
         whole = text_in(value, "refusal")
-        self.unshown += write(
-            slot.refusals[index], whole or text_in(value, "delta"), is_whole=bool(whole)
-        )
+        if whole:
+            self.unshown += write(buffer, whole, is_whole=True)
+        else:
+            self.unshown += write(buffer, text_in(value, "delta"), is_whole=False)
 
     def _take_content(self, value: Mapping[str, Any]) -> None:
+        """Take a part of a message as it begins or ends."""
         part = value.get("part")
         if not isinstance(part, dict):
             return
@@ -325,6 +308,7 @@ class ResponsesDecoder(StreamDecoder):
             self._take_text(f"response.{kind}.done", {**value, **members})
 
     def _begin_thought(self, value: Mapping[str, Any]) -> None:
+        """Begin a part of a summary, behind a blank line if another one stands before it."""
         at, slot = self._slot(value, "reasoning")
         *_, index = self._place(at, slot, "summary", value.get("summary_index"))
         if index and any(key == "summary" and place < index for key, place in slot.places):
@@ -333,13 +317,14 @@ class ResponsesDecoder(StreamDecoder):
 
     def _take_annotation(self, value: Mapping[str, Any]) -> None:
         _, slot = self._slot(value, "message")
-        if isinstance(value.get("annotation"), dict):
-            slot.annotations.setdefault(_index(value.get("content_index")), []).append(
-                value["annotation"]
-            )
-            self._held += weight_of(as_json(value["annotation"]).encode())
+        annotation = value.get("annotation")
+        if isinstance(annotation, dict):
+            index = _index(value.get("content_index"))
+            slot.annotations.setdefault(index, []).append(annotation)
+            self._held += weight_of(as_json(annotation).encode())
 
     def _take_item(self, value: Mapping[str, Any], *, is_final: bool) -> None:
+        """Take an item as it begins or ends."""
         item = value.get("item")
         if not isinstance(item, dict):
             return
@@ -349,8 +334,15 @@ class ResponsesDecoder(StreamDecoder):
         self._take_edition(at, slot, item, is_final=is_final)
 
     def _take_edition(self, at: int, slot: Slot, item: dict[str, Any], *, is_final: bool) -> None:
-        """Take the latest version of an item: its texts join those of the deltas, the rest replaces
-        the old item.
+        """Take the latest version of an item.
+
+        Its texts join those of the deltas, and the rest replaces the old item.
+
+        Arguments:
+            at: the index of the item.
+            slot: where it is gathered.
+            item: the version.
+            is_final: whether it is done.
         """
         kind = item.get("type")
         if slot.kind not in ("", kind) and slot.is_final:
@@ -364,20 +356,22 @@ class ResponsesDecoder(StreamDecoder):
         elif kind == "reasoning":
             for key in ("summary", "content"):
                 for index, part in enumerate(list_of(item.get(key))):
-                    self._settle(
-                        (Reasoning, self._place(at, slot, key, index)), text_in(part, "text")
-                    )
-        elif kind in ("function_call", CUSTOM):
-            name = (
-                "function_call_arguments" if kind == "function_call" else "custom_tool_call_input"
-            )
-            self._take_arguments(f"response.{name}.done", {**item, "output_index": at})
-        self._held += (weight := weight_of(as_json(item).encode())) - slot.weight
+                    place = self._place(at, slot, key, index)
+                    self._settle((Reasoning, place), text_in(part, "text"))
+        elif kind == "function_call":
+            event = {**item, "output_index": at}
+            self._take_arguments("response.function_call_arguments.done", event)
+        elif kind == CUSTOM:
+            event = {**item, "output_index": at}
+            self._take_arguments("response.custom_tool_call_input.done", event)
+        weight = weight_of(as_json(item).encode())
+        self._held += weight - slot.weight
         slot.weight = weight
         slot.item = item
         slot.is_final = is_final or slot.is_final
 
     def _take_response(self, name: str, response: dict[str, Any]) -> None:
+        """Take the latest version of the response, and end with it if the event says so."""
         self.started = True
         status = _ENDS.get(name)
         if status is not None:
@@ -385,11 +379,9 @@ class ResponsesDecoder(StreamDecoder):
                 if isinstance(item, dict):
                     place = self._places_of.get(text_in(item, "id"), at)
                     self._take_edition(*self._slot({"output_index": place}), item, is_final=True)
-        self._response |= {
-            key: response[key]
-            for key in ("id", "created_at", "model", "status", "incomplete_details", "usage")
-            if response.get(key) is not None
-        }
+        for key in _ABOUT:
+            if response.get(key) is not None:
+                self._response[key] = response[key]
         if status is None:
             return
         if text_in(response, "status") in ("", "queued", "in_progress"):

@@ -1,0 +1,76 @@
+"""Read a whole response: its parts, why it ended, its usage, and the error in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rungwise.adapters.wires.chat.reply import usage_of
+from rungwise.adapters.wires.draft import Draft, classified, stop_of
+from rungwise.adapters.wires.json_text import as_json
+from rungwise.adapters.wires.plain.parts import mapping_of
+from rungwise.adapters.wires.responses.items import CUSTOM, parts_of_items
+from rungwise.fsm.replies.failures.failure import Failure
+from rungwise.fsm.replies.parts import ToolCall
+from rungwise.fsm.replies.reply import StopReason
+
+STOP_REASONS: Final[Mapping[str, StopReason]] = {
+    "completed": "stop",
+    "incomplete": "length",  # where nobody says why
+    "max_output_tokens": "length",
+    "max_messages": "length",
+    "steered": "length",
+    "content_filter": "content_filter",
+    "failed": "error",
+    "cancelled": "error",
+}
+"""The values of `status`, and of `incomplete_details.reason`, which says more.
+
+`queued` and `in_progress` are missing: such a response has not ended.
+"""
+
+
+def draft_of(response: Mapping[str, Any], items: Sequence[Any], provider: str) -> Draft:
+    """Return the draft of a reply.
+
+    Arguments:
+        response: the response, whole or as far as it came.
+        items: its items.
+        provider: the owner of its own parts.
+    """
+    parts, refusal = parts_of_items(items, provider)
+    status = response.get("status")
+    if status in ("incomplete", "completed"):
+        status = mapping_of(response.get("incomplete_details")).get("reason") or status
+    reason, word = stop_of(status, STOP_REASONS)
+    # Some servers say `completed` all the same, and only the item says that it was cut.
+    if reason == "stop" and any(map(_is_cut, items)):
+        reason = "length"
+    if reason == "stop" and any(isinstance(part, ToolCall) for part in parts):
+        reason = "tool_calls"
+    usage = None
+    if isinstance(response.get("usage"), dict):
+        usage = usage_of(response["usage"])
+    return Draft(
+        parts=parts,
+        stop=(reason, word),
+        usage=usage,
+        model=response.get("model"),
+        refusal=refusal,
+        about=[response.get("id"), response.get("created_at")],
+    )
+
+
+def _is_cut(item: Any) -> bool:
+    """Tell whether an item that the model writes is incomplete."""
+    item = mapping_of(item)
+    is_written = item.get("type") in ("message", "function_call", CUSTOM)
+    return is_written and item.get("status") == "incomplete"
+
+
+def error_of(response: Mapping[str, Any], headers: Mapping[str, str]) -> Failure | None:
+    """Return the error that a response holds, or None."""
+    error = response.get("error")
+    if not error:
+        return None
+    return classified(None, headers, as_json({"error": error}).encode())
