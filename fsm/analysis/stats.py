@@ -18,12 +18,15 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.fsm.call.budget.costs import price_of
+from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram.page.templates import render
 from rungwise.fsm.diagram.svg.document import ROW, box, document, group, text, width
+from rungwise.fsm.engine.journal.attempts import SENT, attempts_of
 from rungwise.fsm.engine.journal.digest import count_text, money_text, plain, seconds_text
-from rungwise.fsm.engine.journal.path import SENT, SKIPPED
+from rungwise.fsm.engine.journal.path import SKIPPED
+from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.turn.turn_journal import TurnJournal
 from rungwise.fsm.values.label import label
@@ -35,7 +38,15 @@ TIMED: Final = ("waits", "first_token", "seconds")
 AMOUNTS: Final = ("input_tokens", "output_tokens", "unpriced_replies")
 MOST: Final = 200_000  # counts that are kept apart: journals may come from anybody
 OTHERS: Final = ("-", "(others)")
+NO_CAUSES: Final = (SENT, SKIPPED, "answered", "called_tools")
+"""The events that are no cause of another attempt or of an end without an answer."""
+
+MICROSECONDS: Final = 1e6  # in a second; waits are added up as whole microseconds
 LARGEST_IN_JSON: Final = 2**63 - 1
+
+
+Group = tuple[str, str]
+"""A day, as in `2026-11-28`, and a model; `-` for one that is not known."""
 
 
 @define
@@ -67,33 +78,36 @@ class Stats:
         last = groups.get(steps[-1].backend if steps else "", (day, "-"))
         self._count(last, "outcomes", journal.outcome or "not ended")
         self._count(last, "seconds", steps[-1].at if steps else 0.0)
+        for attempt in attempts_of(steps):
+            backend = attempt.sent.backend
+            group = groups.get(backend, last)
+            self._count(group, "rungs", attempt.rung)
+            self._count(group, "backends_reached", backend)
         for step in steps:
-            group = groups.get(step.backend, last)
             prices = getattr(links.get(step.backend), "prices", None)
-            if step.event == SENT:
-                self._count(group, "rungs", step.source)
-                self._count(group, "backends_reached", step.backend)
-            if step.event in (SKIPPED, "found_open"):
-                self._count(group, "backends_skipped", step.backend)
-            if step.event not in (SENT, SKIPPED, "answered", "called_tools"):
-                self._count(
-                    group, "causes", f"{step.event} ({step.reason})" if step.reason else step.event
-                )
-            if step.wait:
-                self._count(group, "waits", step.wait)
-                self._count(group, "amounts", "waited", round(step.wait * 1e6))
-            if step.first_token is not None:
-                self._count(group, "first_token", step.first_token)
-            if step.usage.total_tokens:
-                self._count(group, "amounts", "input_tokens", step.usage.input_tokens)
-                self._count(group, "amounts", "output_tokens", step.usage.output_tokens)
-                cost = (
-                    ("unpriced_replies", 1)
-                    if prices is None
-                    else ("cost", price_of(step.usage, prices))
-                )
-                self._count(group, "amounts", *cost)
+            self._add_step(step, groups.get(step.backend, last), prices)
         return last
+
+    def _add_step(self, step: Step, group: Group, prices: Prices | None) -> None:
+        """Count what a step brought. Not every step belongs to an attempt, and each counts."""
+        if step.event in (SKIPPED, "found_open"):
+            self._count(group, "backends_skipped", step.backend)
+        if step.event not in NO_CAUSES:
+            cause = f"{step.event} ({step.reason})" if step.reason else step.event
+            self._count(group, "causes", cause)
+        if step.wait:
+            self._count(group, "waits", step.wait)
+            self._count(group, "amounts", "waited", round(step.wait * MICROSECONDS))
+        if step.first_token is not None:
+            self._count(group, "first_token", step.first_token)
+        usage = step.usage
+        if usage.total_tokens:
+            self._count(group, "amounts", "input_tokens", usage.input_tokens)
+            self._count(group, "amounts", "output_tokens", usage.output_tokens)
+            if prices is None:
+                self._count(group, "amounts", "unpriced_replies")
+            else:
+                self._count(group, "amounts", "cost", price_of(usage, prices))
 
     def _count(self, group: tuple[str, str], kind: str, seen: str | float, number: int = 1) -> None:
         name = label(seen) if isinstance(seen, str) else float(f"{round(seen, 6):.2g}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from math import erfc, exp, lgamma, log, sqrt
 from operator import add
 from typing import Any, Final, get_args
@@ -23,8 +22,9 @@ from rungwise.fsm.analysis.odds.rates import (
     position_of,
 )
 from rungwise.fsm.call.run.call_journal import Journal
-from rungwise.fsm.call.table import CALL, UNSENT
-from rungwise.fsm.engine.journal.path import SENT
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.engine.journal.attempts import RecordedAttempt, attempts_of
+from rungwise.fsm.engine.journal.path import SKIPPED
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.replies.failures.failure import Reason
 from rungwise.fsm.turn.observe import OF_TOOLS
@@ -129,53 +129,67 @@ class RatesCount:
     )
 
     def add(self, journal: Journal | TurnJournal) -> None:
-        """Count a call, or a turn with its calls. What the journal does not tell of an attempt is
-        not counted.
-        """
-        for before, brought in pairwise(journal.steps if isinstance(journal, TurnJournal) else ()):
-            if kind := TURN_EVENTS.get(brought.event):
-                of_tools = tuple(sorted({*brought.facts} & {*OF_TOOLS}))
-                self._count(
-                    ("", kind),
-                    (brought.event, None, of_tools, None),
-                    seconds=brought.at - before.at,
-                )
-        for call in journal.calls if isinstance(journal, TurnJournal) else (journal,):
-            self.prices.update({note(link.name): link.prices for link in call.setting.chain})
-            wait = 0.0
-            position = POSITIONS[0]
-            sent = None
-            facts = set[str]()
-            last = ("", "")
-            for step in call.steps:
-                if step.event == SENT:
-                    sent = step
-                    position = position_of(step.source, wait)
-                elif step.event in UNSENT:  # the rung sends nothing, so nobody waits in it
-                    wait = step.wait
-                elif sent is not None and step.source == CALL.hub:
-                    if step.event in EVENTS and step.backend in self.prices:
-                        kind = self._count_attempt(sent, position, step, facts)
-                        if last[0] == step.backend:
-                            self.pairs[step.backend, position][last[1], kind] += 1
-                        last = step.backend, kind
-                    wait = step.wait
-                    sent = None
-                    facts = facts | {*step.facts}
+        """Count a call, or a turn with its calls.
 
-    def _count_attempt(self, sent: Step, position: str, step: Step, before: set[str]) -> str:
-        old = {"has_text"} if "has_text" in before or "added_text" in step.facts else set[str]()
-        facts = tuple(sorted({*step.facts} - FOLLOW - old))
-        reason = step.reason if step.reason in get_args(Reason) else None
-        asked = None if step.asked_wait is None else _rounded(step.asked_wait)
-        tokens = {name: getattr(step.usage, name) for name in ("input_tokens", "output_tokens")}
+        An attempt counts only if the journal has what came back of it.
+        """
+        if isinstance(journal, TurnJournal):
+            self._add_turn(journal)
+            for call in journal.calls:
+                self._add_call(call)
+        else:
+            self._add_call(journal)
+
+    def _add_turn(self, journal: TurnJournal) -> None:
+        """Count the rounds of tools and the compactions of a turn."""
+        for attempt in attempts_of(journal.steps):
+            back = attempt.back
+            if back is None or back.event not in TURN_EVENTS:
+                continue
+            facts = tuple(sorted({*back.facts} & {*OF_TOOLS}))
+            self._count(
+                ("", TURN_EVENTS[back.event]),
+                (back.event, None, facts, None),
+                seconds=back.at - attempt.sent.at,
+            )
+
+    def _add_call(self, journal: Journal) -> None:
+        """Count the attempts of a call, and which kinds followed each other at a backend."""
+        for link in journal.setting.chain:
+            self.prices[note(link.name)] = link.prices
+        steps = journal.steps
+        last_backend = ""
+        last_kind = ""
+        for attempt in attempts_of(steps):
+            back = attempt.back
+            # Not counted: the last attempt of a call that then passed over its last backends.
+            if back is None or steps[attempt.sent.number].event == SKIPPED:
+                continue
+            if back.event not in EVENTS or back.backend not in self.prices:
+                continue
+            position = position_of(attempt.rung, attempt.wait)
+            kind = self._count_attempt(attempt, back, position)
+            if back.backend == last_backend:
+                self.pairs[back.backend, position][last_kind, kind] += 1
+            last_backend = back.backend
+            last_kind = kind
+
+    def _count_attempt(self, attempt: RecordedAttempt, back: Step, position: str) -> str:
+        """Count what came back of an attempt, and return its kind: the event, and why it failed."""
+        implied = FOLLOW
+        if "has_text" in attempt.facts_before or "added_text" in back.facts:
+            implied = FOLLOW | {"has_text"}
+        facts = tuple(sorted({*back.facts} - implied))
+        reason = back.reason if back.reason in get_args(Reason) else None
+        asked_wait = None if back.asked_wait is None else _rounded(back.asked_wait)
         self._count(
-            (step.backend, position),
-            (step.event, reason, facts, asked),
-            seconds=step.at - sent.at,
-            **tokens,
+            (back.backend, position),
+            (back.event, reason, facts, asked_wait),
+            seconds=back.at - attempt.sent.at,
+            input_tokens=back.usage.input_tokens,
+            output_tokens=back.usage.output_tokens,
         )
-        return f"{step.event} {reason or ''}"
+        return f"{back.event} {reason or ''}"
 
     def _count(self, group: tuple[str, str], came: _Came, **amounts: float) -> None:
         for name, amount in amounts.items():

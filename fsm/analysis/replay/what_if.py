@@ -8,7 +8,7 @@ never sent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Literal
 
 from attrs import define, evolve, field, frozen
@@ -18,6 +18,7 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.policy import FIRST_TOKEN, Policy, Timeouts
 from rungwise.fsm.call.run.call_journal import Journal
+from rungwise.fsm.engine.journal.attempts import attempts_of
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.engine.machine.run import Run
 from rungwise.fsm.engine.machine.table import Table
@@ -189,13 +190,13 @@ class _Play:
         )
 
     def _so_far(self, blank: WhatIf, steps: int) -> WhatIf:
-        was = self.recorded[:steps]
-        now = self.taken[:steps]
+        attempts_then, waits_then = _attempts_and_waits(self.recorded[:steps])
+        attempts_now, waits_now = _attempts_and_waits(self.taken[:steps])
         return evolve(
             blank,
             steps=steps,
-            attempts=(_attempts(was), _attempts(now)),
-            waits=(_waits(was), _waits(now)),
+            attempts=(attempts_then, attempts_now),
+            waits=(waits_then, waits_now),
         )
 
     def _take(self, place: int, was: Step) -> str | None:
@@ -322,12 +323,10 @@ def step_text(steps: Sequence[Step], place: int) -> str:
     return f"{step.target} {number}{wait} ({step.event})"
 
 
-def _attempts(steps: Sequence[Step]) -> int:
-    return sum(step.event == "sent" for step in steps)
-
-
-def _waits(steps: Sequence[Step]) -> float:
-    return sum(step.wait for step, after in pairwise(steps) if after.event == "sent")
+def _attempts_and_waits(steps: Sequence[Step]) -> tuple[int, float]:
+    """Count the attempts of some steps, and add up the seconds of their waits."""
+    attempts = tuple(attempts_of(steps))
+    return len(attempts), sum(each.led.wait for each in attempts if each.led is not None)
 
 
 def what_if_recorded(

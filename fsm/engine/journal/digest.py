@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from attrs import field, frozen
 
-from rungwise.fsm.engine.journal.path import Path, RecordedAttempt, attempts_of, ending_of
+from rungwise.fsm.engine.journal.attempts import RecordedAttempt, attempts_of, ending_of
+from rungwise.fsm.engine.journal.path import Path
 from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.usage import NO_USAGE, Usage
@@ -242,7 +243,7 @@ def digest_of(
     table = path.table
     outcome = path.record.outcome
     last = path.steps[-1]
-    attempts = attempts_of(path)
+    attempts = tuple(attempts_of(path.steps))
     ending = ending_of(path, attempts)
     return Digest(
         name=table.name,

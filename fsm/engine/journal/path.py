@@ -1,13 +1,11 @@
-"""The path of a recorded run through its table, and its attempts: what led to each, and what came
-back.
+"""The path of a recorded run through its table, and what came back at a step in a few words.
 
-The record may come from anybody and contain anything. Every summary of a run reads its attempts.
+The record may come from anybody and contain anything, so each step is checked against the table.
+`attempts.py` reads the attempts of such a path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 import orjson
@@ -17,7 +15,6 @@ from rungwise.fsm.engine.journal.record import Record, Step
 from rungwise.fsm.engine.machine.table import Row, Table, row_text
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import label, short
-from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 SKIPPED = "skipped"
 
@@ -101,95 +98,10 @@ def fault(step: Step, says: str) -> ConfigurationError:
     return ConfigurationError(f"journal: step {step.number}: {says}")
 
 
-SENT: Final = "sent"
 WRONG: Final = ("answered_wrongly", "called_wrongly")
 LONGEST_REASONS: Final = 300
 LEAST_ERROR: Final = 400
 """The lowest HTTP status that says more than the event it led to."""
-
-
-@frozen(kw_only=True)
-class RecordedAttempt:
-    """Hold one attempt: a step to the hub, and the step back."""
-
-    number: int
-    sent: Step
-    back: Step | None = None
-    led: Step | None = None  # the step that led to its rung; None for the first attempt
-    skipped: tuple[Step, ...] = ()
-    # the numbers of its first and last step, up to the one that leads to the next attempt
-    steps: tuple[int, int]
-
-    @property
-    def rung(self) -> str:
-        """Return the rung that sent it."""
-        return self.sent.source
-
-    @property
-    def wait(self) -> float:
-        """Return the wait of the rung, in seconds."""
-        return 0.0 if self.led is None else self.led.wait
-
-    @property
-    def waited(self) -> float:
-        """Return the seconds that passed in the rung; 0 if it had no wait."""
-        return 0.0 if self.led is None or not self.wait else self.sent.at - self.led.at
-
-    @property
-    def seconds(self) -> float | None:
-        """Return the seconds that it was in flight; None while it is."""
-        return None if self.back is None else self.back.at - self.sent.at
-
-    @property
-    def usage(self) -> Usage:
-        """Return its tokens."""
-        return NO_USAGE if self.back is None else self.back.usage
-
-    @property
-    def why(self) -> str | None:
-        """Return what led to it in a word or two; None for the first attempt."""
-        return None if self.led is None else word_of(self.led)
-
-    @property
-    def came(self) -> str | None:
-        """Return what came back in a few words; None while nothing has."""
-        return None if self.back is None else words_of(self.back)
-
-
-def attempts_of(path: Path) -> tuple[RecordedAttempt, ...]:
-    """Return the attempts of a run, in order; steps before the first attempt belong to it."""
-    steps = path.steps
-    start = 0
-    attempts = list[RecordedAttempt]()
-    places = [
-        place
-        for place, step in enumerate(steps)
-        if step.event == SENT and path.rows[place] is not None
-    ]
-    for number, (place, bound) in enumerate(pairwise([*places, len(steps)]), start=1):
-        before = steps[start:place]
-        after = steps[place + 1 : bound]
-        rows = [step for step in before if step.event != SKIPPED]
-        attempt = RecordedAttempt(
-            number=number,
-            sent=steps[place],
-            back=next((step for step in after if step.event != SKIPPED), None),
-            led=rows[-1] if rows else None,
-            skipped=tuple(step for step in before if step.event == SKIPPED),
-            steps=(1 if number == 1 else place + 1, bound),
-        )
-        attempts.append(attempt)
-        start = place + 1
-    return tuple(attempts)
-
-
-def ending_of(path: Path, attempts: Sequence[RecordedAttempt]) -> Step | None:
-    """Return the last step if it came back with no attempt, such as a cancellation in a rung."""
-    last = path.steps[-1]
-    is_apart = not attempts or (
-        attempts[-1].back is not None and attempts[-1].back.number < last.number
-    )
-    return last if is_apart and last.event != SKIPPED else None
 
 
 def word_of(step: Step) -> str:
