@@ -269,11 +269,10 @@ def _trace(chain: Configurations, layers: Layers) -> _Trace:
                 passages[passage] += mass * flow.share
         here = then
     most_first = sorted(rows.items(), key=lambda item: -item[1])
-    return _Trace(
-        rows={str(chain.table.rows[place]): times for place, times in most_first},
-        reached={name: reached[place] for place, name in enumerate(names)},
-        passages=tuple([Passage(*passage, share) for passage, share in passages.items()]),
-    )
+    times_of_rows = {str(chain.table.rows[place]): times for place, times in most_first}
+    reached_by_name = {name: reached[place] for place, name in enumerate(names)}
+    every_passage = [Passage(*passage, share) for passage, share in passages.items()]
+    return _Trace(times_of_rows, reached_by_name, tuple(every_passage))
 
 
 def summed(chain: Any, layers: Layers, terms_of: TermsOf, **grid: Any) -> Distribution:
@@ -307,10 +306,9 @@ def mean_of(chain: Any, walked: Followed, terms_of: TermsOf) -> float:
         walked: how often each event came.
         terms_of: what an event adds.
     """
-    means = {
-        key: [rate.share * sum(map(mean, terms_of(key[0], rate))) for rate in rates]
-        for key, rates in chain.events.items()
-    }
+    means = {}
+    for key, rates in chain.events.items():
+        means[key] = [rate.share * sum(map(mean, terms_of(key[0], rate))) for rate in rates]
     total = 0.0
     for (key, places), mass in walked.came.items():
         share = sum([chain.events[key][place].share for place in places])
