@@ -197,7 +197,11 @@ class _Timed(NamedTuple):
 
 
 def _follow_time(
-    policy: Policy, rates: Rates, most: float, grid: Mapping[str, Any], resumes: bool | None
+    policy: Policy,
+    rates: Rates,
+    most: float,
+    grid: Mapping[str, Any],
+    resumes: bool | None,
 ) -> _Timed:
     """Follow calls as if time sufficed, and along a clock if it might not.
 

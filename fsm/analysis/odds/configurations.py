@@ -117,7 +117,12 @@ class Configurations:
     """
 
     def __init__(
-        self, policy: Policy, rates: Rates, *, is_timed: bool = False, resumes: bool | None = None
+        self,
+        policy: Policy,
+        rates: Rates,
+        *,
+        is_timed: bool = False,
+        resumes: bool | None = None,
     ) -> None:
         is_in_turn = resumes is not None
         settings = settings_of(policy, rates, is_timed=is_timed, is_in_turn=is_in_turn)
@@ -225,7 +230,11 @@ class Configurations:
         return min(self.last - then.backend, self.most[place] - then.spent[place])
 
     def _lead(
-        self, here: Configuration, event: PreparedEvent, left: tuple[bool, ...], fits: bool
+        self,
+        here: Configuration,
+        event: PreparedEvent,
+        left: tuple[bool, ...],
+        fits: bool,
     ) -> _Lead:
         """Return where an event of a configuration leads.
 
@@ -276,7 +285,10 @@ class Configurations:
         return self._choose(event.branches, facts, left)
 
     def _choose(
-        self, branches: Iterable[Branch], facts: Mapping[str, bool], left: tuple[bool, ...]
+        self,
+        branches: Iterable[Branch],
+        facts: Mapping[str, bool],
+        left: tuple[bool, ...],
     ) -> tuple[int, Branch]:
         """Choose the one way that facts and counters open; its row comes by its place."""
         answers = {**facts, **dict(zip(self.settings.limits, left, strict=True))}
@@ -308,7 +320,13 @@ class Configurations:
         units = spent[self.table.places[declared.counter]]
         return self._wait_in_rung(rung, units, rate.event, rate.reason)
 
-    def _find_wait_in_rung(self, rung: str, units: int, event: str, reason: Reason | None) -> Wait:
+    def _find_wait_in_rung(
+        self,
+        rung: str,
+        units: int,
+        event: str,
+        reason: Reason | None,
+    ) -> Wait:
         """Return the shortest and the longest wait that a rung draws.
 
         Arguments:

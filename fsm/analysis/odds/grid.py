@@ -146,7 +146,12 @@ def masses_of(histogram: Histogram, step: float, points: int = POINTS) -> Any:
     return np.histogram(values, _edges(step, points), weights=weights)[0] / weights.sum()
 
 
-def uniform(least: float, most: float, step: float, points: int = POINTS) -> Any:
+def uniform(
+    least: float,
+    most: float,
+    step: float,
+    points: int = POINTS,
+) -> Any:
     """Return the mass at each point of what is as likely anywhere between two values.
 
     Arguments:
@@ -223,7 +228,11 @@ def distribution_of(
 
 
 def _sum_of(
-    layers: Layers, start: int, terms: Terms, transform: Any, transform_of_wait: Any
+    layers: Layers,
+    start: int,
+    terms: Terms,
+    transform: Any,
+    transform_of_wait: Any,
 ) -> dict[Any, Any]:
     """Follow the transforms of a sum along all flows, and return that of each end.
 

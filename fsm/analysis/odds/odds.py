@@ -143,7 +143,12 @@ class TurnConfigurations:
     def _follow_call(self, most: float, resumes: bool) -> tuple[Odds, Ended]:
         policy = self.policy.of_calls
         return followed(
-            policy, self.rates, most, beyond=LEFT_OUT, points=POINTS // 2, resumes=resumes
+            policy,
+            self.rates,
+            most,
+            beyond=LEFT_OUT,
+            points=POINTS // 2,
+            resumes=resumes,
         )
 
     def _came_of_call(self, resumes: bool) -> Iterator[Came]:
@@ -209,14 +214,23 @@ class TurnConfigurations:
 
 @overload
 def odds(
-    policy: Policy, rates: Rates | str | PathLike[str], *, left_out: float = LEFT_OUT
+    policy: Policy,
+    rates: Rates | str | PathLike[str],
+    *,
+    left_out: float = LEFT_OUT,
 ) -> Odds: ...
 @overload
 def odds(
-    policy: TurnPolicy, rates: Rates | str | PathLike[str], *, left_out: float = LEFT_OUT
+    policy: TurnPolicy,
+    rates: Rates | str | PathLike[str],
+    *,
+    left_out: float = LEFT_OUT,
 ) -> TurnOdds: ...
 def odds(
-    policy: Policy | TurnPolicy, rates: Rates | str | PathLike[str], *, left_out: float = LEFT_OUT
+    policy: Policy | TurnPolicy,
+    rates: Rates | str | PathLike[str],
+    *,
+    left_out: float = LEFT_OUT,
 ) -> Odds | TurnOdds:
     """Compute what calls or turns under a policy will probably come to: exactly, but for a rest
     that is stated.

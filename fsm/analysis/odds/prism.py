@@ -128,7 +128,10 @@ def prism_of(policy: Policy, rates: Rates) -> str:
 
 
 def _state(
-    chain: Configurations, number: int, leads: Mapping[int, Leads], places: Mapping[Target, int]
+    chain: Configurations,
+    number: int,
+    leads: Mapping[int, Leads],
+    places: Mapping[Target, int],
 ) -> State:
     """Make the state of a configuration.
 
@@ -143,7 +146,11 @@ def _state(
     for led, span in groupby(leads, lambda attempt: leads[attempt]):
         attempts = [*span]
         command = Command(
-            place=places[number], first=attempts[0], last=attempts[-1], leads=led, places=places
+            place=places[number],
+            first=attempts[0],
+            last=attempts[-1],
+            leads=led,
+            places=places,
         )
         commands.append(command)
     return State(

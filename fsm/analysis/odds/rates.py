@@ -122,7 +122,12 @@ _PRICES: Final = _must(
 _INTERVAL: Final = _must("two shares", or_none(lambda value: _is_pair(value, 1)))
 
 
-def _tables(value: Any, kind: type[Any], form: str, least: int = 0) -> tuple[Any, ...]:
+def _tables(
+    value: Any,
+    kind: type[Any],
+    form: str,
+    least: int = 0,
+) -> tuple[Any, ...]:
     """Return tables, as TOML has them, as instances of a class.
 
     Arguments:
@@ -177,7 +182,9 @@ class EventRate:
     output_tokens: Histogram = field(default=NOTHING, converter=_pairs, validator=_HISTOGRAM)
     seen: int | None = field(default=None, validator=optional(whole(0, LARGEST)))
     between: tuple[float, float] | None = field(
-        default=None, converter=_frozen, validator=_INTERVAL
+        default=None,
+        converter=_frozen,
+        validator=_INTERVAL,
     )
 
 
@@ -219,7 +226,9 @@ class TurnRate:
     seconds: Histogram = field(default=NOTHING, converter=_pairs, validator=_HISTOGRAM)
     seen: int | None = field(default=None, validator=optional(whole(0, LARGEST)))
     between: tuple[float, float] | None = field(
-        default=None, converter=_frozen, validator=_INTERVAL
+        default=None,
+        converter=_frozen,
+        validator=_INTERVAL,
     )
 
 
@@ -259,7 +268,9 @@ class BackendRates:
     fresh: tuple[EventRate, ...] = field(default=(), converter=_events, validator=_shares)
     after_wait: tuple[EventRate, ...] = field(default=(), converter=_events, validator=_shares)
     after_continuation: tuple[EventRate, ...] = field(
-        default=(), converter=_events, validator=_shares
+        default=(),
+        converter=_events,
+        validator=_shares,
     )
 
     def at(self, position: str) -> tuple[EventRate, ...]:

@@ -123,7 +123,13 @@ class ChainSettings:
     reads: tuple[Reads, ...]
 
 
-def settings_of(policy: Policy, rates: Rates, *, is_timed: bool, is_in_turn: bool) -> ChainSettings:
+def settings_of(
+    policy: Policy,
+    rates: Rates,
+    *,
+    is_timed: bool,
+    is_in_turn: bool,
+) -> ChainSettings:
     """Compute the settings of a chain.
 
     Arguments:
@@ -168,7 +174,10 @@ def settings_of(policy: Policy, rates: Rates, *, is_timed: bool, is_in_turn: boo
 
 
 def _in_time(
-    rates: Iterable[EventRate], total: float | None, *, is_timed: bool
+    rates: Iterable[EventRate],
+    total: float | None,
+    *,
+    is_timed: bool,
 ) -> Iterator[EventRate]:
     """Yield events within the `total` seconds of an attempt; what takes longer has timed out."""
     late = 0.0

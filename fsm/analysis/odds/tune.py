@@ -108,7 +108,12 @@ def tune(
     front = search.confirmed()
     combinations = prod(map(len, space.values()))
     tried = tuple(search.tried.values())
-    return Tuned(targets=targets, tried=tried, front=front, combinations=combinations)
+    return Tuned(
+        targets=targets,
+        tried=tried,
+        front=front,
+        combinations=combinations,
+    )
 
 
 def space_of(policy: Policy, rates: Rates) -> dict[str, Sequence[Any]]:
@@ -237,7 +242,7 @@ class _TargetSearch:
             self.attempt(_changed(chosen.point, values))
 
     def _distance(self, each: Candidate) -> tuple[float, float]:
-        """Return how far a candidate is from the targets, and its cost to tell apart those as far."""
+        """Return how far a candidate is from the targets; among equals, the cheaper is nearer."""
         missed = self.targets.missed(each.figures)
         return sum(missed.values()), each.figures.cost
 

@@ -275,7 +275,11 @@ class _Part(NamedTuple):
 
 
 def _parts(
-    clock: NoClock, way: Way, moved: Any, attempts_left: int, walked: Followed
+    clock: NoClock,
+    way: Way,
+    moved: Any,
+    attempts_left: int,
+    walked: Followed,
 ) -> Iterator[_Part]:
     """Part the mass that takes a way: what goes on, and what has no time or attempt left.
 
