@@ -115,7 +115,8 @@ def prism_of(policy: Policy, rates: Rates) -> str:
     chain = Configurations(policy, rates)
     outcomes = [*policy.table.outcomes, LEFT_OUT]
     leads = _leads_of(chain)
-    places: dict[Target, int] = {key: place for place, key in enumerate([*leads, *outcomes])}
+    targets: list[Target] = [*leads, *outcomes]
+    places = {target: place for place, target in enumerate(targets)}
     states = [_state(chain, number, leads[number], places) for number in leads]
     ended = f"c>={len(states)}"
     lines = [HEAD % (len(places) - 1, policy.budget.attempts)]

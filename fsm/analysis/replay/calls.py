@@ -50,7 +50,9 @@ def check_alike(was: Step, now: Step) -> None:
 
 
 def recorded_budget(
-    budgets: tuple[Budget, ...], steps: tuple[Step, ...], deadline: float | None
+    budgets: tuple[Budget, ...],
+    steps: tuple[Step, ...],
+    deadline: float | None,
 ) -> SharedBudget | None:
     """Return the budget that a recorded call shared, which ends at the earliest `deadline`; None if
     it shared none.
@@ -112,13 +114,21 @@ class RecordedShare(Share):
         return []
 
     def lowered(
-        self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: tuple[int, int]
+        self,
+        cap: int | None,
+        input_tokens: int,
+        prices: Prices | None,
+        reserved: tuple[int, int],
     ) -> int | None:
         """Return the cap unchanged: the recorded step has the one that was sent."""
         return cap
 
     def shortfall(
-        self, now: float, wait: float, input_tokens: int | None, prices: Prices | None
+        self,
+        now: float,
+        wait: float,
+        input_tokens: int | None,
+        prices: Prices | None,
     ) -> str | None:
         """Return why no attempt was possible, if the call ended at this very moment for that."""
         following = self._verdicts[0] if self._verdicts else None
@@ -156,7 +166,11 @@ class RecordedShare(Share):
         return None
 
     def settle(
-        self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
+        self,
+        usage: Usage,
+        charged: Usage,
+        prices: Prices | None,
+        overran: int | None,
     ) -> None:
         """Pay nobody."""
 
@@ -209,7 +223,11 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
 
 
 def call_again(
-    journal: Journal, policy: Policy, *, jitter: Callable[[], float], gathered: str = ""
+    journal: Journal,
+    policy: Policy,
+    *,
+    jitter: Callable[[], float],
+    gathered: str = "",
 ) -> Call:
     """Return a new call with the setting of a recorded one."""
     recorded = journal.steps
@@ -310,7 +328,12 @@ def observation_of(step: Step, backend: int) -> Observation:
     )
 
 
-def _compare(replayed: Journal, recorded: tuple[Step, ...], alike: int, number: int) -> int:
+def _compare(
+    replayed: Journal,
+    recorded: tuple[Step, ...],
+    alike: int,
+    number: int,
+) -> int:
     """Compare the replay with the journal up to a step, from the first step not yet compared;
     return that step.
     """

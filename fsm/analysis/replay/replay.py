@@ -47,7 +47,12 @@ class RebuiltConversation(Conversation):
     _repeats: Repeats = field(factory=Repeats, init=False)
 
     def call_ended(
-        self, result: Result, event: str, step: Step | None, *, is_summary: bool
+        self,
+        result: Result,
+        event: str,
+        step: Step | None,
+        *,
+        is_summary: bool,
     ) -> None:
         """Add the result of a call; no step records it if the turn was cancelled."""
         if not self.contents:
@@ -132,7 +137,12 @@ def _replay_turn(journal: TurnJournal, policy: TurnPolicy | None) -> TurnResult:
     return again.end()
 
 
-def _replay(call: Journal, number: int, policy: Policy | None, gathered: str) -> Result:
+def _replay(
+    call: Journal,
+    number: int,
+    policy: Policy | None,
+    gathered: str,
+) -> Result:
     try:
         return replay_call(call, policy, gathered=gathered)
     except JournalMismatch as error:
@@ -163,7 +173,10 @@ class _TurnReplay:
         if was.steps and was.steps[0].source == TURN.resumes:
             self.position.state = TURN.resumes
         self.journal = TurnJournal(
-            table=TURN.name, counters=TURN.counters, contents=was.contents, setting=was.setting
+            table=TURN.name,
+            counters=TURN.counters,
+            contents=was.contents,
+            setting=was.setting,
         )
         self.recorder = TurnRecorder(self.journal, self.position, self.tally, silent)
         self.journal.started = was.started

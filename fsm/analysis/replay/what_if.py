@@ -44,7 +44,11 @@ def _with_thinking(timeouts: Timeouts, thinks_for: float | None) -> Timeouts:
 
 
 def _clocks(
-    old: Timeouts, new: Timeouts, own: set[str], reply: Step, lasted: float
+    old: Timeouts,
+    new: Timeouts,
+    own: set[str],
+    reply: Step,
+    lasted: float,
 ) -> Iterator[str]:
     """Yield how the time limits of an attempt would change it; a backend's own limits stay."""
     for name, what in (
@@ -97,14 +101,23 @@ class WhatIf:
 
 
 def what_if(
-    journal: Journal, policy: Policy, *, name: str = "the call", old_table: Table | None = None
+    journal: Journal,
+    policy: Policy,
+    *,
+    name: str = "the call",
+    old_table: Table | None = None,
 ) -> WhatIf:
     """Play the replies of a recorded call to one under another policy, up to the first difference.
 
     The recorded call ran on the `old_table`, if that was not the policy's.
     """
     recorded = [step for step in journal.steps if step.event != "skipped"]
-    blank = WhatIf(name=name, kind="not replayed", of=len(recorded), outcome=journal.outcome)
+    blank = WhatIf(
+        name=name,
+        kind="not replayed",
+        of=len(recorded),
+        outcome=journal.outcome,
+    )
     if not recorded:
         return evolve(blank, why="it holds no steps")
     policy, notes = _payable(journal, policy)
@@ -344,7 +357,12 @@ def what_if_recorded(
         return what_if(journal, of_calls, name=name, old_table=old_table)
     if not isinstance(policy, TurnPolicy):
         raise ConfigurationError(f"{name} is the journal of a turn, but the policies are for calls")
-    blank = WhatIf(name=name, kind="not replayed", of=len(journal.steps), outcome=journal.outcome)
+    blank = WhatIf(
+        name=name,
+        kind="not replayed",
+        of=len(journal.steps),
+        outcome=journal.outcome,
+    )
     if not journal.steps:
         return evolve(blank, why="it holds no steps")
     try:

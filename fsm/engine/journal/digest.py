@@ -297,7 +297,13 @@ INDENT: Final = "     "
 STYLES: Final = {"answer": "bold green", "lesser": "bold yellow", "error": "bold red"}
 
 
-def brief(name: str, outcome: str, text: str, cause: str | None, spent: Spent) -> str:
+def brief(
+    name: str,
+    outcome: str,
+    text: str,
+    cause: str | None,
+    spent: Spent,
+) -> str:
     """Write a result on one line: its outcome, its first words or its cause, and what it took."""
     content = _quoted(text) if text.strip() else label(cause or "", LONGEST_CAUSE)
     return f"<{name} {outcome}{f': {content}' if content else ''} · {spent.text}>"

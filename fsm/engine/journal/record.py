@@ -94,7 +94,10 @@ def _form_of_type(name: str) -> Form:
 
 
 def check_object(
-    document: Mapping[str, Any], forms: Forms, needed: Iterable[str], where: str = ""
+    document: Mapping[str, Any],
+    forms: Forms,
+    needed: Iterable[str],
+    where: str = "",
 ) -> None:
     """Refuse an object with a missing, malformed or unknown field; the journal itself, of no place,
     may have others.
