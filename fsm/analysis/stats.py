@@ -141,11 +141,7 @@ class Stats:
             seen: the name or the time.
             number: how often, or how much of it.
         """
-        name: str | float
-        if isinstance(seen, str):
-            name = label(seen)
-        else:
-            name = float(f"{round(seen, 6):.2g}")
+        name = label(seen) if isinstance(seen, str) else float(f"{round(seen, 6):.2g}")
         if (group, kind, name) not in self.counts and len(self.counts) >= MOST:
             group = OTHERS
             if kind in NAMED:
@@ -281,7 +277,7 @@ def lines_of(rows: Sequence[StatsRow]) -> list[str]:
     lines = []
     for name, cells, _ in rows:
         parts = [str(label(name, room)).ljust(room)]
-        parts += [cell.rjust(width) for cell, width in zip(cells, widths, strict=False)]
+        parts += [cell.rjust(most) for cell, most in zip(cells, widths, strict=False)]
         lines.append("  ".join(parts))
     return lines
 
