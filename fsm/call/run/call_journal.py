@@ -17,7 +17,7 @@ from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Policy, from_mapping
 from rungwise.fsm.diagram.displayable import Displayable
-from rungwise.fsm.engine.journal.record import (
+from rungwise.fsm.engine.journal.forms import (
     COUNT,
     FLAG,
     NUMBER,
@@ -25,12 +25,12 @@ from rungwise.fsm.engine.journal.record import (
     OBJECTS,
     TEXT,
     Forms,
-    Record,
     check_object,
     forms_of,
     list_of,
     or_null,
 )
+from rungwise.fsm.engine.journal.record import Record
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.label import short
