@@ -13,8 +13,8 @@ from attrs import asdict, frozen
 
 from rungwise.fsm.call.run.call_digest import digest_of_call, first_words
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.engine.journal.attempts import attempts_of
-from rungwise.fsm.engine.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of
+from rungwise.fsm.engine.journal.attempts import attempts_of, end_of
+from rungwise.fsm.engine.journal.digest import AttemptLine, Digest, Spent, digest_of
 from rungwise.fsm.engine.journal.path import Path, path_of
 from rungwise.fsm.engine.journal.record import Record
 from rungwise.fsm.engine.machine.table import Table

@@ -15,13 +15,12 @@ from rungwise.fsm.call.budget.costs import Charges, price_of
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.run.causes import cause_of, sentence_of
 from rungwise.fsm.call.table import UNSENT
-from rungwise.fsm.engine.journal.attempts import RecordedAttempt, attempts_of
+from rungwise.fsm.engine.journal.attempts import RecordedAttempt, attempts_of, end_of
 from rungwise.fsm.engine.journal.digest import (
     AttemptLine,
     Digest,
     Spent,
     digest_of,
-    end_of,
     ordinal,
     plain,
 )

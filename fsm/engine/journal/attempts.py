@@ -15,7 +15,7 @@ in a rung; `ending_of` returns it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -23,6 +23,7 @@ from attrs import frozen
 
 from rungwise.fsm.engine.journal.path import SKIPPED, Path, word_of, words_of
 from rungwise.fsm.engine.journal.record import Step
+from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 SENT: Final = "sent"
@@ -101,17 +102,16 @@ def attempts_of(steps: Sequence[Step]) -> Iterator[RecordedAttempt]:
     start = 0  # of the steps since the attempt before was sent
     for number, (place, end) in enumerate(pairwise([*places, len(steps)]), start=1):
         before = steps[start:place]
-        rows_before = _rows(before)
-        rows_after = _rows(steps[place + 1 : end])
         sent = steps[place]
-        back = rows_after[0] if rows_after else None
+        back = _first_row(steps[place + 1 : end])
+        skipped = [step for step in before if step.event == SKIPPED]
         first = steps[0] if number == 1 else sent
         yield RecordedAttempt(
             number=number,
             sent=sent,
             back=back,
-            led=rows_before[-1] if rows_before else None,
-            skipped=tuple([step for step in before if step.event == SKIPPED]),
+            led=_first_row(reversed(before)),
+            skipped=tuple(skipped),
             facts_before=facts,
             steps=(first.number, steps[end - 1].number),
         )
@@ -120,9 +120,17 @@ def attempts_of(steps: Sequence[Step]) -> Iterator[RecordedAttempt]:
         start = place + 1
 
 
-def _rows(steps: Sequence[Step]) -> list[Step]:
-    """Return the steps that took a row of the table."""
-    return [step for step in steps if step.event != SKIPPED]
+def _first_row(steps: Iterable[Step]) -> Step | None:
+    """Return the first step that took a row of the table."""
+    return next((step for step in steps if step.event != SKIPPED), None)
+
+
+def end_of(attempt: RecordedAttempt, table: Table) -> str | None:
+    """Return the outcome that an attempt led to, if any."""
+    back = attempt.back
+    if back is not None and back.target in table.outcomes:
+        return back.target
+    return None
 
 
 def ending_of(path: Path, attempts: Sequence[RecordedAttempt]) -> Step | None:

@@ -30,14 +30,23 @@ class Path:
 
 
 def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> Path:
-    """Read a record and find the rows that its steps took, or raise a ConfigurationError that says
-    what is wrong.
+    """Read a record and find the rows that its steps took.
+
+    Arguments:
+        text: the record, as JSON.
+        table: the table that it must be of.
+        kind: the class of the record.
+
+    Raises:
+        ConfigurationError: the text is no record of that table; the message says where.
     """
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise ConfigurationError(f"journal: no JSON ({error})") from None
-    name = document.get("table", table.name) if isinstance(document, dict) else table.name
+    name = table.name
+    if isinstance(document, dict):
+        name = document.get("table", name)
     if name != table.name:
         raise ConfigurationError(
             f"journal: it is of the table {short(name)}, not of {table.name!r}"
@@ -54,36 +63,36 @@ def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> P
 
 
 def path_of(record: Record, table: Table) -> Path:
-    """Find the rows that the steps of a record took, or refuse a step that is none or does not
-    follow.
+    """Find the rows that the steps of a record took.
+
+    Raises:
+        ConfigurationError: a step took no row, or does not follow the one before; the message has
+            its number.
     """
     if record.counters != table.counters:
         raise ConfigurationError(
             f"journal: its counters are not those of the table {table.name!r}; if it ran on a "
-            f"table of your own, give "
-            "the policy with that table"
+            "table of your own, give the policy with that table"
         )
     steps = record.steps
     if not steps:
         raise ConfigurationError("journal: it holds no steps, so there is no path to show")
-    rows_by_step = {
-        (row.event, row.source, row.guard, row.target, row.effect): row for row in table.rows
-    }
+    rows_by_step = {_row_of(row): row for row in table.rows}
     rows: list[Row | None] = []
     is_resumed = table.resumes is not None and steps[0].source == table.resumes
     state = steps[0].source if is_resumed else table.start
     now = 0.0
     for step in steps:
         if step.source != state:
-            raise fault(
-                step, f"it begins in {short(step.source)}, but the {table.name} was in {state!r}"
-            )
+            begins = short(step.source)
+            raise fault(step, f"it begins in {begins}, but the {table.name} was in {state!r}")
         if step.at < now:
             raise fault(step, f"it was taken at {step.at:g} s, before the step that it follows")
-        row = rows_by_step.get((step.event, step.source, step.guard, step.target, step.effect))
-        if row is None and (step.event, step.target) != (SKIPPED, state):
-            unknown = row_text(step.event, step.source, step.guard, step.target, step.effect)
-            raise fault(step, f"{short(unknown)} is no row of the table {table.name!r}")
+        row = rows_by_step.get(_row_of(step))
+        is_skip = step.event == SKIPPED and step.target == state
+        if row is None and not is_skip:
+            unknown = short(row_text(*_row_of(step)))
+            raise fault(step, f"{unknown} is no row of the table {table.name!r}")
         rows.append(row)
         state = step.target
         now = step.at
@@ -93,13 +102,22 @@ def path_of(record: Record, table: Table) -> Path:
     return Path(record, table, steps, tuple(rows))
 
 
+def _row_of(taken: Row | Step) -> tuple[str, str, str | None, str, str | None]:
+    """Return what tells rows apart, in the order of `row_text`."""
+    return taken.event, taken.source, taken.guard, taken.target, taken.effect
+
+
 def fault(step: Step, says: str) -> ConfigurationError:
     """Build the error of a step."""
     return ConfigurationError(f"journal: step {step.number}: {says}")
 
 
 WRONG: Final = ("answered_wrongly", "called_wrongly")
+"""The events of a reply that a verdict of the caller refused."""
+
 LONGEST_REASONS: Final = 300
+"""Characters of the reasons that are shown."""
+
 LEAST_ERROR: Final = 400
 """The lowest HTTP status that says more than the event it led to."""
 
@@ -114,19 +132,20 @@ def word_of(step: Step) -> str:
 
 
 def words_of(step: Step) -> str:
-    """Return what came back in a few words: `429 rate limit`, `interrupted (connection)`, `wrong:
-    wingspan_cm`.
+    """Return what came back in a few words.
+
+    Examples: `429 rate limit`, `interrupted (connection)`, `wrong: wingspan_cm`.
     """
     if step.event in WRONG:
+        text = step.note
         reasons = (step.content or {}).get("reasons")
-        told = (
-            f"wrong: {'; '.join(map(str, reasons))}"
-            if isinstance(reasons, list) and reasons
-            else step.note
-        )
-        return str(label(told or "wrong", LONGEST_REASONS))
+        if isinstance(reasons, list) and reasons:
+            text = f"wrong: {'; '.join(map(str, reasons))}"
+        return str(label(text or "wrong", LONGEST_REASONS))
     word = word_of(step)
     reason = (step.reason or "").replace("_", " ")
     if not reason or reason == word:
         return word
-    return f"{word} {reason}" if word.isdecimal() else f"{word} ({reason})"
+    if word.isdecimal():  # a status
+        return f"{word} {reason}"
+    return f"{word} ({reason})"
