@@ -24,8 +24,8 @@ from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram.page.templates import render
 from rungwise.fsm.diagram.svg.document import ROW, box, document, group, text, width
+from rungwise.fsm.engine.journal.amounts import count_text, money_text, plain, seconds_text
 from rungwise.fsm.engine.journal.attempts import SENT, attempts_of
-from rungwise.fsm.engine.journal.digest import count_text, money_text, plain, seconds_text
 from rungwise.fsm.engine.journal.path import SKIPPED
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.turn.table import TURN

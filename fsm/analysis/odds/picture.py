@@ -21,7 +21,7 @@ from rungwise.fsm.analysis.odds.odds import TurnOdds
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram.page.templates import render
 from rungwise.fsm.diagram.svg.document import document
-from rungwise.fsm.engine.journal.digest import money_text, ordinal, seconds_text
+from rungwise.fsm.engine.journal.amounts import money_text, ordinal, seconds_text
 from rungwise.fsm.values.label import label
 
 MOST_ATTEMPTS: Final = 6

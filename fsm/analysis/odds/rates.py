@@ -22,7 +22,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.engine.journal.digest import ordinal
+from rungwise.fsm.engine.journal.amounts import ordinal
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.failures.failure import Reason
 from rungwise.fsm.turn.observe import OF_TOOLS

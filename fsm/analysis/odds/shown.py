@@ -24,7 +24,7 @@ from rungwise.fsm.analysis.stats import StatsRow, text_of
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram.page.templates import html, render
 from rungwise.fsm.diagram.svg.document import document, number
-from rungwise.fsm.engine.journal.digest import money_text, plain
+from rungwise.fsm.engine.journal.amounts import money_text, plain
 from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.label import label

@@ -15,15 +15,9 @@ from rungwise.fsm.call.budget.costs import Charges, price_of
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.run.causes import cause_of, sentence_of
 from rungwise.fsm.call.table import UNSENT
+from rungwise.fsm.engine.journal.amounts import ordinal, plain
 from rungwise.fsm.engine.journal.attempts import RecordedAttempt, attempts_of, end_of
-from rungwise.fsm.engine.journal.digest import (
-    AttemptLine,
-    Digest,
-    Spent,
-    digest_of,
-    ordinal,
-    plain,
-)
+from rungwise.fsm.engine.journal.digest import AttemptLine, Digest, Spent, digest_of
 from rungwise.fsm.engine.journal.path import (
     LEAST_ERROR,
     Path,

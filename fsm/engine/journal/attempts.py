@@ -73,7 +73,9 @@ class RecordedAttempt:
     @property
     def seconds(self) -> float | None:
         """Return the seconds that it was in flight; None while it is."""
-        return None if self.back is None else self.back.at - self.sent.at
+        if self.back is None:
+            return None
+        return self.back.at - self.sent.at
 
     @property
     def usage(self) -> Usage:
@@ -83,12 +85,16 @@ class RecordedAttempt:
     @property
     def why(self) -> str | None:
         """Return what led to it in a word or two; None for the first attempt."""
-        return None if self.led is None else word_of(self.led)
+        if self.led is None:
+            return None
+        return word_of(self.led)
 
     @property
     def came(self) -> str | None:
         """Return what came back in a few words; None while nothing has."""
-        return None if self.back is None else words_of(self.back)
+        if self.back is None:
+            return None
+        return words_of(self.back)
 
 
 def attempts_of(steps: Sequence[Step]) -> Iterator[RecordedAttempt]:
@@ -105,7 +111,9 @@ def attempts_of(steps: Sequence[Step]) -> Iterator[RecordedAttempt]:
         sent = steps[place]
         back = _first_row(steps[place + 1 : end])
         skipped = [step for step in before if step.event == SKIPPED]
-        first = steps[0] if number == 1 else sent
+        first = sent
+        if number == 1:
+            first = steps[0]
         yield RecordedAttempt(
             number=number,
             sent=sent,
@@ -141,5 +149,6 @@ def ending_of(path: Path, attempts: Sequence[RecordedAttempt]) -> Step | None:
     if not attempts:
         return last
     back = attempts[-1].back
-    is_apart = back is not None and back.number < last.number
-    return last if is_apart else None
+    if back is None or back.number >= last.number:
+        return None
+    return last

@@ -1,8 +1,7 @@
 """The summary of a run: how it ended, what it took, and a line for each attempt.
 
 Pages, terminals and notebooks show it, and a result prints its first line. It is of any table;
-`call_digest.py` and `turn_digest.py` add what only a call or a turn has. The texts for amounts
-below are shared by all that is shown.
+`call_digest.py` and `turn_digest.py` add what only a call or a turn has.
 """
 
 from __future__ import annotations
@@ -12,6 +11,16 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from attrs import field, frozen
 
+from rungwise.fsm.engine.journal.amounts import (
+    count_text,
+    counted,
+    money_in,
+    money_text,
+    noun_text,
+    plain,
+    seconds_text,
+    tokens_text,
+)
 from rungwise.fsm.engine.journal.attempts import RecordedAttempt, attempts_of, end_of, ending_of
 from rungwise.fsm.engine.journal.path import Path
 from rungwise.fsm.engine.journal.record import Step
@@ -24,77 +33,6 @@ if TYPE_CHECKING:
 
 END_SIGNS: Final = {"answer": "✓", "lesser": "◐", "error": "✕"}
 """The sign of each kind of outcome, for readers who cannot rely on colours."""
-
-_UNITS: Final = ((0.1, 1.0, "s"), (1e-4, 1e3, "ms"), (0.0, 1e6, "µs"))
-"""The least seconds for which a unit is used, how many of it a second has, and its sign."""
-
-_LAST_ROUNDED: Final = 100
-"""From here on, seconds are whole, and so are cents."""
-
-_LEAST_COST: Final = 1e-4
-"""Costs below would be written in exponential form."""
-
-_ORDINALS: Final = [
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-]
-
-
-def seconds_text(seconds: float) -> str:
-    """Write a duration with three digits, in s, ms or µs."""
-    if not seconds:
-        return "0 s"
-    factor, unit = next((factor, unit) for least, factor, unit in _UNITS if seconds >= least)
-    number = seconds * factor
-    digits = ".0f" if number >= _LAST_ROUNDED else ".3g"
-    return f"{number:{digits}} {unit}"
-
-
-def count_text(number: float) -> str:
-    """Write a count with a space between thousands."""
-    return f"{number:,}".replace(",", " ")
-
-
-def counted(number: int, what: str) -> str:
-    """Write a count and its noun, in the plural unless it is 1."""
-    noun = what if number == 1 else f"{what}s"
-    return f"{count_text(number)} {noun}"
-
-
-def money_text(money: float) -> str:
-    """Write a sum in the currency of the prices, never in exponential form."""
-    if money and abs(money) < _LEAST_COST:
-        return f"{money:.9f}".rstrip("0").rstrip(".")
-    return f"{money:.4g}" if abs(money) < _LAST_ROUNDED else f"{money:.2f}"
-
-
-def tokens_text(usage: Usage) -> str:
-    """Write tokens in and out, with `about` if they are estimated."""
-    about = "about " if usage.estimated else ""
-    return f"{about}{count_text(usage.input_tokens)} in, {count_text(usage.output_tokens)} out"
-
-
-def ordinal(number: int) -> str:
-    """Write an ordinal: `fourth`, `11th`, `22nd`."""
-    if number <= len(_ORDINALS):
-        return _ORDINALS[number - 1]
-    is_teen = 10 < number % 100 < 14
-    ends = {} if is_teen else {1: "st", 2: "nd", 3: "rd"}
-    return f"{number}{ends.get(number % 10, 'th')}"
-
-
-def plain(word: str) -> str:
-    """Return the name of a state or an event with spaces."""
-    return word.replace("_", " ")
-
 
 Kind = Literal["rung", "answer", "lesser", "error", "outcome"]
 LONGEST_NAME: Final = 40
@@ -127,7 +65,7 @@ class Spent:
         parts.append(counted(self.attempts, "attempt"))
         parts.append(seconds_text(self.seconds))
         if self.usage.total_tokens:
-            noun = "token" if self.usage.input_tokens == 1 else "tokens"
+            noun = noun_text(self.usage.input_tokens, "token")
             parts.append(tokens_text(self.usage).replace(" in,", f" {noun} in,"))
         if self.cost is not None:
             parts.append(f"cost {money_in(self.cost, self.usage, self.is_least)}")
@@ -165,8 +103,10 @@ class AttemptLine:
             ("why", attempt.why or ""),
         ]
         for step in self._passed_over:
-            why = f": {step.note}" if step.note else ""
-            parts.append(("skipped", f"skipped {step.backend}{why}"))
+            skipped = f"skipped {step.backend}"
+            if step.note:
+                skipped += f": {step.note}"
+            parts.append(("skipped", skipped))
         parts.append(("backend", label(self.backend, LONGEST_NAME)))
         parts.append(("waited", self._waited))
         parts.append(("note", attempt.sent.note or ""))
@@ -187,7 +127,9 @@ class AttemptLine:
         attempt = self.attempt
         if attempt.waited > 0:
             return f"waited {seconds_text(attempt.waited)}"
-        return f"wait {seconds_text(attempt.wait)}" if attempt.wait else ""
+        if attempt.wait:
+            return f"wait {seconds_text(attempt.wait)}"
+        return ""
 
     @property
     def came(self) -> str:
@@ -197,7 +139,9 @@ class AttemptLine:
     @property
     def lasted(self) -> str:
         """Return how long it was in flight; empty if no clock was passed in."""
-        return seconds_text(self.attempt.seconds) if self.attempt.seconds else ""
+        if not self.attempt.seconds:
+            return ""
+        return seconds_text(self.attempt.seconds)
 
     @property
     def paid(self) -> str:
@@ -214,8 +158,10 @@ class AttemptLine:
     def text(self) -> str:
         """Return the line: its number, what led to it, and what came back."""
         parts = " · ".join([str(self.attempt.number), *(text for _, text in self.parts)])
-        end = f": {plain(self.end)}" if self.end else ""
-        return f"{parts} → {self.came}{end}"
+        line = f"{parts} → {self.came}"
+        if self.end:
+            line += f": {plain(self.end)}"
+        return line
 
 
 @frozen(kw_only=True)
@@ -243,15 +189,19 @@ class Digest:
     @property
     def headline(self) -> str:
         """Return how it ended and why, in words."""
-        ended = plain(self.outcome) if self.outcome else "not ended"
-        return f"{ended}: {self.cause}" if self.cause else ended
+        ended = plain(self.outcome or "not ended")
+        if self.cause:
+            return f"{ended}: {self.cause}"
+        return ended
 
     @property
     def amounts(self) -> dict[str, str]:
         """Return what it used, by name."""
         spent = self.spent
         most = self.most
-        amounts = {} if spent.calls is None else {"calls": count_text(spent.calls)}
+        amounts = {}
+        if spent.calls is not None:
+            amounts["calls"] = count_text(spent.calls)
         amounts["attempts"] = _of(count_text(spent.attempts), most.get("attempts"), count_text)
         amounts["time"] = _of(seconds_text(spent.seconds), most.get("seconds"), seconds_text)
         amounts["tokens"] = tokens_text(spent.usage)
@@ -328,17 +278,11 @@ def plain_lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[Att
         yield AttemptLine(attempt=attempt, backend=backend, end=end_of(attempt, path.table))
 
 
-def money_in(cost: float, usage: Usage, is_least: bool = False) -> str:
-    """Write a cost, with `at least` or `about` where it is not exact."""
-    text = money_text(cost)
-    if is_least:
-        return f"at least {text}"
-    return f"about {text}" if usage.estimated else text
-
-
 def _of(used: str, most: float | None, write: Callable[[float], str]) -> str:
     """Write what was used, and of how much if there is a limit."""
-    return used if most is None else f"{used} of {write(most)}"
+    if most is None:
+        return used
+    return f"{used} of {write(most)}"
 
 
 WORDS: Final = 60
@@ -366,8 +310,10 @@ def brief(
         spent: what it took.
     """
     content: str = _quoted(text) if text.strip() else label(cause or "", LONGEST_CAUSE)
-    ended = f"{outcome}: {content}" if content else outcome
-    return f"<{name} {ended} · {spent.text}>"
+    ended = f"{name} {outcome}"
+    if content:
+        ended += f": {content}"
+    return f"<{ended} · {spent.text}>"
 
 
 def _quoted(text: str) -> str:
@@ -381,8 +327,10 @@ def _quoted(text: str) -> str:
 def digest_lines(digest: Digest) -> Iterator[str]:
     """Yield the lines of a run: how it ended, what it took, and one for each attempt."""
     yield f"{digest.name} {digest.headline}"
-    left = f"; left: {digest.left}" if digest.left else ""
-    yield f"{digest.spent.text}{left}"
+    spent = digest.spent.text
+    if digest.left:
+        spent += f"; left: {digest.left}"
+    yield spent
     if digest.says:
         yield digest.says
     yield from attempt_lines(digest)
@@ -392,9 +340,11 @@ def attempt_lines(digest: Digest, indent: str = "") -> Iterator[str]:
     """Yield a line for each attempt, and below it those of the run that it made."""
     for line in digest.lines:
         number, _, rest = line.text.partition(" ")
+        text = f"{indent}{number:>3} {rest}"
         took = " · ".join(filter(None, [line.lasted, line.paid]))
-        aside = f"   ({took})" if took else ""
-        yield f"{indent}{number:>3} {rest}{aside}"
+        if took:
+            text += f"   ({took})"
+        yield text
         if line.within is not None and len(line.within.lines) > 1:
             yield from attempt_lines(line.within, indent + INDENT)
     if digest.ending:

@@ -94,13 +94,16 @@ class Step:
 
     def __str__(self) -> str:
         guard = f" [{self.guard}]" if self.guard else ""
-        wait = f" after {self.wait:.1f} s" if self.wait else ""
-        details = [self.backend] if self.backend else []
-        for value in (self.status, self.reason, self.stop_raw, self.note):
+        text = f"{self.event}{guard} -> {self.target}"
+        if self.wait:
+            text += f" after {self.wait:.1f} s"
+        details = []
+        for value in (self.backend, self.status, self.reason, self.stop_raw, self.note):
             if value is not None and value != "":
                 details.append(str(value))
-        about = f" ({', '.join(details)})" if details else ""
-        return f"{self.event}{guard} -> {self.target}{wait}{about}"
+        if details:
+            text += f" ({', '.join(details)})"
+        return text
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the step as plain values, without defaults."""

@@ -20,8 +20,9 @@ import rungwise
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.run.call_digest import digest_of_call, digest_of_journal
 from rungwise.fsm.diagram.page.templates import MOST_LINES, digest_html
+from rungwise.fsm.engine.journal.amounts import money_text, ordinal, seconds_text
 from rungwise.fsm.engine.journal.attempts import attempts_of
-from rungwise.fsm.engine.journal.digest import digest_lines, money_text, ordinal, seconds_text
+from rungwise.fsm.engine.journal.digest import digest_lines
 from rungwise.fsm.turn.turn_digest import digest_of_turn
 from support import recorded
 from support.elements import Elements
