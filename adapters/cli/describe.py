@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from rungwise.adapters.cli.output import counted, one_line, safe
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.engine.journal.digest import digest_lines, plain
+from rungwise.fsm.engine.journal.amounts import plain
+from rungwise.fsm.engine.journal.digest import digest_lines
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.turn.result import TurnResult

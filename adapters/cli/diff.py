@@ -196,7 +196,7 @@ def _rates(file: str | None) -> Rates | None:
 
 def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> WhatIf:
     """Replay a past call or turn under the new policy."""
-    from rungwise.fsm.analysis.replay.what_if import what_if_recorded
+    from rungwise.fsm.analysis.replay.what_if_turns import what_if_recorded
     from rungwise.fsm.call.run.call_journal import Journal
     from rungwise.fsm.turn.explained import read_recorded
     from rungwise.fsm.turn.turn_digest import TurnPath

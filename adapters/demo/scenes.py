@@ -25,7 +25,7 @@ from rungwise.fsm.analysis.odds.odds import odds
 from rungwise.fsm.analysis.odds.rates import Rates
 from rungwise.fsm.call.policy import Budget, Policy, Timeouts
 from rungwise.fsm.call.run.result import CallError, Result
-from rungwise.fsm.engine.journal.digest import plain
+from rungwise.fsm.engine.journal.amounts import plain
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnError, TurnResult
 from rungwise.fsm.turn.table import CALLS

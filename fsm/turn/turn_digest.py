@@ -13,8 +13,9 @@ from attrs import asdict, frozen
 
 from rungwise.fsm.call.run.call_digest import digest_of_call, first_words
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.engine.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of
-from rungwise.fsm.engine.journal.path import Path, attempts_of, path_of
+from rungwise.fsm.engine.journal.attempts import attempts_of, end_of
+from rungwise.fsm.engine.journal.digest import AttemptLine, Digest, Spent, digest_of
+from rungwise.fsm.engine.journal.path import Path, path_of
 from rungwise.fsm.engine.journal.record import Record
 from rungwise.fsm.engine.machine.table import Table
 from rungwise.fsm.errors import ConfigurationError
@@ -101,7 +102,7 @@ def digest_of_turn_journal(
 
 
 def _lines(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Iterator[AttemptLine]:
-    for attempt in attempts_of(turn.path):
+    for attempt in attempts_of(turn.path.steps):
         number = turn.call_of.get(attempt.sent.number)
         within = None if number is None else calls[number - 1]
         yield AttemptLine(

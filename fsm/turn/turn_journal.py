@@ -14,18 +14,8 @@ from rungwise.fsm.call.policy_values import from_mapping
 from rungwise.fsm.call.run.call_journal import Journal, read_policy
 from rungwise.fsm.call.run.recording import Observer, announce
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.engine.journal.record import (
-    FLAG,
-    NUMBER,
-    OBJECT,
-    OBJECTS,
-    Evidence,
-    Forms,
-    Record,
-    RecordedStep,
-    Step,
-    list_of,
-)
+from rungwise.fsm.engine.journal.forms import FLAG, NUMBER, OBJECT, OBJECTS, Forms, list_of
+from rungwise.fsm.engine.journal.record import Evidence, Record, RecordedStep, Step
 from rungwise.fsm.engine.machine.run import Run
 from rungwise.fsm.engine.machine.table import Row
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent

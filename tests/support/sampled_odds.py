@@ -13,8 +13,8 @@ from attrs import define, field
 from rungwise import Policy, Prices, Usage
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.analysis.certificate.troubles import EVENTS, reply_of
-from rungwise.fsm.analysis.odds.configurations import TIMED_OUT
 from rungwise.fsm.analysis.odds.rates import BackendRates, EventRate, Histogram, Rates, position_of
+from rungwise.fsm.analysis.odds.settings import TIMED_OUT
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget, Reserve, Timeouts, Waits
 from rungwise.fsm.call.run.call_journal import Journal

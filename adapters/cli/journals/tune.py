@@ -27,8 +27,9 @@ from rungwise.adapters.cli.output import (
 )
 from rungwise.adapters.cli.policies import METAVAR, POLICY
 from rungwise.adapters.cli.shared_options import number_option, output_option
+from rungwise.fsm.analysis.odds.candidates import WRITTEN, Candidate, Targets, Tuned
 from rungwise.fsm.analysis.odds.rates import Rates
-from rungwise.fsm.analysis.odds.tune import CANDIDATES, WRITTEN, Candidate, Targets, Tuned
+from rungwise.fsm.analysis.odds.tune import CANDIDATES
 from rungwise.fsm.analysis.odds.tune import tune as tune_policy
 from rungwise.fsm.analysis.stats import lines_of
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy

@@ -1,4 +1,8 @@
-"""What a call under a policy will probably come to, against rates."""
+"""The odds of a call: what it will probably come to under a policy, against rates.
+
+The walk (`walk.py`) follows the configurations (`configurations.py`) attempt by attempt. Means are
+exact sums over it. Distributions of time and money are computed on a grid (`grid.py`).
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,9 @@ from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.values.label import note
 
 LEFT_OUT: Final = 1e-6
-"""The most probability that is left out, that of configurations too light to follow, unless they
-are too many.
+"""The most probability that the walk leaves out, of configurations too light to follow.
+
+It leaves out more where there would be too many of them; see `walk.MOST_FOLLOWED`.
 """
 
 LEFT_OUT_OF_QUANTILES: Final = 1e-5
@@ -30,15 +35,18 @@ UNTESTED: Final = "whether attempts depend on the one before is not known"
 TOKENS_PRICED: Final = 1e6
 
 TermsOf = Callable[[int, Any], tuple[Histogram, ...]]
-"""Returns the terms that an event of a backend adds to a sum."""
+"""Returns the terms that an event adds to a sum; the first argument is the place of the backend."""
 
 
 @frozen
 class Spread:
-    """Hold the mean of a quantity, its quantiles by name, how far the grid may have moved those,
-    and its curve.
+    """Hold the distribution of a quantity in a few figures.
 
-    The curve is at most 200 points, each with the share of the calls up to it.
+    Arguments:
+        mean: exact.
+        quantiles: by name; None for one beyond the grid.
+        error: how far the grid may have moved the quantiles.
+        curve: at most 200 points, each with the share of the calls up to it.
     """
 
     mean: float
@@ -54,7 +62,8 @@ class CommonOdds:
     Arguments:
         outcomes: the probability of each; together 1 but for `left_out`.
         attempts, seconds, money: their distributions; money is None unless every backend has
-        prices. tokens: of all attempts, on average.
+            prices.
+        tokens: of all attempts, on average.
         over_seconds, over_money: the share that would exceed that budget; None if there is none.
         configurations: how many were followed.
         left_out: the probability of the paths that were not.
@@ -73,8 +82,9 @@ class CommonOdds:
 
 @frozen
 class Passage:
-    """Hold the share of all calls that go from an attempt to the next, or to an outcome, which has
-    no backend.
+    """Hold the share of all calls that go from an attempt to the next, or to an outcome.
+
+    An outcome has no backend.
     """
 
     attempt: int
@@ -87,8 +97,7 @@ class Passage:
 
 @frozen(kw_only=True)
 class Odds(CommonOdds):
-    """Hold what calls will probably come to: besides what turns have as well, what is known of each
-    attempt.
+    """Hold what calls will probably come to, with what is known of their single attempts.
 
     Arguments:
         waited: the seconds of all waits, on average.
@@ -122,137 +131,212 @@ def followed(
     *,
     resumes: bool | None = None,
 ) -> tuple[Odds, Ended]:
-    """Follow calls that leave out so much at most, and beyond a grid of so many points; return also
-    how they ended.
+    """Follow calls, and return their odds, and what they took by how they ended.
+
+    A first walk takes time to suffice. Where more than `most` of the calls could use up the budget
+    of seconds, a second one follows them along a clock.
+
+    Arguments:
+        policy, rates: of the calls.
+        most: the most probability that the walk leaves out.
+        beyond: the most probability that lies beyond a grid; a walk for distributions, which take
+            longer than means, leaves out as much.
+        points: those of a grid.
+        resumes: as in `Configurations`.
     """
-    chain = Configurations(policy, rates, resumes=resumes)
-    walked = heavy = walk(NoClock(chain), most)
-    if most < beyond:
-        heavy = walk(NoClock(chain), beyond)
-    how = {"beyond": beyond, "points": points}
-    limit = policy.budget.seconds
-    time = summed(chain, heavy.layers, _durations, **how)
-    seconds = mean_of(chain, walked, _durations) + walked.waited
-    over_seconds = time.over(limit, heavy.left_out)
-    if limit is not None and time.most_from(limit) > most:
-        chain = Configurations(policy, rates, is_timed=True, resumes=resumes)
-        clock = Clock(chain, limit)
-        walked = heavy = walk(clock, most)
-        total: Any = sum(walked.ended_at.values())
-        time = Distribution(clock.step, total.cumsum().tolist(), ended=walked.ended_at)
-        seconds = clock.mean(total)
+    grid = {"beyond": beyond, "points": points}
+    timed = _follow_time(policy, rates, most, grid, resumes)
+    chain = timed.chain
+    walked = timed.walked
     shares = [sum(each) for each in zip(*walked.ended_after.values(), strict=True)]
-    ended_after = Distribution(1, [*accumulate(shares)], ended=walked.ended_after)
-    terms = ended_after.quantile(NEARLY_ALL) or len(walked.layers)
-    spent = None
+    mean_attempts = sum(number * share for number, share in enumerate(shares))
+    attempts = Distribution(1, [*accumulate(shares)], ended=walked.ended_after)
+    nearly_most = attempts.quantile(NEARLY_ALL) or len(walked.layers)
+    seconds = spread(timed.seconds, timed.mean_seconds, nearly_most * timed.seconds.step)
+    cost = None
     money = None
     over_money = None
-    prices = [each.prices for each in rates.backend]
-    if None not in prices:
-
-        def costs(backend: int, rate: Any) -> tuple[Histogram, Histogram]:
-            of: Any = prices[backend]
-            return _times(rate.input_tokens, of.input), _times(rate.output_tokens, of.output)
-
-        spent = summed(
-            chain,
-            [[flow._replace(wait=NO_WAIT) for flow in flows] for flows in heavy.layers],
-            costs,
-            **how,
-        )
-        money = spread(spent, mean_of(chain, walked, costs), terms * spent.step)
-        over_money = spent.over(policy.budget.money, heavy.left_out)
-    ended: dict[str, float] = defaultdict(float)
-    for end, masses in walked.ended_after.items():
-        ended[end.outcome] += sum(masses)
-    rows, reached, flows = _traced(chain, walked.layers)
-    found = Odds(
-        outcomes={name: ended[name] for name in policy.table.outcomes},
-        attempts=spread(
-            ended_after, sum(number * share for number, share in enumerate(shares)), 0.0
-        ),
-        seconds=spread(time, seconds, terms * time.step),
-        tokens=mean_of(
-            chain, walked, lambda backend, rate: (rate.input_tokens, rate.output_tokens)
-        ),
+    if all(each.prices is not None for each in rates.backend):
+        costs = _costs_of(rates)
+        cost = summed(chain, _without_waits(timed.heavy.layers), costs, **grid)
+        money = spread(cost, mean_of(chain, walked, costs), nearly_most * cost.step)
+        over_money = cost.over(policy.budget.money, timed.heavy.left_out)
+    trace = _trace(chain, walked.layers)
+    dependence = [f"{note(each.name)}: {each.dependence or UNTESTED}" for each in rates.backend]
+    odds = Odds(
+        outcomes=_outcomes(policy, walked),
+        attempts=spread(attempts, mean_attempts, 0.0),
+        seconds=seconds,
+        tokens=mean_of(chain, walked, _tokens),
         money=money,
         waited=walked.waited,
-        rows={
-            str(policy.table.rows[place]): times
-            for place, times in sorted(rows.items(), key=lambda row: -row[1])
-        },
-        reached={each.name: reached[place] for place, each in enumerate(rates.backend)},
-        over_seconds=over_seconds,
+        rows=trace.rows,
+        reached=trace.reached,
+        over_seconds=timed.over_seconds,
         over_money=over_money,
         configurations=len(walked.asked),
         left_out=walked.left_out,
-        dependence=tuple(
-            [f"{note(each.name)}: {each.dependence or UNTESTED}" for each in rates.backend]
-        ),
-        flows=flows,
+        dependence=tuple(dependence),
+        flows=trace.passages,
     )
-    return found, Ended(ended_after, time, spent)
+    return odds, Ended(attempts, timed.seconds, cost)
 
 
-def _traced(
-    chain: Configurations, layers: Layers
-) -> tuple[dict[int, float], dict[int, float], tuple[Passage, ...]]:
-    """Return how often each row is taken, the share of the calls that ask each backend, and their
-    passages.
+class _Timed(NamedTuple):
+    """Hold a walk over all calls, and how long they take.
+
+    `walked` leaves out little, for means; `heavy` leaves out more, for distributions.
     """
+
+    chain: Configurations
+    walked: Followed
+    heavy: Followed
+    seconds: Distribution
+    mean_seconds: float
+    over_seconds: float | None
+
+
+def _follow_time(
+    policy: Policy,
+    rates: Rates,
+    most: float,
+    grid: Mapping[str, Any],
+    resumes: bool | None,
+) -> _Timed:
+    """Follow calls as if time sufficed, and along a clock if it might not.
+
+    Arguments:
+        policy, rates, most, resumes: as in `followed`.
+        grid: as in `distribution_of`.
+    """
+    limit = policy.budget.seconds
+    chain = Configurations(policy, rates, resumes=resumes)
+    walked = walk(NoClock(chain), most)
+    heavy = walked
+    if most < grid["beyond"]:
+        heavy = walk(NoClock(chain), grid["beyond"])
+    seconds = summed(chain, heavy.layers, _durations, **grid)
+    mean_seconds = mean_of(chain, walked, _durations) + walked.waited
+    over_seconds = seconds.over(limit, heavy.left_out)
+    if limit is None or seconds.most_from(limit) <= most:
+        return _Timed(chain, walked, heavy, seconds, mean_seconds, over_seconds)
+    chain = Configurations(policy, rates, is_timed=True, resumes=resumes)
+    clock = Clock(chain, limit)
+    walked = walk(clock, most)
+    ended: Any = sum(walked.ended_at.values())
+    seconds = Distribution(clock.step, ended.cumsum().tolist(), ended=walked.ended_at)
+    return _Timed(chain, walked, walked, seconds, clock.mean(ended), over_seconds)
+
+
+def _outcomes(policy: Policy, walked: Followed) -> dict[str, float]:
+    """Return the probability of each outcome of the table."""
+    outcomes = dict.fromkeys(policy.table.outcomes, 0.0)
+    for end, masses in walked.ended_after.items():
+        outcomes[end.outcome] += sum(masses)
+    return outcomes
+
+
+class _Trace(NamedTuple):
+    """Hold what `Odds` say of single rows, backends and passages."""
+
+    rows: dict[str, float]
+    reached: dict[str, float]
+    passages: tuple[Passage, ...]
+
+
+def _trace(chain: Configurations, layers: Layers) -> _Trace:
+    """Follow all calls once more, and count rows, backends and passages from rung to rung."""
     rows = defaultdict[int, float](float)
     reached = defaultdict[int, float](float)
+    reached[0] = 1.0
     passages = defaultdict[tuple[int, str, str, str, str | None], float](float)
-    names: dict[int | None, str] = dict(enumerate(each.name for each in chain.rates.backend))
-    # the calls by the rungs through which they came
-    here, reached[0] = {chain.start: {chain.table.start: 1.0}}, 1.0
+    names = [each.name for each in chain.rates.backend]
+    # of each configuration, the share of the calls that came to it through each rung
+    here = {chain.start: {chain.table.start: 1.0}}
     for attempt, flows in enumerate(layers, 1):
         then = defaultdict[int, dict[str, float]](lambda: defaultdict(float))
         for flow in flows:
             moved = flow.share * sum(here[flow.source].values())
             backend = chain.known[flow.source].backend
-            to = chain.table.rows[flow.rows[-1]].target
-            to_backend = None
+            target = chain.table.rows[flow.rows[-1]].target
+            name_after = None
             for row in flow.rows:
                 rows[row] += moved
             if isinstance(flow.target, int):
-                to_backend = chain.known[flow.target].backend
-                then[flow.target][to] += moved
-                reached[to_backend] += moved if to_backend != backend else 0.0
+                backend_after = chain.known[flow.target].backend
+                name_after = names[backend_after]
+                then[flow.target][target] += moved
+                if backend_after != backend:
+                    reached[backend_after] += moved
             for rung, mass in here[flow.source].items():
-                passages[attempt, rung, names[backend], to, names.get(to_backend)] += (
-                    mass * flow.share
-                )
+                passage = (attempt, rung, names[backend], target, name_after)
+                passages[passage] += mass * flow.share
         here = then
-    return rows, reached, tuple([Passage(*passage, share) for passage, share in passages.items()])
+    most_first = sorted(rows.items(), key=lambda item: -item[1])
+    times_of_rows = {str(chain.table.rows[place]): times for place, times in most_first}
+    reached_by_name = {name: reached[place] for place, name in enumerate(names)}
+    every_passage = [Passage(*passage, share) for passage, share in passages.items()]
+    return _Trace(times_of_rows, reached_by_name, tuple(every_passage))
 
 
-def summed(chain: Any, layers: Layers, terms_of: TermsOf, **how: Any) -> Distribution:
-    """Return the distribution of a sum over all attempts."""
-    events = chain.events.items()
-    longest = max(flow.wait[1] for flows in layers for flow in flows)
-    found = {key: [(rate.share, terms_of(key[0], rate)) for rate in rates] for key, rates in events}
-    terms = [
-        histogram for each in found.values() for _, histograms in each for histogram in histograms
-    ]
-    largest = max([longest, *(value for histogram in terms for value, _ in histogram)])
-    return distribution_of(
-        layers, chain.start, lambda number: found[chain.known[number][:2]], largest, **how
-    )
+def summed(chain: Any, layers: Layers, terms_of: TermsOf, **grid: Any) -> Distribution:
+    """Return the distribution of a sum over all attempts.
+
+    Arguments:
+        chain: the configurations of a call or of a turn.
+        layers: the flows between them, attempt by attempt.
+        terms_of: what an event adds.
+        grid: as in `distribution_of`.
+    """
+    largest = max(flow.wait[1] for flows in layers for flow in flows)
+    terms: dict[Any, list[tuple[float, tuple[Histogram, ...]]]] = {}
+    for key, rates in chain.events.items():
+        terms[key] = [(rate.share, terms_of(key[0], rate)) for rate in rates]
+        for _, histograms in terms[key]:
+            for histogram in histograms:
+                largest = max(largest, *(value for value, _ in histogram))
+
+    def terms_at(number: int) -> list[tuple[float, tuple[Histogram, ...]]]:
+        return terms[chain.known[number][:2]]
+
+    return distribution_of(layers, chain.start, terms_at, largest, **grid)
 
 
 def mean_of(chain: Any, walked: Followed, terms_of: TermsOf) -> float:
-    """Return the mean of a sum over all attempts, without a grid."""
-    events = chain.events.items()
+    """Return the mean of a sum over all attempts, without a grid.
+
+    Arguments:
+        chain: the configurations of a call or of a turn.
+        walked: how often each event came.
+        terms_of: what an event adds.
+    """
+    means = {}
+    for key, rates in chain.events.items():
+        means[key] = [rate.share * sum(map(mean, terms_of(key[0], rate))) for rate in rates]
     total = 0.0
-    means = {
-        key: [rate.share * sum(map(mean, terms_of(key[0], rate))) for rate in rates]
-        for key, rates in events
-    }
     for (key, places), mass in walked.came.items():
         share = sum([chain.events[key][place].share for place in places])
-        total += mass * sum([means[key][place] for place in places]) / (share or 1.0)
+        added = sum([means[key][place] for place in places])
+        total += mass * added / (share or 1.0)
     return total
+
+
+def _without_waits(layers: Layers) -> Layers:
+    return [[flow._replace(wait=NO_WAIT) for flow in flows] for flows in layers]
+
+
+def _costs_of(rates: Rates) -> TermsOf:
+    """Return what tokens cost at the backends' prices, in the currency of the prices."""
+
+    def costs(backend: int, rate: Any) -> tuple[Histogram, Histogram]:
+        prices: Any = rates.backend[backend].prices
+        return _times(rate.input_tokens, prices.input), _times(rate.output_tokens, prices.output)
+
+    return costs
+
+
+def _tokens(backend: int, rate: Any) -> tuple[Histogram, Histogram]:
+    return rate.input_tokens, rate.output_tokens
 
 
 def _durations(backend: int, rate: Any) -> tuple[Histogram]:
@@ -265,9 +349,5 @@ def _times(tokens: Histogram, price: float) -> Histogram:
 
 def spread(found: Distribution, average: float, error: float) -> Spread:
     """Return a mean, and the quantiles of a distribution."""
-    return Spread(
-        average,
-        {name: found.quantile(share) for name, share in QUANTILES.items()},
-        error,
-        found.curve,
-    )
+    quantiles = {name: found.quantile(share) for name, share in QUANTILES.items()}
+    return Spread(average, quantiles, error, found.curve)

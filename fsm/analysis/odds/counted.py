@@ -1,10 +1,23 @@
-"""Rates counted from journals."""
+"""Rates counted from journals.
+
+Each attempt counts for its backend and position (`rates.py`), with what came back of it. Shares
+come with Wilson's interval, which stays within 0 and 1 for rare events, where the usual one does
+not.
+
+Theory: do attempts depend on the one before?
+
+The odds take attempts of a backend in a position as independent. Whether they were is tested by
+Pearson's chi-square: a table counts how often each kind of event followed each other kind, and is
+compared with what independent kinds would give. The statistic of several positions is the sum of
+theirs, and so are the degrees of freedom. It is trustworthy only if every expected count is large
+enough (Cochran 1954), so rare kinds are joined first. Cramér's V says how strong the dependence is,
+whatever the number of pairs.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from math import erfc, exp, lgamma, log, sqrt
 from operator import add
 from typing import Any, Final, get_args
@@ -23,8 +36,9 @@ from rungwise.fsm.analysis.odds.rates import (
     position_of,
 )
 from rungwise.fsm.call.run.call_journal import Journal
-from rungwise.fsm.call.table import CALL, UNSENT
-from rungwise.fsm.engine.journal.path import SENT
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.engine.journal.attempts import RecordedAttempt, attempts_of
+from rungwise.fsm.engine.journal.path import SKIPPED
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.replies.failures.failure import Reason
 from rungwise.fsm.turn.observe import OF_TOOLS
@@ -38,41 +52,41 @@ FOLLOW: Final = SETTLED | {fact.name for fact in CALL.facts if fact.is_derived}
 LEAST_EXPECTED: Final = 5  # of each cell of a table, for a chi-square test (Cochran 1954)
 
 CAME: Final = ("event", "reason", "facts", "asked_wait")
+"""The fields of rates by which what came back is told apart."""
 
 _Came = tuple[str, str | None, tuple[str, ...], float | None]
+_Pairs = Mapping[tuple[str, str], int]
+"""How often each kind of event followed each other kind."""
 
 
 def wilson(seen: int, attempts: int) -> tuple[float, float]:
-    """Return the bounds of a share, of which so many of the attempts were seen (Wilson 1927)."""
+    """Return the bounds of a share, seen so often in so many attempts (Wilson 1927)."""
     share = seen / attempts
     part = NORMAL**2 / attempts
+    middle = share + part / 2
     half = NORMAL * sqrt(share * (1 - share) / attempts + part / attempts / 4)
-    return max(0.0, (share + part / 2 - half) / (1 + part)), min(
-        1.0, (share + part / 2 + half) / (1 + part)
-    )
+    lower = (middle - half) / (1 + part)
+    upper = (middle + half) / (1 + part)
+    return max(0.0, lower), min(1.0, upper)
 
 
-def dependence_of(tables: Iterable[Mapping[tuple[str, str], int]]) -> Dependence | None:
-    """Test by Pearson's chi-square whether the second kind depends on the first; None if there are
-    too few.
+def dependence_of(tables: Iterable[_Pairs]) -> Dependence | None:
+    """Test whether the second kind of a pair depends on the first; None if there are too few.
 
     Arguments:
-        tables: how often each kind of event followed each other kind, for each position.
+        tables: the pairs of each position.
     """
     chi_square = 0.0
     degrees = 0
     pairs = 0
-    most = 0.0
+    most = 0.0  # that chi-square could be
     for counts in tables:
-        firsts, seconds = (sorted(set(kinds)) for kinds in zip(*counts, strict=True))
-        rows = _joined(
-            [tuple([counts.get((first, second), 0) for second in seconds]) for first in firsts]
-        )
+        rows = _joined(_rows_of(counts))
         columns = list(zip(*rows, strict=True))
-        total = sum(map(sum, rows))
         freedom = (len(rows) - 1) * (len(columns) - 1)
         if not freedom:
             continue
+        total = sum(map(sum, rows))
         for row in rows:
             for seen, column in zip(row, columns, strict=True):
                 expected = sum(row) * sum(column) / total
@@ -84,43 +98,68 @@ def dependence_of(tables: Iterable[Mapping[tuple[str, str], int]]) -> Dependence
         return None
     p = chi_square_tail(chi_square, degrees)
     v = sqrt(chi_square / most)
-    return Dependence(pairs=pairs, p=float(f"{p:.2g}"), v=float(f"{v:.2g}"))
+    return Dependence(pairs=pairs, p=_rounded(p), v=_rounded(v))
 
 
 def chi_square_tail(chi_square: float, degrees: int) -> float:
-    """Return the probability that a chi-square variable exceeds a value, by the recurrence of DLMF
-    8.8.6.
+    """Return the probability that a chi-square variable exceeds a value.
+
+    It is the regularized incomplete gamma function, by the recurrence of DLMF 8.8.6 from the closed
+    forms for one and two degrees of freedom.
     """
     half = chi_square / 2
-    order = 0.5 if degrees % 2 else 1.0
-    found = erfc(sqrt(half)) if degrees % 2 else exp(-half)
+    if degrees % 2:
+        order = 0.5
+        tail = erfc(sqrt(half))
+    else:
+        order = 1.0
+        tail = exp(-half)
     while half and order < degrees / 2:
-        found = found + exp(order * log(half) - half - lgamma(order + 1))
+        tail = tail + exp(order * log(half) - half - lgamma(order + 1))
         order = order + 1
-    return min(1.0, found)
+    return min(1.0, tail)
+
+
+def _rows_of(counts: _Pairs) -> list[tuple[int, ...]]:
+    """Return pairs as the rows of a table: one for each first kind."""
+    firsts = sorted({first for first, _ in counts})
+    seconds = sorted({second for _, second in counts})
+    return [tuple([counts.get((first, second), 0) for second in seconds]) for first in firsts]
 
 
 def _joined(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Join the rarest two rows or columns until every expected count is large enough."""
     while min(len(rows), len(rows[0])) > 1:
-        rows, columns = sorted(rows, key=sum), sorted(zip(*rows, strict=True), key=sum)
-        row = sum(rows[0])
-        column = sum(columns[0])
-        if row * column >= LEAST_EXPECTED * sum(map(sum, rows)):
+        columns = sorted(zip(*rows, strict=True), key=sum)
+        rows = sorted(rows, key=sum)
+        rarest_row = sum(rows[0])
+        rarest_column = sum(columns[0])
+        if rarest_row * rarest_column >= LEAST_EXPECTED * sum(map(sum, rows)):
             break
-        one, other, *rest = rows if row <= column else columns
-        joined = [tuple(map(add, one, other)), *rest]
-        rows = joined if row <= column else [*zip(*joined, strict=True)]
+        if rarest_row <= rarest_column:
+            rows = _first_two_joined(rows)
+        else:
+            rows = [*zip(*_first_two_joined(columns), strict=True)]
     return rows
+
+
+def _first_two_joined(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    one, other, *rest = rows
+    return [tuple(map(add, one, other)), *rest]
 
 
 @define
 class RatesCount:
-    """Count what came of attempts by backend and position, and of turns by kind; amounts are
-    rounded to two digits.
+    """Count what came of attempts by backend and position, and of turns by kind.
+
+    Arguments:
+        prices: of each backend, in the order of the chain.
+        counts: for a backend and a position, or an empty name and a kind of `TURN_KINDS`, how often
+            each amount was seen of what came; amounts are rounded to two digits.
+        pairs: for a backend and a position, how often each kind followed each other kind.
     """
 
-    prices: dict[str, Any] = field(factory=dict)  # of each backend, in the order of the chain
+    prices: dict[str, Any] = field(factory=dict)
     counts: defaultdict[tuple[str, str], dict[_Came, dict[str, Counter[float]]]] = field(
         factory=lambda: defaultdict(lambda: defaultdict(lambda: defaultdict(Counter)))
     )
@@ -129,53 +168,67 @@ class RatesCount:
     )
 
     def add(self, journal: Journal | TurnJournal) -> None:
-        """Count a call, or a turn with its calls. What the journal does not tell of an attempt is
-        not counted.
-        """
-        for before, brought in pairwise(journal.steps if isinstance(journal, TurnJournal) else ()):
-            if kind := TURN_EVENTS.get(brought.event):
-                of_tools = tuple(sorted({*brought.facts} & {*OF_TOOLS}))
-                self._count(
-                    ("", kind),
-                    (brought.event, None, of_tools, None),
-                    seconds=brought.at - before.at,
-                )
-        for call in journal.calls if isinstance(journal, TurnJournal) else (journal,):
-            self.prices.update({note(link.name): link.prices for link in call.setting.chain})
-            wait = 0.0
-            position = POSITIONS[0]
-            sent = None
-            facts = set[str]()
-            last = ("", "")
-            for step in call.steps:
-                if step.event == SENT:
-                    sent = step
-                    position = position_of(step.source, wait)
-                elif step.event in UNSENT:  # the rung sends nothing, so nobody waits in it
-                    wait = step.wait
-                elif sent is not None and step.source == CALL.hub:
-                    if step.event in EVENTS and step.backend in self.prices:
-                        kind = self._count_attempt(sent, position, step, facts)
-                        if last[0] == step.backend:
-                            self.pairs[step.backend, position][last[1], kind] += 1
-                        last = step.backend, kind
-                    wait = step.wait
-                    sent = None
-                    facts = facts | {*step.facts}
+        """Count a call, or a turn with its calls.
 
-    def _count_attempt(self, sent: Step, position: str, step: Step, before: set[str]) -> str:
-        old = {"has_text"} if "has_text" in before or "added_text" in step.facts else set[str]()
-        facts = tuple(sorted({*step.facts} - FOLLOW - old))
-        reason = step.reason if step.reason in get_args(Reason) else None
-        asked = None if step.asked_wait is None else _rounded(step.asked_wait)
-        tokens = {name: getattr(step.usage, name) for name in ("input_tokens", "output_tokens")}
+        An attempt counts only if the journal has what came back of it.
+        """
+        if isinstance(journal, TurnJournal):
+            self._add_turn(journal)
+            for call in journal.calls:
+                self._add_call(call)
+        else:
+            self._add_call(journal)
+
+    def _add_turn(self, journal: TurnJournal) -> None:
+        """Count the rounds of tools and the compactions of a turn."""
+        for attempt in attempts_of(journal.steps):
+            back = attempt.back
+            if back is None or back.event not in TURN_EVENTS:
+                continue
+            facts = tuple(sorted({*back.facts} & {*OF_TOOLS}))
+            self._count(
+                ("", TURN_EVENTS[back.event]),
+                (back.event, None, facts, None),
+                seconds=back.at - attempt.sent.at,
+            )
+
+    def _add_call(self, journal: Journal) -> None:
+        """Count the attempts of a call, and which kinds followed each other at a backend."""
+        for link in journal.setting.chain:
+            self.prices[note(link.name)] = link.prices
+        steps = journal.steps
+        last_backend = ""
+        last_kind = ""
+        for attempt in attempts_of(steps):
+            back = attempt.back
+            # Not counted: the last attempt of a call that then passed over its last backends.
+            if back is None or steps[attempt.sent.number].event == SKIPPED:
+                continue
+            if back.event not in EVENTS or back.backend not in self.prices:
+                continue
+            position = position_of(attempt.rung, attempt.wait)
+            kind = self._count_attempt(attempt, back, position)
+            if back.backend == last_backend:
+                self.pairs[back.backend, position][last_kind, kind] += 1
+            last_backend = back.backend
+            last_kind = kind
+
+    def _count_attempt(self, attempt: RecordedAttempt, back: Step, position: str) -> str:
+        """Count what came back of an attempt, and return its kind: the event, and why it failed."""
+        implied = FOLLOW
+        if "has_text" in attempt.facts_before or "added_text" in back.facts:
+            implied = FOLLOW | {"has_text"}
+        facts = tuple(sorted({*back.facts} - implied))
+        reason = back.reason if back.reason in get_args(Reason) else None
+        asked_wait = None if back.asked_wait is None else _rounded(back.asked_wait)
         self._count(
-            (step.backend, position),
-            (step.event, reason, facts, asked),
-            seconds=step.at - sent.at,
-            **tokens,
+            (back.backend, position),
+            (back.event, reason, facts, asked_wait),
+            seconds=back.at - attempt.sent.at,
+            input_tokens=back.usage.input_tokens,
+            output_tokens=back.usage.output_tokens,
         )
-        return f"{step.event} {reason or ''}"
+        return f"{back.event} {reason or ''}"
 
     def _count(self, group: tuple[str, str], came: _Came, **amounts: float) -> None:
         for name, amount in amounts.items():
@@ -183,39 +236,46 @@ class RatesCount:
 
     def rates(self) -> Rates:
         """Return the rates of the backends that were asked, with their intervals."""
-        found = []
-        for name, prices in self.prices.items():
-            by_position: dict[str, Any] = {
-                position: self._tables(name, position) for position in POSITIONS
-            }
-            some = next(filter(None, by_position.values()), None)
-            if some:  # a backend that was never asked has no rates
-                by_position["fresh"] = by_position["fresh"] or some
-                depends = dependence_of(
-                    [counts for (of, _), counts in self.pairs.items() if of == name]
-                )
-                found.append(
-                    BackendRates(name=name, prices=prices, dependence=depends, **by_position)
-                )
-        return Rates(found, [table for kind in TURN_KINDS for table in self._tables("", kind)])
+        backends = [self._rates_of(name) for name in self.prices]
+        turn = [table for kind in TURN_KINDS for table in self._tables("", kind)]
+        return Rates([each for each in backends if each is not None], turn)
+
+    def _rates_of(self, name: str) -> BackendRates | None:
+        """Return the rates of a backend; None if it was never asked."""
+        tables: dict[str, Any] = {position: self._tables(name, position) for position in POSITIONS}
+        some = next(filter(None, tables.values()), None)
+        if some is None:
+            return None
+        tables["fresh"] = tables["fresh"] or some
+        pairs = [counts for (backend, _), counts in self.pairs.items() if backend == name]
+        dependence = dependence_of(pairs)
+        return BackendRates(name=name, prices=self.prices[name], dependence=dependence, **tables)
 
     def _tables(self, name: str, kind: str) -> list[dict[str, Any]]:
-        """Return what came of attempts in a position, or of turns, as the fields of rates; the most
-        frequent first.
+        """Return what came as the fields of rates, the most frequent first.
+
+        Arguments:
+            name: the backend; empty for turns.
+            kind: the position, or the kind of `TURN_KINDS`.
         """
         counts = self.counts.get((name, kind), {})
-        tables = []
         seen = {came: amounts["seconds"].total() for came, amounts in counts.items()}
+        total = sum(seen.values())
+        tables = []
         for came, number in sorted(seen.items(), key=lambda each: -each[1]):
-            table: dict[str, Any] = {
-                name: value for name, value in zip(CAME, came, strict=True) if value is not None
-            }
-            table |= {name: sorted(values.items()) for name, values in counts[came].items()}
-            share = number / sum(seen.values())
-            between = wilson(number, sum(seen.values()))
-            tables.append({**table, "share": share, "seen": number, "between": between})
+            table: dict[str, Any] = {}
+            for field_name, value in zip(CAME, came, strict=True):
+                if value is not None:
+                    table[field_name] = value
+            for field_name, amounts in counts[came].items():
+                table[field_name] = sorted(amounts.items())
+            table["share"] = number / total
+            table["seen"] = number
+            table["between"] = wilson(number, total)
+            tables.append(table)
         return tables
 
 
 def _rounded(value: float) -> float:
+    """Round to two digits, so that few values differ."""
     return float(f"{value:.2g}")

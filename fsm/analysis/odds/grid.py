@@ -38,41 +38,58 @@ LEVELS: Final = tuple([1 - 10 ** (-place / 50) for place in range(200)])
 """The shares at which a curve has points: fifty for each nine, up to all calls but 1 in 10 000."""
 
 SLOPES: Final = tuple([2.0 ** (power / 2 - 6) for power in range(24)])
-"""The values of s that are tried, for terms of which the largest counts as 1."""
+"""The values of s that are tried, scaled so that the largest term is 1."""
 
 
 class Flow(NamedTuple):
-    """Hold what passes from one attempt to the next: a way out of a configuration, with the wait
-    that follows.
+    """Hold what passes from one attempt to the next.
+
+    Arguments:
+        source: the number of the configuration that it leaves.
+        target: a configuration, by its number, or an end.
+        events: those that lead there, by their places.
+        share: of what was in the configuration.
+        wait: before the next attempt.
+        rows: those that are taken, by their places in the table.
     """
 
     source: int
-    target: Any  # a configuration, by its number, or an end
+    target: Any
     events: tuple[int, ...]
-    share: float  # of what was in the configuration
+    share: float
     wait: Wait = NO_WAIT
-    rows: tuple[int, ...] = ()  # that are taken, by their places in the table
+    rows: tuple[int, ...] = ()
 
 
 Layers = Sequence[Sequence[Flow]]
-Terms = Callable[[int], Sequence[tuple[float, Sequence[Histogram]]]]
-"""Returns for a configuration the share of each event, and the histograms of the terms that it
-adds.
-"""
+"""The flows out of each attempt."""
+
+EventTerms = Sequence[tuple[float, Sequence[Histogram]]]
+"""The share of each event of a configuration, and the histograms of the terms that it adds."""
+
+Terms = Callable[[int], EventTerms]
+"""Returns the terms of a configuration, by its number."""
 
 
 class Distribution(NamedTuple):
-    """Hold the share of the calls up to each point of a grid."""
+    """Hold the share of the calls up to each point of a grid.
+
+    Arguments:
+        step: the distance between two points.
+        up_to: the share of the calls up to each point.
+        tails: slopes s, each with E exp(s X), which bounds what lies beyond a value.
+        ended: the mass at each point, by the end of the call.
+    """
 
     step: float
     up_to: Sequence[float]
-    tails: Sequence[tuple[float, float]] = ((0.0, 0.0),)  # slopes s, each with E exp(s X)
-    # the mass at each point, by the end of the call
+    tails: Sequence[tuple[float, float]] = ((0.0, 0.0),)
     ended: Mapping[Any, Sequence[float]] = MappingProxyType({})
 
     def quantile(self, share: float) -> float | None:
-        """Return the least point that so many calls do not exceed; None if it lies beyond the
-        grid.
+        """Return the least point that this share of the calls does not exceed.
+
+        It is None if the point lies beyond the grid.
         """
         place = bisect_left(self.up_to, share - SLACK)
         return place * self.step if place < len(self.up_to) else None
@@ -85,29 +102,28 @@ class Distribution(NamedTuple):
 
     def histogram(self, end: Any) -> Histogram:
         """Return the values of the calls that ended so."""
-        return (
-            tuple(
-                [
-                    (at * self.step, mass)
-                    for at, mass in enumerate(self.ended.get(end, ()))
-                    if mass > 0
-                ]
-            )
-            or NOTHING
-        )
+        masses = enumerate(self.ended.get(end, ()))
+        values = [(place * self.step, mass) for place, mass in masses if mass > 0]
+        return tuple(values) or NOTHING
 
     def most_from(self, value: float) -> float:
         """Return a share that those from this value on do not exceed."""
         return min(bound * exp(-slope * value) for slope, bound in self.tails)
 
     def over(self, limit: float | None, left_out: float) -> float | None:
-        """Return the share beyond a limit by more than rounding, without what was left out; None
-        without a limit.
+        """Return the share beyond a limit by more than rounding; None without a limit.
+
+        Arguments:
+            limit: the value.
+            left_out: the probability that the walk left out, which is not counted.
         """
-        if limit is None or not self.step:
-            return None if limit is None else 0.0
+        if limit is None:
+            return None
+        if not self.step:
+            return 0.0
         place = min(ceil(limit / self.step + 0.5), len(self.up_to))
-        return max(0.0, min(1.0 - left_out - self.up_to[place - 1], self.most_from(limit)))
+        rest = 1.0 - left_out - self.up_to[place - 1]
+        return max(0.0, min(rest, self.most_from(limit)))
 
 
 def numpy() -> Any:
@@ -130,14 +146,24 @@ def masses_of(histogram: Histogram, step: float, points: int = POINTS) -> Any:
     return np.histogram(values, _edges(step, points), weights=weights)[0] / weights.sum()
 
 
-def uniform(least: float, most: float, step: float, points: int = POINTS) -> Any:
-    """Return the mass at each point of what is as likely anywhere between two values; their mean
-    may be one.
+def uniform(
+    least: float,
+    most: float,
+    step: float,
+    points: int = POINTS,
+) -> Any:
+    """Return the mass at each point of what is as likely anywhere between two values.
+
+    Arguments:
+        least, most: the values, which may be the same.
+        step: the distance between two points.
+        points: how many there are.
     """
     if least == most:
         return masses_of(((least, 1),), step, points)
     np = numpy()
-    return np.diff(np.clip((_edges(step, points) - least) / (most - least), 0.0, 1.0))
+    up_to = (_edges(step, points) - least) / (most - least)
+    return np.diff(np.clip(up_to, 0.0, 1.0))
 
 
 def distribution_of(
@@ -150,10 +176,16 @@ def distribution_of(
     points: int,
     is_whole: bool = False,
 ) -> Distribution:
-    """Return the distribution of a sum whose largest term is given, on a grid as fine as its range
-    allows.
+    """Return the distribution of a sum, on a grid as fine as its range allows.
 
-    So much may lie `beyond` it. The step for a sum of whole numbers is whole.
+    Arguments:
+        layers: the flows along which it grows.
+        start: the number of the first configuration.
+        terms: what each configuration adds.
+        most: the largest term, a wait included.
+        beyond: the most probability that lies beyond the grid.
+        points: those of the grid.
+        is_whole: whether the terms are whole numbers; then the step is, too.
 
     Raises:
         ConfigurationError: numpy is missing.
@@ -168,11 +200,16 @@ def distribution_of(
         values, weights = np.array(histogram).T
         return np.exp(np.outer(slopes, values)) @ weights / weights.sum()
 
+    def exponential_wait(least: float, most: float) -> Any:
+        return np.exp(slopes * most)
+
     with np.errstate(over="ignore"):  # the steepest slopes bound nothing then
-        ends = _sum_of(layers, start, terms, exponential, lambda least, most: np.exp(slopes * most))
+        ends = _sum_of(layers, start, terms, exponential, exponential_wait)
         bounds: Any = sum(ends.values())
-        step = float(np.min(np.log(bounds / beyond) / slopes)) / (points - 1)
-    step = ceil(step) if is_whole else step
+        chernoff = np.log(bounds / beyond) / slopes
+        step = float(np.min(chernoff)) / (points - 1)
+    if is_whole:
+        step = ceil(step)
     tails = list(zip(slopes.tolist(), bounds.tolist(), strict=True))
     damping = WRAPS ** (np.arange(points) / points)
 
@@ -183,33 +220,57 @@ def distribution_of(
     def damped_wait(least: float, most: float) -> Any:
         return np.fft.rfft(uniform(least, most, step, points) * damping)
 
-    transforms = _sum_of(layers, start, terms, damped, damped_wait)
-    ended = {
-        end: np.clip(np.fft.irfft(of, points) / damping, 0.0, 1.0) for end, of in transforms.items()
-    }
-    return Distribution(step, np.cumsum(sum(ended.values())).tolist(), tails, ended)
+    ended = {}
+    for end, transform in _sum_of(layers, start, terms, damped, damped_wait).items():
+        ended[end] = np.clip(np.fft.irfft(transform, points) / damping, 0.0, 1.0)
+    up_to = np.cumsum(sum(ended.values()))
+    return Distribution(step, up_to.tolist(), tails, ended)
 
 
 def _sum_of(
-    layers: Layers, start: int, terms: Terms, transform: Any, transform_of_wait: Any
+    layers: Layers,
+    start: int,
+    terms: Terms,
+    transform: Any,
+    transform_of_wait: Any,
 ) -> dict[Any, Any]:
-    """Follow the transforms of a sum along all flows, and return that of each end."""
+    """Follow the transforms of a sum along all flows, and return that of each end.
+
+    Arguments:
+        layers, start, terms: as in `distribution_of`.
+        transform: returns that of a histogram.
+        transform_of_wait: returns that of a wait between two values.
+    """
     added: dict[object, Any] = {}
     ended = dict[Any, Any]()
     now = {start: 1.0}
     for flows in layers:
         then: dict[int, Any] = {}
-        for source, target, events, share, wait, _ in flows:
-            of = terms(source)
-            key = id(of), events, wait
+        for flow in flows:
+            every = terms(flow.source)
+            key = id(every), flow.events, flow.wait
             if key not in added:
-                parts = [of[place] for place in events]
-                total = sum(part for part, _ in parts)
-                parts = [(part / total if total else 1.0, histograms) for part, histograms in parts]
-                each = sum(part * prod(map(transform, histograms)) for part, histograms in parts)
-                added[key] = each * (transform_of_wait(*wait) if any(wait) else 1.0)
-            passed = now[source] * share * added[key]
-            into = then if isinstance(target, int) else ended
-            into[target] = into[target] + passed if target in into else passed
+                some = [every[place] for place in flow.events]
+                added[key] = _mixed(some, transform)
+                if any(flow.wait):
+                    added[key] = added[key] * transform_of_wait(*flow.wait)
+            passed = now[flow.source] * flow.share * added[key]
+            into = then if isinstance(flow.target, int) else ended
+            if flow.target in into:
+                passed = into[flow.target] + passed
+            into[flow.target] = passed
         now = then
     return ended
+
+
+def _mixed(events: EventTerms, transform: Any) -> Any:
+    """Return the transform of what some events add, each by its share among them.
+
+    The terms of one event are independent, so their transforms are multiplied.
+    """
+    total = sum(share for share, _ in events)
+    mixed = 0
+    for share, histograms in events:
+        part = share / total if total else 1.0
+        mixed = mixed + part * prod(map(transform, histograms))
+    return mixed

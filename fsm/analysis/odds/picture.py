@@ -1,9 +1,9 @@
-"""The odds drawn: how calls flow from attempt to attempt, and how many calls need at most so much
-time and money.
+"""The odds drawn: how calls flow from attempt to attempt, and curves of time and money.
 
 A flow is as high as its share of the calls. Most calls end at the first attempt, and everything
 else would be too thin to see beside them, so what ends there at once is drawn lower than its scale,
-and the picture says so.
+and the picture says so. A curve shows how many calls need at most so much; its axis gives each nine
+the same width, since the last percent matters most.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from math import floor, log10
+from typing import Final
 
 from attrs import define, field
 
@@ -20,24 +21,35 @@ from rungwise.fsm.analysis.odds.odds import TurnOdds
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram.page.templates import render
 from rungwise.fsm.diagram.svg.document import document
-from rungwise.fsm.engine.journal.digest import money_text, ordinal, seconds_text
+from rungwise.fsm.engine.journal.amounts import money_text, ordinal, seconds_text
 from rungwise.fsm.values.label import label
 
-MOST_ATTEMPTS = 6
-THIN = 0.001
-"""Rungs that fewer calls take are joined, or fewer than one in fifty of the calls that are asked
-again.
+MOST_ATTEMPTS: Final = 6
+"""The attempts that are drawn one by one; later ones are joined."""
+
+THIN: Final = 0.001
+"""Rungs that a smaller share of the calls takes are joined.
+
+So are those that fewer than one in fifty of the calls take that are asked again.
 """
-TOP = 66
-GAP = 14
-LABEL = 28
-PITCH = 168
-AGAIN, WHOLE, CUT, MOST_AT_ONCE = 220, 400, 120, 0.5
-"""The height of all flows but what ends at once, of all if they are to scale, and of what ends at
-once if it is not.
-"""
-ENDS, NINE, HIGH = log10(2000), 96, 170
-"""A curve ends at all but 1 in 2000 calls, and is as wide for each nine; its height."""
+
+# Of the flows, in pixels:
+TOP: Final = 66  # above the first node
+GAP: Final = 14  # between nodes
+LABEL: Final = 28  # the least height of a node, which holds its name
+PITCH: Final = 168  # between attempts
+WHOLE: Final = 400  # all calls, if what ends at once is drawn to scale
+AGAIN: Final = 220  # all calls that are asked again, if it is not
+CUT: Final = 120  # what ends at once, if it is not
+MOST_AT_ONCE: Final = 0.5  # the largest share of the calls that is drawn to scale
+
+# Of the curves:
+ENDS: Final = log10(2000)  # in nines: a curve ends at all but 1 in 2000 calls
+NINE: Final = 96  # the width of each nine, in pixels
+HIGH: Final = 170  # in pixels
+
+Picture = tuple[float, float, str]
+"""The width and the height of a picture, in pixels, and its SVG."""
 
 
 @define(eq=False)
@@ -53,17 +65,21 @@ class FlowNode:
     out: list[FlowBand] = field(factory=list)
 
     def total(self, of: str) -> float:
-        """Add up the shares or the heights of its bands."""
-        found: float = max(
-            sum(getattr(band, of) for band in bands) for bands in (self.into, self.out)
-        )
-        return found
+        """Add up the shares or the heights of its bands: of those that come, or go, if more."""
+        coming: float = sum(getattr(band, of) for band in self.into)
+        going: float = sum(getattr(band, of) for band in self.out)
+        return max(coming, going)
 
 
 @define(eq=False)
 class FlowBand:
-    """Hold the calls that go from one node to another, and where the band between them leaves and
-    arrives.
+    """Hold the calls that go from one node to another.
+
+    Arguments:
+        source, target: the nodes.
+        share: of all calls.
+        height: of the band, in pixels.
+        leaves, arrives: how low the band leaves the source and arrives at the target.
     """
 
     source: FlowNode
@@ -74,27 +90,24 @@ class FlowBand:
     arrives: float = 0.0
 
 
-def pictures_of(
-    found: Odds | TurnOdds, old: Odds | TurnOdds | None = None
-) -> Iterator[tuple[float, float, str]]:
-    """Yield the width, the height and the SVG of each picture: of the flows, the seconds and the
-    money.
-    """
-    for each, when in [(old, " before"), (found, " now")] if old else [(found, "")]:
-        if isinstance(each, Odds):
-            yield flows_drawn(each.flows, f"How calls go{when}")
+def pictures_of(found: Odds | TurnOdds, old: Odds | TurnOdds | None = None) -> Iterator[Picture]:
+    """Yield each picture: of the flows, which turns do not have, the seconds and the money."""
     both = [found] if old is None else [found, old]
     what = "call" if isinstance(found, Odds) else "turn"
+    if isinstance(old, Odds):
+        yield flows_drawn(old.flows, "How calls go before")
+    if isinstance(found, Odds):
+        yield flows_drawn(found.flows, "How calls go" if old is None else "How calls go now")
     yield curves_drawn(f"Seconds of a {what}", seconds_text, [each.seconds for each in both])
     if found.money is not None:
-        yield curves_drawn(
-            f"Cost of a {what}", money_text, [each.money for each in both if each.money is not None]
-        )
+        money = [each.money for each in both if each.money is not None]
+        yield curves_drawn(f"Cost of a {what}", money_text, money)
 
 
 def nodes_of(flows: Sequence[Passage]) -> list[FlowNode]:
-    """Return the nodes with their bands, the largest first; thin rungs of an attempt are joined,
-    and late attempts.
+    """Return the nodes with their bands, the largest first.
+
+    Thin rungs of an attempt are joined, and so are late attempts.
     """
     asked: dict[object, float] = defaultdict(float)
     for each in flows:
@@ -119,11 +132,10 @@ def nodes_of(flows: Sequence[Passage]) -> list[FlowNode]:
         )
 
     for each in flows:
-        ends = (
-            node(each.attempt, each.rung, each.backend),
-            node(each.attempt + 1, each.target, each.to_backend),
-        )
-        bands.setdefault(ends, FlowBand(*ends)).share += each.share
+        source = node(each.attempt, each.rung, each.backend)
+        target = node(each.attempt + 1, each.target, each.to_backend)
+        band = bands.setdefault((source, target), FlowBand(source, target))
+        band.share += each.share
     for band in bands.values():
         if band.source is not band.target:  # as among late attempts
             band.source.out.append(band)
@@ -132,18 +144,14 @@ def nodes_of(flows: Sequence[Passage]) -> list[FlowNode]:
 
 
 def lay_out(nodes: Sequence[FlowNode]) -> float:
-    """Place the nodes and bands, and return how low they reach: what most calls end with is above
-    all attempts.
+    """Place the nodes and bands, and return how low they reach.
 
-    A band turns in the gap after its attempt and then goes straight on, so that it crosses no node.
+    What most calls end with stands above all attempts. A band turns in the gap after its attempt
+    and then goes straight on, so that it crosses no node.
     """
     end = max(node.layer for node in nodes)
     best, *others = (node for node in nodes if node.layer == end)
-    at_once = sum(band.share for band in best.into if band.source.layer == 1)
-    unit = WHOLE if at_once < MOST_AT_ONCE else AGAIN / max(1 - at_once, 1e-9)
-    for band in [band for node in nodes for band in node.out]:
-        is_cut = at_once >= MOST_AT_ONCE and band.source.layer == 1 and band.target is best
-        band.height = CUT if is_cut else band.share * unit
+    _set_heights(nodes, best)
     lane = float(TOP)
     bottom = _pile([best], TOP)
     for layer in range(1, end):
@@ -152,25 +160,44 @@ def lay_out(nodes: Sequence[FlowNode]) -> float:
         lane += sum(band.height for band in best.into if band.source.layer == layer)
     bottom = _pile(others, bottom)
     for node in nodes:
-        turn = -1 if node in others else 1
-        enters = node.y
-        leaves = node.y
-        for band in sorted(node.into, key=lambda band: (turn * band.source.layer, band.source.y)):
-            band.arrives = enters
-            enters = enters + band.height
-        for band in sorted(node.out, key=lambda band: band.target.y):
-            band.leaves, leaves = leaves, leaves + band.height
+        _stack_bands(node, latest_first=node in others)
     return bottom
 
 
+def _set_heights(nodes: Sequence[FlowNode], best: FlowNode) -> None:
+    """Set the height of each band; what ends with the best outcome at once may be cut."""
+    at_once = sum(band.share for band in best.into if band.source.layer == 1)
+    is_to_scale = at_once < MOST_AT_ONCE
+    unit = WHOLE if is_to_scale else AGAIN / max(1 - at_once, 1e-9)
+    for node in nodes:
+        for band in node.out:
+            band.height = band.share * unit
+            if not is_to_scale and node.layer == 1 and band.target is best:
+                band.height = CUT
+
+
+def _stack_bands(node: FlowNode, *, latest_first: bool) -> None:
+    """Place the bands of a node below each other, so that they do not cross beside it."""
+    turn = -1 if latest_first else 1
+    enters = node.y
+    for band in sorted(node.into, key=lambda band: (turn * band.source.layer, band.source.y)):
+        band.arrives = enters
+        enters = enters + band.height
+    leaves = node.y
+    for band in sorted(node.out, key=lambda band: band.target.y):
+        band.leaves = leaves
+        leaves = leaves + band.height
+
+
 def _pile(nodes: Sequence[FlowNode], y: float) -> float:
+    """Place nodes below each other, and return where the next one would be."""
     for node in nodes:
         node.y = y
         y += max(node.total("height"), LABEL) + GAP
     return y
 
 
-def flows_drawn(flows: Sequence[Passage], title: str) -> tuple[float, float, str]:
+def flows_drawn(flows: Sequence[Passage], title: str) -> Picture:
     """Draw how calls go from attempt to attempt, and to their outcomes."""
     nodes = nodes_of(flows)
     w = PITCH * max(node.layer for node in nodes) + GAP
@@ -179,17 +206,21 @@ def flows_drawn(flows: Sequence[Passage], title: str) -> tuple[float, float, str
     return w, h, document(w, h, title, [render("flows", **values, label=label, ordinal=ordinal)])
 
 
-def curves_drawn(
-    title: str, written: Callable[[float], str], spreads: Sequence[Spread]
-) -> tuple[float, float, str]:
-    """Draw what share of the calls needs at most so much; a second distribution is the one
-    before.
+def curves_drawn(title: str, written: Callable[[float], str], spreads: Sequence[Spread]) -> Picture:
+    """Draw what share of the calls needs at most so much.
+
+    Arguments:
+        title: that of the picture.
+        written: writes an amount.
+        spreads: the distribution, and perhaps the one before.
     """
-    reaches = [
-        bisect_left([share for _, share in spread.curve], 1 - 10**-ENDS) + 1 for spread in spreads
-    ]
-    curves = [spread.curve[:reach] for spread, reach in zip(spreads, reaches, strict=True)]
+    curves = []
+    for spread in spreads:
+        shares = [share for _, share in spread.curve]
+        reach = bisect_left(shares, 1 - 10**-ENDS) + 1
+        curves.append(spread.curve[:reach])
     most = max([value for curve in curves for value, _ in curve]) or 1.0
+    # the axis has four marks at most, at multiples of 1, 2 or 5
     least = 10 ** floor(log10(most / 4))
     step = next(least * times for times in (1, 2, 5, 10) if least * times * 4 >= most)
     w = 90 + NINE * ENDS
@@ -203,10 +234,16 @@ def curves_drawn(
         "spreads": spreads,
     }
     marks = render(
-        "curves", **values, quantiles=[*QUANTILES.values()], across=_across, written=written
+        "curves",
+        **values,
+        quantiles=[*QUANTILES.values()],
+        across=_across,
+        written=written,
     )
     return w, h, document(w, h, title, [marks])
 
 
 def _across(share: float) -> float:
-    return round(NINE * min(-log10(max(1 - share, 1e-9)), ENDS), 1)
+    """Return how far to the right a share stands, in pixels."""
+    nines = -log10(max(1 - share, 1e-9))
+    return round(NINE * min(nines, ENDS), 1)

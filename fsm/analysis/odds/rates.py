@@ -1,17 +1,16 @@
-"""Rates: how often each event comes from each backend, how long it takes, and how many tokens it
-uses.
+"""Rates: how often each event comes from each backend, how long it takes, how many tokens it uses.
 
 The file is TOML, as in `example.toml`. A person can write it, and `rungwise rates` counts it from
 journals. A histogram is a list of values, each with its weight; a number alone is that value each
-time. An attempt is `fresh`, `after_wait` or `after_continuation`; a position without rates has
-those of `fresh`. For turns, `[[turn]]` tables say which share of the rounds of tools, or of the
-compactions, brings what.
+time. The position of an attempt is `fresh`, `after_wait` or `after_continuation`; a position
+without rates has those of `fresh`. For turns, `[[turn]]` tables hold the share of the rounds of
+tools, or of the compactions, that bring each event.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 from os import PathLike
@@ -23,7 +22,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy_values import from_mapping
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.engine.journal.digest import ordinal
+from rungwise.fsm.engine.journal.amounts import ordinal
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.failures.failure import Reason
 from rungwise.fsm.turn.observe import OF_TOOLS
@@ -60,7 +59,7 @@ TURN_EVENTS: Final = {
     "compacted": TURN_KINDS[1],
     "stayed_long": TURN_KINDS[1],
 }
-"""What a turn brings besides its calls, each with what it is a share of."""
+"""The events of a turn that no call brings, each with what its rate is a share of."""
 
 Histogram = tuple[tuple[float, float], ...]
 """Values of 0 or more, each with its weight."""
@@ -70,31 +69,36 @@ ONCE: Final[Histogram] = ((1, 1),)
 
 
 def position_of(rung: str, wait: float) -> str:
-    """Return the position of an attempt that a rung makes after a wait."""
-    return "after_continuation" if rung == "continuation" else "after_wait" if wait > 0 else "fresh"
+    """Return the position of an attempt that a rung makes after a wait, in seconds."""
+    if rung == "continuation":
+        return "after_continuation"
+    return "after_wait" if wait > 0 else "fresh"
 
 
 def mean(histogram: Histogram) -> float:
     """Return the mean of a histogram."""
-    return sum(value * weight for value, weight in histogram) / sum(
-        weight for _, weight in histogram
-    )
+    total = sum(weight for _, weight in histogram)
+    return sum(value * weight for value, weight in histogram) / total
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+    """Return lists, as TOML has them, as tuples."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_frozen, value))
+    return value
 
 
 def _pairs(value: Any) -> Any:
-    return _frozen(value) if isinstance(value, (list, tuple)) else ((value, 1),)
+    """Return a histogram; a number alone is one value with the weight 1."""
+    if isinstance(value, (list, tuple)):
+        return _frozen(value)
+    return ((value, 1),)
 
 
 def _is_pair(value: Any, most: float = LARGEST) -> bool:
-    return (
-        isinstance(value, tuple)
-        and len(value) == 2
-        and all(is_number(each, 0, most) for each in value)
-    )
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    return all(is_number(each, 0, most) for each in value)
 
 
 def _is_facts(names: Any) -> bool:
@@ -118,16 +122,30 @@ _PRICES: Final = _must(
 _INTERVAL: Final = _must("two shares", or_none(lambda value: _is_pair(value, 1)))
 
 
-def _tables(value: Any, kind: type[Any], form: str, least: int = 0) -> tuple[Any, ...]:
-    """Return tables, as TOML has them, as instances of a class."""
+def _tables(
+    value: Any,
+    kind: type[Any],
+    form: str,
+    least: int = 0,
+) -> tuple[Any, ...]:
+    """Return tables, as TOML has them, as instances of a class.
+
+    Arguments:
+        value: the tables.
+        kind: the class.
+        form: what the rates must be otherwise, for the error.
+        least: how many there must be.
+    """
     if not isinstance(value, (list, tuple)) or len(value) < least:
         raise ConfigurationError(f"rates must {form}")
     return tuple([_table(kind, each, number) for number, each in enumerate(value, 1)])
 
 
 def _table(kind: type[Any], value: Any, number: int) -> Any:
+    if isinstance(value, kind):
+        return value
     try:
-        return value if isinstance(value, kind) else from_mapping(kind, value)
+        return from_mapping(kind, value)
     except ConfigurationError as error:  # which of many it is, nobody could tell
         raise ConfigurationError(f"{ordinal(number)} {PLACES[kind.__name__]}: {error}") from None
 
@@ -147,7 +165,8 @@ class EventRate:
         share: the probability, of all attempts in that position.
         reason: why it failed, which a policy may count before it leaves the backend.
         facts: the facts of the reply that hold; `has_text` if it brings the first text. Others do
-        not hold. asked_wait: the seconds that the service asks to wait.
+            not hold.
+        asked_wait: the seconds that the service asks to wait.
         seconds, input_tokens, output_tokens: histograms of an attempt.
         seen: how often it was counted; None for an estimate.
         between: the bounds of the share, of a Wilson interval of 95 %.
@@ -163,7 +182,9 @@ class EventRate:
     output_tokens: Histogram = field(default=NOTHING, converter=_pairs, validator=_HISTOGRAM)
     seen: int | None = field(default=None, validator=optional(whole(0, LARGEST)))
     between: tuple[float, float] | None = field(
-        default=None, converter=_frozen, validator=_INTERVAL
+        default=None,
+        converter=_frozen,
+        validator=_INTERVAL,
     )
 
 
@@ -194,8 +215,9 @@ class Dependence:
 
 @frozen(kw_only=True)
 class TurnRate:
-    """Say how often a round of tools, or a compaction, brings what; the fields mean what those of
-    an EventRate do.
+    """Say how often a round of tools, or a compaction, brings an event.
+
+    The fields are those of an `EventRate`.
     """
 
     event: str = field(default="", validator=one_of(tuple(TURN_EVENTS)))
@@ -204,7 +226,9 @@ class TurnRate:
     seconds: Histogram = field(default=NOTHING, converter=_pairs, validator=_HISTOGRAM)
     seen: int | None = field(default=None, validator=optional(whole(0, LARGEST)))
     between: tuple[float, float] | None = field(
-        default=None, converter=_frozen, validator=_INTERVAL
+        default=None,
+        converter=_frozen,
+        validator=_INTERVAL,
     )
 
 
@@ -218,17 +242,22 @@ def _shares(instance: Any, attribute: Any, rates: tuple[EventRate, ...]) -> None
 
 
 def _prices(value: Any) -> Any:
-    return Prices(*value) if isinstance(value, (list, tuple)) and len(value) == 2 else value
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        return Prices(*value)
+    return value
 
 
 @frozen(kw_only=True)
 class BackendRates:
-    """Hold the rates of a backend by position: those of a fresh attempt, after a wait, after a
-    continuation.
+    """Hold the rates of a backend by position.
 
     Arguments:
+        name: that of the backend.
+        prices: those of its tokens; None if they are not known.
         dependence: how much its attempts were seen to depend on the one before; the odds take them
             as independent.
+        fresh, after_wait, after_continuation: the rates of each position; none but of `fresh` if
+            they are the same.
     """
 
     parts: ClassVar[Mapping[str, type]] = {"dependence": Dependence}
@@ -239,7 +268,9 @@ class BackendRates:
     fresh: tuple[EventRate, ...] = field(default=(), converter=_events, validator=_shares)
     after_wait: tuple[EventRate, ...] = field(default=(), converter=_events, validator=_shares)
     after_continuation: tuple[EventRate, ...] = field(
-        default=(), converter=_events, validator=_shares
+        default=(),
+        converter=_events,
+        validator=_shares,
     )
 
     def at(self, position: str) -> tuple[EventRate, ...]:
@@ -288,24 +319,25 @@ class Rates:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Name the positions in which few attempts were counted, and backends whose attempts are
-        not independent.
-        """
-        found = [
-            (f"{of.name}, {at}", "attempts", getattr(of, at))
-            for of in self.backend
-            for at in POSITIONS
-        ]
-        found += [("turns", kind, self.of(kind)) for kind in TURN_KINDS]
-        seen = [(name, kind, sum(each.seen or 0 for each in rates)) for name, kind, rates in found]
-        depend = [each for each in self.backend if each.dependence and each.dependence.is_likely]
-        return (
-            *(f"{name}: only {few} {kind} seen" for name, kind, few in seen if 0 < few < FEW),
-            *(
-                f"{each.name}: {each.dependence}; the odds take attempts as independent"
-                for each in depend
-            ),
-        )
+        """Name positions in which few attempts were counted, and backends with dependent ones."""
+        warnings = []
+        for name, kind, rates in self._counted():
+            seen = sum(each.seen or 0 for each in rates)
+            if 0 < seen < FEW:
+                warnings.append(f"{name}: only {seen} {kind} seen")
+        for each in self.backend:
+            if each.dependence and each.dependence.is_likely:
+                says = f"{each.dependence}; the odds take attempts as independent"
+                warnings.append(f"{each.name}: {says}")
+        return tuple(warnings)
+
+    def _counted(self) -> Iterator[tuple[str, str, Sequence[EventRate | TurnRate]]]:
+        """Yield all rates that are counted together, each with where they are of, and of what."""
+        for backend in self.backend:
+            for position in POSITIONS:
+                yield f"{backend.name}, {position}", "attempts", getattr(backend, position)
+        for kind in TURN_KINDS:
+            yield "turns", kind, self.of(kind)
 
     @classmethod
     def example(cls) -> Rates:
@@ -341,12 +373,13 @@ class Rates:
 
 
 def _fields(of: BackendRates | EventRate | TurnRate) -> Iterator[str]:
-    """Yield what is no default and no table of its own."""
+    """Yield what is no default and no table of its own, as lines of TOML."""
     for each in attrs.fields(type(of)):
         value = getattr(of, each.name)
-        if value != each.default and each.name not in POSITIONS:
-            plain = [value.input, value.output] if isinstance(value, Prices) else value
-            yield (
-                f"{each.name} = "
-                f"{toml_value(attrs.asdict(value) if isinstance(value, Dependence) else plain)}"
-            )
+        if value == each.default or each.name in POSITIONS:
+            continue
+        if isinstance(value, Prices):
+            value = [value.input, value.output]
+        elif isinstance(value, Dependence):
+            value = attrs.asdict(value)
+        yield f"{each.name} = {toml_value(value)}"

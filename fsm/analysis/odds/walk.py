@@ -1,18 +1,22 @@
 """Calls followed from attempt to attempt: with their probabilities, or along a clock.
 
-Theory
+Theory: the state under a clock
 
 Under a budget of seconds a call does other things at 20 s than at 550 s: an attempt ends where its
 backend's part of the budget ends (`AttemptClocks.ends_by`), a wait that would end later is not
 begun
 (`ran_out`), and one that a service asks for may no longer fit. So the state is a configuration with
 the time. A probability becomes a distribution over the points of a grid (`grid.py`) from 0 to the
-budget; a duration or a wait moves it, what moves beyond is cut.
+budget. A duration or a wait moves it, and what moves beyond the end is cut.
 
-Money is no part of the state: its mean is exact, but its distribution takes what an attempt costs
-to depend on the number of the attempt and its configuration alone, not on how late it is. The
-reserve of the backends to come depends on the time of arrival only in chains longer than 1 /
-`share`; then that of the latest arrival is taken.
+Money is no part of the state. Its mean is exact, but its distribution assumes that what an attempt
+costs depends on its number and its configuration alone, not on how late it is. The reserve of the
+backends to come depends on the time of arrival only in chains longer than 1 / `share`; then the
+latest arrival decides.
+
+What it costs: each attempt visits each configuration once. Configurations that are too light are
+left out, and the probability of all paths through them is reported. Under a clock each visit takes
+a few Fourier transforms of the grid.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from attrs import define, field
 
@@ -29,21 +33,24 @@ from rungwise.fsm.analysis.odds.grid import POINTS, Flow, masses_of, numpy, unif
 from rungwise.fsm.call.budget.reserve import reserved_seconds
 
 LIGHT: Final = 1 / 100
-"""How light a configuration is at first that is left out, as a part of all that may be; then a
-third of that.
+"""The walk first leaves out configurations lighter than this part of all that may be left out.
+
+If that is too much in all, it tries a third of the weight, and so on.
 """
 
 MOST_FOLLOWED: Final = 15_000
-"""The configurations after which no more are followed, though more is left out than should be: it
-took seconds.
-"""
+"""With so many configurations, which take seconds, the walk leaves out more than it should."""
 
 
 class NoClock:
-    """Follow calls whose time suffices: a mass is a probability."""
+    """Follow calls whose time suffices: a mass is a probability.
+
+    Arguments:
+        chain: the configurations of a call or of a turn.
+    """
 
     def __init__(self, chain: Any) -> None:
-        self.chain = chain  # the configurations of a call or of a turn
+        self.chain = chain
         self.start: Any = 1.0
 
     def weight(self, mass: Any) -> float:
@@ -55,21 +62,25 @@ class NoClock:
         return ((way, mass * way.share) for way in self.chain.ways(number))
 
     def wait(self, mass: Any, way: Way) -> tuple[Any, Any, float]:
-        """Return the mass that has waited for the next attempt, that for which there is no time,
-        and the mean wait.
+        """Let a mass wait for the next attempt.
+
+        Return the mass that has waited, that for which there is no time, and the mean wait.
         """
         return mass, 0.0, mass * sum(way.wait) / 2
 
     def payable(self, mass: Any) -> Iterator[tuple[bool, Any]]:
-        """Yield the parts of a mass that cannot go on here, and whether time is left for another
-        backend.
-        """
+        """Part a mass that cannot go on here by whether time is left for another backend."""
         yield True, mass
 
 
 class Clock(NoClock):
-    """Follow calls along a grid of time: a mass is a probability at each point, the last one that
-    of the budget.
+    """Follow calls along a grid of time: a mass is a probability at each point.
+
+    The last point is the end of the budget.
+
+    Arguments:
+        chain: the configurations, with the events that time out.
+        limit: the budget, in seconds.
     """
 
     def __init__(self, chain: Configurations, limit: float) -> None:
@@ -87,27 +98,31 @@ class Clock(NoClock):
         return float(mass.sum())
 
     def ways(self, number: int, mass: Any) -> Iterator[tuple[Way, Any]]:
-        """Yield each way with the mass that goes it, moved by how long the attempt takes, or cut at
-        its end.
+        """Yield each way out of a configuration, with the mass that goes it.
+
+        The mass is moved by how long the attempt takes. What would end after the backend's part of
+        the budget times out there.
         """
         here = self.chain.known[number]
         end = self.ends[here.backend]
-        in_time = 0.0
-        arrived = self._transform(mass)
-        late = self.np.zeros(POINTS)
-        timed_out = None
         timeout = len(self.chain.events[here.backend, here.position]) - 1
+        arrived = self._transform(mass)
+        in_time = 0.0
+        timed_out = None
+        late = self.np.zeros(POINTS)
         for fits in (True, False):
             for way in self.chain.ways(number, fits=fits):
-                if not fits and way.asked is None:
+                if not fits and way.asked is None:  # the same way as if one fits
                     continue
-                moved = self._moved(
-                    arrived, self._spectrum(here.backend, here.position, way.events)
-                )
+                added = self._spectrum(here.backend, here.position, way.events)
+                moved = self._moved(arrived, added)
                 moved[end + 1 :] = 0.0
                 if way.asked is not None:
                     latest = max(end - round(way.asked / self.step), 0)
-                    moved[slice(latest, None) if fits else slice(latest)] = 0.0
+                    if fits:
+                        moved[latest:] = 0.0
+                    else:
+                        moved[:latest] = 0.0
                 in_time += self.weight(moved)
                 if way.events[0] == timeout:
                     timed_out = way
@@ -140,17 +155,22 @@ class Clock(NoClock):
         """Part the mass before the end of the budget from that at its end."""
         at_end = self.np.zeros(POINTS)
         at_end[-1] = mass[-1]
-        yield from ((True, mass - at_end), (False, at_end))
+        yield True, mass - at_end
+        yield False, at_end
 
     def _ends(self, limit: float) -> Iterator[float]:
+        """Yield when the part of each backend ends, in seconds: the rest is reserved for others."""
         policy = self.chain.policy
-        end = 0.0
         place = self.chain.table.places.get("fallbacks")
-        most = 0 if place is None or not policy.reserve.is_on else self.chain.most[place]
+        fallbacks = 0
+        if place is not None and policy.reserve.is_on:
+            fallbacks = self.chain.most[place]
+        end = 0.0
         for backend in range(self.chain.last + 1):
-            to_come = min(self.chain.last - backend, max(most - backend, 0))
-            each = min(reserved_seconds(policy, limit, to_come + 1), (limit - end) / (to_come + 1))
-            end = limit - to_come * each
+            to_come = min(self.chain.last - backend, max(fallbacks - backend, 0))
+            reserved = reserved_seconds(policy, limit, to_come + 1)
+            share = (limit - end) / (to_come + 1)
+            end = limit - to_come * min(reserved, share)
             yield end
 
     def _transform(self, mass: Any) -> Any:
@@ -169,7 +189,8 @@ class Clock(NoClock):
     def _spread(self, wait: Wait) -> tuple[Any, Any]:
         """Return the transform of a wait, and for each point the share that is at least so long."""
         masses = uniform(*wait, self.step)
-        return self._transform(masses), 1.0 - self.np.concatenate([[0.0], masses.cumsum()[:-1]])
+        shorter = self.np.concatenate([[0.0], masses.cumsum()[:-1]])
+        return self._transform(masses), 1.0 - shorter
 
 
 def _counts() -> Any:
@@ -178,15 +199,23 @@ def _counts() -> Any:
 
 @define
 class Followed:
-    """Gather what the walk along the attempts finds, by number or name."""
+    """Gather what the walk along the attempts finds.
+
+    Arguments:
+        layers: the flows out of each attempt.
+        ended_after: for each end, the share of the calls after each number of attempts.
+        asked: the numbers of the configurations that were followed.
+        came: how often events came, by the backend and position, and their places there.
+        ended_at: for each end, its mass; under a clock, at each point.
+        waited: the seconds of all waits, on average.
+        left_out: the probability of what was not followed.
+    """
 
     layers: list[list[Flow]] = field(factory=list)
-    # how many after each number of attempts
     ended_after: dict[End, list[float]] = field(factory=dict)
     asked: set[int] = field(factory=set)
-    # events of a backend and position
     came: dict[tuple[Any, tuple[int, ...]], float] = field(factory=_counts)
-    ended_at: dict[End, Any] = field(factory=_counts)  # under a clock, at each point
+    ended_at: dict[End, Any] = field(factory=_counts)
     waited: float = 0.0
     left_out: float = 0.0
 
@@ -194,10 +223,10 @@ class Followed:
 def walk(clock: NoClock, most: float) -> Followed:
     """Follow all calls, and leave out so much at most."""
     light = most * LIGHT
-    while (walked := walk_all_but(clock, light)).left_out > most and len(
-        walked.asked
-    ) < MOST_FOLLOWED:
+    walked = walk_all_but(clock, light)
+    while walked.left_out > most and len(walked.asked) < MOST_FOLLOWED:
         light /= 3
+        walked = walk_all_but(clock, light)
     return walked
 
 
@@ -205,48 +234,74 @@ def walk_all_but(clock: NoClock, light: float) -> Followed:
     """Follow calls attempt by attempt, but for configurations lighter than this."""
     chain = clock.chain
     walked = Followed()
-    weight = clock.weight
     masses = {chain.start: clock.start}
     for attempt in range(1, chain.steps + 1):
         flows = list[Flow]()
         then = _counts()
-        left = chain.steps - attempt
+        attempts_left = chain.steps - attempt
         for number, mass in masses.items():
-            share = weight(mass)
+            share = clock.weight(mass)
             if share < light:
                 walked.left_out += share
                 continue
             walked.asked.add(number)
+            place = chain.known[number][:2]
             for way, moved in clock.ways(number, mass):
-                walked.came[chain.known[number][:2], way.events] += weight(moved)
-                for target, rows, wait, part in _parts(clock, way, moved, left, walked):
-                    if not (moves := weight(part)):
+                walked.came[place, way.events] += clock.weight(moved)
+                for part in _parts(clock, way, moved, attempts_left, walked):
+                    moves = clock.weight(part.mass)
+                    if not moves:
                         continue
-                    flows.append(Flow(number, target, way.events, moves / share, wait, rows))
+                    target = part.target
+                    flow = Flow(number, target, way.events, moves / share, part.wait, part.rows)
+                    flows.append(flow)
                     if isinstance(target, End):
-                        walked.ended_after.setdefault(target, [0.0] * (chain.steps + 1))[
-                            attempt
-                        ] += moves
-                        walked.ended_at[target] = walked.ended_at[target] + part
+                        never = [0.0] * (chain.steps + 1)
+                        walked.ended_after.setdefault(target, never)[attempt] += moves
+                        walked.ended_at[target] = walked.ended_at[target] + part.mass
                     else:
-                        then[target] = then[target] + part
+                        then[target] = then[target] + part.mass
         walked.layers.append(flows)
         masses = then
     return walked
 
 
+class _Part(NamedTuple):
+    """Hold where a part of a mass goes, by which rows of the table, and after which wait."""
+
+    target: int | End
+    rows: tuple[int, ...]
+    wait: Wait
+    mass: Any
+
+
 def _parts(
-    clock: NoClock, way: Way, moved: Any, left: int, walked: Followed
-) -> Iterator[tuple[int | End, tuple[int, ...], Wait, Any]]:
-    """Yield where the parts of a mass go that takes a way, by which rows, and after which wait."""
+    clock: NoClock,
+    way: Way,
+    moved: Any,
+    attempts_left: int,
+    walked: Followed,
+) -> Iterator[_Part]:
+    """Part the mass that takes a way: what goes on, and what has no time or attempt left.
+
+    Arguments:
+        clock: what the calls are followed along.
+        way: the way.
+        moved: the mass.
+        attempts_left: those that the budget allows after this one.
+        walked: where the mean wait is added.
+    """
     if isinstance(way.target, End):
-        yield way.target, (way.row,), NO_WAIT, moved
+        yield _Part(way.target, (way.row,), NO_WAIT, moved)
         return
     late = moved
-    if left > way.reserved:
+    if attempts_left > way.reserved:
         gone, late, waited = clock.wait(moved, way)
         walked.waited += waited
-        yield way.target, (way.row,), way.wait, gone
-    for can_pay, part in clock.payable(late) if clock.weight(late) else ():
-        row, target = clock.chain.out(way.target, way.rung, can_pay=can_pay and left > 0)
-        yield target, (way.row, row), NO_WAIT, part
+        yield _Part(way.target, (way.row,), way.wait, gone)
+    if not clock.weight(late):
+        return
+    for has_time, mass in clock.payable(late):
+        can_pay = has_time and attempts_left > 0
+        row, target = clock.chain.out(way.target, way.rung, can_pay=can_pay)
+        yield _Part(target, (way.row, row), NO_WAIT, mass)

@@ -1,5 +1,8 @@
-"""Replay a journal through a new call: the same steps and the same result, or an error that names
-the difference.
+"""Replay the journal of a call through a new call.
+
+It takes the same steps and has the same result, or an error names the first difference. Whatever
+came from outside is read from the journal: replies, times, random numbers, prompts that were
+counted, backends that were not to be asked, and what a shared budget granted.
 """
 
 from __future__ import annotations
@@ -11,11 +14,11 @@ from functools import partial
 import attrs
 from attrs import define, field
 
+from rungwise.fsm.analysis.replay.observed import observation_of
 from rungwise.fsm.call.budget.shared import Share, SharedBudget
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.link import MOST_KEYS
 from rungwise.fsm.call.chain.prices import Prices
-from rungwise.fsm.call.conversation.observation import RAISED, WRONG, Finding, Observation
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget, Policy
 from rungwise.fsm.call.run.call_journal import Journal
@@ -23,14 +26,12 @@ from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.run.sending import FULL, KEY, OPEN, PROBE, QUOTA
 from rungwise.fsm.engine.journal.path import SKIPPED
-from rungwise.fsm.engine.journal.record import OF_EVIDENCE, Evidence, Step
+from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.errors import IllegalEvent, JournalMismatch
-from rungwise.fsm.replies.failures.failure import Failure
-from rungwise.fsm.replies.parts import ToolCall
-from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.usage import Usage
 
+# the note of a step that waited for a quota
 WAITED = re.compile(QUOTA.replace("{:.4g}", r"([\d.e+-]{1,10})"))
 
 
@@ -51,10 +52,16 @@ def check_alike(was: Step, now: Step) -> None:
 
 
 def recorded_budget(
-    budgets: tuple[Budget, ...], steps: tuple[Step, ...], deadline: float | None
+    budgets: tuple[Budget, ...],
+    steps: tuple[Step, ...],
+    deadline: float | None,
 ) -> SharedBudget | None:
-    """Return the budget that a recorded call shared, which ends at the earliest `deadline`; None if
-    it shared none.
+    """Return the budget that a recorded call shared; None if it shared none.
+
+    Arguments:
+        budgets: the budgets around the call, the innermost first.
+        steps: those of the call.
+        deadline: the earliest one, in seconds from the start of the call.
     """
     if not budgets:
         return None
@@ -66,10 +73,12 @@ def recorded_budget(
 
 @define(eq=False, repr=False)
 class RecordedBudget(SharedBudget):
-    """Grant a call what it was granted when it was recorded."""
+    """Grant a call what it was granted when it was recorded.
+
+    The recorded deadline is in seconds from the start of the call; None for no limit.
+    """
 
     _steps: tuple[Step, ...] = field(kw_only=True)
-    # in seconds from the start of the call; None for no limit
     _recorded_deadline: float | None = field(kw_only=True)
 
     @property
@@ -81,12 +90,11 @@ class RecordedBudget(SharedBudget):
         """Do nothing: the journal does not record when the budget began."""
 
     def share(self) -> Share:
-        """Return the share of the call."""
-        verdicts = [
-            step
-            for step in self._steps
-            if step.event in ("sent", "ran_out") or "reserve_left" in step.facts
-        ]
+        """Return the share of the call, with the steps that tell what the budget allowed."""
+        verdicts = []
+        for step in self._steps:
+            if step.event in ("sent", "ran_out") or "reserve_left" in step.facts:
+                verdicts.append(step)
         return self.share_by(partial(RecordedShare, verdicts=verdicts))
 
 
@@ -112,23 +120,36 @@ class RecordedShare(Share):
         return []
 
     def lowered(
-        self, cap: int | None, input_tokens: int, prices: Prices | None, reserved: tuple[int, int]
+        self,
+        cap: int | None,
+        input_tokens: int,
+        prices: Prices | None,
+        reserved: tuple[int, int],
     ) -> int | None:
-        """Return the cap unchanged: the recorded step has the one that was sent."""
+        """Return the cap unchanged: the recorded step has the one that was sent.
+
+        Arguments:
+            cap, input_tokens, prices, reserved: as in `Share`.
+        """
         return cap
 
     def shortfall(
-        self, now: float, wait: float, input_tokens: int | None, prices: Prices | None
+        self,
+        now: float,
+        wait: float,
+        input_tokens: int | None,
+        prices: Prices | None,
     ) -> str | None:
-        """Return why no attempt was possible, if the call ended at this very moment for that."""
-        following = self._verdicts[0] if self._verdicts else None
-        if following is None or following.event == "sent":
+        """Return why no attempt was possible, if the call ended at this very moment for that.
+
+        Arguments:
+            now, wait, input_tokens, prices: as in `Share`.
+        """
+        if not self._verdicts or self._verdicts[0].event == "sent":
             return None
-        return (
-            following.note
-            if (following.at, following.input_tokens) == (now, input_tokens)
-            else None
-        )
+        following = self._verdicts[0]
+        is_now = (following.at, following.input_tokens) == (now, input_tokens)
+        return following.note if is_now else None
 
     def has_left(self, now: float) -> bool:
         """Tell whether another backend was asked then, for which something was left."""
@@ -144,42 +165,47 @@ class RecordedShare(Share):
         prices: Prices | None,
         wake: Callable[[], None] | None = None,
     ) -> bool:
-        """Wait for nobody."""
+        """Wait for nobody.
+
+        Arguments:
+            cap, input_tokens, prices, wake: as in `Share`.
+        """
         return True
 
     def send(self, cap: int | None, input_tokens: int | None, prices: Prices | None) -> str | None:
-        """Let the attempt go out with the cap that it had, which was no larger than what was
-        wanted.
-        """
-        then = self._verdicts.pop(0).cap if self._verdicts else None
-        self._granted = cap if cap is None or then is None else min(cap, then)
+        """Let the attempt go out with its recorded cap, or the given one if that is lower."""
+        self._granted = cap
+        if self._verdicts:
+            then = self._verdicts.pop(0).cap
+            if cap is not None and then is not None:
+                self._granted = min(cap, then)
         return None
 
     def settle(
-        self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
+        self,
+        usage: Usage,
+        charged: Usage,
+        prices: Prices | None,
+        overran: int | None,
     ) -> None:
-        """Pay nobody."""
+        """Pay nobody.
+
+        Arguments:
+            usage, charged, prices, overran: as in `Share`.
+        """
 
 
 def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str = "") -> Result:
     """Run a recorded call again, as `replay` does, and return its result.
 
     The call resumes the `gathered` text if no step of its journal records it.
+
+    Raises:
+        JournalMismatch: a step differs, or the journal is of another table than the policy's.
     """
     recorded = journal.steps
-    setting = journal.setting
-    policy = policy or setting.policy
-    if journal.table != policy.table.name:
-        actual = short(journal.table)
-        expected = policy.table.name
-        raise JournalMismatch(
-            f"the journal is of the table {actual}, the policy holds {expected!r}"
-        )
-    if journal.counters != policy.table.counters:
-        raise JournalMismatch(
-            "the journal counts what its table does not: replay it under the policy that it ran "
-            "with"
-        )
+    policy = policy or journal.setting.policy
+    _check_table(journal, policy)
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
     call = call_again(journal, policy, jitter=lambda: next(draws, 0.0), gathered=gathered)
     call.journal.started = journal.started
@@ -208,25 +234,56 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
     return call.result
 
 
+def _check_table(journal: Journal, policy: Policy) -> None:
+    """Refuse a journal of another table than the policy's."""
+    table = policy.table
+    if journal.table != table.name:
+        actual = short(journal.table)
+        raise JournalMismatch(
+            f"the journal is of the table {actual}, the policy holds {table.name!r}"
+        )
+    if journal.counters != table.counters:
+        raise JournalMismatch(
+            "the journal counts what its table does not: replay it under the policy that it ran "
+            "with"
+        )
+
+
 def call_again(
-    journal: Journal, policy: Policy, *, jitter: Callable[[], float], gathered: str = ""
+    journal: Journal,
+    policy: Policy,
+    *,
+    jitter: Callable[[], float],
+    gathered: str = "",
 ) -> Call:
-    """Return a new call with the setting of a recorded one."""
+    """Return a new call with the setting of a recorded one.
+
+    Arguments:
+        journal: the recorded call.
+        policy: that of the new one.
+        jitter: draws the random numbers of waits.
+        gathered: the text that it resumes, if no step records it.
+    """
     recorded = journal.steps
     setting = journal.setting
     contents = [step.content for step in recorded if step.content]
     prior = next((each["prior_answer"] for each in contents if "prior_answer" in each), None)
     gathered = next((each["gathered"] for each in contents if "gathered" in each), gathered)
+    request = Request(
+        "(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens
+    )
+    turn = TurnContext(prior, only_housekeeping=prior is not None, gathered=gathered)
+    prompts = [step.input_tokens for step in recorded if step.input_tokens is not None]
     return Call(
-        Request("(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens),
+        request,
         policy,
         setting.chain,
-        turn=TurnContext(prior, only_housekeeping=prior is not None, gathered=gathered),
+        turn=turn,
         jitter=jitter,
         observer=silent,
         contents=journal.contents,
         has_compactor=setting.has_compactor,
-        prompts=iter([step.input_tokens for step in recorded if step.input_tokens is not None]),
+        prompts=iter(prompts),
         within=recorded_budget(setting.within, recorded, setting.within_deadline),
         deadline=setting.deadline,
         lessons=setting.lessons,
@@ -253,66 +310,35 @@ def is_left(step: Step) -> bool:
 
 
 def send_again(call: Call, step: Step, at: float) -> None:
-    """Send as a recorded call did: with the same key, as a probe or not, after the same wait for a
-    quota.
+    """Send as a recorded call did.
+
+    It has the same key, is a probe or not, and has waited as long for a quota.
     """
     notes = (step.note or "").split("; ")
     if call.arrivals:
-        key = next((number for number in range(1, MOST_KEYS) if KEY.format(number + 1) in notes), 0)
+        key = 0
+        for number in range(1, MOST_KEYS):
+            if KEY.format(number + 1) in notes:
+                key = number
+                break
         call.arrive((key,), is_probe=PROBE in notes)
     waited = next(filter(None, map(WAITED.fullmatch, notes)), None)
     call.sending(at, float(waited[1]) if waited else 0.0)
 
 
-def observation_of(step: Step, backend: int) -> Observation:
-    """Return what the call observed at a step; texts are there only if the journal has contents."""
-    content = step.content or {}
-    delivered = content.get("delivered", "")
-    remaining = delivered if step.event == "cancelled" else ""
-    failure = reply = finding = None
-    repair = step.note if "repair_known" in step.facts else None
-    if step.event in (RAISED, *WRONG.values()):
-        finding = Finding(note=step.note or "wrong", reasons=tuple(content.get("reasons", ())))
-    if step.reason is not None:
-        failure = Failure(
-            step.reason,  # type: ignore[arg-type] # the journal holds what a Failure held
-            status=step.status,
-            code=step.code,
-            asked_wait=step.asked_wait,
-            is_stale="connection_was_stale" in step.facts,
-            found=step.note if step.event == "malformed" else None,
-        )
-    if "tool_calls" in content:
-        reply = Reply(
-            content["part"] or delivered,
-            final_text=content.get("final_text"),
-            tool_calls=tuple(ToolCall(*call) for call in content["tool_calls"]),
-            usage=step.usage,
-            reasoning=content.get("reasoning", ""),
-            stop_raw=step.stop_raw,
-        )
-    return Observation(
-        evidence=Evidence(
-            **{name: getattr(step, name) for name in ("event", *OF_EVIDENCE)}, repair=repair
-        ),
-        part=content.get("part", remaining),
-        new=content.get("new", remaining),
-        spare=content.get("spare", ""),
-        unsays=content.get("unsays", False),
-        reasoning=content.get("reasoning", ""),
-        thinks_inline="thinks_inline" in step.facts,
-        backend=backend,
-        delivered=delivered,
-        reply=reply,
-        failure=failure,
-        found=step.note if step.event == "malformed" else None,
-        finding=finding,
-    )
+def _compare(
+    replayed: Journal,
+    recorded: tuple[Step, ...],
+    alike: int,
+    number: int,
+) -> int:
+    """Compare the replay with the journal up to a step, and return how many steps are alike now.
 
-
-def _compare(replayed: Journal, recorded: tuple[Step, ...], alike: int, number: int) -> int:
-    """Compare the replay with the journal up to a step, from the first step not yet compared;
-    return that step.
+    Arguments:
+        replayed: the journal of the new call.
+        recorded: the recorded steps.
+        alike: how many of them were compared before.
+        number: the step to compare up to.
     """
     if replayed.size < number:
         raise JournalMismatch(

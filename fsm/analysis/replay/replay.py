@@ -1,5 +1,8 @@
-"""Run a journal again: that of a call, or that of a turn with its calls one by one and its own
-steps.
+"""Run a journal again: that of a call, or that of a turn.
+
+Each call of a turn is replayed by itself (`calls.py`), and its result leads the machine of turns on
+as it did. The results of tools stand in the turn's own steps, if the journal has contents; what a
+compactor left of a conversation stands in none.
 """
 
 from __future__ import annotations
@@ -38,18 +41,35 @@ from rungwise.fsm.values.label import short
 
 @define(eq=False, repr=False)
 class RebuiltConversation(Conversation):
-    """Rebuild the conversation of a recorded turn since it began, or since its last compaction."""
+    """Rebuild the conversation of a recorded turn since it began, or since its last compaction.
+
+    Arguments:
+        policy: that of the turn.
+        contents: whether the journal has any; without them the conversation stays empty.
+        handed_off: the tool calls that were handed off.
+    """
 
     policy: TurnPolicy = field(kw_only=True)
-    # whether the journal has any; without them the conversation stays empty
     contents: bool = field(kw_only=True)
     handed_off: tuple[ToolCall, ...] = field(default=(), init=False)
     _repeats: Repeats = field(factory=Repeats, init=False)
 
     def call_ended(
-        self, result: Result, event: str, step: Step | None, *, is_summary: bool
+        self,
+        result: Result,
+        event: str,
+        step: Step | None,
+        *,
+        is_summary: bool,
     ) -> None:
-        """Add the result of a call; no step records it if the turn was cancelled."""
+        """Add the result of a call.
+
+        Arguments:
+            result: that of the call.
+            event: the one that it caused in the turn.
+            step: the step that records it; None if the turn was cancelled.
+            is_summary: whether the call asked for a summary.
+        """
         if not self.contents:
             return
         ids = None
@@ -63,8 +83,9 @@ class RebuiltConversation(Conversation):
         self.add_result(result, event, is_summary=is_summary, ids=ids)
 
     def tools_ran(self, step: Step) -> dict[str, bool]:
-        """Add the results of a round of tools, and return the facts of the round, recorded ones
-        without contents.
+        """Add the results of a round of tools, and return the facts of the round.
+
+        Without contents, the facts are the recorded ones.
         """
         # a resumed turn does not record the calls that waited
         if not self.contents or not self.calls:
@@ -75,18 +96,19 @@ class RebuiltConversation(Conversation):
             raise JournalMismatch(
                 f"step {step.number}: it holds {len(results)} results of {len(calls)} calls"
             )
-        counts = [
-            self._repeats.count(call, result) for call, result in zip(calls, results, strict=True)
-        ]
+        repeats = 0
+        for call, result in zip(calls, results, strict=True):
+            repeats = max(repeats, self._repeats.count(call, result))
+        awaiting = self.policy.hints.awaiting
         handed = (step.content or {}).get("handed_off", ())
         self.handed_off = tuple(call for call in calls if call.id in handed)
         self.close("")
         return {
             "tool_worked": not all(result.is_fault for result in results),
-            "repeats_calls": max(counts, default=0) >= self.policy.same_calls,
+            "repeats_calls": repeats >= self.policy.same_calls,
             "over_tool_limit": len(calls) > self.policy.calls_per_reply,
             "was_handed_off": bool(self.handed_off),
-            "awaits_approval": any(result.text == self.policy.hints.awaiting for result in results),
+            "awaits_approval": any(result.text == awaiting for result in results),
         }
 
     def add_results(self, step: Step) -> list[ToolResult]:
@@ -94,6 +116,7 @@ class RebuiltConversation(Conversation):
         return self.add_tool_results(self._entries(step)) if self.contents else []
 
     def _entries(self, step: Step) -> Iterator[ResultEntry]:
+        """Yield the results that a step records, each with the place of its call."""
         places = {(call.id, call.name): place for place, call in enumerate(self.calls)}
         for id, name, text, is_fault in (step.content or {}).get("results", ()):
             place = places.pop((id, name), None)
@@ -109,8 +132,9 @@ _ANSWERS = {"use_tools": ("tools_ran",), "compact": ("compacted", "stayed_long",
 
 
 def _replay_turn(journal: TurnJournal, policy: TurnPolicy | None) -> TurnResult:
-    """Run a recorded turn again; with contents, its result has the messages since the start or the
-    last compaction.
+    """Run a recorded turn again.
+
+    With contents, its result has the messages since the start or the last compaction.
     """
     if journal.table != TURN.name or journal.counters != TURN.counters:
         raise JournalMismatch(
@@ -120,9 +144,8 @@ def _replay_turn(journal: TurnJournal, policy: TurnPolicy | None) -> TurnResult:
         raise JournalMismatch(
             f"the journal holds {len(journal.calls)} calls, but its steps made {journal.made}"
         )
-    again = _TurnReplay(
-        journal, policy or journal.setting.policy, None if policy is None else policy.call
-    )
+    of_calls = None if policy is None else policy.call
+    again = _TurnReplay(journal, policy or journal.setting.policy, of_calls)
     for step in journal.steps:
         try:
             again.take(step)
@@ -132,7 +155,20 @@ def _replay_turn(journal: TurnJournal, policy: TurnPolicy | None) -> TurnResult:
     return again.end()
 
 
-def _replay(call: Journal, number: int, policy: Policy | None, gathered: str) -> Result:
+def _replay(
+    call: Journal,
+    number: int,
+    policy: Policy | None,
+    gathered: str,
+) -> Result:
+    """Replay a call of a turn; errors name its number.
+
+    Arguments:
+        call: its journal.
+        number: counted from 1.
+        policy: that of the call; None for the recorded one.
+        gathered: the text that it resumes.
+    """
     try:
         return replay_call(call, policy, gathered=gathered)
     except JournalMismatch as error:
@@ -144,9 +180,20 @@ def _replay(call: Journal, number: int, policy: Policy | None, gathered: str) ->
 
 @define(eq=False, repr=False)
 class _TurnReplay:
+    """Take the steps of a recorded turn again.
+
+    Arguments:
+        recorded: the journal to replay.
+        policy: that of the turn.
+        of_calls: that of its calls; None for the recorded one of each.
+        doing: the rung at work; empty in between.
+        last: the result of the last call.
+        last_cause, cause: why the last step was taken, and why the turn ended as it did.
+    """
+
     recorded: TurnJournal
     policy: TurnPolicy
-    of_calls: Policy | None  # None for the recorded one of each
+    of_calls: Policy | None
     journal: TurnJournal = field(init=False)
     position: Run = field(init=False)
     conversation: RebuiltConversation = field(init=False)
@@ -163,27 +210,21 @@ class _TurnReplay:
         if was.steps and was.steps[0].source == TURN.resumes:
             self.position.state = TURN.resumes
         self.journal = TurnJournal(
-            table=TURN.name, counters=TURN.counters, contents=was.contents, setting=was.setting
+            table=TURN.name,
+            counters=TURN.counters,
+            contents=was.contents,
+            setting=was.setting,
         )
         self.recorder = TurnRecorder(self.journal, self.position, self.tally, silent)
         self.journal.started = was.started
         self.conversation = RebuiltConversation((), policy=self.policy, contents=was.contents)
 
     def take(self, step: Step) -> None:
+        """Take a recorded step; one that cannot be taken raises an `IllegalEvent`."""
         self.tally.pass_time(step.at)
         source = self.position.state
         if step.event == "sent":
-            row = self.position.fire("sent")
-            self.doing = source
-            calls = self.journal.calls
-            # If there are too few calls, the steps differ, which `check_alike` reports.
-            if source in CALLS and len(calls) < len(self.recorded.calls):
-                journal = self.recorded.calls[len(calls)]
-                self.last = _replay(
-                    journal, len(calls) + 1, self.of_calls, self.conversation.gathered
-                )
-                calls.append(self.last.journal)
-            self.recorder.record(row)
+            self._send(source)
         elif step.event == "cancelled" and not (step.facts or step.backend):
             # the turn was cancelled, not just a call
             self._cancel(step)
@@ -195,6 +236,19 @@ class _TurnReplay:
             self._call_ended(step)
         else:
             self._answered(step)
+
+    def _send(self, rung: str) -> None:
+        """Begin what a rung does; a call is replayed as a whole."""
+        row = self.position.fire("sent")
+        self.doing = rung
+        calls = self.journal.calls
+        # If there are too few calls, the steps differ, which `check_alike` reports.
+        if rung in CALLS and len(calls) < len(self.recorded.calls):
+            journal = self.recorded.calls[len(calls)]
+            number = len(calls) + 1
+            self.last = _replay(journal, number, self.of_calls, self.conversation.gathered)
+            calls.append(self.last.journal)
+        self.recorder.record(row)
 
     def end(self) -> TurnResult:
         """Return the result; a turn that has not ended is cancelled."""
@@ -229,6 +283,7 @@ class _TurnReplay:
         return self.position.spent_of("summaries") > 0
 
     def _settle(self) -> Result:
+        """Count what the last call used, and return its result."""
         result = self.last
         assert result is not None  # `_replay_turn` checks that each such step has a call
         self.doing = ""
@@ -236,15 +291,14 @@ class _TurnReplay:
         return result
 
     def _call_ended(self, step: Step) -> None:
+        """Take the event that the result of the last call is for the turn."""
         recorded = self.recorded
         result = self._settle()
         event = event_of(result)
         self.conversation.call_ended(result, event, step, is_summary=self._is_summary)
-        has_text = (
-            not is_blank(self.conversation.shown)
-            if recorded.contents
-            else "has_no_text" not in step.facts
-        )
+        has_text = "has_no_text" not in step.facts
+        if recorded.contents:
+            has_text = not is_blank(self.conversation.shown)
         facts = facts_of_call(
             result, self.position, has_compactor=recorded.setting.has_compactor, has_text=has_text
         )
@@ -258,18 +312,16 @@ class _TurnReplay:
             )
         self.doing = ""
         facts: tuple[str, ...] = ()
+        content = None
         if step.event == "tools_ran":
             facts = facts_of(self.position, self.conversation.tools_ran(step))
+            content = step.content
         elif step.event == "compacted":
             self.conversation.messages = ()  # a journal does not record what the compactor left
-        self._advance(
-            step.event,
-            facts,
-            step=step,
-            content=step.content if step.event == "tools_ran" else None,
-        )
+        self._advance(step.event, facts, step=step, content=content)
 
     def _cancel(self, step: Step | None) -> None:
+        """Cancel the turn at a recorded step, or where its journal ends."""
         if self.doing in CALLS:
             self.conversation.call_ended(self._settle(), "cancelled", None, is_summary=False)
         if step is not None and self.doing == "use_tools":
@@ -285,16 +337,24 @@ class _TurnReplay:
         step: Step | None = None,
         content: Mapping[str, Any] | None = None,
     ) -> None:
+        """Take the row of an event, and record it as the turn did.
+
+        Arguments:
+            event, facts: what happened.
+            result: that of a call.
+            step: the recorded step, for its note.
+            content: what is recorded of texts and results.
+        """
         row = self.position.fire(event, facts)
+        # the recorded note begins with the counts of then
         counts = counts_of(row.target, self.position.spent_of, self.policy)
         note = None if step is None else step.note
         if counts and note is not None:
             note = note.removeprefix(counts).removeprefix("; ") or None
         cause = cause_of(row, facts, self.policy, result, note)
         if row.target in OUTCOMES:
-            self.cause = (
-                self.last_cause if self._is_summary and row.target == "limit_reached" else cause
-            )
+            is_summed_up = self._is_summary and row.target == "limit_reached"
+            self.cause = self.last_cause if is_summed_up else cause
         self.last_cause = cause
         notes = "; ".join(filter(None, (counts, note))) or None
         self.recorder.record(row, facts, result=result, note=notes, content=content)
@@ -307,14 +367,16 @@ def replay(journal: TurnJournal, policy: TurnPolicy | None = None) -> TurnResult
 def replay(
     journal: Journal | TurnJournal, policy: Policy | TurnPolicy | None = None
 ) -> Result | TurnResult:
-    """Run a recorded call or turn again and return its result, which has texts only if the journal
-    has contents.
+    """Run a recorded call or turn again and return its result.
+
+    The result has texts only if the journal has contents.
 
     Arguments:
         journal: the journal, complete or not; a run that had not ended is cancelled where the
-        journal ends. policy: the policy to replay under; None for the recorded one. A journal does
-        not contain a table of your own,
-            so pass a policy with that table; for the calls of a turn, as `TurnPolicy.call`.
+            journal ends.
+        policy: the policy to replay under; None for the recorded one. A journal does not contain a
+            table of your own, so pass a policy with that table; for the calls of a turn, as
+            `TurnPolicy.call`.
 
     Raises:
         JournalMismatch: a step differs; the message names the first one and what differs in it.

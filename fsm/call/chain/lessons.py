@@ -8,7 +8,7 @@ from typing import Any, Final
 from attrs import asdict, field, frozen
 
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
-from rungwise.fsm.engine.journal.record import FLAG, NAMES, TEXT, Forms, check_object, or_null
+from rungwise.fsm.engine.journal.forms import FLAG, NAMES, TEXT, Forms, check_object, or_null
 from rungwise.fsm.values.checks import (
     is_flag,
     is_text,

@@ -15,20 +15,12 @@ from rungwise.fsm.call.budget.costs import Charges, price_of
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.run.causes import cause_of, sentence_of
 from rungwise.fsm.call.table import UNSENT
-from rungwise.fsm.engine.journal.digest import (
-    AttemptLine,
-    Digest,
-    Spent,
-    digest_of,
-    end_of,
-    ordinal,
-    plain,
-)
+from rungwise.fsm.engine.journal.amounts import ordinal, plain
+from rungwise.fsm.engine.journal.attempts import RecordedAttempt, attempts_of, end_of
+from rungwise.fsm.engine.journal.digest import AttemptLine, Digest, Spent, digest_of
 from rungwise.fsm.engine.journal.path import (
     LEAST_ERROR,
     Path,
-    RecordedAttempt,
-    attempts_of,
     path_of,
     word_of,
 )
@@ -44,7 +36,7 @@ FIRST_WORDS: Final = 200
 
 def digest_of_call(path: Path, says: str = "") -> Digest:
     """Sum up a call; `says` holds the first words of its text."""
-    attempts = attempts_of(path)
+    attempts = tuple(attempts_of(path.steps))
     return digest_of(
         path,
         spent=spent_in(path),

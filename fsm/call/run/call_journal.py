@@ -18,7 +18,7 @@ from rungwise.fsm.call.hints import Hints
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Policy
 from rungwise.fsm.call.policy_values import from_mapping
-from rungwise.fsm.engine.journal.record import (
+from rungwise.fsm.engine.journal.forms import (
     COUNT,
     FLAG,
     NUMBER,
@@ -26,12 +26,12 @@ from rungwise.fsm.engine.journal.record import (
     OBJECTS,
     TEXT,
     Forms,
-    Record,
     check_object,
     forms_of,
     list_of,
     or_null,
 )
+from rungwise.fsm.engine.journal.record import Record
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.label import short

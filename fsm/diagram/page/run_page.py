@@ -19,7 +19,8 @@ from rungwise.fsm.diagram import Marks, draw
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.page.machine_page import Plain, Setup, machine_data
 from rungwise.fsm.diagram.page.templates import embedded, html, ladders_html, render
-from rungwise.fsm.engine.journal.digest import AttemptLine, Digest, Spent, digest_of, seconds_text
+from rungwise.fsm.engine.journal.amounts import seconds_text
+from rungwise.fsm.engine.journal.digest import AttemptLine, Digest, Spent, digest_of
 from rungwise.fsm.engine.journal.path import Path
 
 _SHOWN = (

@@ -16,7 +16,8 @@ import orjson
 
 from rungwise.fsm.diagram.colours import DARK, LIGHT
 from rungwise.fsm.diagram.model import ENDS, Decision, Picture
-from rungwise.fsm.engine.journal.digest import END_SIGNS, Digest, counted, plain, seconds_text
+from rungwise.fsm.engine.journal.amounts import counted, plain, seconds_text
+from rungwise.fsm.engine.journal.digest import END_SIGNS, Digest
 
 if TYPE_CHECKING:
     from jinja2 import Environment

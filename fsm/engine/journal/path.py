@@ -1,13 +1,11 @@
-"""The path of a recorded run through its table, and its attempts: what led to each, and what came
-back.
+"""The path of a recorded run through its table, and what came back at a step in a few words.
 
-The record may come from anybody and contain anything. Every summary of a run reads its attempts.
+The record may come from anybody and contain anything, so each step is checked against the table.
+`attempts.py` reads the attempts of such a path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 import orjson
@@ -17,7 +15,6 @@ from rungwise.fsm.engine.journal.record import Record, Step
 from rungwise.fsm.engine.machine.table import Row, Table, row_text
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import label, short
-from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 SKIPPED = "skipped"
 
@@ -33,14 +30,23 @@ class Path:
 
 
 def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> Path:
-    """Read a record and find the rows that its steps took, or raise a ConfigurationError that says
-    what is wrong.
+    """Read a record and find the rows that its steps took.
+
+    Arguments:
+        text: the record, as JSON.
+        table: the table that it must be of.
+        kind: the class of the record.
+
+    Raises:
+        ConfigurationError: the text is no record of that table; the message says where.
     """
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise ConfigurationError(f"journal: no JSON ({error})") from None
-    name = document.get("table", table.name) if isinstance(document, dict) else table.name
+    name = table.name
+    if isinstance(document, dict):
+        name = document.get("table", name)
     if name != table.name:
         raise ConfigurationError(
             f"journal: it is of the table {short(name)}, not of {table.name!r}"
@@ -57,36 +63,36 @@ def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> P
 
 
 def path_of(record: Record, table: Table) -> Path:
-    """Find the rows that the steps of a record took, or refuse a step that is none or does not
-    follow.
+    """Find the rows that the steps of a record took.
+
+    Raises:
+        ConfigurationError: a step took no row, or does not follow the one before; the message has
+            its number.
     """
     if record.counters != table.counters:
         raise ConfigurationError(
             f"journal: its counters are not those of the table {table.name!r}; if it ran on a "
-            f"table of your own, give "
-            "the policy with that table"
+            "table of your own, give the policy with that table"
         )
     steps = record.steps
     if not steps:
         raise ConfigurationError("journal: it holds no steps, so there is no path to show")
-    rows_by_step = {
-        (row.event, row.source, row.guard, row.target, row.effect): row for row in table.rows
-    }
+    rows_by_step = {_row_of(row): row for row in table.rows}
     rows: list[Row | None] = []
     is_resumed = table.resumes is not None and steps[0].source == table.resumes
     state = steps[0].source if is_resumed else table.start
     now = 0.0
     for step in steps:
         if step.source != state:
-            raise fault(
-                step, f"it begins in {short(step.source)}, but the {table.name} was in {state!r}"
-            )
+            begins = short(step.source)
+            raise fault(step, f"it begins in {begins}, but the {table.name} was in {state!r}")
         if step.at < now:
             raise fault(step, f"it was taken at {step.at:g} s, before the step that it follows")
-        row = rows_by_step.get((step.event, step.source, step.guard, step.target, step.effect))
-        if row is None and (step.event, step.target) != (SKIPPED, state):
-            unknown = row_text(step.event, step.source, step.guard, step.target, step.effect)
-            raise fault(step, f"{short(unknown)} is no row of the table {table.name!r}")
+        row = rows_by_step.get(_row_of(step))
+        is_skip = step.event == SKIPPED and step.target == state
+        if row is None and not is_skip:
+            unknown = short(row_text(*_row_of(step)))
+            raise fault(step, f"{unknown} is no row of the table {table.name!r}")
         rows.append(row)
         state = step.target
         now = step.at
@@ -96,100 +102,24 @@ def path_of(record: Record, table: Table) -> Path:
     return Path(record, table, steps, tuple(rows))
 
 
+def _row_of(taken: Row | Step) -> tuple[str, str, str | None, str, str | None]:
+    """Return what tells rows apart, in the order of `row_text`."""
+    return taken.event, taken.source, taken.guard, taken.target, taken.effect
+
+
 def fault(step: Step, says: str) -> ConfigurationError:
     """Build the error of a step."""
     return ConfigurationError(f"journal: step {step.number}: {says}")
 
 
-SENT: Final = "sent"
 WRONG: Final = ("answered_wrongly", "called_wrongly")
+"""The events of a reply that a verdict of the caller refused."""
+
 LONGEST_REASONS: Final = 300
+"""Characters of the reasons that are shown."""
+
 LEAST_ERROR: Final = 400
 """The lowest HTTP status that says more than the event it led to."""
-
-
-@frozen(kw_only=True)
-class RecordedAttempt:
-    """Hold one attempt: a step to the hub, and the step back."""
-
-    number: int
-    sent: Step
-    back: Step | None = None
-    led: Step | None = None  # the step that led to its rung; None for the first attempt
-    skipped: tuple[Step, ...] = ()
-    # the numbers of its first and last step, up to the one that leads to the next attempt
-    steps: tuple[int, int]
-
-    @property
-    def rung(self) -> str:
-        """Return the rung that sent it."""
-        return self.sent.source
-
-    @property
-    def wait(self) -> float:
-        """Return the wait of the rung, in seconds."""
-        return 0.0 if self.led is None else self.led.wait
-
-    @property
-    def waited(self) -> float:
-        """Return the seconds that passed in the rung; 0 if it had no wait."""
-        return 0.0 if self.led is None or not self.wait else self.sent.at - self.led.at
-
-    @property
-    def seconds(self) -> float | None:
-        """Return the seconds that it was in flight; None while it is."""
-        return None if self.back is None else self.back.at - self.sent.at
-
-    @property
-    def usage(self) -> Usage:
-        """Return its tokens."""
-        return NO_USAGE if self.back is None else self.back.usage
-
-    @property
-    def why(self) -> str | None:
-        """Return what led to it in a word or two; None for the first attempt."""
-        return None if self.led is None else word_of(self.led)
-
-    @property
-    def came(self) -> str | None:
-        """Return what came back in a few words; None while nothing has."""
-        return None if self.back is None else words_of(self.back)
-
-
-def attempts_of(path: Path) -> tuple[RecordedAttempt, ...]:
-    """Return the attempts of a run, in order; steps before the first attempt belong to it."""
-    steps = path.steps
-    start = 0
-    attempts = list[RecordedAttempt]()
-    places = [
-        place
-        for place, step in enumerate(steps)
-        if step.event == SENT and path.rows[place] is not None
-    ]
-    for number, (place, bound) in enumerate(pairwise([*places, len(steps)]), start=1):
-        before = steps[start:place]
-        after = steps[place + 1 : bound]
-        rows = [step for step in before if step.event != SKIPPED]
-        attempt = RecordedAttempt(
-            number=number,
-            sent=steps[place],
-            back=next((step for step in after if step.event != SKIPPED), None),
-            led=rows[-1] if rows else None,
-            skipped=tuple(step for step in before if step.event == SKIPPED),
-            steps=(1 if number == 1 else place + 1, bound),
-        )
-        attempts.append(attempt)
-        start = place + 1
-    return tuple(attempts)
-
-
-def ending_of(path: Path, attempts: Sequence[RecordedAttempt]) -> Step | None:
-    """Return the last step if it came back with no attempt, such as a cancellation in a rung."""
-    last = path.steps[-1]
-    is_apart = not attempts or (
-        attempts[-1].back is not None and attempts[-1].back.number < last.number
-    )
-    return last if is_apart and last.event != SKIPPED else None
 
 
 def word_of(step: Step) -> str:
@@ -202,19 +132,20 @@ def word_of(step: Step) -> str:
 
 
 def words_of(step: Step) -> str:
-    """Return what came back in a few words: `429 rate limit`, `interrupted (connection)`, `wrong:
-    wingspan_cm`.
+    """Return what came back in a few words.
+
+    Examples: `429 rate limit`, `interrupted (connection)`, `wrong: wingspan_cm`.
     """
     if step.event in WRONG:
+        text = step.note
         reasons = (step.content or {}).get("reasons")
-        told = (
-            f"wrong: {'; '.join(map(str, reasons))}"
-            if isinstance(reasons, list) and reasons
-            else step.note
-        )
-        return str(label(told or "wrong", LONGEST_REASONS))
+        if isinstance(reasons, list) and reasons:
+            text = f"wrong: {'; '.join(map(str, reasons))}"
+        return str(label(text or "wrong", LONGEST_REASONS))
     word = word_of(step)
     reason = (step.reason or "").replace("_", " ")
     if not reason or reason == word:
         return word
-    return f"{word} {reason}" if word.isdecimal() else f"{word} ({reason})"
+    if word.isdecimal():  # a status
+        return f"{word} {reason}"
+    return f"{word} ({reason})"

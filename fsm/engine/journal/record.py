@@ -1,115 +1,39 @@
 """The append-only record of one run through a table. Traces, replay and pictures read it.
 
+A run appends to it at every step, and most of that is never read. So a step is recorded as it
+comes, as a `RecordedStep`, and becomes a `Step` when somebody reads it.
+
 A journal that is read may come from anybody and contain anything, so the form of each value is
-checked.
+checked (`forms.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
 
 import attrs
 from attrs import define, field, frozen
 
+from rungwise.fsm.engine.journal.forms import (
+    FLAG,
+    NAMES,
+    NUMBER,
+    OBJECT,
+    OBJECTS,
+    TEXT,
+    Forms,
+    check_object,
+    forms_of,
+    or_null,
+)
 from rungwise.fsm.engine.machine.table import Row
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import (
-    LARGEST,
-    Check,
-    is_flag,
-    is_number,
-    is_text,
-    is_whole,
-    or_none,
-)
+from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.files import check_size
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label, note, short
 from rungwise.fsm.values.usage import NO_USAGE, Usage
-
-Form = tuple[Check, str]
-"""A check of a value, and the name of the form in words."""
-
-Forms = Mapping[str, Form]
-
-
-def _is_count(value: Any) -> bool:
-    return is_whole(value, 0, LARGEST)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
-def list_of(check: Check, length: int | None = None) -> Check:
-    """Return a check for lists whose items pass a check; `length` None allows any number of
-    items.
-    """
-    return lambda value: (
-        isinstance(value, list) and length in (None, len(value)) and all(map(check, value))
-    )
-
-
-def or_null(form: Form) -> Form:
-    """Return the form that also allows null."""
-    check, name = form
-    return or_none(check), f"{name}, or null"
-
-
-TEXT: Final[Form] = (is_text, "a text")
-FLAG: Final[Form] = (is_flag, "true or false")
-COUNT: Final[Form] = (_is_count, "a whole number of 0 or more")
-AMOUNT: Final[Form] = (lambda value: is_number(value, 0, LARGEST), "a number of 0 or more")
-NUMBER: Final[Form] = (lambda value: is_number(value, -LARGEST, LARGEST), "a number")
-NAMES: Final[Form] = (list_of(is_text), "a list of names")
-OBJECT: Final[Form] = (_is_object, "an object")
-OBJECTS: Final[Form] = (list_of(_is_object), "a list of objects")
-
-_OF_TYPES: Final[Forms] = {
-    "str": TEXT,
-    "bool": FLAG,
-    "int": COUNT,
-    "float": AMOUNT,
-    "tuple[str, ...]": NAMES,
-    "Mapping[str, Any]": OBJECT,
-    "Mapping[str, int]": (
-        lambda value: _is_object(value) and all(map(_is_count, value.values())),
-        "a count for each name",
-    ),
-}
-
-
-def forms_of(kind: type[Any], **others: Form) -> Forms:
-    """Derive the forms of an object from the field types of its class."""
-    return {
-        each.name: others.get(each.name) or _form_of_type(str(each.type))
-        for each in attrs.fields(kind)
-    }
-
-
-def _form_of_type(name: str) -> Form:
-    plain = name.removesuffix(" | None")
-    return _OF_TYPES[plain] if plain == name else or_null(_OF_TYPES[plain])
-
-
-def check_object(
-    document: Mapping[str, Any], forms: Forms, needed: Iterable[str], where: str = ""
-) -> None:
-    """Refuse an object with a missing, malformed or unknown field; the journal itself, of no place,
-    may have others.
-    """
-    place = f"{where}: " if where else ""
-    unknown = [name for name in document if name not in forms] if where else []
-    if unknown:
-        raise ConfigurationError(f"{where} has no {short(unknown[0])}")
-    for name in needed:
-        if name not in document:
-            raise ConfigurationError(f"{place}{name!r} is missing")
-    for name, (check, form) in forms.items():
-        if name in document and not check(document[name]):
-            raise ConfigurationError(f"{place}{name!r} must be {form}, not {short(document[name])}")
-
 
 VERSION = 1
 
@@ -128,7 +52,8 @@ class Step:
         cap: the output cap that was sent, in tokens.
         input_tokens: the tokens counted in the prompt, for a budget of money.
         first_token: the seconds from the request to the first content of its stream; a replay does
-        not compare it. usage: what the reply cost.
+            not compare it.
+        usage: the tokens of the reply.
         stop_raw: the provider's own finish reason; every text of a step is shortened to one line.
         status, reason, code: the failure, as far as the provider described it. Of a finish reason
             or code that is no short identifier, or repeats a secret or a part of the prompt, only
@@ -169,34 +94,35 @@ class Step:
 
     def __str__(self) -> str:
         guard = f" [{self.guard}]" if self.guard else ""
-        details = [
-            str(value)
-            for value in (self.status, self.reason, self.stop_raw, self.note)
-            if value is not None
-        ]
-        wait = f" after {self.wait:.1f} s" if self.wait else ""
-        about = ", ".join(filter(None, [self.backend, *details]))
-        return f"{self.event}{guard} -> {self.target}{wait}" + (f" ({about})" if about else "")
+        text = f"{self.event}{guard} -> {self.target}"
+        if self.wait:
+            text += f" after {self.wait:.1f} s"
+        details = []
+        for value in (self.backend, self.status, self.reason, self.stop_raw, self.note):
+            if value is not None and value != "":
+                details.append(str(value))
+        if details:
+            text += f" ({', '.join(details)})"
+        return text
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the step as plain values, without defaults."""
-        plain = {
-            attribute.name: getattr(self, attribute.name)
-            for attribute in attrs.fields(Step)
-            if attribute.default is attrs.NOTHING
-            or getattr(self, attribute.name) != attribute.default
-        }
+        plain = {}
+        for attribute in attrs.fields(Step):
+            value = getattr(self, attribute.name)
+            if attribute.default is attrs.NOTHING or value != attribute.default:
+                plain[attribute.name] = value
         if "usage" in plain:
-            plain["usage"] = {
-                key: value for key, value in attrs.asdict(self.usage).items() if value
-            }
+            counts = attrs.asdict(self.usage)
+            plain["usage"] = {name: count for name, count in counts.items() if count}
         return plain
 
 
 @frozen
 class Evidence:
-    """Hold what a journal records of a reply or failure; `repair` names the one thing that the rung
-    must fix.
+    """Hold what a journal records of a reply or failure.
+
+    `repair` names the one thing that the rung must fix.
     """
 
     event: str
@@ -211,8 +137,9 @@ class Evidence:
 
 @frozen(eq=False)
 class RecordedStep:
-    """Hold a step as a call records it: as `Step`, but with `spent` in the order of the journal's
-    counters.
+    """Hold a step as a call records it.
+
+    The fields are those of `Step`, but `spent` is in the order of the journal's counters.
     """
 
     row: Row
@@ -248,7 +175,16 @@ _AS_RECORDED = (
 
 @define(eq=False, kw_only=True, repr=False)
 class Record:
-    """Record one run through a table."""
+    """Record one run through a table.
+
+    Arguments:
+        table, counters: the name of the table, and the names of its counters.
+        contents: whether texts and tool calls are recorded.
+        outcome: how the run ended; None until then.
+        setting: what else a replay needs.
+        started: when it began, in seconds since 1970, if the driver said it.
+        first_token: the seconds to the content of the next reply.
+    """
 
     forms: ClassVar[Forms] = {
         "contents": FLAG,
@@ -265,20 +201,16 @@ class Record:
     table: str
     counters: tuple[str, ...]
     contents: bool = False
-    outcome: str | None = None  # how the run ended
-    setting: Any = None  # what else a replay needs
-    # in seconds since 1970, if the driver said it
+    outcome: str | None = None
+    setting: Any = None
     started: float | None = field(default=None, init=False)
-    # seconds to the content of the next reply
     first_token: float | None = field(default=None, init=False)
     _rows: list[RecordedStep | Step] = field(factory=list, repr=False, init=False)
 
     def __repr__(self) -> str:
+        steps = "1 step" if self.size == 1 else f"{self.size} steps"
         end = f", {self.outcome}" if self.outcome else ""
-        return (
-            f"<{type(self).__name__} of a {self.table}, {self.size} "
-            f"step{'' if self.size == 1 else 's'}{end}>"
-        )
+        return f"<{type(self).__name__} of a {self.table}, {steps}{end}>"
 
     def record(self, recorded: RecordedStep) -> None:
         """Append a step; it becomes a `Step` when somebody reads it."""
@@ -308,28 +240,37 @@ class Record:
         if isinstance(recorded, Step):
             return recorded
         evidence = recorded.evidence or Evidence(event=recorded.row.event)
-        parts = [(recorded.row, _OF_ROW), (evidence, OF_EVIDENCE), (recorded, _AS_RECORDED)]
-        step = self._rows[number - 1] = self.step_type(
+        values: dict[str, Any] = {}
+        for name in _OF_ROW:
+            values[name] = getattr(recorded.row, name)
+        for name in OF_EVIDENCE:
+            values[name] = getattr(evidence, name)
+        for name in _AS_RECORDED:
+            values[name] = getattr(recorded, name)
+        step = self.step_type(
             number=number,
             spent=FrozenMap(zip(self.counters, recorded.spent, strict=True)),
             note=recorded.note or evidence.repair,
             content=frozen_copy(recorded.content, "content"),
-            **{name: getattr(part, name) for part, names in parts for name in names},
+            **values,
         )
+        self._rows[number - 1] = step
         return step
 
     def to_document(self) -> dict[str, Any]:
         """Return the record as plain values."""
-        return {
+        document = {
             "version": VERSION,
             "contents": self.contents,
             "table": self.table,
             **self._setting_document(),
-            **({} if self.started is None else {"started": self.started}),
-            "counters": self.counters,
-            "steps": [step.to_mapping() for step in self.steps],
-            "outcome": self.outcome,
         }
+        if self.started is not None:
+            document["started"] = self.started
+        document["counters"] = self.counters
+        document["steps"] = [step.to_mapping() for step in self.steps]
+        document["outcome"] = self.outcome
+        return document
 
     def to_json(self) -> str:
         """Write the record as JSON."""
@@ -368,8 +309,13 @@ class Record:
             raise ConfigurationError(f"'version' must be {VERSION}")
         check_object(document, {**cls.forms, **cls.optional_forms}, cls.forms)
         counters = tuple(document["counters"])
-        values = {name: document[name] for name in ("table", "contents", "outcome")}
-        record = cls(**values, counters=counters, setting=cls._read_setting(document))
+        record = cls(
+            table=document["table"],
+            counters=counters,
+            contents=document["contents"],
+            outcome=document["outcome"],
+            setting=cls._read_setting(document),
+        )
         record.started = document.get("started")
         record._rows.extend(cls._read_steps(document["steps"], counters))
         return record
@@ -382,27 +328,31 @@ class Record:
     def _read_steps(
         cls, documents: list[dict[str, Any]], counters: tuple[str, ...]
     ) -> Iterator[Step]:
+        """Yield the steps; one of another form raises a ConfigurationError."""
         for number, document in enumerate(documents, start=1):
             where = f"step {number}"
             check_object(document, _STEP, _NEEDED, where)
             if document["number"] != number:
                 raise ConfigurationError(f"{where} is numbered {short(document['number'])}")
             usage = document.get("usage", {})
-            spent = document.get("spent")
             check_object(usage, _USAGE, (), f"{where}: 'usage'")
+            spent = document.get("spent")
             if spent and set(spent) != {*counters}:
                 raise ConfigurationError(f"{where}: 'spent' must have the counters of the journal")
             content = frozen_copy(document.get("content"), f"{where}: 'content'")
-            for name, (check, form) in cls.content_forms.items():
-                # the message never quotes contents
-                if content and name in content and not check(content[name]):
-                    raise ConfigurationError(f"{where}: {name!r} of its content must be {form}")
-            parsed = {
-                "usage": Usage(**usage),
-                "facts": tuple(document.get("facts", ())),
-                "content": content,
-            }
-            yield cls.step_type(**{**document, **parsed})
+            cls._check_content(content or {}, where)
+            values = dict(document)
+            values["usage"] = Usage(**usage)
+            values["facts"] = tuple(document.get("facts", ()))
+            values["content"] = content
+            yield cls.step_type(**values)
+
+    @classmethod
+    def _check_content(cls, content: Mapping[str, Any], where: str) -> None:
+        """Refuse contents that are read back and have another form; the message never quotes."""
+        for name, (check, form) in cls.content_forms.items():
+            if name in content and not check(content[name]):
+                raise ConfigurationError(f"{where}: {name!r} of its content must be {form}")
 
 
 _STEP = forms_of(Step, usage=OBJECT)
@@ -411,8 +361,9 @@ _USAGE = forms_of(Usage)
 
 
 def json_of(document: Any, *, is_indented: bool = False) -> str:
-    """Write what journals hold as JSON; a lone surrogate, which it cannot hold, becomes a question
-    mark.
+    """Write what journals hold as JSON.
+
+    A lone surrogate, which JSON cannot hold, becomes a question mark.
     """
     import orjson  # only written and read journals need it
 
@@ -424,14 +375,18 @@ def json_of(document: Any, *, is_indented: bool = False) -> str:
 
 
 def _mended(value: Any) -> Any:
+    """Return a value without lone surrogates."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
         return {_mended(key): _mended(item) for key, item in value.items()}
-    return [_mended(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [_mended(item) for item in value]
+    return value
 
 
 def _plain(value: object) -> Any:
+    """Return what orjson does not know as what it knows."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (frozenset, set)):

@@ -11,7 +11,7 @@ from rungwise import CALL, CallError, Result
 from rungwise.adapters.cli import describe, shown
 from rungwise.adapters.demo import view
 from rungwise.core import TURN, BrokenMachine, Call, Reply, Request
-from rungwise.fsm.analysis.odds import tune
+from rungwise.fsm.analysis.odds import candidates
 from rungwise.fsm.call import rules
 from rungwise.fsm.call.run import outcome, result
 from rungwise.fsm.turn import observe
@@ -27,7 +27,10 @@ PLACES: Mapping[str, tuple[set[str], set[str]]] = {
     "fsm.call.rules": (rules.ERRORS, SUCCESSES | FOREIGN),
     "fsm.call.run.outcome": (outcome.LAST_RESORTS, {"done", "salvaged"} | FOREIGN),
     "fsm.call.run.result": ({*result.ERRORS}, SUCCESSES),
-    "fsm.analysis.odds.tune": ({*tune.WHY}, {"done", "salvaged", "partial", "cancelled"}),
+    "fsm.analysis.odds.candidates": (
+        {*candidates.WHY},
+        {"done", "salvaged", "partial", "cancelled"},
+    ),
     "fsm.turn.observe": ({*observe._EVENTS}, {"done", "partial"}),
     "adapters.cli.describe": ({*describe.ENDS}, {"done", "cancelled"}),
     "adapters.cli.shown": ({*shown.EXIT_CODES}, set()),

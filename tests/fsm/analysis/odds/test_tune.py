@@ -10,9 +10,10 @@ import pytest
 from attrs import evolve
 
 from rungwise import Budget, ConfigurationError, Policy, Prices, Timeouts
+from rungwise.fsm.analysis.odds.candidates import Candidate, Targets, Tuned
 from rungwise.fsm.analysis.odds.odds import odds
 from rungwise.fsm.analysis.odds.rates import BackendRates, Rates
-from rungwise.fsm.analysis.odds.tune import Candidate, Targets, Tuned, dominates, space_of, tune
+from rungwise.fsm.analysis.odds.tune import dominates, space_of, tune
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import FIRST_TOKEN
 

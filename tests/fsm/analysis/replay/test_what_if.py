@@ -9,7 +9,8 @@ from attrs import evolve
 import rungwise
 from rungwise import CALL, Budget, Fact, Hints, Limits, Policy, Rung, Timeouts, Waits
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
-from rungwise.fsm.analysis.replay.what_if import WhatIf, what_if, what_if_recorded
+from rungwise.fsm.analysis.replay.what_if import WhatIf, what_if
+from rungwise.fsm.analysis.replay.what_if_turns import what_if_recorded
 from support.changes import recorded
 from support.turns import calling, played, random_turn, said
 

@@ -20,8 +20,9 @@ import rungwise
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.run.call_digest import digest_of_call, digest_of_journal
 from rungwise.fsm.diagram.page.templates import MOST_LINES, digest_html
-from rungwise.fsm.engine.journal.digest import digest_lines, money_text, ordinal, seconds_text
-from rungwise.fsm.engine.journal.path import attempts_of
+from rungwise.fsm.engine.journal.amounts import money_text, ordinal, seconds_text
+from rungwise.fsm.engine.journal.attempts import attempts_of
+from rungwise.fsm.engine.journal.digest import digest_lines
 from rungwise.fsm.turn.turn_digest import digest_of_turn
 from support import recorded
 from support.elements import Elements
@@ -47,7 +48,7 @@ def turn_result() -> Any:
 
 
 def test_each_attempt_knows_what_led_to_it_and_what_came_back() -> None:
-    found = attempts_of(recorded.shown(recorded.hostile()))
+    found = [*attempts_of(recorded.shown(recorded.hostile()).steps)]
     assert [(each.number, each.rung, each.why, each.came) for each in found] == [
         (1, "ask", None, "429 rate limit"),
         (2, "retry", "429", "503 overloaded"),
