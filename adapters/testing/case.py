@@ -25,8 +25,9 @@ from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget, Policy, Waits
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.testing.compactors import Compactor, compactors
-from rungwise.fsm.testing.scripted import PROMPT, TOKENIZERS, VirtualClock
+from rungwise.fsm.testing.scripted import PROMPT, VirtualClock
 from rungwise.fsm.testing.strategies import requests, seldom, turns
+from rungwise.fsm.testing.tokenizers import TOKENIZERS
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client

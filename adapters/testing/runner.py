@@ -29,7 +29,8 @@ from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import Symptom
 from rungwise.fsm.testing.compactors import CompactorFailed
-from rungwise.fsm.testing.scripted import TOKENIZERS, VirtualClock, fitting, prompt_tokens
+from rungwise.fsm.testing.scripted import VirtualClock
+from rungwise.fsm.testing.tokenizers import TOKENIZERS, fitting, prompt_tokens
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 

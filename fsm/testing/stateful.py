@@ -15,6 +15,7 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.chain import Chain
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.request import Request, Send
+from rungwise.fsm.call.play import partial_reply
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.sending import OPEN
@@ -23,7 +24,7 @@ from rungwise.fsm.replies.reply import Reasoning, Reply, Text
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.honesty import assert_call_honest
 from rungwise.fsm.testing.compactors import KEEPS_LAST, Compactor, CompactorFailed, compactors
-from rungwise.fsm.testing.scripted import can_leave, links, partial_reply
+from rungwise.fsm.testing.scripted import can_leave, links
 from rungwise.fsm.testing.strategies import failures, replies, requests, texts
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.frozen_map import thawed

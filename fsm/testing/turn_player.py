@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -12,12 +12,15 @@ from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
+from rungwise.fsm.call.play import Answers, Came, PlayClock, partial_reply
+from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.replies.reply import Reasoning, Text
 from rungwise.fsm.testing.checks.ended import Dishonest
-from rungwise.fsm.testing.scripted import VirtualClock, item_of, links, partial_reply
+from rungwise.fsm.testing.scripted import VirtualClock, item_of, links
 from rungwise.fsm.testing.turn_script import TOOLS, TurnScript
-from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
+from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
+from rungwise.fsm.turn.play import TurnAnswers, moments_of_turn
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
 from rungwise.fsm.turn.turn import Turn
@@ -87,13 +90,22 @@ class RunOfTurn:
 
 
 @define(eq=False)
-class TurnPlayer:
-    """Play one turn, moment by moment; other turns may run between two moments."""
+class TurnPlayer(TurnAnswers):
+    """Play one turn, moment by moment; other turns may run between two moments.
+
+    Arguments:
+        run: the turn, and what happens in it.
+        sends: how many requests went out.
+        runs: how many tools have run.
+        deltas: what has arrived of the reply in flight.
+        is_waiting: whether a call waits for what other turns hold of a shared budget.
+        is_over: whether the turn has ended, by itself or from outside.
+    """
 
     run: RunOfTurn
-    number: int = 0
+    sends: int = 0
     runs: int = 0
-    deltas: list[Text | Reasoning] = field(factory=list)
+    deltas: Sequence[Text | Reasoning] = ()
     is_waiting: bool = False
     is_over: bool = False
     _moments: Iterator[str] = Factory(lambda self: self.moments(), takes_self=True)
@@ -110,12 +122,20 @@ class TurnPlayer:
         clock: VirtualClock | None = None,
         request: Request | None = None,
     ) -> TurnPlayer:
-        """Make a turn that has not begun; takes and raises the same as `run_turn`."""
+        """Make a turn that has not begun; the arguments and errors are those of `run_turn`."""
         clock = clock or VirtualClock()
         first = request or script.request
-        options: dict[str, Any] = {"contents": script.contents, "is_streaming": script.streams}
-        options |= {"has_compactor": script.compactor is not None, "jitter": lambda: 1.0}
-        turn = Turn(first, policy, links(chain), tools=tools, within=within, **options)
+        turn = Turn(
+            first,
+            policy,
+            links(chain),
+            tools=tools,
+            within=within,
+            contents=script.contents,
+            is_streaming=script.streams,
+            has_compactor=script.compactor is not None,
+            jitter=lambda: 1.0,
+        )
         return cls(RunOfTurn(turn, first, script, clock, clock.now))
 
     def go_on(self) -> None:
@@ -125,107 +145,116 @@ class TurnPlayer:
 
     def moments(self) -> Iterator[str]:
         """Play the turn to its end, and yield the name of each moment."""
-        turn = self.run.turn
-        clock = self.run.clock
-        self.run.began = clock.now
-        action = turn.begin(clock.now)
-        while action is not None:
-            match action:
-                case MakeCall(call):
-                    yield from self._make(call)
-                    action = turn.called(call.result, clock.now)
-                case RunTools(runs):
-                    outcomes = yield from self._run_tools(runs)
-                    action = turn.tools_ran(outcomes, clock.now)
-                case Compact(messages, room):
-                    made = yield from self._compact(messages, room)
-                    action = turn.compacted(made, clock.now)
+        run = self.run
+        run.began = run.clock.now
+        for moment in moments_of_turn(run.turn, self, run.clock):
+            if moment == "sent":
+                run.calls[-1].sent_at.append(run.clock.now)
+            yield moment
 
-    def _make(self, call: Call) -> Iterator[str]:
-        run, clock = self.run, self.run.clock
-        row = run.turn.position.row
-        made = CallInTurn(call, row.source if row is not None else "", clock.now)
-        run.doings.append(made)
-        yield "call"
-        send = call.begin(clock.now)
-        while send is not None:
-            clock.sleep(send.wait)
-            self.is_waiting = not call.reserve(self._wake, clock.now)
-            while self.is_waiting:
-                yield "waiting"
-            sent = call.sending(clock.now)
-            made.events += call.drain()
-            if sent is None:
-                break
-            made.sent_at.append(clock.now)
-            yield "sent"
-            send = yield from self._receive(made, sent)
-        made.events += call.drain()
+    # what comes of each action
 
-    def _receive(self, made: CallInTurn, sent: Send) -> Generator[str, None, Send | None]:
-        """Let the next reply of the script arrive, with its deltas before it."""
-        call = made.call
-        script = self.run.script
-        played = item_of(script.replies, self.number, sent, is_fair=script.is_fair)
-        self.number += 1
-        self.deltas = list(played.deltas()) if call.is_streaming else []
-        for delta in self.deltas:
-            made.events += call.hear(delta)
-        self.run.clock.advance(script.latency)
-        yield "arrived"
-        self.deltas = []
-        send = call.receive(played.reply, self.run.clock.now)
-        made.events += call.drain()
-        return send
+    def begins(self, action: Action) -> None:
+        """Record a call, a round of tools or a compaction."""
+        now = self.run.clock.now
+        match action:
+            case MakeCall(call):
+                row = self.run.turn.position.row
+                state = row.source if row is not None else ""
+                self.run.doings.append(CallInTurn(call, state, now))
+            case RunTools(runs):
+                self.run.doings.append(PlayedRound(runs, now))
+            case Compact(messages):
+                self.run.doings.append(PlayedCompaction(messages, now))
 
-    def _wake(self) -> None:
-        self.is_waiting = False
+    def of_call(self, call: Call) -> Answers:
+        """Answer a call from the script."""
+        return _CallAnswers(self, self.run.calls[-1])
 
-    def _run_tools(self, runs: tuple[ToolRun, ...]) -> Generator[str, None, list[ToolOutcome]]:
+    def outcomes(self, action: RunTools) -> Iterator[ToolOutcome]:
         """Run tools side by side: the round takes as long as the longest of them."""
         clock = self.run.clock
-        round = PlayedRound(runs, clock.now)
-        self.run.doings.append(round)
-        yield "tools"
-        for each in runs:
+        round = self.run.rounds[-1]
+        for each in action.runs:
             outcome, seconds = self.run.script.play(self.runs).outcome(each, self.runs)
             self.runs += 1
             clock.advance(max(0.0, round.at + seconds - clock.now))
             round.outcomes.append(outcome)
-            yield "ran"
-        return list(round.outcomes)
+            yield outcome
 
-    def _compact(self, messages: Messages, room: int) -> Generator[str, None, Any]:
+    def compacted(self, action: Compact) -> Any:
+        """Run the compactor of the script, and return what it made or raised."""
         compactor = self.run.script.compactor
+        compaction = self.run.doings[-1]
         assert compactor is not None
-        compaction = PlayedCompaction(messages, self.run.clock.now)
-        self.run.doings.append(compaction)
-        yield "compaction"
+        assert isinstance(compaction, PlayedCompaction)
         try:
-            made = compactor(thawed(messages), room)
+            made = compactor(thawed(action.messages), action.room)
             compaction.made = list(made) if isinstance(made, Iterator) else made
         except Exception as error:
             compaction.made = error
         self.run.clock.advance(compactor.seconds)
         return compaction.made
 
+    # the end from outside
+
     def stop(self, kind: str) -> None:
         """End the turn from outside: cancel it as a driver does, or drop it."""
-        self.run.was_stopped, self.is_over = kind, True
+        self.run.was_stopped = kind
+        self.is_over = True
         if kind == "cancel":
             self._cancel()
         self.run.seen.append(self.run.turn.messages)
 
     def _cancel(self) -> None:
-        run, now = self.run, self.run.clock.now
+        run = self.run
+        now = run.clock.now
         last = run.doings[-1] if run.doings else None
         outcomes: list[ToolOutcome | None] = []
         if isinstance(last, CallInTurn) and not last.call.is_over:
             last.call.cancel(now, partial_reply(self.deltas))
             last.events += last.call.drain()
         if isinstance(last, PlayedRound):
-            outcomes = [*last.outcomes, *[None] * (len(last.runs) - len(last.outcomes))]
-        run.turn.cancel(now, outcomes if isinstance(last, PlayedRound) else ())
+            unknown = len(last.runs) - len(last.outcomes)
+            outcomes = [*last.outcomes, *[None] * unknown]
+        run.turn.cancel(now, outcomes)
+
+
+@define(eq=False)
+class _CallAnswers(Answers):
+    """Answer one call of a turn from the script of the turn."""
+
+    player: TurnPlayer
+    made: CallInTurn
+
+    def proposed(self, call: Call, send: Send) -> Send:
+        """Forget the stream of the attempt before."""
+        self.player.deltas = ()
+        return send
+
+    def queue(self, call: Call, clock: PlayClock) -> Iterator[str]:
+        """Wait until the shared budget has what the next request may use."""
+        player = self.player
+        player.is_waiting = not call.reserve(self.wake, clock.now)
+        while player.is_waiting:
+            yield "waiting"
+
+    def wake(self) -> None:
+        """Let the call go on."""
+        self.player.is_waiting = False
+
+    def answer(self, call: Call, sent: Send, now: float) -> Came:
+        """Return the next reply of the script, with its deltas."""
+        player = self.player
+        script = player.run.script
+        item = item_of(script.replies, player.sends, sent, is_fair=script.is_fair)
+        player.sends += 1
+        player.deltas = list(item.deltas()) if call.is_streaming else []
+        return Came(item.reply, now + script.latency, player.deltas)
+
+    def deliver(self, events: Iterable[StreamEvent]) -> None:
+        """Record what a consumer of the stream receives."""
+        self.made.events += events
 
 
 def run_turn(
@@ -259,6 +288,7 @@ def run_turn(
     )
     run = player.run
     stop = script.stop
+    # More moments than any turn has: each attempt has a few, and so has what lies around a call.
     most = 10 + 3 * policy.budget.attempts
     most += (most_calls(policy) + policy.limits["compactions"]) * (4 + policy.calls_per_reply)
     run.seen.append(run.turn.messages)

@@ -19,7 +19,8 @@ from rungwise.fsm.analysis.certificate.troubles import Response, Trouble, marked
 from rungwise.fsm.call.budget.metering import least_tokens, texts_of
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.prices import Prices
-from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.conversation.request import Request, Send
+from rungwise.fsm.call.play import Answers, Came, PlayClock, play
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
@@ -163,11 +164,11 @@ def trouble_changes(
     """
     before = _playable(old, prices)
     after = _playable(new, prices)
-    play = partial(course_of, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
+    course = partial(course_of, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
     groups: dict[TroubleChange, list[str]] = {}
     for scene, trouble in product(scenes_of(backends), troubles_of(before, after)):
-        was = play(before, trouble, scene)
-        now = was if before == after else play(after, trouble, scene)
+        was = course(before, trouble, scene)
+        now = was if before == after else course(after, trouble, scene)
         if was is not None or now is not None:
             groups.setdefault(TroubleChange((), scene, was, now), []).append(trouble.name)
     return tuple(evolve(each, names=tuple(names)) for each, names in groups.items())
@@ -205,47 +206,69 @@ def course_of(
     max_tokens: int | None = None,
     input_tokens: int | None = None,
 ) -> Course | None:
-    """Play a trouble to calls until they end; None if the table lacks the event."""
+    """Play a trouble to calls until they end; None if the table lacks the event.
+
+    Arguments:
+        policy: how the calls recover.
+        trouble: what comes back from each attempt that fails.
+        scene: which attempts fail, and how many backends there are.
+        prices: of every backend.
+        max_tokens: the caller's output cap.
+        input_tokens: the tokens of the prompt.
+    """
     request = Request(trouble.messages, max_tokens=max_tokens, input_tokens=input_tokens)
     draws = (0.0, 1.0) if policy.waits.jitter else (0.0,)
+    links = links_of([prices] * scene.backends)
+    played = []
     try:
-        links = links_of([prices] * scene.backends)
-        calls = [
-            Call(request, policy, links, jitter=partial(float, draw), observer=silent)
-            for draw in draws
-        ]
-        played = [_play(call, trouble, scene) for call in calls]
+        for draw in draws:
+            call = Call(request, policy, links, jitter=partial(float, draw), observer=silent)
+            played.append(_play(call, trouble, scene))
     except (IllegalEvent, ConfigurationError):  # a user's table may lack this event
         return None
     return Course(played[0], played[-1])
 
 
 def _play(call: Call, trouble: Trouble, scene: Scene) -> PlayedTrouble:
-    rungs: list[tuple[str, float]] = []
-    now = 0.0
-    number = 0
-    send = call.begin(now)
-    while send is not None and number < MOST_PLAYED:
-        rung = call.position.state
-        wait = send.wait
-        now += wait
-        send = call.sending(now)
-        if send is None:
-            break
-        number += 1
-        # The budget may have led elsewhere by the end of the wait.
-        rungs.append((rung, wait))
-        came: Reply | Failure = ANSWER
-        if scene.takes(number, send.backend):
-            now, came = _comes_back(call, trouble, number, now)
-        if isinstance(came, Reply):
-            came = reported(came, send.max_tokens, call.request.input_tokens)
-        send = call.receive(came, now)
+    """Play a trouble to a call that has not begun."""
+    clock = PlayClock()
+    answers = _TroubleAnswers(trouble, scene)
+    play(call, answers, clock)
+    rungs = tuple(answers.rungs)
     if not call.is_over:
-        return PlayedTrouble(tuple(rungs), None, "", now)
+        return PlayedTrouble(rungs, None, "", clock.now)
     last = call.journal.last
     cause = (last.note or "") if last.event == "ran_out" else ""
-    return PlayedTrouble(tuple(rungs), call.result.outcome, cause, call.spending.elapsed)
+    return PlayedTrouble(rungs, call.result.outcome, cause, call.spending.elapsed)
+
+
+class _TroubleAnswers(Answers):
+    """Answer one call with a trouble, and with an answer where the scene says so."""
+
+    def __init__(self, trouble: Trouble, scene: Scene) -> None:
+        self.trouble = trouble
+        self.scene = scene
+        self.rungs: list[tuple[str, float]] = []  # each with the seconds of the wait before it
+        self.proposal = ("", 0.0)  # the rung of what goes out next, and its wait
+
+    def proposed(self, call: Call, send: Send) -> Send | None:
+        """Note the rung, which the budget may change by the end of the wait; stop after many."""
+        if len(self.rungs) == MOST_PLAYED:
+            return None
+        self.proposal = (call.position.state, send.wait)
+        return send
+
+    def answer(self, call: Call, sent: Send, now: float) -> Came:
+        """Return the trouble, or an answer."""
+        self.rungs.append(self.proposal)
+        number = len(self.rungs)
+        reply: Reply | Failure = ANSWER
+        end = now
+        if self.scene.takes(number, sent.backend):
+            reply, end = _comes_back(call, self.trouble, number, now)
+        if isinstance(reply, Reply):
+            reply = reported(reply, sent.max_tokens, call.request.input_tokens)
+        return Came(reply, end)
 
 
 def reported(reply: Reply, cap: int | None, prompt: int | None) -> Reply:
@@ -263,21 +286,30 @@ def reported(reply: Reply, cap: int | None, prompt: int | None) -> Reply:
 
 def _comes_back(
     call: Call, trouble: Trouble, number: int, now: float
-) -> tuple[float, Reply | Failure]:
-    """Return when something comes back, and what, as a driver would."""
+) -> tuple[Reply | Failure, float]:
+    """Return what comes back, and when, as with a driver that keeps the clocks of the call.
+
+    Arguments:
+        call: the call, with an attempt in flight.
+        trouble: what goes wrong.
+        number: of the attempt, from 1.
+        now: when the attempt went out, in seconds on the clock.
+    """
     came = trouble.comes(number)
-    came = came.failure if isinstance(came, Response) else came
+    if isinstance(came, Response):
+        came = came.failure
     if trouble.lasts == "no time":
-        return now, came
+        return came, now
     clocks = call.clocks()
-    total = call.policy.timeouts.total
     latest = clocks.before_text
     if trouble.lasts == "silence" and clocks.first_token is not None and latest is not None:
-        ends = now + clocks.first_token
-        if ends <= latest and (clocks.ends_by is None or ends <= clocks.ends_by):
-            return ends, came
-    ends_at = [
-        *([] if total is None else [now + total]),
-        *([] if clocks.ends_by is None else [clocks.ends_by]),
-    ]
-    return min(ends_at, default=now), Failure("timeout")
+        end = now + clocks.first_token
+        if end <= latest and (clocks.ends_by is None or end <= clocks.ends_by):
+            return came, end
+    ends = []
+    total = call.policy.timeouts.total
+    if total is not None:
+        ends.append(now + total)
+    if clocks.ends_by is not None:
+        ends.append(clocks.ends_by)
+    return Failure("timeout"), min(ends, default=now)

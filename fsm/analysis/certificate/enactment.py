@@ -26,6 +26,7 @@ from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import longest_wait
 from rungwise.fsm.call.conversation.observation import WRONG
 from rungwise.fsm.call.conversation.request import Request, Send
+from rungwise.fsm.call.play import Answers, Came, PlayClock, play
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.call.table import keeps_asked_wait
@@ -103,34 +104,44 @@ def enact(
     max_tokens: int | None,
     input_tokens: int | None,
 ) -> Enacted:
-    """Play a path to a call in every way that might be dearest, with so many keys a backend; return
-    the dearest.
+    """Play a path to a call in every way that might be dearest, and return the dearest.
+
+    Arguments:
+        policy: of the call.
+        prices: of each backend; None where they are unknown.
+        moves: the path.
+        name: of the worst case, which says what is dear.
+        keys: of each backend.
+        max_tokens: the caller's output cap.
+        input_tokens: the tokens of the prompt.
     """
-    longest = LONGEST_TEXT // (len(moves) + 1) if name == "money" else SHORTEST_TEXT
     # without prices, nothing counts against it
     if None in prices and policy.budget.money is not None:
         policy = evolve(policy, budget=evolve(policy.budget, money=None))
+    longest = SHORTEST_TEXT
+    if name == "money":
+        longest = LONGEST_TEXT // (len(moves) + 1)
+    asking: tuple[bool, ...] = (True,)
+    if policy.budget.seconds is not None:  # with a requested wait the path may not fit the time
+        asking = (True, False)
     links = links_of(prices, keys)
-    lasts = name == "seconds"
-    asking = (True,) if policy.budget.seconds is None else (True, False)
     ways = []
-    # With a requested wait the path may not fit the time.
     for messages, reason, asks in product((PLAIN, AFTER_A_TOOL), PASSING, asking):
         request = Request(messages, max_tokens=max_tokens, input_tokens=input_tokens)
         call = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True, observer=silent)
-        fills = name == "waiting seconds"
-        play = Play(
+        answers = Play(
             policy,
             prices,
-            request.input_tokens or 0,
-            reason,
-            longest,
-            lasts=lasts,
+            input_tokens=request.input_tokens or 0,
+            passing=reason,
+            longest=longest,
+            lasts=name == "seconds",
             asks=asks,
-            fills=fills,
+            fills=name == "waiting seconds",
         )
-        play.run(call, moves, ANSWER)
-        ways.append(evolve(_enacted(call, moves), attempts=tuple(play.attempts), messages=messages))
+        play(call, answers.along(moves, ANSWER), PlayClock())
+        enacted = _enacted(call, moves)
+        ways.append(evolve(enacted, attempts=tuple(answers.attempts), messages=messages))
     return max(ways, key=lambda each: each.spent[name])
 
 
@@ -143,76 +154,124 @@ def links_of(prices: Sequence[Prices | None], keys: int = 1) -> list[PlainLink]:
 
 
 @define
-class Play:
-    """Play a path to calls, at its dearest."""
+class Play(Answers):
+    """Answer calls along a path of the search, each attempt at its dearest.
+
+    Arguments:
+        policy: of the calls.
+        prices: of each backend; None where they are unknown.
+        input_tokens: of the request.
+        passing: the reason of transient failures.
+        longest: bytes of a part of text.
+        lasts: whether attempts last as long as they may; otherwise they take no time.
+        asks: whether failures request a wait.
+        fills: whether a requested wait that is too long is cut to the remaining time.
+        attempts: those of all calls so far, in order.
+    """
 
     policy: Policy
     prices: Sequence[Prices | None]
     input_tokens: int
-    passing: Reason  # of transient failures
-    longest: int = SHORTEST_TEXT  # bytes of a part of text
-    began: float = 0.0
-    lasts: bool = False  # whether attempts last as long as they may, or no time at all
-    asks: bool = True  # whether failures request a wait
-    fills: bool = False  # whether a requested wait that is too long is cut to the remaining time
-    number: int = 0
+    passing: Reason
+    longest: int = SHORTEST_TEXT
+    lasts: bool = False
+    asks: bool = True
+    fills: bool = False
     attempts: list[EnactedAttempt] = field(factory=list, init=False)
+    _last: Reply = field(default=ANSWER, init=False)  # ends the call
+    _todo: deque[Move] = field(factory=deque, init=False)  # the rest of the path
+    _move: Move | None = field(default=None, init=False)  # what the attempt before was to cause
+    _is_over: bool = field(default=False, init=False)  # whether the last reply was given
+    _number: int = field(default=0, init=False)  # of the move, over all calls
 
-    def run(self, call: Call, moves: Iterable[Move], last: Reply) -> None:
-        """Play a path to a call that has not begun, and end it with a reply."""
-        send = call.begin(self.began)
-        todo = deque(moves)
-        if todo and todo[0].row.source == call.policy.table.start:  # nothing is sent there
-            todo.popleft()
-        while send is not None and todo and (sent := self.goes_out(call, send)) is not None:
-            move = todo.popleft()
-            self.number += 1
-            ends = self.ends(call)
-            ends_by = call.clocks().ends_by
-            # too late for another attempt at this backend
-            if move.via is not None and ends_by is not None:
-                ends = max(ends, ends_by)
-            came = self.reply_for(move.via or move, call, sent, is_detour=move.via is not None)
-            send = self.receive(call, sent, came, ends, is_late=move.via is not None)
-            state = call.position.state
-            later = next(
-                (index for index, other in enumerate(todo) if other.row.target == state), None
-            )
-            if state != move.row.target and later is not None:
-                del todo[later]  # the call took a later move first
-                todo.appendleft(move)
-            if send is not None and self.is_filled(call, send):
-                todo.clear()
-        if send is not None and not todo and (sent := self.goes_out(call, send)) is not None:
-            # The last attempt ends the call, and costs as much as it may.
-            self.receive(call, sent, evolve(last, usage=self.usage(sent)), self.ends(call))
+    def along(self, moves: Iterable[Move], last: Reply) -> Play:
+        """Begin a call: answer it along a path, and end it with a reply."""
+        start = self.policy.table.start
+        self._todo = deque(moves)
+        if self._todo and self._todo[0].row.source == start:  # nothing is sent there
+            self._todo.popleft()
+        self._last = last
+        self._move = None
+        self._is_over = False
+        return self
 
-    def receive(
-        self, call: Call, sent: Send, came: Reply | Failure, ends: float, *, is_late: bool = False
-    ) -> Send | None:
-        """Give the call a reply at a moment, and record it."""
+    def proposed(self, call: Call, send: Send) -> Send | None:
+        """Compare where the call went with the path, and stop after the last reply."""
+        if self._is_over:
+            return None
+        if self._move is not None:
+            self._reorder(call.position.state, self._move)
+            if self.is_filled(call, send):
+                self._todo.clear()
+        return send
+
+    def _reorder(self, state: str, move: Move) -> None:
+        """Exchange a move with a later one that the call took first."""
+        if state == move.row.target:
+            return
+        for index, other in enumerate(self._todo):
+            if other.row.target == state:
+                del self._todo[index]
+                self._todo.appendleft(move)
+                return
+
+    def answer(self, call: Call, sent: Send, now: float) -> Came:
+        """Return what causes the next move; after the path, the reply that ends the call.
+
+        That reply costs as much as it may, too.
+        """
+        if not self._todo:
+            self._is_over = True
+            reply = evolve(self._last, usage=self.usage(sent))
+            return self._recorded(sent, reply, now, self._end_of_attempt(call, now))
+        move = self._todo.popleft()
+        self._move = move
+        self._number += 1
+        end = self._end_of_attempt(call, now)
+        is_detour = move.via is not None
+        ends_by = call.clocks().ends_by
+        if is_detour and ends_by is not None:  # too late for another attempt at this backend
+            end = max(end, ends_by)
+        came = self.reply_for(move.via or move, call, sent, is_detour=is_detour)
+        return self._recorded(sent, came, now, end, is_late=is_detour)
+
+    def _recorded(
+        self, sent: Send, came: Reply | Failure, now: float, end: float, *, is_late: bool = False
+    ) -> Came:
+        """Record an attempt, and return what comes back from it.
+
+        Arguments:
+            sent: what went out.
+            came: what comes back.
+            now: when it went out, in seconds on the clock.
+            end: when it ends, its connection closed.
+            is_late: whether it leaves no time for another attempt at the same backend.
+        """
         closing = CLOSING if self.lasts else 0.0
-        seconds = ends - closing - (self.began + call.spending.elapsed)
         self.attempts.append(
-            EnactedAttempt(sent.backend, sent.wait, seconds, closing, is_late, came)
+            EnactedAttempt(
+                backend=sent.backend,
+                wait=sent.wait,
+                seconds=end - closing - now,
+                closing=closing,
+                is_late=is_late,
+                came=came,
+            )
         )
-        return call.receive(came, ends)
+        return Came(came, end)
 
-    def ends(self, call: Call) -> float:
+    def _end_of_attempt(self, call: Call, now: float) -> float:
         """Return when the attempt in flight ends, its connection closed."""
-        now = self.began + call.spending.elapsed
         if not self.lasts:
             return now
+        ends = []
         total = self.policy.timeouts.total
+        if total is not None:
+            ends.append(now + total)
         ends_by = call.clocks().ends_by
-        until = [*([] if total is None else [now + total]), *([] if ends_by is None else [ends_by])]
-        return min(until) + CLOSING
-
-    def goes_out(self, call: Call, send: Send) -> Send | None:
-        """Wait, compact nothing, and return what goes out; None if no time is left."""
-        if send.needs_compaction:
-            call.compacted(send.messages)
-        return call.sending(self.began + call.spending.elapsed + send.wait)
+        if ends_by is not None:
+            ends.append(ends_by)
+        return min(ends) + CLOSING
 
     def usage(self, send: Send) -> Usage:
         """Return the most tokens that an attempt may count as."""
@@ -233,7 +292,7 @@ class Play:
     def text(self, send: Send) -> str:
         """Return as much text as the cap allows, with no part twice."""
         size = max(min(BYTES_A_TOKEN * (send.max_tokens or 0), self.longest), SHORTEST_TEXT)
-        unit = f"part {self.number} word "
+        unit = f"part {self._number} word "
         return (
             "".join(f"{unit}{count} " for count in range(size // len(unit) + 1))[: size - 1] + "."
         )
@@ -259,7 +318,7 @@ class Play:
             reason = "rate_limit" if event == "failed_transiently" else "auth"
         if reason is not None:
             # An error inside a stream, after reasoning has used up the cap.
-            failure = Failure(reason, asked_wait=requested, parameter=f"p{self.number}")
+            failure = Failure(reason, asked_wait=requested, parameter=f"p{self._number}")
             return Reply(usage=usage, interrupted=True, failure=failure)
         text = self.text(send)
         if event == "interrupted":
@@ -275,7 +334,7 @@ class Play:
                 tool_calls=(ToolCall("1", "look_up", "{"),), usage=usage, stop_reason="length"
             )
         if event in WRONG.values():  # different each time; nobody needs to judge what is no object
-            calls = (ToolCall(f"call_{self.number}", "look_up", json.dumps([text])),)
+            calls = (ToolCall(f"call_{self._number}", "look_up", json.dumps([text])),)
             return Reply(tool_calls=calls, usage=usage, stop_reason="stop")
         if event in ("only_reasoned", "reasoning_truncated"):
             stop: StopReason = "stop" if event == "only_reasoned" else "length"
@@ -283,7 +342,7 @@ class Play:
         if event in _STOPS:
             return Reply(text, usage=usage, stop_reason=_STOPS[event])
         # Empty, and different each time.
-        return Reply(usage=usage, stop_reason="stop", stop_raw=f"stop {self.number}")
+        return Reply(usage=usage, stop_reason="stop", stop_raw=f"stop {self._number}")
 
     def may_fail_instead(self, call: Call, event: str) -> bool:
         """Tell whether a failure that passes leads to a retry as well, and to no shorter wait."""
@@ -316,8 +375,9 @@ class Play:
         least = 0.0
         remaining = math.inf
         if ends_by is not None:
-            least = JUST_BEFORE * (ends_by - self.began)
-            remaining = ends_by - (self.began + call.spending.elapsed)
+            began = call.spending.began or 0.0
+            least = JUST_BEFORE * (ends_by - began)
+            remaining = ends_by - (began + call.spending.elapsed)
         requested = min(waits.longest_asked, remaining - least)
         return requested if requested > least and (requested > own or own >= remaining) else None
 

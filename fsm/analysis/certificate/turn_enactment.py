@@ -8,7 +8,7 @@ Every tool works, so the turn continues as often as it can.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 
 from attrs import define, evolve, field
@@ -21,14 +21,17 @@ from rungwise.fsm.analysis.certificate.enactment import (
     links_of,
     waited,
 )
+from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.prices import Prices
-from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.call.play import Answers, PlayClock
 from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.engine.checker.moves import Move
 from rungwise.fsm.replies.failures.failure import Reason
 from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.replies.reply import Reply
-from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
+from rungwise.fsm.turn.actions import Compact, RunTools, ToolOutcome
+from rungwise.fsm.turn.play import TurnAnswers, play_turn
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Tool
 from rungwise.fsm.turn.turn import Turn
@@ -50,96 +53,120 @@ def enact_turn(
     max_tokens: int | None,
     input_tokens: int | None,
 ) -> Enacted:
-    """Play a turn in every way that might be dearest, and return the dearest."""
+    """Play a turn in every way that might be dearest, and return the dearest.
+
+    Arguments:
+        policy: of the turn.
+        prices: of each backend; None where they are unknown.
+        name: of the worst case, which says what is dear.
+        moves: the dearest path of one call; empty where a call has none.
+        keys: of each backend.
+        max_tokens: the caller's output cap.
+        input_tokens: the tokens of the first prompt.
+    """
     if None in prices:  # without them, nothing counts against a budget of money
         calls = evolve(policy.of_calls, budget=evolve(policy.of_calls.budget, money=None))
         policy = evolve(policy, call=calls, budget=evolve(policy.budget, money=None))
     request = Request(AFTER_A_TOOL, max_tokens=max_tokens, input_tokens=input_tokens)
     is_timed = policy.of_calls.budget.seconds is not None or policy.budget.seconds is not None
-    ways = [*product([moves], PASSING, (True, False) if is_timed else (True,))] if moves else []
+    ways: list[tuple[Sequence[Move], Reason, bool]] = []
+    if moves:
+        ways += product([moves], PASSING, (True, False) if is_timed else (True,))
     if not moves or name == "seconds":  # a call that takes all of its time may get no answer
         ways.append(((), PASSING[0], True))
-    enacted = [
-        _TurnPlay(policy, prices, keys, request, path, reason, name, asks).run()
-        for path, reason, asks in ways
-    ]
+    enacted = []
+    for path, passing, asks in ways:
+        turn = Turn(
+            request,
+            policy,
+            links_of(prices, keys),
+            tools=[WORKS],
+            jitter=lambda: 1.0,
+            observer=silent,
+        )
+        answers = _TurnPlay(policy, prices, request.input_tokens or 0, path, passing, name, asks)
+        play_turn(turn, answers, answers.clock)
+        enacted.append(answers.enacted(turn))
     return max(enacted, key=lambda each: each.spent[name])
 
 
 @define
-class _TurnPlay:
+class _TurnPlay(TurnAnswers):
+    """Answer every call of a turn along a path, and let every tool work.
+
+    Arguments:
+        policy: of the turn.
+        prices: of each backend.
+        input_tokens: of the first prompt.
+        moves: the path of each call.
+        passing: the reason of transient failures.
+        name: of the worst case, which says what is dear.
+        asks: whether failures request a wait.
+        runs: how many tools have run, and `tool_seconds` how long they took.
+        number: how many tools were called.
+        play: what the calls are answered with.
+    """
+
     policy: TurnPolicy
     prices: Sequence[Prices | None]
-    keys: int  # of each backend
-    request: Request
+    input_tokens: int
     moves: Sequence[Move]
     passing: Reason
-    name: str  # of the worst case
+    name: str
     asks: bool
-    now: float = 0.0
-    runs: int = 0
-    tool_seconds: float = 0.0
-    number: int = 0  # of the tool calls
+    clock: PlayClock = field(factory=PlayClock, init=False)
+    runs: int = field(default=0, init=False)
+    tool_seconds: float = field(default=0.0, init=False)
+    number: int = field(default=0, init=False)
     play: Play = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        calls = self.policy.of_calls
-        tokens = self.request.input_tokens or 0
-        lasts = self.name == "seconds"
-        fills = self.name == "waiting seconds"
         self.play = Play(
-            calls, self.prices, tokens, self.passing, lasts=lasts, asks=self.asks, fills=fills
+            self.policy.of_calls,
+            self.prices,
+            self.input_tokens,
+            self.passing,
+            lasts=self.name == "seconds",
+            asks=self.asks,
+            fills=self.name == "waiting seconds",
         )
 
-    def run(self) -> Enacted:
-        links = links_of(self.prices, self.keys)
-        turn = Turn(
-            self.request, self.policy, links, tools=[WORKS], jitter=lambda: 1.0, observer=silent
-        )
-        action = turn.begin(self.now)
-        while action is not None:
-            match action:
-                case MakeCall(call):
-                    self.play.began = self.now
-                    self.play.run(call, self.moves, self.last())
-                    self.now += call.spending.elapsed
-                    action = turn.called(call.result, self.now)
-                case RunTools():
-                    action = turn.tools_ran(self.outcomes(action), self.now)
-                case Compact():  # never without a compactor
-                    action = turn.compacted(action.messages, self.now)
-        return self.enacted(turn)
+    def of_call(self, call: Call) -> Answers:
+        """Play the path to a call, and end it with tool calls."""
+        return self.play.along(self.moves, self.last())
 
     def last(self) -> Reply:
         """Return the reply that ends a call; all tool calls differ."""
         most = self.policy.calls_per_reply
         count = most if most * (self.policy.auto_continues + 1) <= MOST_RUNS else 1
+        numbers = range(self.number, self.number + count)
         self.number += count
-        numbers = range(self.number - count, self.number)
         calls = [
             ToolCall(f"call_{number}", "work", f'{{"number": {number}}}') for number in numbers
         ]
         # any other reason would be a cut at the cap
         return Reply(tool_calls=tuple(calls), stop_reason="stop")
 
-    def outcomes(self, action: RunTools) -> list[ToolOutcome]:
+    def outcomes(self, action: RunTools) -> Iterator[ToolOutcome]:
         """Run tools one after the other, each as long as it may if time is what counts."""
-        outcomes = []
         remaining = 0.0
         if self.name in ("seconds", "tool seconds"):
             remaining = math.inf if action.seconds is None else action.seconds
         for run in action.runs:
-            took = min(run.seconds, remaining)
-            remaining -= took
+            seconds = min(run.seconds, remaining)
+            remaining -= seconds
             self.runs += 1
-            self.now += took
-            self.tool_seconds += took
-            outcomes.append(ToolOutcome(value=run.arguments["number"]))
-        return outcomes
+            self.tool_seconds += seconds
+            self.clock.advance(seconds)
+            yield ToolOutcome(value=run.arguments["number"])
+
+    def compacted(self, action: Compact) -> Sequence[PlainMessage]:
+        """Return the conversation as it is: there is no compactor."""
+        return action.messages
 
     def enacted(self, turn: Turn) -> Enacted:
+        """Return what a turn did that has ended."""
         result = turn.result
-        path = turn.journal.steps
         spent = {
             "calls": result.calls,
             "attempts": result.attempts,
@@ -150,6 +177,7 @@ class _TurnPlay:
             "output tokens": result.usage.output_tokens,
             "money": result.cost or 0.0,
         }
+        path = turn.journal.steps
         led = tuple(
             step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent"
         )

@@ -1,7 +1,9 @@
 """Lists of the best values by number of attempts, and what may be spent before them.
 
 Entry `j` of a list is the largest weight that `j` further attempts can have. A list of one entry
-holds for any number of attempts.
+holds for any number of attempts. To spend units of a chain before such a list is a convolution in
+which sums are products and the largest is the sum: the algebra of max and plus. It takes one pass
+over the list, however many units there are, because all but the first few have the same weight.
 """
 
 from __future__ import annotations
@@ -19,11 +21,16 @@ NEVER = float("-inf")
 
 @frozen
 class Units:
-    """Hold what spending units adds: single weights in this order, then `count` units of one
-    weight.
+    """Hold what spending the units of a chain adds.
+
+    Arguments:
+        leaves: the counters of the units, with how many each.
+        prefix: the weights of the first units, in this order.
+        count: how many units follow.
+        weight: of each of those.
     """
 
-    leaves: tuple[tuple[str, int], ...]  # the counters of the units, with how many each
+    leaves: tuple[tuple[str, int], ...]
     prefix: tuple[Number, ...]
     count: int
     weight: Number
@@ -39,7 +46,8 @@ class Units:
 
     def gain(self, units: int) -> Number:
         """Return the total weight of the first units."""
-        return sum(self.prefix[:units]) + max(0, units - len(self.prefix)) * self.weight
+        others = max(0, units - len(self.prefix))
+        return sum(self.prefix[:units]) + others * self.weight
 
 
 def merged(chains: Iterable[Units]) -> list[Units]:
@@ -60,7 +68,9 @@ def merged(chains: Iterable[Units]) -> list[Units]:
 def after_send(values: Values, gain: Number) -> Values:
     """Return the values before one attempt of a certain weight."""
     shifted = [value + gain for value in values]
-    return shifted if len(values) == 1 else [NEVER, *shifted[:-1]]
+    if len(values) == 1:
+        return shifted
+    return [NEVER, *shifted[:-1]]
 
 
 def after_spending(values: Values, chains: Iterable[Units]) -> Values:
@@ -72,7 +82,9 @@ def after_spending(values: Values, chains: Iterable[Units]) -> Values:
 
 def leaving(least: int, values: Values) -> Values:
     """Return the values, without those that leave fewer attempts than the least."""
-    return [NEVER] * least + values[least:] if least else values
+    if not least:
+        return values
+    return [NEVER] * least + values[least:]
 
 
 def better(one: Values, other: Values) -> Values:
@@ -81,6 +93,7 @@ def better(one: Values, other: Values) -> Values:
 
 
 def _spend(values: Values, chain: Units) -> Values:
+    """Return the values before spending any number of units of a chain."""
     if len(values) == 1:
         return [values[0] + chain.gain(chain.size)]
     best = values
@@ -91,16 +104,18 @@ def _spend(values: Values, chain: Units) -> Values:
     # Measured against a line that rises by the weight, spending a unit changes nothing: the best is
     # the largest of the last values, one more than there are units.
     level = [value - index * chain.weight for index, value in enumerate(shifted)]
-    most = [
-        value + index * chain.weight
-        for index, value in enumerate(_sliding_max(level, chain.count + 1))
-    ]
-    return better(best, most) if chain.prefix else most
+    highest = _sliding_max(level, chain.count + 1)
+    most = [value + index * chain.weight for index, value in enumerate(highest)]
+    if not chain.prefix:
+        return most
+    return better(best, most)
 
 
 def _sliding_max(values: Values, size: int) -> Values:
-    """Return the largest of each value and the `size` - 1 before it (van Herk 1992, Gil and Werman
-    1993).
+    """Return the largest of each value and the `size` - 1 before it.
+
+    A window covers the end of one block and the beginning of the next, so two running maxima answer
+    for all windows, with three comparisons a value (van Herk 1992, Gil and Werman 1993).
     """
     forward: Values = []
     backward: Values = []

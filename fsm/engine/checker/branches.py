@@ -20,31 +20,45 @@ T = TypeVar("T")
 Ask = Callable[[str], bool]
 """Tells whether a fact holds, or a unit of a counter is left, by name."""
 
+Answers = dict[str, bool]
+"""What was answered, by name, in the order of the questions."""
 
-def ways(body: Callable[[Ask], T]) -> Iterator[tuple[dict[str, bool], T]]:
-    """Yield each way through a body: its answers, in the order of its questions, and its result."""
+
+def ways(body: Callable[[Ask], T]) -> Iterator[tuple[Answers, T]]:
+    """Yield each way through a body: its answers, in the order of its questions, and its result.
+
+    The body must ask the same questions after the same answers, and terminate. It runs once for
+    each way: a depth-first search through its tree of questions that needs no tree.
+    """
     todo: list[tuple[bool, ...]] = [()]
     while todo:
         preset = todo.pop()
-        answers: dict[str, bool] = {}
+        questions = _Questions(preset)
+        result = body(questions.ask)
+        answers = tuple(questions.answers.values())
+        # Each question behind the preset was answered with yes: answer it with no another time.
+        todo += [(*answers[:index], False) for index in range(len(preset), len(answers))]
+        yield questions.answers, result
 
-        def ask(
-            name: str, preset: tuple[bool, ...] = preset, answers: dict[str, bool] = answers
-        ) -> bool:
-            if name not in answers:
-                answers[name] = preset[len(answers)] if len(answers) < len(preset) else True
-            return answers[name]
 
-        result = body(ask)
-        values = tuple(answers.values())
-        todo += [(*values[:index], False) for index in range(len(preset), len(values))]
-        yield answers, result
+class _Questions:
+    """Answer questions: the first as preset, the others with yes; the same one always alike."""
+
+    def __init__(self, preset: tuple[bool, ...]) -> None:
+        self.preset = preset
+        self.answers: Answers = {}
+
+    def ask(self, name: str) -> bool:
+        """Answer one question."""
+        if name not in self.answers:
+            place = len(self.answers)
+            is_preset = place < len(self.preset)
+            self.answers[name] = self.preset[place] if is_preset else True
+        return self.answers[name]
 
 
 def holds(table: Table, guard: Guard, ask: Ask) -> bool:
-    """Tell whether a guard holds: the facts that must, those that must not, and then the
-    counter.
-    """
+    """Tell whether a guard holds: its facts first, then its counter."""
     if not all(is_fact(table, name, ask) for name in guard.holds):
         return False
     if any(is_fact(table, name, ask) for name in guard.lacks):
@@ -57,37 +71,47 @@ def is_fact(table: Table, name: str, ask: Ask) -> bool:
     fact = table.fact(name)
     if not fact.is_derived:
         return ask(name)
-    return any(is_fact(table, each, ask) for each in fact.any_holds) or not all(
-        is_fact(table, each, ask) for each in fact.any_lacks
-    )
+    if any(is_fact(table, each, ask) for each in fact.any_holds):
+        return True
+    return not all(is_fact(table, each, ask) for each in fact.any_lacks)
 
 
 def first_row(table: Table, rows: Iterable[Row], ask: Ask) -> Row | None:
     """Return the first row whose guard holds."""
-    return next((row for row in rows if holds(table, table.guard(row.guard), ask)), None)
+    for row in rows:
+        guard = table.guard(row.guard)
+        if holds(table, guard, ask):
+            return row
+    return None
 
 
 def changes(table: Table, row: Row, ask: Ask) -> tuple[str | None, tuple[str, ...]]:
     """Return the counter of which a row takes a unit, and those that it refills."""
     effect = table.effect(row.effect)
-    refills = (
-        effect.refills
-        if effect.refills_on is None or is_fact(table, effect.refills_on, ask)
-        else ()
-    )
-    return effect.spends, refills
+    if effect.refills_on is None or is_fact(table, effect.refills_on, ask):
+        return effect.spends, effect.refills
+    return effect.spends, ()
 
 
 @frozen
 class Branch:
-    """Hold one way through the rows of an event."""
+    """Hold one way through the rows of an event.
 
-    row: Row | None  # that is taken; None if no guard holds
-    facts: Mapping[str, bool]  # that the guards read
-    left: frozenset[str]  # counters with a unit left
-    spent: frozenset[str]  # counters without one
-    takes: str | None  # the counter that loses a unit
-    refills: frozenset[str]  # counters that are set to 0
+    Arguments:
+        row: the row that is taken; None if no guard holds.
+        facts: what the guards read.
+        left: the counters of which they found a unit left.
+        spent: the counters of which they found none.
+        takes: the counter that loses a unit.
+        refills: the counters that are set to 0.
+    """
+
+    row: Row | None
+    facts: Mapping[str, bool]
+    left: frozenset[str]
+    spent: frozenset[str]
+    takes: str | None
+    refills: frozenset[str]
 
 
 def branches(table: Table, event: str, source: str) -> tuple[Branch, ...]:
@@ -96,25 +120,40 @@ def branches(table: Table, event: str, source: str) -> tuple[Branch, ...]:
 
     def body(ask: Ask) -> tuple[Row | None, str | None, frozenset[str]]:
         row = first_row(table, rows, ask)
-        takes, refills = changes(table, row, ask) if row else (None, ())
+        if row is None:
+            return None, None, frozenset()
+        takes, refills = changes(table, row, ask)
         return row, takes, frozenset(refills)
 
     found = []
     for answers, (row, takes, refills) in ways(body):
-        counters = {name: left for name, left in answers.items() if name in table.counters}
-        facts = {name: held for name, held in answers.items() if name not in counters}
-        left = frozenset(name for name, is_left in counters.items() if is_left)
-        found.append(Branch(row, facts, left, frozenset(counters) - left, takes, refills))
+        facts: Answers = {}
+        left: set[str] = set()
+        spent: set[str] = set()
+        for name, answer in answers.items():
+            if name not in table.counters:
+                facts[name] = answer
+            elif answer:
+                left.add(name)
+            else:
+                spent.add(name)
+        branch = Branch(
+            row=row,
+            facts=facts,
+            left=frozenset(left),
+            spent=frozenset(spent),
+            takes=takes,
+            refills=refills,
+        )
+        found.append(branch)
     return tuple(found)
 
 
 def dead_rows(table: Table) -> tuple[Row, ...]:
-    """List the rows that are never taken, because the rows before them always win, whatever the
-    limits.
-    """
-    alive = {
-        branch.row for event, source in table.ladders for branch in branches(table, event, source)
-    }
+    """List the rows that are never taken, because rows before them always win, for all limits."""
+    alive: set[Row | None] = set()
+    for event, source in table.ladders:
+        alive |= {branch.row for branch in branches(table, event, source)}
     return tuple(row for row in table.rows if row not in alive)
 
 
@@ -122,24 +161,34 @@ def overlaps(table: Table) -> tuple[tuple[Row, Row], ...]:
     """List the pairs of guarded rows of one event that can hold at once, so that their order
     decides.
     """
-    guarded = [[row for row in rows if row.guard] for rows in table.ladders.values()]
-    return tuple(
-        pair for rows in guarded for pair in combinations(rows, 2) if _hold_together(table, *pair)
-    )
+    found: list[tuple[Row, Row]] = []
+    for rows in table.ladders.values():
+        guarded = [row for row in rows if row.guard]
+        for first, second in combinations(guarded, 2):
+            if _hold_together(table, first, second):
+                found.append((first, second))
+    return tuple(found)
 
 
 def finds(table: Table, row: Row, fact: str, *, held: bool = True) -> bool:
-    """Tell whether the guard of a row holds only if a fact holds; with `held=False`, only if it
-    does not.
+    """Tell whether the guard of a row holds only if a fact does.
+
+    Arguments:
+        table: where the row stands.
+        row: the row.
+        fact: the name of the fact.
+        held: False to ask whether the guard holds only if the fact does not.
     """
     guard = table.guard(row.guard)
-    found = ways(lambda ask: holds(table, guard, ask))
-    return all(answers.get(fact, not held) is held for answers, is_held in found if is_held)
+    for answers, is_held in ways(lambda ask: holds(table, guard, ask)):
+        if is_held and answers.get(fact, not held) is not held:
+            return False
+    return True
 
 
 def _hold_together(table: Table, first: Row, second: Row) -> bool:
+    """Tell whether the guards of two rows can hold at once."""
     one = table.guard(first.guard)
     other = table.guard(second.guard)
-    return any(
-        both for _, both in ways(lambda ask: holds(table, one, ask) and holds(table, other, ask))
-    )
+    found = ways(lambda ask: holds(table, one, ask) and holds(table, other, ask))
+    return any(both for _, both in found)

@@ -16,13 +16,16 @@ from rungwise.fsm.errors import TableError
 
 
 def check_table(table: Table) -> None:
-    """Refuse a table that cannot be proved, with a TableError that shows the shortest path to a
-    fault.
+    """Refuse a table that cannot be proved.
 
-    One that passed is not checked again. Shipped tables are walked over by the tests, with all
-    limits of 0s and 1s.
+    A table that passed is not checked again. Shipped tables are not walked over here: the tests
+    do that, with all limits of 0s and 1s.
+
+    Raises:
+        TableError: what is wrong, with the shortest path to a fault if there is one.
     """
-    # how they are found makes no difference to what is proved of any combination of them
+    # How facts are found makes no difference: the proof holds for any combination of them. Without
+    # the functions of their owner, tables that are alike are checked once.
     if table.own_facts:
         facts = tuple(evolve(fact, of=None) for fact in table.facts)
         rungs = tuple(
@@ -35,21 +38,28 @@ def check_table(table: Table) -> None:
 
 @lru_cache(maxsize=256)
 def _check(table: Table) -> None:
+    """Look at the rows, then at the proof, and walk over the machine to show the fault."""
     wrong = list(problems(table))
     path: tuple[PathStep, ...] = ()
     if not wrong:
-        wrong = [
-            f"{proof.row}: {proof.why}" for proof in prove(table) if proof.verdict == "refused"
-        ]
-        wrong = wrong or [
-            f"{row}: is never taken: the rows before it always win" for row in dead_rows(table)
-        ]
+        wrong = _unproved(table)
         if wrong or not is_shipped(table):
             walked = walk(table, dict.fromkeys(table.counters, 1), repeats=False)
             failed = [each for each in walked.properties if not each.holds]
             wrong += [f"{each.name}: {each.detail}" for each in failed]
             path = next((each.path for each in failed if each.path), ())
     if wrong:
-        reasons = "".join(f"\n- {each}" for each in wrong)
-        shown = f"\nthe shortest path to it, with every limit 1:\n{path_text(path)}" if path else ""
-        raise TableError(f"the table {table.name!r} is refused:{reasons}{shown}", path, table)
+        text = f"the table {table.name!r} is refused:"
+        for each in wrong:
+            text += f"\n- {each}"
+        if path:
+            text += f"\nthe shortest path to it, with every limit 1:\n{path_text(path)}"
+        raise TableError(text, path, table)
+
+
+def _unproved(table: Table) -> list[str]:
+    """Say which rows cannot be proved; if all can, which rows are never taken."""
+    refused = [proof for proof in prove(table) if proof.verdict == "refused"]
+    if refused:
+        return [f"{proof.row}: {proof.why}" for proof in refused]
+    return [f"{row}: is never taken: the rows before it always win" for row in dead_rows(table)]

@@ -13,53 +13,81 @@ WIDTH = 80
 
 @frozen
 class PathStep:
-    """Hold one step of a path through the configurations."""
+    """Hold one step of a path through the configurations.
+
+    Arguments:
+        event: what was fired.
+        source: the state before.
+        target: the state after; None if the step is the fault and leads nowhere.
+        guard: the guard of the row that was taken.
+        facts: those that hold.
+        changed: the counters that changed, each with its values before and after.
+    """
 
     event: str
     source: str
-    target: str | None  # None if the step is the fault and leads nowhere
+    target: str | None
     guard: str | None
-    facts: tuple[str, ...]  # those that hold
-    # the counters that changed, each with its values before and after
+    facts: tuple[str, ...]
     changed: Mapping[str, tuple[Any, Any]]
 
     def __str__(self) -> str:
-        guard = f" [{self.guard}]" if self.guard else ""
-        facts = f" with {', '.join(self.facts)}" if self.facts else ""
-        changes = "".join(
-            f"; {name} {before} -> {after}" for name, (before, after) in self.changed.items()
-        )
-        return f"{self.source} --{self.event}{guard}--> {self.target or '?'}{facts}{changes}"
+        event = self.event
+        if self.guard:
+            event += f" [{self.guard}]"
+        text = f"{self.source} --{event}--> {self.target or '?'}"
+        if self.facts:
+            text += f" with {', '.join(self.facts)}"
+        for name, (before, after) in self.changed.items():
+            text += f"; {name} {before} -> {after}"
+        return text
 
     def to_json(self) -> dict[str, Any]:
         """Return the step as plain values."""
-        changed = {name: list(values) for name, values in self.changed.items()}
-        return {**asdict(self, recurse=False), "facts": list(self.facts), "changed": changed}
+        plain = asdict(self, recurse=False)
+        plain["facts"] = list(self.facts)
+        plain["changed"] = {name: list(values) for name, values in self.changed.items()}
+        return plain
 
 
 def path_text(steps: Iterable[PathStep]) -> str:
     """Write a path as numbered lines of at most 80 columns."""
     wrapper = textwrap.TextWrapper(WIDTH, subsequent_indent="     ", break_on_hyphens=False)
-    return "\n".join(wrapper.fill(f"{number:3}. {step}") for number, step in enumerate(steps, 1))
+    lines = [wrapper.fill(f"{number:3}. {step}") for number, step in enumerate(steps, 1)]
+    return "\n".join(lines)
 
 
 @frozen
 class Property:
-    """Hold one property with its verdict."""
+    """Hold one property with its verdict.
 
-    name: str  # what must hold, in words
+    Arguments:
+        name: what must hold, in words.
+        holds: whether it does.
+        detail: what was checked, or what is wrong.
+        path: the shortest way to a configuration in which it fails.
+        is_required: whether a table without it is refused; otherwise it is only reported.
+    """
+
+    name: str
     holds: bool
-    detail: str  # what was checked, or what is wrong
-    path: tuple[PathStep, ...] = ()  # the shortest way to a configuration in which it fails
-    is_required: bool = True  # whether a table without it is refused; otherwise it is only reported
+    detail: str
+    path: tuple[PathStep, ...] = ()
+    is_required: bool = True
 
     @property
     def verdict(self) -> str:
         """Say `holds`, `fails`, or `not held` if that is no failure."""
-        return "holds" if self.holds else "fails" if self.is_required else "not held"
+        if self.holds:
+            return "holds"
+        return "fails" if self.is_required else "not held"
 
     def to_json(self) -> dict[str, Any]:
         """Return the property as plain values."""
-        path = [step.to_json() for step in self.path]
-        plain = {"name": self.name, "verdict": self.verdict, "detail": self.detail}
-        return {**plain, "path": path, "required": self.is_required}
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "detail": self.detail,
+            "path": [step.to_json() for step in self.path],
+            "required": self.is_required,
+        }

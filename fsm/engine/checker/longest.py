@@ -1,29 +1,63 @@
 """The exact heaviest path through a table, tracking only a few of its counters.
 
-Each attempt has a weight that depends on its rung and on some counters. Counters that change the
-weight of other attempts, or whose moves refill something, are *tracked*: a state is their values.
-All others are *leaves*. A leaf can be spent at any time, so it is spent as late as possible: just
-before a move that refills it, or at the end. If a move would make a leaf lighter without refilling
-it, the leaf is tracked as well; if its units are alike, only whether it was spent, since all of
-them are best spent in one place. A move through a rung that sends nothing takes a unit of two
-counters for one attempt; if both have weight, both are tracked.
+Theory
+------
 
-What remains is dynamic programming (Bellman 1957) over the tracked states, the most spent first;
-the value of a state is a list by number of attempts (`fsm/engine/checker/best_values.py`).
+*The problem.* Each attempt has a weight, which depends on its rung and on what is spent of some
+counters. A move takes a unit of one counter and may refill others, and attempts may be limited.
+Which path weighs most? The graph of all configurations has no cycle, since the variant of the table
+falls at every step (`proof.py`), so a longest path exists, and dynamic programming over the graph
+finds it (Bellman 1957). But that graph has the product of all limits as nodes: 294 912 vectors of
+counters for the default policy with one fallback, each with up to 24 attempts.
 
-The path is then played to a call (`fsm/analysis/certificate/enactment.py`); a weight that the call
-does not reach is an upper bound, and is marked as one.
+*Leaves.* Most counters need not be part of a state. A *leaf* is a counter that changes the weight
+of no other attempt and whose moves refill nothing. Exchange two neighbouring attempts of a path, of
+which the first takes from a leaf and the second does not refill it: the path stays legal, and the
+second weighs the same. So if the first gets no lighter either, units of leaves can wait until just
+before a move that refills the leaf, or until the end. There they need no states: they are a *chain*
+of weights, from which the heaviest number of units is taken for each number of attempts
+(`best_values.py`).
+
+*Tracked counters.* All others are tracked: a state is their values (`tracking.py`). They are
+
+* those that the weight of another counter's attempt reads, or of the first attempt;
+* those whose moves refill something, or pass through a rung that sends nothing, which takes a unit
+  of two counters for one attempt (of those, only counters with weight);
+* the counters of a reserve and of backends that may be passed over;
+* *perishable* leaves: some move makes their units lighter without refilling them, so that to wait
+  is no longer free. If all units of such a leaf are alike in every state, all that are spent are
+  best spent in the same place (the sum is linear in how many are spent at each place), so the state
+  holds one bit, and the leaf is a *lump*.
+
+What a weight reads is observed, not declared: it is called with a watched object, once with nothing
+spent and once with everything. A weight must therefore read the same counters in between.
+
+*Values.* The value of a state is a list: entry `j` is the largest weight of `j` further attempts.
+States are solved with the most spent first, so every move leads to a solved one. Then the path is
+read off by following the best choices again.
+
+*Why it is right.* Tests compare the values with the heaviest path over the graph of all
+configurations, for many vectors of small limits and for every weight of a certificate
+(`tests/fsm/analysis/certificate/test_worst.py`). A row may also need facts that the search does not
+know. So the path is played to a real call (`fsm/analysis/certificate/enactment.py`); a weight that
+no call reaches is an upper bound, and is marked as one.
+
+*Cost.* States, times moves, times the length of a list; a chain costs one pass over the list
+whatever its length. The default policy has 8 states for attempts, seconds and waits, 64 for output
+tokens, 384 for money: some milliseconds each. `TooLarge` is raised before anything that would take
+longer than a person waits.
+
+*What was tried.* Dynamic programming over the graph of the walk (`walk.py`) gives the same values,
+and is what the tests compare with. With the limits of the default policy, the walk alone takes a
+minute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import product
-from math import prod
-from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from rungwise.fsm.engine.checker.best_values import (
     Number,
@@ -35,21 +69,10 @@ from rungwise.fsm.engine.checker.best_values import (
     leaving,
     merged,
 )
-from rungwise.fsm.engine.checker.moves import Move, without_idle_units
-
-State = tuple[int, ...]
-Weight = Callable[[Any], Number]
-"""Weighs an attempt, given an object with its rung, the kind of the move there ("" for the first),
-and the counters.
-"""
-
-Way = tuple[str, str]
-"""A rung, and the kind of the move that led there."""
-
-MOST_WORK = 2_000_000
-"""The most list entries, counting a hundred for each state; more would take longer than a person
-waits.
-"""
+from rungwise.fsm.engine.checker.moves import Move
+from rungwise.fsm.engine.checker.tracking import Problem, State, StateSpace, choose_tracked, way_of
+from rungwise.fsm.engine.checker.tracking import TooLarge as TooLarge
+from rungwise.fsm.engine.checker.tracking import Weight as Weight
 
 
 @frozen
@@ -59,36 +82,6 @@ class Longest:
     value: Number  # the weight, the first attempt included
     path: tuple[Move, ...]  # empty if the attempts are not limited
     within: tuple[Number, ...] = ()  # the most weight of 1 attempt, 2, ... up to the limit
-
-
-class TooLarge(Exception):
-    """The counters have too many states."""
-
-
-@frozen
-class _Option:
-    """Hold one way on from a state: spend these chains, make the move if there is one, and continue
-    in `after`.
-    """
-
-    values: Values
-    chains: list[Units]
-    move: Move | None
-    after: State | None
-
-
-class _Watched:
-    """Hold what a weight may read of an attempt, and record what it read."""
-
-    def __init__(self, rung: str, kind: str, spent: Mapping[str, int]) -> None:
-        self._fields = {"rung": rung, "kind": kind, **spent}
-        self.read: set[str] = set()
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self._fields:
-            raise AttributeError(name)
-        self.read.add(name)
-        return self._fields[name]
 
 
 def longest(
@@ -102,300 +95,196 @@ def longest(
     openings: Sequence[Move] = (),
     passed: str | None = None,
 ) -> Longest:
-    """Find the heaviest path of at most `attempts` attempts; without that limit, only its weight.
+    """Find the heaviest path of at most so many attempts; without that limit, only its weight.
 
-    Each unit left of `kept` reserves an attempt for the moves that take it, unless a move leads
-    back to the first rung. The first attempt may be that of one of the `openings`, which leave the
-    first rung with nothing sent. A move that takes a unit of `passed` may take more of them for its
-    one attempt; both need a limit of attempts.
+    Arguments:
+        moves: what each step to a rung takes and refills.
+        start: the first rung, which takes nothing.
+        limits: the units of each counter.
+        ranks: the counters, the most significant first; a move refills only those that rank below.
+        weight: of an attempt; see `Weight`.
+        attempts: the most of a path; None for any number.
+        kept: a counter of which each unit left reserves an attempt for the moves that take it,
+            unless a move leads back to the first rung.
+        openings: moves that leave the first rung with nothing sent; the first attempt may be that
+            of one of them.
+        passed: a counter of which a move may take several units for its one attempt. This and
+            `kept` need a limit of attempts.
+
+    Raises:
+        TooLarge: there are too many states to search.
     """
-    search = _Search(moves, start, limits, ranks, weight, attempts, kept, openings, passed)
+    problem = Problem.of(moves, start, limits, ranks, weight, attempts, kept, openings, passed)
+    search = _Search(problem, choose_tracked(problem))
     search.solve()
-    firsts = list(search.firsts((start, "")))
+    firsts = list(search.firsts())
     heaviest = max(firsts, key=lambda option: option.values[-1])
     path = search.path(heaviest) if attempts is not None else ()
     within = reduce(better, [option.values for option in firsts])
     return Longest(within[-1], path, tuple(within))
 
 
+@frozen
+class _Option:
+    """Hold one way on from a state: spend units of some chains, then make a move.
+
+    Arguments:
+        values: the best values behind the units, by number of attempts.
+        chains: the units that may be spent first.
+        move: the move; None where the path ends, or where only a lump is spent.
+        after: the state that follows; None where the path ends.
+    """
+
+    values: Values
+    chains: list[Units]
+    move: Move | None
+    after: State | None
+
+
+@frozen
 class _Search:
-    def __init__(
-        self,
-        moves: Sequence[Move],
-        start: str,
-        limits: Mapping[str, int],
-        ranks: Iterable[Iterable[str]],
-        weight: Weight,
-        attempts: int | None,
-        kept: str | None,
-        openings: Sequence[Move],
-        passed: str | None,
-    ) -> None:
-        self.weight = weight
-        self.openings = openings
-        self.passed = passed
-        self.nothing: Values = [0] * (attempts or 1)
-        # No counter can be taken from more often than there are attempts after the first.
-        self.limits = {
-            name: min(limit, attempts - 1) if attempts else limit for name, limit in limits.items()
-        }
-        self.moves = [move for move in moves if all(self.limits[name] > 0 for name in _taken(move))]
-        self.whole = dict(limits)
-        self.reads = {
-            way: self.read_by(way) for way in {(start, ""), *map(_way, [*self.moves, *openings])}
-        }
-        if passed is not None and attempts:  # but it can be used up at once
-            is_read = any(passed in names for names in self.reads.values())
-            self.whole[passed] = self.limits[passed] = (
-                limits[passed] if is_read else min(limits[passed], attempts)
-            )
-        self.order = [[name for name in group if self.limits[name] > 0] for group in ranks]
-        self.moves = without_idle_units(self.moves, set().union(*self.reads.values()))
-        self.takers = {
-            name: [move for move in self.moves if move.takes == name] for name in self.limits
-        }
-        self.read_for = {
-            name: set().union(*(self.reads[_way(move)] for move in moves))
-            for name, moves in self.takers.items()
-        }
-        is_kept = bool(kept and self.limits.get(kept)) and all(
-            move.row.target != start for move in moves
-        )
-        self.kept = kept if is_kept else None
-        branching = self.reads[start, ""] | {
-            name for move in self.moves for name in self.structural(move)
-        }
-        branching |= {
-            name for name in (self.kept, passed) if name is not None and self.limits[name] > 0
-        }
-        self.track(branching, set())
-        perishable = {leaf for leaf in self.leaves if self.is_perishable(leaf)}
-        self.track(
-            branching | perishable, {leaf for leaf in perishable if leaf not in self.read_for[leaf]}
-        )
-        self.best: dict[State, Values] = {}
+    """Search the states of a problem.
 
-    # what is tracked
+    Arguments:
+        problem: what is searched.
+        space: its states.
+        best: the values of each state that is solved.
+    """
 
-    def read_by(self, way: Way) -> set[str]:
-        none = _Watched(*way, dict.fromkeys(self.limits, 0))
-        all_spent = _Watched(*way, self.limits)
-        self.weight(none)
-        self.weight(all_spent)
-        return (none.read | all_spent.read) - {"rung", "kind"}
-
-    def structural(self, move: Move) -> set[str]:
-        """Name the counters that a move makes worth tracking."""
-        return self.reads[_way(move)] - {move.takes} | (
-            _taken(move) if move.refills or move.also else set()
-        )
-
-    def track(self, names: set[str], lumps: set[str]) -> None:
-        """Track these counters; for the lumps among them, track only whether anything was spent."""
-        self.tracked = [name for group in self.order for name in group if name in names]
-        self.leaves = [name for group in self.order for name in group if name not in names]
-        self.lumps = [name for name in self.tracked if name in lumps]
-        self.zero: State = (0,) * len(self.tracked)
-        self.place = {name: index for index, name in enumerate(self.tracked)}
-        self.sizes = {name: 1 if name in lumps else self.limits[name] for name in self.tracked}
-        branching = [move for move in self.moves if move.takes in names - lumps]
-        self.branching = [
-            move for move in branching if not any(self.outdoes(other, move) for other in branching)
-        ]
-        self.found: dict[tuple[str, frozenset[Way], State], Units] = {}
-        states = prod(size + 1 for size in self.sizes.values())
-        if states * (len(self.nothing) + 100) > MOST_WORK:
-            raise TooLarge(f"{states} states of {', '.join(self.tracked)}")
-
-    def outdoes(self, one: Move, other: Move) -> bool:
-        """Tell whether a move is like another but refills more leaves, which is never a loss."""
-        same = one.takes == other.takes and one.also == other.also and _way(one) == _way(other)
-        tracked = set(self.tracked)
-        return (
-            same
-            and one.refills & tracked == other.refills & tracked
-            and one.refills > other.refills
-        )
-
-    def states(self) -> list[State]:
-        """List the states so that every move leads to an earlier one."""
-        groups = [
-            [self.place[name] for name in group if name in self.place] for group in self.order
-        ]
-        found = product(*(range(size + 1) for size in self.sizes.values()))
-        return sorted(
-            found,
-            key=lambda state: [sum([state[at] for at in group]) for group in groups],
-            reverse=True,
-        )
-
-    def is_perishable(self, leaf: str) -> bool:
-        """Tell whether some move makes a leaf's units lighter without refilling it."""
-        moves = [move for move in self.branching if leaf not in move.refills]
-        if not self.read_for[leaf] & set(self.tracked):
-            return False
-        for state, move in product(self.states(), moves):
-            after = self.after(state, _taken(move), move.refills)
-            if after is not None:
-                soon = self.chain(leaf, state)
-                late = self.chain(leaf, after)
-                if any(
-                    late.unit(index) < soon.unit(index)
-                    for index in range(len(soon.prefix + late.prefix) + 1)
-                ):
-                    return True
-        return False
-
-    # the values
+    problem: Problem
+    space: StateSpace
+    best: dict[State, Values] = field(factory=dict, init=False)
 
     def solve(self) -> None:
-        for state in self.states():
-            found = (after_spending(option.values, option.chains) for option in self.options(state))
-            self.best[state] = reduce(better, found)
+        """Find the best values of every state, those with the most spent first."""
+        for state in self.space.states():
+            values = [
+                after_spending(option.values, option.chains) for option in self.options(state)
+            ]
+            self.best[state] = reduce(better, values)
 
-    def firsts(self, start: Way) -> Iterator[_Option]:
-        """List the first attempts: that of the first rung, and those of the openings."""
-        openings = (
-            (move, after) for move in self.openings for after in self.afters(move, self.zero)
-        )
-        for move, after in (None, self.zero), *openings:
-            first = self.weigh(start if move is None else _way(move), self.spent(after))
-            yield _Option([value + first for value in self.best[after]], [], move, after)
+    def firsts(self) -> Iterator[_Option]:
+        """Yield the first attempts: that of the first rung, and those of the openings."""
+        problem = self.problem
+        space = self.space
+        first = problem.weigh(problem.start, space.spent(space.zero))
+        values = [value + first for value in self.best[space.zero]]
+        yield _Option(values, [], None, space.zero)
+        for move in problem.openings:
+            for after in space.afters(move, space.zero):
+                first = problem.weigh(way_of(move), space.spent(after))
+                values = [value + first for value in self.best[after]]
+                yield _Option(values, [], move, after)
 
     def options(self, state: State) -> Iterator[_Option]:
-        """List the ways to continue from a state; the first is to end there."""
-        left = 0 if self.kept is None else self.limits[self.kept] - state[self.place[self.kept]]
-        kept = min(left, len(self.nothing) - 1)  # the attempts that are reserved
-        leaves = [self.chain(leaf, state) for leaf in self.leaves]
-        yield _Option(self.nothing, [] if kept else merged(leaves), None, None)
-        if kept:
-            yield _Option(leaving(kept, self.nothing), merged(leaves), None, None)
-        for lump in self.lumps:
-            after = self.after(state, {lump}, frozenset())
+        """Yield the ways on from a state: to end there, to spend a lump, to make a move."""
+        kept = self.reserved(state)
+        yield from self.endings(state, kept)
+        for lump in self.space.lumps:
+            after = self.space.after(state, {lump}, frozenset())
             if after is not None:
-                yield _Option(
-                    leaving(kept, self.best[after]), merged([self.chain(lump, state)]), None, after
-                )
-        for move, after in (
-            (each, after) for each in self.branching for after in self.afters(each, state)
-        ):
-            if self.is_open(move, state):
-                values = after_send(self.best[after], self.weigh(_way(move), self.spent(after)))
-                chains = merged(
-                    self.chain(leaf, state) for leaf in self.leaves if leaf in move.refills
-                )
-                if kept and move.takes == self.kept:
-                    # of what is kept, so that nothing else goes before it
-                    yield _Option(values, [], move, after)
-                elif kept:
-                    values = leaving(kept + 1, values)
-                yield _Option(leaving(kept, values), chains, move, after)
+                values = leaving(kept, self.best[after])
+                chain = self.space.chain(lump, state)
+                yield _Option(values, merged([chain]), None, after)
+        for move in self.space.moves:
+            if self.space.is_open(move, state):
+                for after in self.space.afters(move, state):
+                    yield from self.moving(move, state, after, kept)
 
-    def chain(self, leaf: str, state: State) -> Units:
-        """Return what the units of a leaf add, in order, each in the heaviest rung that takes
-        it.
+    def reserved(self, state: State) -> int:
+        """Return the attempts that are reserved: one for each unit left of the kept counter."""
+        problem = self.problem
+        if problem.kept is None:
+            return 0
+        place = self.space.place[problem.kept]
+        left = problem.limits[problem.kept] - state[place]
+        return min(left, problem.size - 1)
+
+    def endings(self, state: State, kept: int) -> Iterator[_Option]:
+        """Yield the ways to end in a state.
+
+        The path may end at once, with its reserve unused. If units of leaves are spent before that,
+        they leave the reserve alone.
         """
-        reads = self.read_for[leaf]
-        ways = frozenset(_way(move) for move in self.takers[leaf] if self.is_open(move, state))
-        key = (
-            leaf,
-            ways,
-            tuple(count for name, count in zip(self.tracked, state, strict=True) if name in reads),
-        )
-        if key not in self.found:
-            limit = self.limits[leaf]
-            spent = self.spent(state)
-            units = range(1, limit + 1) if leaf in reads else range(1)
-            weights = [
-                max((self.weigh(way, {**spent, leaf: unit}) for way in ways), default=0)
-                for unit in units
-            ]
-            while len(weights) > 1 and weights[-2] == weights[-1]:
-                weights.pop()
-            prefix = tuple(weights[:-1])
-            self.found[key] = Units(((leaf, limit),), prefix, limit - len(prefix), weights[-1])
-        return self.found[key]
+        chains = self.chains(self.space.leaves, state)
+        nothing: Values = [0] * self.problem.size
+        if kept:
+            yield _Option(nothing, [], None, None)
+        yield _Option(leaving(kept, nothing), chains, None, None)
+
+    def moving(self, move: Move, state: State, after: State, kept: int) -> Iterator[_Option]:
+        """Yield the ways to make a move: units of the leaves that it refills are spent before it.
+
+        Arguments:
+            move: the move.
+            state: where it is made.
+            after: where it leads.
+            kept: the attempts that are reserved; a move that takes from the reserve may use one,
+                and nothing else goes out before it then.
+        """
+        weight = self.problem.weigh(way_of(move), self.space.spent(after))
+        values = after_send(self.best[after], weight)
+        refilled = [leaf for leaf in self.space.leaves if leaf in move.refills]
+        chains = self.chains(refilled, state)
+        if kept and move.takes == self.problem.kept:
+            yield _Option(values, [], move, after)
+        elif kept:
+            values = leaving(kept + 1, values)
+        yield _Option(leaving(kept, values), chains, move, after)
+
+    def chains(self, leaves: Iterable[str], state: State) -> list[Units]:
+        """Return the units of some leaves that may be spent in a state."""
+        return merged(self.space.chain(leaf, state) for leaf in leaves)
 
     # the path
 
     def path(self, first: _Option) -> tuple[Move, ...]:
         """Follow the best choices from the first attempt on."""
-        opening = [first.move] if first.move else []
         path: list[Move] = []
+        most = self.problem.size - 1  # attempts after the first
         state = first.after
-        attempts = len(self.nothing) - 1
         while state is not None:
+            left = most - len(path)
             best = max(
                 self.options(state),
-                key=lambda option: after_spending(option.values, option.chains)[attempts],
+                key=lambda option: after_spending(option.values, option.chains)[left],
             )
-            path += [self.heaviest(name, state, unit) for name, unit in _units(best, attempts)]
-            path += [best.move] if best.move else []
-            attempts = len(self.nothing) - 1 - len(path)
+            for leaf, unit in _units(best, left):
+                path.append(self.heaviest(leaf, state, unit))
+            if best.move is not None:
+                path.append(best.move)
             state = best.after
-        return (*opening, *path)
+        if first.move is not None:
+            return (first.move, *path)
+        return tuple(path)
 
     def heaviest(self, leaf: str, state: State, unit: int) -> Move:
-        """Return the best move to spend a unit of a leaf with."""
-        spent = {**self.spent(state), leaf: unit}
-        takers = [move for move in self.takers[leaf] if self.is_open(move, state)]
-        return max(takers, key=lambda move: (self.weigh(_way(move), spent), move.is_free))
+        """Return the best move to spend a unit of a leaf with; of several, one that is free."""
+        spent = self.space.spent(state)
+        spent[leaf] = unit
 
-    def is_open(self, move: Move, state: State) -> bool:
-        """Tell whether everything that a move needs to be spent is spent, as far as the state
-        shows.
-        """
-        return all(
-            state[self.place[name]] == self.whole[name] for name in move.spent if name in self.place
-        )
+        def key(move: Move) -> tuple[Number, bool]:
+            return self.problem.weigh(way_of(move), spent), move.is_free
 
-    def afters(self, move: Move, state: State) -> Iterator[State]:
-        """List the states after a move: several if it may pass over units."""
-        after = self.after(state, _taken(move), move.refills)
-        while after is not None:
-            yield after
-            after = (
-                self.after(after, {move.takes}, frozenset()) if move.takes == self.passed else None
-            )
-
-    def after(self, state: State, takes: Iterable[str], refills: frozenset[str]) -> State | None:
-        after = [
-            0 if name in refills else count for name, count in zip(self.tracked, state, strict=True)
-        ]
-        for name in takes:
-            index = self.place[name]
-            if state[index] == self.sizes[name]:
-                return None
-            after[index] = state[index] + 1
-        return tuple(after)
-
-    def spent(self, state: State) -> dict[str, int]:
-        return {**dict.fromkeys(self.limits, 0), **dict(zip(self.tracked, state, strict=True))}
-
-    def weigh(self, way: Way, spent: Mapping[str, int]) -> Number:
-        return self.weight(_Watched(*way, spent))
-
-
-def _way(move: Move) -> Way:
-    return move.row.target, move.kind
-
-
-def _taken(move: Move) -> set[str]:
-    """Name the counters of which a move takes a unit."""
-    return {move.takes} if move.also is None else {move.takes, move.also}
+        return max(self.space.open_takers(leaf, state), key=key)
 
 
 def _units(option: _Option, attempts: int) -> list[tuple[str, int]]:
-    """List the units that an option spends: the leaf of each, and which of its units it is."""
-    stages = [option.values]
+    """List the units that an option spends: the leaf of each, and which of its units it is.
+
+    The chains are undone from the last to the first. Before each of them stands the list of values
+    that it was applied to, which tells how many of its units the best value holds.
+    """
+    applied: list[tuple[Units, Values]] = []
+    values = option.values
     for chain in option.chains:
-        stages.append(after_spending(stages[-1], [chain]))
+        applied.append((chain, values))
+        values = after_spending(values, [chain])
     units: list[tuple[str, int]] = []
-    for chain, before in zip(reversed(option.chains), reversed(stages[:-1]), strict=True):
-        most = range(min(attempts, chain.size) + 1)
-        spent = max(most, key=lambda count: before[attempts - count] + chain.gain(count))
-        units += [(name, unit) for name, size in chain.leaves for unit in range(1, size + 1)][
-            :spent
-        ]
+    for chain, before in reversed(applied):
+        counts = range(min(attempts, chain.size) + 1)
+        spent = max(counts, key=lambda count: before[attempts - count] + chain.gain(count))
+        every = [(leaf, unit) for leaf, size in chain.leaves for unit in range(1, size + 1)]
+        units += every[:spent]
         attempts -= spent
     return units

@@ -14,22 +14,35 @@ from rungwise.fsm.engine.machine.table import Row, Table
 
 @frozen
 class Move:
-    """Hold one way to a rung."""
+    """Hold one way to a rung.
+
+    Arguments:
+        row: the row that leads there.
+        facts: what the guards read on the way.
+        takes: the counter that loses a unit.
+        refills: the counters that are set to 0, without those whose limit is 0.
+        is_free: whether a unit is all that the row needs at the hub.
+        kind: sets apart moves to a rung whose weight depends on it.
+        spent: the counters that must be used up, as far as facts say so.
+        via: the move to another rung before this one, from which nothing is sent.
+        also: the counter that `via` takes from, unless this move refills it.
+    """
 
     row: Row
-    facts: Mapping[str, bool]  # that lead there
-    takes: str  # the counter that loses a unit
-    refills: frozenset[str]  # counters that are set to 0, without those whose limit is 0
-    is_free: bool  # whether a unit is all that the row needs at the hub
-    kind: str = ""  # sets apart moves to a rung whose weight depends on it
-    spent: frozenset[str] = frozenset()  # counters that must be used up, as far as facts say so
-    via: Move | None = None  # the move to another rung before this one, from which nothing is sent
-    also: str | None = None  # the counter that `via` takes from, unless this move refills it
+    facts: Mapping[str, bool]
+    takes: str
+    refills: frozenset[str]
+    is_free: bool
+    kind: str = ""
+    spent: frozenset[str] = frozenset()
+    via: Move | None = None
+    also: str | None = None
 
     @property
     def key(self) -> tuple[str, str, str | None, frozenset[str], str]:
-        """Return all that a worst case reads of a move: two with the same key weigh the same and
-        lead to the same.
+        """Return all that a worst case reads of a move.
+
+        Two moves with the same key weigh the same and lead to the same.
         """
         return self.row.target, self.takes, self.also, self.refills, self.kind
 
@@ -56,36 +69,53 @@ def detours_of(
     there.
 
     They spend the counters of both rungs for one attempt. A rung that turns to itself is left out.
+
+    Arguments:
+        table: the table.
+        limits: the limit of each counter.
+        moves: the moves to the first rung.
+        kind: sets the second moves apart.
     """
     found: list[Move] = []
     for first in moves:
+        rung = first.row.target
         if first.row.source != table.hub:
             continue
-        rung = first.row.target
         for event, source in table.ladders:
-            for then in _moves_from(table, limits, event, source, kind) if source == rung else ():
+            if source != rung:
+                continue
+            for then in _moves_from(table, limits, event, source, kind):
                 if then.row.target != rung:
-                    also = None if first.takes in then.refills else first.takes
-                    refills = then.refills | first.refills
-                    found.append(
-                        evolve(then, refills=refills, spent=first.spent, via=first, also=also)
-                    )
+                    found.append(_detour(first, then))
     return _freest(found)
+
+
+def _detour(first: Move, then: Move) -> Move:
+    """Return a move through a rung, from which a second move leads on with nothing sent."""
+    return evolve(
+        then,
+        refills=then.refills | first.refills,
+        spent=first.spent,
+        via=first,
+        also=None if first.takes in then.refills else first.takes,
+    )
 
 
 def openings_of(table: Table, limits: Mapping[str, int]) -> list[Move]:
     """List the moves from the start to a rung, with nothing sent."""
-    events = [event for event, source in table.ladders if source == table.start]
-    return [
-        move
-        for event in events
-        for move in _moves_from(table, limits, event, table.start, lambda branch: "")
-    ]
+    found: list[Move] = []
+    for event, source in table.ladders:
+        if source == table.start:
+            found += _moves_from(table, limits, event, source, lambda branch: "")
+    return found
 
 
 def without_idle_units(moves: Iterable[Move], weighs: Container[str]) -> list[Move]:
-    """Let no move take a second unit that has no weight anywhere: to save that one is never a
-    loss.
+    """Let no move take a second unit that has no weight: to save that one is never a loss.
+
+    Arguments:
+        moves: the moves.
+        weighs: the counters that some weight reads.
     """
     found: dict[object, Move] = {}
     for move in moves:
@@ -97,6 +127,15 @@ def without_idle_units(moves: Iterable[Move], weighs: Container[str]) -> list[Mo
 def _moves_from(
     table: Table, limits: Mapping[str, int], event: str, source: str, kind: Callable[[Branch], str]
 ) -> Iterator[Move]:
+    """Yield the moves of one event in one state, those to outcomes apart.
+
+    Arguments:
+        table: the table.
+        limits: the limit of each counter; a move that needs a unit of one whose limit is 0 is none.
+        event: the event.
+        source: the state in which it is fired.
+        kind: sets moves apart.
+    """
     lasts = {fact.name: fact.lasts for fact in table.facts if fact.lasts}
     for branch in branches(table, event, source):
         row = branch.row
@@ -106,18 +145,29 @@ def _moves_from(
         if not all(limits[name] for name in branch.left):
             continue
         refills = frozenset(name for name in branch.refills if limits[name] > 0)
+        needs_no_other = branch.left <= {takes}
         is_free = (
             source == table.hub
-            and branch.left <= {takes}
+            and needs_no_other
             and not any(limits[name] for name in branch.spent)
         )
-        gone = branch.spent.intersection(lasts.values())
-        gone |= {lasts[fact] for fact, held in branch.facts.items() if fact in lasts and not held}
-        spent = frozenset(name for name in gone if limits.get(name))
-        yield Move(row, branch.facts, takes, refills, is_free, kind(branch), spent)
+        used_up = set(branch.spent.intersection(lasts.values()))
+        for fact, holds in branch.facts.items():
+            if fact in lasts and not holds:  # which lasts as long as units of a counter are left
+                used_up.add(lasts[fact])
+        yield Move(
+            row=row,
+            facts=branch.facts,
+            takes=takes,
+            refills=refills,
+            is_free=is_free,
+            kind=kind(branch),
+            spent=frozenset(name for name in used_up if limits.get(name)),
+        )
 
 
 def _freest(moves: Iterable[Move]) -> tuple[Move, ...]:
+    """Return one move for each key, that with the fewest needs."""
     found: dict[object, Move] = {}
     for move in moves:
         if move.key not in found or _ease(move) > _ease(found[move.key]):
@@ -126,5 +176,6 @@ def _freest(moves: Iterable[Move]) -> tuple[Move, ...]:
 
 
 def _ease(move: Move) -> tuple[bool, bool]:
+    """Return a key that is larger for a move with fewer needs."""
     is_free = move.is_free if move.via is None else move.via.is_free
     return not move.spent, is_free

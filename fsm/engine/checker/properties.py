@@ -36,17 +36,29 @@ ENDS = "every path ends"
 
 @frozen
 class Firing:
-    """Hold an event that was fired, and its result."""
+    """Hold an event that was fired, and its result.
+
+    Arguments:
+        table: the table of the machine.
+        limits: the limit of each counter, in the order of `table.counters`.
+        before: the configuration in which it was fired.
+        event: the event.
+        facts: those that held.
+        row: the row that was taken; None if the event was refused.
+        after: the configuration afterwards.
+        sends: the attempts that were counted.
+        first: the first row whose guard holds, if it is already known.
+    """
 
     table: Table
-    limits: tuple[int, ...]  # in the order of `table.counters`
+    limits: tuple[int, ...]
     before: Configuration
     event: str
-    facts: tuple[str, ...]  # that held
-    row: Row | None  # that was taken; None if the event was refused
+    facts: tuple[str, ...]
+    row: Row | None
     after: Configuration
-    sends: int = 0  # attempts that were counted
-    first: Row | None = None  # the first row whose guard holds, if it is already known
+    sends: int = 0
+    first: Row | None = None
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -65,7 +77,14 @@ class Firing:
 
 
 def fired(run: Run, event: str, facts: tuple[str, ...] = (), first: Row | None = None) -> Firing:
-    """Fire an event on a run and return the result, even if it was refused or is illegal."""
+    """Fire an event on a run and return the result, even if it was refused or is illegal.
+
+    Arguments:
+        run: the run, which changes.
+        event: the event.
+        facts: those that hold.
+        first: the first row whose guard holds, if it is already known.
+    """
     before = (run.state, tuple(run.spent))
     attempts = run.attempts
     row = None
@@ -75,9 +94,16 @@ def fired(run: Run, event: str, facts: tuple[str, ...] = (), first: Row | None =
         pass
     except BrokenMachine:
         row = run.row
-    after = run.state, tuple(run.spent)
     return Firing(
-        run.table, run.limits, before, event, facts, row, after, run.attempts - attempts, first
+        table=run.table,
+        limits=run.limits,
+        before=before,
+        event=event,
+        facts=facts,
+        row=row,
+        after=(run.state, tuple(run.spent)),
+        sends=run.attempts - attempts,
+        first=first,
     )
 
 
@@ -95,8 +121,9 @@ def always_first(firing: Firing) -> str | None:
     if not firing.rows or firing.row is None:
         return None
     expected = firing.expected
-    is_first = firing.row == expected and firing.after[0] == firing.row.target
-    return None if is_first else f"took {firing.row}, not {expected}"
+    if firing.row == expected and firing.after[0] == firing.row.target:
+        return None
+    return f"took {firing.row}, not {expected}"
 
 
 def always_absorbed(firing: Firing) -> str | None:
@@ -106,59 +133,56 @@ def always_absorbed(firing: Firing) -> str | None:
 
 def always_refused(firing: Firing) -> str | None:
     """Demand that an event that is illegal in a state changes nothing."""
-    return None if firing.rows or firing.before[0] in firing.table.outcomes else _unmoved(firing)
+    if firing.rows or firing.before[0] in firing.table.outcomes:
+        return None
+    return _unmoved(firing)
 
 
 def _unmoved(firing: Firing) -> str | None:
     if firing.row is not None:
         return f"{firing.event!r} is taken"
-    return (
-        None
-        if firing.after == firing.before
-        else f"{firing.event!r} is refused, but changes the run"
-    )
+    if firing.after != firing.before:
+        return f"{firing.event!r} is refused, but changes the run"
+    return None
 
 
 def always_counting(firing: Firing) -> str | None:
-    """Demand that a row takes and refills what its effect declares and nothing else, and that each
-    send is counted.
-    """
+    """Demand that a row changes what its effect declares and nothing else, and counts each send."""
     if firing.row is None:
         return None
     takes, refills = changes(firing.table, firing.row, firing.ask)
     counters = zip(firing.table.counters, firing.before[1], strict=True)
     spent = tuple(0 if name in refills else count + (name == takes) for name, count in counters)
-    is_right = firing.after[1] == spent and firing.sends == (
-        firing.row.effect == COUNT_ATTEMPT.name
-    )
-    return None if is_right else f"{firing.row} does more, or less, than count"
+    sends = int(firing.row.effect == COUNT_ATTEMPT.name)
+    if firing.after[1] == spent and firing.sends == sends:
+        return None
+    return f"{firing.row} does more, or less, than count"
 
 
 def always_bounded(firing: Firing) -> str | None:
     """Demand that every counter stays within its limit."""
-    for name, count, limit in zip(
-        firing.table.counters, firing.after[1], firing.limits, strict=True
-    ):
+    counters = zip(firing.table.counters, firing.after[1], firing.limits, strict=True)
+    for name, count, limit in counters:
         if not 0 <= count <= limit:
             return f"{name} is {count!r}, its limit {limit}"
     return None
 
 
 def always_falling(firing: Firing) -> str | None:
-    """Demand that what is left, by rank, is less after every step, unless the machine need not
-    end.
-    """
+    """Demand that what is left, by rank, is less after every step, if the machine must end."""
     if firing.row is None or firing.table.kind == "cyclic":
         return None
-    before, now = (
-        variant(firing.table, firing.limits, each) for each in (firing.before, firing.after)
-    )
-    return None if now < before else f"it goes from {before} to {now}"
+    before = variant(firing.table, firing.limits, firing.before)
+    after = variant(firing.table, firing.limits, firing.after)
+    if after < before:
+        return None
+    return f"it goes from {before} to {after}"
 
 
 def variant(table: Table, limits: tuple[int, ...], configuration: Configuration) -> tuple[int, ...]:
-    """Return what is left, by rank, then whether something waits to be sent; the end is lower than
-    any.
+    """Return what is left, by rank, then whether something waits to be sent.
+
+    The variant of an outcome is lower than any other.
     """
     state, spent = configuration
     if state in table.outcomes:
@@ -182,26 +206,41 @@ ALWAYS: dict[str, Predicate] = {
 
 def broken_by(firing: Firing) -> dict[str, str]:
     """Return the properties that a firing breaks: what is wrong, by the name of each."""
-    return {name: wrong for name, always in ALWAYS.items() if (wrong := always(firing)) is not None}
+    broken = {}
+    for name, always in ALWAYS.items():
+        wrong = always(firing)
+        if wrong is not None:
+            broken[name] = wrong
+    return broken
 
 
 @frozen
 class Walked:
-    """Hold the configurations that were reached, the steps between them, and the rows that were
-    taken.
+    """Hold what a walk has visited.
+
+    Arguments:
+        table: the table of the machine.
+        limits: the limit of each counter.
+        order: the configurations, the nearest to the start first.
+        edges: for each configuration, the indices of those one step away.
+        taken: the rows that were taken.
     """
 
     table: Table
-    limits: dict[str, int]  # of each counter
-    order: list[Configuration]  # the nearest to the start first
-    edges: list[set[int]]  # for each configuration, the indices of those one step away
+    limits: dict[str, int]
+    order: list[Configuration]
+    edges: list[set[int]]
     taken: set[Row]
 
 
 @frozen
 class Verdict:
-    """Hold the finding for a property: what is wrong or was checked, and the configuration that
-    shows it.
+    """Hold the finding for a property of a whole walk.
+
+    Arguments:
+        holds: whether it holds.
+        detail: what was checked, or what is wrong.
+        at: the index of the configuration that shows what is wrong.
     """
 
     holds: bool
@@ -217,8 +256,10 @@ def sometimes_taken(walked: Walked) -> Verdict:
     dead = [row for row in due if row not in walked.taken]
     if dead:
         return Verdict(False, f"never taken: {'; '.join(map(str, dead))}")
-    others = f"; {len(walked.table.rows) - len(due)} are off, as their limit is 0" if off else ""
-    return Verdict(True, f"all {len(due)} rows were taken{others}")
+    detail = f"all {len(due)} rows were taken"
+    if off:
+        detail += f"; {len(walked.table.rows) - len(due)} are off, as their limit is 0"
+    return Verdict(True, detail)
 
 
 def sometimes_reached(walked: Walked) -> Verdict:
@@ -244,9 +285,8 @@ def eventually_over(walked: Walked) -> Verdict:
 def eventually_able(walked: Walked, goal: str) -> Verdict:
     """Demand that the goal can be reached from every configuration that does not end the run."""
     outcomes = walked.table.outcomes
-    able = able_to_reach(
-        walked.edges, [index for index, (state, _) in enumerate(walked.order) if state == goal]
-    )
+    goals = [index for index, (state, _) in enumerate(walked.order) if state == goal]
+    able = able_to_reach(walked.edges, goals)
     going = [index for index, (state, _) in enumerate(walked.order) if state not in outcomes]
     lost = next((index for index in going if index not in able), None)
     if lost is not None:
@@ -256,11 +296,12 @@ def eventually_able(walked: Walked, goal: str) -> Verdict:
 
 
 def _off(walked: Walked) -> set[Row]:
-    return {
-        proof.row
-        for proof in prove(walked.table)
-        if proof.takes and walked.limits[proof.takes] == 0
-    }
+    """Return the rows that a limit of 0 switches off."""
+    off = set()
+    for proof in prove(walked.table):
+        if proof.takes is not None and walked.limits[proof.takes] == 0:
+            off.add(proof.row)
+    return off
 
 
 # a graph of numbered nodes: what can reach what, and where the cycles are
@@ -279,8 +320,9 @@ def able_to_reach(edges: Sequence[Collection[int]], goals: Iterable[int]) -> set
 
 
 def first_cycle(edges: Sequence[Collection[int]]) -> list[int]:
-    """Return a shortest cycle through the lowest node that is on any, that node first and last;
-    empty if none is.
+    """Return a shortest cycle through the lowest node that is on any; empty if none is.
+
+    That node stands first and last.
     """
     # What leads nowhere is taken away until nothing or a cycle is left (Kahn 1962).
     sources = _sources(edges)
@@ -291,17 +333,19 @@ def first_cycle(edges: Sequence[Collection[int]]) -> list[int]:
             ahead[source] -= 1
             if ahead[source] == 0:
                 todo.append(source)
-    left = [
-        {target for target in targets if ahead[target]} if ahead[node] else set()
-        for node, targets in enumerate(edges)
-    ]
-    return next(
-        (found for node in range(len(edges)) if left[node] and (found := _round_trip(left, node))),
-        [],
-    )
+    left: list[set[int]] = [set() for _ in edges]
+    for node, targets in enumerate(edges):
+        if ahead[node]:
+            left[node] = {target for target in targets if ahead[target]}
+    for node, targets in enumerate(left):
+        trip = _round_trip(left, node) if targets else []
+        if trip:
+            return trip
+    return []
 
 
 def _round_trip(edges: Sequence[Collection[int]], start: int) -> list[int]:
+    """Return a shortest path from a node back to itself, found breadth first; empty if none is."""
     before: dict[int, int] = {}
     todo = deque([start])
     while todo and start not in before:
@@ -319,6 +363,7 @@ def _round_trip(edges: Sequence[Collection[int]], start: int) -> list[int]:
 
 
 def _sources(edges: Sequence[Collection[int]]) -> list[list[int]]:
+    """Return the nodes that lead to each node."""
     sources: list[list[int]] = [[] for _ in edges]
     for source, targets in enumerate(edges):
         for target in targets:

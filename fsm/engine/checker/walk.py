@@ -4,6 +4,11 @@ checks the result.
 A configuration is a state with the values of all counters; an outcome is one. The walk goes breadth
 first, so the first path to a fault is a shortest one. It fires each event with every combination of
 facts that makes a difference.
+
+The proof (`proof.py`) argues about the table, for all limits. The walk cross-checks it from the
+other side: it looks at the machine that runs, and believes only what it sees. It costs a firing for
+each configuration, event and combination of facts. A walk that does not repeat itself fires an
+event once for all configurations in which its rows read the same counters.
 """
 
 from __future__ import annotations
@@ -12,7 +17,8 @@ from collections.abc import Callable, Mapping
 
 from attrs import evolve, field, frozen
 
-from rungwise.fsm.engine.checker.branches import Ask, changes, first_row, ways
+from rungwise.fsm.engine.checker.branches import changes
+from rungwise.fsm.engine.checker.combinations import Combinations
 from rungwise.fsm.engine.checker.counterexample import PathStep, Property
 from rungwise.fsm.engine.checker.properties import (
     ABSORB,
@@ -47,10 +53,6 @@ OF_ENDINGS = frozenset({ABSORB, FALLS, ENDS})
 Change = tuple[str, str | None, tuple[str, ...]]
 """Where a firing leads, and the counters that it takes from and refills."""
 
-Result = tuple[Row | None, str | None, tuple[str, ...]]
-Leaf = tuple[list[tuple[str, bool]], Result]
-"""The facts that one way reads, in that order, and its result."""
-
 UNKNOWN_EVENT = "no event of any table"
 PROGRESS_EVERY = 1000
 
@@ -77,9 +79,11 @@ def walk(
     """Visit every configuration of a machine.
 
     Arguments:
+        table: the table of the machine.
+        limits: the limit of each counter.
         goal: the state that must stay reachable; by default the first outcome, or the start of a
-        cyclic machine. progress: called with the number of configurations seen, every thousand of
-        them.
+            cyclic machine.
+        progress: called with the number of configurations seen, every thousand of them.
         repeats: whether an event is fired again where only counters differ that its rows neither
             read nor take from. It does the same then, unless the machine does other things than its
             table declares.
@@ -95,29 +99,37 @@ def walk(
     walker.judge(ENDS, eventually_over(walked))
     walker.judge(goal_name, eventually_able(walked, goal))
     details = walker.details()
-    names = (
-        PROPERTIES
-        if table.kind == "ending"
-        else [name for name in PROPERTIES if name not in OF_ENDINGS]
-    )
-    found = [
-        walker.faults.get(name) or Property(name, True, details[name])
-        for name in (*names, goal_name)
-    ]
+    names = [*PROPERTIES, goal_name]
+    if table.kind != "ending":
+        names = [name for name in names if name not in OF_ENDINGS]
     return Walk(
-        tuple(walked.order), tuple(tuple(sorted(each)) for each in walked.edges), tuple(found)
+        configurations=tuple(walked.order),
+        edges=tuple(tuple(sorted(each)) for each in walked.edges),
+        properties=tuple(
+            walker.faults.get(name) or Property(name, True, details[name]) for name in names
+        ),
     )
 
 
 class _Walker:
+    """Walk over the configurations of a machine, and record faults.
+
+    Arguments:
+        table: the table of the machine.
+        limits: the limit of each counter.
+        repeats: whether an event is fired again where only counters differ that its rows ignore.
+    """
+
     def __init__(self, table: Table, limits: dict[str, int], *, repeats: bool) -> None:
-        self.table, self.limits, self.repeats = table, tuple(limits.values()), repeats
+        self.table = table
+        self.limits = tuple(limits.values())
+        self.repeats = repeats
         # by event, state and the counters that matter to the rows
         self.known: dict[object, dict[Change, Firing]] = {}
         self.counters = {key: _counters(table, rows) for key, rows in table.ladders.items()}
+        self.combinations = {key: Combinations(table, rows) for key, rows in table.ladders.items()}
         self.zero = (0,) * len(limits)
         self.real = Run.at_start(table, limits)
-        self.combinations = {key: Combinations(table, rows) for key, rows in table.ladders.items()}
         self.walked = Walked(table, limits, [], [], set())
         self.index: dict[Configuration, int] = {}
         self.parents: list[tuple[int, PathStep] | None] = []
@@ -128,6 +140,7 @@ class _Walker:
     # the walk
 
     def run(self, progress: Callable[[int], None] | None) -> None:
+        """Fire every event in every configuration, the nearest to the start first."""
         events = {
             state: [event for event, source in self.table.ladders if source == state]
             for state in self.table.states
@@ -148,6 +161,7 @@ class _Walker:
                 progress(index + 1)
 
     def add(self, configuration: Configuration, parent: tuple[int, PathStep] | None) -> int:
+        """Add a configuration with the step that led there, and return its index."""
         index = self.index[configuration] = len(self.walked.order)
         self.walked.order.append(configuration)
         self.walked.edges.append(set())
@@ -155,11 +169,16 @@ class _Walker:
         return index
 
     def fire(self, index: int, event: str, left: dict[str, bool]) -> None:
-        """Fire an event in a configuration with every combination of facts, or take what is known
-        to come of it.
+        """Fire an event in a configuration, or take what is known to come of it.
+
+        Arguments:
+            index: of the configuration.
+            event: the event, which is fired with every combination of facts.
+            left: whether a unit of each counter is left.
         """
         state, spent = self.walked.order[index]
-        key = event, state, tuple([spent[place] for place in self.counters[event, state]])
+        read = tuple([spent[place] for place in self.counters[event, state]])
+        key = (event, state, read)
         if self.repeats or key not in self.known:
             found = self.known[key] = {}
             for facts, first in self.combinations[event, state].at(left):
@@ -170,17 +189,27 @@ class _Walker:
                     found.setdefault((firing.after[0], takes, refills), firing)
             return
         for (target, takes, refills), known in self.known[key].items():
-            counters = zip(self.table.counters, spent, strict=True)
-            after = tuple(
-                [0 if name in refills else count + (name == takes) for name, count in counters]
-            )
-            self.arrive(index, known, (target, after))
+            after = list(spent)
+            for place, name in enumerate(self.table.counters):
+                if name in refills:
+                    after[place] = 0
+                elif name == takes:
+                    after[place] += 1
+            self.arrive(index, known, (target, tuple(after)))
 
     def look(
         self, index: int, event: str, facts: tuple[str, ...], first: Row | None = None
     ) -> Firing | None:
-        """Fire an event in a configuration, check the result against each property, and return
-        where it leads.
+        """Fire an event in a configuration, and check the result against each property.
+
+        Arguments:
+            index: of the configuration.
+            event: the event.
+            facts: those that hold.
+            first: the first row whose guard then holds, if it is known.
+
+        Returns:
+            where it leads; None if it was refused, or if counters are beyond their limits.
         """
         before = self.walked.order[index]
         real = self.real
@@ -202,31 +231,33 @@ class _Walker:
         real = self.real
         real.facts = fact_bits_of(self.table).mask(facts)
         before = (real.state, tuple(real.spent))
-        beside = (real.attempts, real.facts)
+        others = (real.attempts, real.facts)
         for _, conditions in rows_tried(real.machine, event, real.state):
             for holds in conditions:
                 holds(real)
-        after = real.state, tuple(real.spent)
-        if (after, (real.attempts, real.facts)) != (before, beside):
+        after = (real.state, tuple(real.spent))
+        if after != before or (real.attempts, real.facts) != others:
             firing = Firing(self.table, self.limits, before, event, facts, None, after)
             self.fault(PURE, "a guard changed the run", index, firing)
             real.state = before[0]
             real.spent = list(before[1])
 
     def arrive(self, index: int, firing: Firing, after: Configuration) -> None:
-        # With which counters a run ended makes no difference to anything, so an outcome is one
-        # configuration.
-        state, spent = after
-        end = (state, self.zero) if state in self.table.outcomes else (state, spent)
+        """Note the step from a configuration to another, which may be new."""
+        end = after
+        if after[0] in self.table.outcomes:  # with which counters a run ended makes no difference
+            end = (after[0], self.zero)
         target = self.index.get(end)
         if target is None:
-            step = self.step(evolve(firing, before=self.walked.order[index], after=after))
+            before = self.walked.order[index]
+            step = self.step(evolve(firing, before=before, after=after))
             target = self.add(end, (index, step))
         self.walked.edges[index].add(target)
 
     # what was found
 
     def judge(self, name: str, verdict: Verdict) -> None:
+        """Record the verdict on a property of the whole walk."""
         if verdict.holds:
             self.verdicts[name] = verdict.detail
         else:
@@ -246,28 +277,35 @@ class _Walker:
     def details(self) -> dict[str, str]:
         """Say what was checked for each property."""
         order = self.walked.order
-        outcomes = self.table.outcomes
+        outcomes = sum(state in self.table.outcomes for state, _ in order)
         events = len(self.table.events) + 1
         steps = sum(map(len, self.walked.edges))
-        return self.verdicts | {
-            TOTAL: f"a row fired each time, in {self.fired} firings",
-            ORDERED: "the machine took the first row whose guard holds",
-            ABSORB: f"{sum(state in outcomes for state, _ in order)} outcomes refused each of "
-            f"{events} events",
-            ILLEGAL: f"each state refused all others of {events} events",
-            PURE: "looked at before and after every firing",
-            COUNTS: "no effect touched anything else; each send counted one attempt",
-            BOUNDED: f"in each of {len(order)} configurations",
-            FALLS: f"on each of {steps} steps from one configuration to another",
-        }
+        details = dict(self.verdicts)
+        details[TOTAL] = f"a row fired each time, in {self.fired} firings"
+        details[ORDERED] = "the machine took the first row whose guard holds"
+        details[ABSORB] = f"{outcomes} outcomes refused each of {events} events"
+        details[ILLEGAL] = f"each state refused all others of {events} events"
+        details[PURE] = "looked at before and after every firing"
+        details[COUNTS] = "no effect touched anything else; each send counted one attempt"
+        details[BOUNDED] = f"in each of {len(order)} configurations"
+        details[FALLS] = f"on each of {steps} steps from one configuration to another"
+        return details
 
     def fault(self, name: str, detail: str, index: int, firing: Firing) -> None:
+        """Record the first fault of a property.
+
+        Arguments:
+            name: of the property.
+            detail: what is wrong.
+            index: of the configuration in which the event was fired.
+            firing: the event, and its result.
+        """
         if name not in self.faults:
-            self.faults[name] = Property(
-                name, False, detail, (*self.path(index), self.step(firing))
-            )
+            path = (*self.path(index), self.step(firing))
+            self.faults[name] = Property(name, False, detail, path)
 
     def path(self, index: int) -> tuple[PathStep, ...]:
+        """Return a shortest path to a configuration."""
         steps: list[PathStep] = []
         parent = self.parents[index]
         while parent is not None:
@@ -276,71 +314,21 @@ class _Walker:
         return tuple(reversed(steps))
 
     def step(self, firing: Firing) -> PathStep:
+        """Return a firing as a step of a path."""
         row = firing.row
         pairs = zip(self.table.counters, firing.before[1], firing.after[1], strict=True)
-        changed = {name: (before, value) for name, before, value in pairs if before != value}
-        target = firing.after[0] if row else None
         return PathStep(
-            firing.event,
-            firing.before[0],
-            target,
-            row.guard if row else None,
-            firing.facts,
-            changed,
+            event=firing.event,
+            source=firing.before[0],
+            target=firing.after[0] if row else None,
+            guard=row.guard if row else None,
+            facts=firing.facts,
+            changed={name: (before, after) for name, before, after in pairs if before != after},
         )
 
 
 def _counters(table: Table, rows: tuple[Row, ...]) -> set[int]:
     """Return the places of the counters that some rows read or take from."""
-    names = {table.guard(row.guard).counter for row in rows} | {
-        table.effect(row.effect).spends for row in rows
-    }
+    names = {table.guard(row.guard).counter for row in rows}
+    names |= {table.effect(row.effect).spends for row in rows}
     return {table.places[name] for name in names if name is not None}
-
-
-class Combinations:
-    """Find the combinations of facts that an event must be fired with; they are cached by the
-    counters that are left.
-
-    If both answers for a fact lead to the same result in every respect, one of them is enough.
-    """
-
-    def __init__(self, table: Table, rows: tuple[Row, ...]) -> None:
-        self._table = table
-        self._rows = rows
-        guards = [table.guard(row.guard) for row in rows]
-        self._counters = tuple(
-            dict.fromkeys(guard.counter for guard in guards if guard.counter is not None)
-        )
-        self._found: dict[tuple[bool, ...], list[tuple[tuple[str, ...], Row | None]]] = {}
-
-    def at(self, left: dict[str, bool]) -> list[tuple[tuple[str, ...], Row | None]]:
-        """Return the facts to set, one tuple for each combination, with the first row whose guard
-        then holds.
-        """
-
-        def body(ask: Ask) -> Result:
-            row = first_row(
-                self._table, self._rows, lambda name: left[name] if name in left else ask(name)
-            )
-            return (row, *(changes(self._table, row, ask) if row else (None, ())))
-
-        key = tuple([left[name] for name in self._counters])
-        if key not in self._found:
-            leaves = [(list(answers.items()), result) for answers, result in ways(body)]
-            self._found[key] = [(held, result[0]) for held, result in _apart(leaves, 0)]
-        return self._found[key]
-
-
-def _apart(leaves: list[Leaf], depth: int) -> list[tuple[tuple[str, ...], Result]]:
-    """Return the facts that hold in each way and its result, without the questions that make no
-    difference.
-    """
-    facts, result = leaves[0]
-    if len(facts) == depth:
-        return [((), result)]
-    no, yes = (
-        _apart([leaf for leaf in leaves if leaf[0][depth][1] is held], depth + 1)
-        for held in (False, True)
-    )
-    return no if yes == no else [*no, *(((facts[depth][0], *held), result) for held, result in yes)]

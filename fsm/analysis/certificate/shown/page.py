@@ -4,8 +4,8 @@ with each event.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise, repeat
 
 from attrs import asdict, evolve, frozen
 
@@ -16,8 +16,9 @@ from rungwise.fsm.analysis.certificate.troubles import EVENTS, reply_of
 from rungwise.fsm.analysis.certificate.verify import verify
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.link import PlainLink
-from rungwise.fsm.call.conversation.request import PlainMessage, Request
+from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.play import Answers, Came, PlayClock, play
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
 from rungwise.fsm.call.run.recording import silent
 from rungwise.fsm.call.table import CALL, UNSENT
@@ -26,7 +27,8 @@ from rungwise.fsm.errors import IllegalEvent, TableError
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import ToolCall
 from rungwise.fsm.replies.reply import Reply
-from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
+from rungwise.fsm.turn.actions import Compact, RunTools, ToolOutcome
+from rungwise.fsm.turn.play import TurnAnswers, play_turn
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.turn.tools import Tool
@@ -62,6 +64,10 @@ TURN_EXAMPLES: tuple[tuple[Reply | Failure, Sequence[PlainMessage]], ...] = (
     (TOO_LONG, SHORT),
 )
 """What comes back first, before answers, and what the compactor makes of a long prompt."""
+
+
+UNCAUSED = ("sent", "skipped")
+"""Steps of a journal that no reply causes."""
 
 
 @frozen
@@ -141,37 +147,26 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
         ]
         call = Call(Request("a prompt"), ample, links, observer=silent)
         try:
-            call.begin()
-            now = _facts_after(call, example)
-            later = () if call.is_over else _facts_after(call, EMPTY)
+            play(call, _Examples([example, EMPTY]), PlayClock())
         except IllegalEvent:  # a user's table may lack this event
             continue
-        event = next(
-            step.event for step in call.journal.steps if step.event not in ("sent", "skipped")
-        )
-        usual[event] = Usual(now, later)
-    open_now = {"found_open": Usual(("has_next_backend",) if backends > 1 else (), ())}
-    return {**usual, **_where_it_runs_out(ample, backends), **open_now}
+        first, *others = [step for step in call.journal.steps if step.event not in UNCAUSED]
+        usual[first.event] = Usual(first.facts, others[0].facts if others else ())
+    usual |= _where_it_runs_out(ample, backends)
+    usual["found_open"] = Usual(("has_next_backend",) if backends > 1 else (), ())
+    return usual
 
 
 def _where_it_runs_out(policy: Policy, backends: int) -> dict[str, Usual]:
     """Let the attempts run out at the first backend, except for those reserved for the others."""
-    once = evolve(policy, budget=Budget(attempts=backends))
-    call = Call(Request("a prompt"), once, links_of([None] * backends), observer=silent)
-    call.begin()
     if not policy.table.ladder("failed_transiently", policy.table.hub):
         return {}
-    call.receive(Failure("server_error", status=503))
+    once = evolve(policy, budget=Budget(attempts=backends))
+    call = Call(Request("a prompt"), once, links_of([None] * backends), observer=silent)
+    play(call, _Examples([Failure("server_error", status=503)]), PlayClock())
     return {
         step.event: Usual(step.facts, ()) for step in call.journal.steps if step.event == "ran_out"
     }
-
-
-def _facts_after(call: Call, reply: Reply | Failure) -> tuple[str, ...]:
-    call.receive(reply)
-    return next(
-        step.facts for step in reversed(call.journal.steps) if step.event not in ("sent", "skipped")
-    )
 
 
 def usual_facts_of_turn() -> dict[str, Usual]:
@@ -197,17 +192,42 @@ def _played(first: Reply | Failure, shortened: Sequence[PlainMessage]) -> Turn:
         has_compactor=True,
         observer=silent,
     )
-    action = turn.begin()
-    replies = iter([first])
-    while action is not None:
-        match action:
-            case MakeCall(call):
-                call.begin()
-                call.sending()
-                call.receive(next(replies, ANSWER))
-                action = turn.called(call.result)
-            case RunTools(runs):
-                action = turn.tools_ran([ToolOutcome("done")] * len(runs))
-            case Compact():
-                action = turn.compacted(shortened)
-    return turn
+    answers = _TurnExamples(_Examples(chain([first], repeat(ANSWER))), shortened)
+    return play_turn(turn, answers, PlayClock())
+
+
+class _Examples(Answers):
+    """Answer with some replies, each at once, and stop behind the last."""
+
+    def __init__(self, replies: Iterable[Reply | Failure]) -> None:
+        self.replies = iter(replies)
+        self.reply: Reply | Failure | None = None
+
+    def proposed(self, call: Call, send: Send) -> Send | None:
+        """Send only what is answered."""
+        self.reply = next(self.replies, None)
+        return None if self.reply is None else send
+
+    def answer(self, call: Call, sent: Send, now: float) -> Came:
+        """Return the next reply."""
+        return Came(self.reply, now)
+
+
+@frozen
+class _TurnExamples(TurnAnswers):
+    """Answer the calls of a turn with examples; its tool works, its compactor shortens."""
+
+    calls: Answers
+    shortened: Sequence[PlainMessage]
+
+    def of_call(self, call: Call) -> Answers:
+        """Return the examples."""
+        return self.calls
+
+    def outcomes(self, action: RunTools) -> Iterable[ToolOutcome]:
+        """Let every tool work."""
+        return [ToolOutcome("done") for _ in action.runs]
+
+    def compacted(self, action: Compact) -> Sequence[PlainMessage]:
+        """Return the shortened conversation."""
+        return self.shortened
