@@ -11,10 +11,8 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
+from rungwise.fsm.testing.samples import ANSWER, DENSE, STORY
 from rungwise.fsm.testing.strategies import (
-    ANSWER,
-    DENSE,
-    STORY,
     first_or_often,
     headers,
     seldom,

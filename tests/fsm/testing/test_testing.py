@@ -37,7 +37,7 @@ from rungwise.core import (
 from rungwise.fsm.call.overrides import Overrides, set_overrides, waits_are_off, with_overrides
 from rungwise.fsm.call.run.result import error_of
 from rungwise.fsm.engine.machine.run import Run
-from rungwise.fsm.testing import backend, compactors, strategies
+from rungwise.fsm.testing import compactors, policy_strategies, scripted, strategies
 from rungwise.fsm.testing.checks import delivery, honesty, privacy, replays, success
 from rungwise.fsm.testing.checks import path as path_checks
 from rungwise.fsm.testing.checks import spending as spending_checks
@@ -447,7 +447,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         (strategies.headers(), {}),
         (strategies.usages(), rungwise.Usage()),
         (
-            strategies.limits(),
+            policy_strategies.limits(),
             rungwise.Limits(
                 **{**dict.fromkeys(rungwise.Limits(), 0), "rotations": None, "fallbacks": None}
             ),
@@ -570,7 +570,7 @@ def test_an_echo_of_text_that_repeats_itself_but_for_its_margin_is_dropped() -> 
 def test_text_that_was_handed_out_stays_when_the_stream_breaks() -> None:
     first = "a sentence that comes first, "
     events: list[Any] = []
-    broken = backend.Played(Failure("connection"), streamed=first + first[:20])
+    broken = scripted.Played(Failure("connection"), streamed=first + first[:20])
     testing.run(
         DEFAULT, [Reply(first, stop_reason="length"), broken], is_streaming=True, events=events
     )
