@@ -1,5 +1,8 @@
-"""One call of a fuzz run: its request, the client's method, the provider's script, and what leaves
-it little room.
+"""One call of a fuzz run: its request, the client's method, and the provider's script.
+
+Theory. Most calls that are drawn at random have plenty of everything, so the rows that decide when
+something runs out are hardly ever taken. A `Squeeze` leaves a call little room on purpose: one or
+two counters, prices at which a second request cannot be afforded, a shared budget that others hold.
 """
 
 from __future__ import annotations
@@ -32,8 +35,9 @@ if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.fsm.call.run.result import Result
 
-CHEAP, DEAR = Prices(1.0, 10.0), Prices(1e12, 1e12)
-MONEY = 1.0
+CHEAP = Prices(1.0, 10.0)  # dollars for a million tokens of input and of output
+DEAR = Prices(1e12, 1e12)
+MONEY = 1.0  # dollars: enough for cheap requests, and for no dear one
 CHAINS = (
     (CHEAP, DEAR),
     (DEAR, CHEAP),
@@ -42,42 +46,62 @@ CHAINS = (
     (CHEAP, DEAR, CHEAP),
     (CHEAP,) * 3,
 )
+SHARED = (Budget(money=MONEY), Budget(money=MONEY, seconds=60.0), Budget(attempts=3))
 PATIENT = Waits(retry_base=0.0, reask_base=10.0, jitter=0.0, longest_asked=0.0)
 """Waits that differ most between a retry and what is asked again."""
 
 
 @frozen
 class Squeeze:
-    """Narrow a policy, and set prices and a shared budget for the call that runs under it."""
+    """Narrow a policy, and set prices and a shared budget for the call that runs under it.
 
-    prices: tuple[Prices, ...] = ()  # of each backend; empty for those of the case
-    attempts: int | None = None  # of the call; None for those of the policy
-    left: frozenset[str] | None = None  # the counters that keep a unit; None leaves all as they are
+    Arguments:
+        prices: of each backend; empty for those of the case.
+        attempts: of the call; None for those of the policy.
+        left: the counters that keep a unit; None leaves all as they are.
+        waits: instead of the policy's.
+        money: dollars of the call; None for those of the policy.
+        shared: a budget that other calls use, too.
+        held: seconds for which others hold the shared budget before each attempt.
+    """
+
+    prices: tuple[Prices, ...] = ()
+    attempts: int | None = None
+    left: frozenset[str] | None = None
     waits: Waits | None = None
     money: float | None = None
     shared: Budget | None = None
-    held: float = 0.0  # seconds for which other calls hold the shared budget before each attempt
+    held: float = 0.0
 
     def policy(self, policy: Policy) -> Policy:
         """Return what remains of a policy."""
-        narrowed = {
-            name: getattr(self, name)
-            for name in ("attempts", "money")
-            if getattr(self, name) is not None
-        }
-        kept = self.left or ()
-        others = policy.limits.keys() - {"fallbacks"}
-        limits = {name: min(1, policy.limits[name] or 0) if name in kept else 0 for name in others}
-        return attrs.evolve(
-            policy,
-            budget=attrs.evolve(policy.budget, **narrowed),
-            limits=policy.limits if self.left is None else Limits(**{**policy.limits, **limits}),
-            waits=self.waits or policy.waits,
-        )
+        budget = policy.budget
+        if self.attempts is not None:
+            budget = attrs.evolve(budget, attempts=self.attempts)
+        if self.money is not None:
+            budget = attrs.evolve(budget, money=self.money)
+        limits = self._limits(policy.limits)
+        waits = self.waits or policy.waits
+        return attrs.evolve(policy, budget=budget, limits=limits, waits=waits)
+
+    def _limits(self, limits: Limits) -> Limits:
+        """Return limits with one unit at most in the counters that keep one; fallbacks stay."""
+        if self.left is None:
+            return limits
+        narrowed = dict(limits)
+        for name in limits:
+            if name in self.left:
+                narrowed[name] = min(1, limits[name] or 0)
+            elif name != "fallbacks":
+                narrowed[name] = 0
+        return Limits(**narrowed)
 
     def options(self, clock: VirtualClock, seconds: float | None) -> dict[str, Any]:
-        """Return what the call is given besides; it begins now, with a budget of so many
-        seconds.
+        """Return further options of the call.
+
+        Arguments:
+            clock: says when the call begins.
+            seconds: of its own budget; None for no ceiling.
         """
         if self.shared is None:
             return {}
@@ -87,8 +111,9 @@ class Squeeze:
 
 @define(eq=False, repr=False)
 class HeldBudget(SharedBudget):
-    """Let other calls hold the budget before each attempt, for as long as a call would wait for
-    them at most.
+    """A shared budget that other calls hold before each attempt.
+
+    The clock moves on by the seconds for which they hold it, or as far as the call would wait.
     """
 
     clock: VirtualClock = field(kw_only=True)
@@ -106,25 +131,30 @@ class _HeldShare(Share):
     def reserve(self, *asked: Any, **options: Any) -> bool:
         if self._reservation.state == "idle":
             budget: Any = self.shared
-            ends = min(budget.ends, math.inf if budget.deadline is None else budget.deadline)
-            budget.clock.advance(min(budget.held, max(0.0, ends - budget.clock.now)))
+            ends = budget.ends
+            if budget.deadline is not None:
+                ends = min(ends, budget.deadline)
+            left = max(0.0, ends - budget.clock.now)
+            budget.clock.advance(min(budget.held, left))
         return super().reserve(*asked, **options)
 
 
 def squeezes() -> SearchStrategy[Squeeze]:
     """Generate calls with little room."""
-    shared = st.sampled_from(
-        (Budget(money=MONEY), Budget(money=MONEY, seconds=60.0), Budget(attempts=3))
-    )
+    attempts = st.sampled_from((2, 3, None))
+    left = st.sampled_from((frozenset({"retries"}), frozenset({"retries", "continuations"})))
+    money = st.sampled_from((MONEY, None))
+    shared = st.sampled_from(SHARED)
+    held = st.sampled_from((0.0, 20.0, 40.0, 100.0))
     return st.builds(
         Squeeze,
         prices=st.sampled_from(CHAINS),
-        attempts=st.sampled_from((2, 3, None)),
-        left=st.sampled_from((frozenset({"retries"}), frozenset({"retries", "continuations"}))),
+        attempts=attempts,
+        left=left,
         waits=st.just(PATIENT),
-        money=st.sampled_from((MONEY, None)),
+        money=money,
         shared=st.none() | shared,
-        held=st.sampled_from((0.0, 20.0, 40.0, 100.0)),
+        held=held,
     )
 
 
@@ -149,13 +179,23 @@ def ask(
     most: int | None = None,
     **options: Any,
 ) -> Result:
-    """Make a call, collect the events of its stream, and leave the stream after `most` of them;
-    None stays.
+    """Make a call, and collect the events of its stream.
+
+    Arguments:
+        client: makes it.
+        mode: the method, of `MODES`.
+        request: what is asked.
+        events: takes the events.
+        most: how many events are read before the stream is left; None reads all.
+        options: of the call.
     """
     if not is_streaming(mode):
         return client.call(request, **options)
     with client.stream(request, **options) as stream:
-        while len(events) != most and (event := next(stream, None)) is not None:
+        while len(events) != most:
+            event = next(stream, None)
+            if event is None:
+                break
             events.append(event)
     return stream.result
 
@@ -168,11 +208,23 @@ async def ask_async(
     most: int | None = None,
     **options: Any,
 ) -> Result:
-    """Do what `ask` does on an event loop."""
+    """Do what `ask` does on an event loop.
+
+    Arguments:
+        client: as of `ask`, like all of them.
+        mode: the method.
+        request: what is asked.
+        events: takes the events.
+        most: how many events are read.
+        options: of the call.
+    """
     if not is_streaming(mode):
         return await client.acall(request, **options)
     async with client.astream(request, **options) as stream:
-        while len(events) != most and (event := await anext(stream, None)) is not None:
+        while len(events) != most:
+            event = await anext(stream, None)
+            if event is None:
+                break
             events.append(event)
     return stream.result
 
@@ -181,7 +233,7 @@ CAPS = ("max_tokens", "max_completion_tokens")
 """The names of the output cap on the wire."""
 
 PREFILLS = ("no", "trailing", "prefix", "partial", "continue_final_message")
-LATEST = 12
+LATEST = 12  # events that a consumer reads at most before it leaves
 PRICES = Prices(input=1.0, output=10.0)
 
 NESTS: Final = {
@@ -191,8 +243,9 @@ NESTS: Final = {
 }
 
 LONGEST_READ: Final = 30
-"""Characters of an answer that the verdict reads; at a longer one it raises, as a verdict of a
-caller's may.
+"""Characters of an answer that the verdict reads.
+
+At a longer one it raises, as a caller's own verdict may.
 """
 
 
@@ -205,7 +258,25 @@ def names_no_river(reply: Reply) -> str | None:
 
 @frozen
 class Case(Shrinkable):
-    """One call to a provider that answers by script."""
+    """One call to a provider that answers by script.
+
+    Arguments:
+        script: what the provider answers.
+        mode: the client's method, of `MODES`.
+        request: what is asked.
+        turn: what the call knows of its turn.
+        prefill: how the backends take a prefill.
+        contents: whether the journal may hold texts.
+        returns: what the answer must be, as a JSON schema.
+        has_verdict: whether `names_no_river` judges it.
+        compactor: shortens a conversation that does not fit.
+        prices: of every backend.
+        is_fair: whether the provider keeps to the caps, and counts prompts as they are.
+        tokenizer: how a fair provider counts, of `TOKENIZERS`.
+        opens: how many backends, from the first on, earlier calls have found down.
+        leaves_after: events after which the consumer of a stream goes away; None stays.
+        squeeze: what leaves the call little room.
+    """
 
     is_served: ClassVar[bool] = True
     script: Script
@@ -213,15 +284,14 @@ class Case(Shrinkable):
     request: Request = field(factory=lambda: Request(PROMPT))
     turn: TurnContext = field(factory=TurnContext)
     prefill: Any = "no"
-    contents: bool = False  # whether the journal may hold texts
-    returns: Any = None  # what the answer must be, as a JSON schema
+    contents: bool = False
+    returns: Any = None
     has_verdict: bool = False
     compactor: Compactor | None = None
     prices: Prices = PRICES
-    is_fair: bool = False  # whether the provider keeps to the caps, and counts prompts as they are
-    tokenizer: str = "prose"  # of a fair provider
-    opens: int = 0  # how many backends, from the first on, earlier calls have found down
-    # events after which the consumer of a stream goes away; None stays
+    is_fair: bool = False
+    tokenizer: str = "prose"
+    opens: int = 0
     leaves_after: int | None = None
     squeeze: Squeeze = field(factory=Squeeze)
 
@@ -231,32 +301,43 @@ class Case(Shrinkable):
 
     def describe(self) -> Iterator[str]:
         """Describe what the script does not show."""
+        yield f"mode: {self.mode}"
+        yield f"messages: {', '.join(map(NEUTRAL.role_of, self.request.messages))}"
+        for name, value in self._facts():
+            if value:
+                yield f"{name}: {value}"
+
+    def _facts(self) -> Iterator[tuple[str, object]]:
+        """Yield what else is known of the call; None, 0 and what is empty go without saying."""
         request = self.request
         turn = self.turn
-        context = f"prior_answer={turn.prior_answer!r}, only_housekeeping={turn.only_housekeeping}"
-        verdict = f"no answer may mention a river; raises above {LONGEST_READ} characters"
-        yield f"mode: {self.mode}"
-        yield f"messages: {', '.join(map(NEUTRAL.role_of, request.messages))}"
-        facts = {
-            "tools": len(request.tools),
-            "max_tokens": request.max_tokens,
-            "input_tokens": request.input_tokens,
-            "turn": context if turn != TurnContext() else None,
-            "prefill": self.prefill if self.prefill != "no" else None,
-            "contents": self.contents,
-            "parameters": dict(request.parameters),
-            "returns": None if self.returns is None else json.dumps(self.returns),
-            "verdict": verdict if self.has_verdict else None,
-            "compactor": self.compactor,
-            "prices": self.prices if self.prices != PRICES else None,
-            "usage": f"as a fair provider counts {self.tokenizer}" if self.is_fair else None,
-            "backends that are down": self.opens,
-            "the consumer leaves after": f"{self.leaves_after} events"
-            if self.leaves_after is not None
-            else None,
-            "squeeze": self.squeeze if self.squeeze != Squeeze() else None,
-        }
-        yield from (f"{name}: {value}" for name, value in facts.items() if value)
+        yield "tools", len(request.tools)
+        yield "max_tokens", request.max_tokens
+        yield "input_tokens", request.input_tokens
+        if turn != TurnContext():
+            prior = f"prior_answer={turn.prior_answer!r}"
+            yield "turn", f"{prior}, only_housekeeping={turn.only_housekeeping}"
+        if self.prefill != "no":
+            yield "prefill", self.prefill
+        yield "contents", self.contents
+        yield "parameters", dict(request.parameters)
+        if self.returns is not None:
+            yield "returns", json.dumps(self.returns)
+        if self.has_verdict:
+            yield (
+                "verdict",
+                f"no answer may mention a river; raises above {LONGEST_READ} characters",
+            )
+        yield "compactor", self.compactor
+        if self.prices != PRICES:
+            yield "prices", self.prices
+        if self.is_fair:
+            yield "usage", f"as a fair provider counts {self.tokenizer}"
+        yield "backends that are down", self.opens
+        if self.leaves_after is not None:
+            yield "the consumer leaves after", f"{self.leaves_after} events"
+        if self.squeeze != Squeeze():
+            yield "squeeze", self.squeeze
 
     @property
     def wants(self) -> dict[str, Any]:
@@ -265,8 +346,9 @@ class Case(Shrinkable):
         return {"returns": returns, "verdict": names_no_river if self.has_verdict else None}
 
     def smaller(self) -> Iterator[Case]:
-        """Generate cases with one reply less, one field of a reply less, or one field at its
-        default.
+        """Generate cases that are smaller by one thing.
+
+        By a reply, by a field of a reply, or by a field of the case, which gets its default.
         """
         replies = self.script.replies
         for index, reply in enumerate(replies):
@@ -275,31 +357,39 @@ class Case(Shrinkable):
             if before or after:
                 yield attrs.evolve(self, script=Script([*before, *after]))
             for name in reply.given:
-                less = ScriptedReply(
-                    **{field: value for field, value in reply.given.items() if field != name}
-                )
+                fields = dict(reply.given)
+                del fields[name]
+                less = ScriptedReply(**fields)
                 yield attrs.evolve(self, script=Script([*before, less, *after]))
         yield from with_defaults(self, Case(self.script))
 
 
 def cases(replies: SearchStrategy[ScriptedReply], prices: Prices = PRICES) -> SearchStrategy[Case]:
-    """Generate calls, at these prices, with dear caches and with dear input."""
+    """Generate calls.
+
+    Arguments:
+        replies: generates what the provider answers.
+        prices: of the backends; some calls have dear caches, others dear input.
+    """
     dear = attrs.evolve(prices, cache_read=prices.input / 10, cache_creation=2 * prices.output)
     dear_input = attrs.evolve(prices, input=prices.output, output=prices.input)
+    turn = seldom(turns()).map(lambda turn: turn or TurnContext())
+    compactor = st.none() | compactors()
+    opens = st.sampled_from((0, 0, 1, 2))
     return st.builds(
         Case,
         script=scripts(items=replies),
         mode=st.sampled_from(MODES),
         request=requests(),
-        turn=seldom(turns()).map(lambda turn: turn or TurnContext()),
+        turn=turn,
         prefill=st.sampled_from(PREFILLS),
         contents=st.booleans(),
         returns=seldom(st.just(NESTS)),
         has_verdict=st.booleans(),
-        compactor=st.none() | compactors(),
+        compactor=compactor,
         prices=st.sampled_from((prices, dear, dear_input)),
         is_fair=st.booleans(),
         tokenizer=st.sampled_from(tuple(TOKENIZERS)),
-        opens=st.sampled_from((0, 0, 1, 2)),
+        opens=opens,
         leaves_after=seldom(st.integers(0, LATEST)),
     )
