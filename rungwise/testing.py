@@ -57,12 +57,12 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.testing.conversations import conversations as conversations
     from rungwise.fsm.testing.hostile.raw import read_responses as read_responses
     from rungwise.fsm.testing.hostile.responses import hostile_responses as hostile_responses
+    from rungwise.fsm.testing.policy_strategies import policies as policies
     from rungwise.fsm.testing.scripted import ScriptedBackend as ScriptedBackend
     from rungwise.fsm.testing.scripted import VirtualClock as VirtualClock
     from rungwise.fsm.testing.scripted import run as run
     from rungwise.fsm.testing.stateful import calls_of as calls_of
     from rungwise.fsm.testing.strategies import failures as failures
-    from rungwise.fsm.testing.strategies import policies as policies
     from rungwise.fsm.testing.strategies import replies as replies
     from rungwise.fsm.testing.strategies import requests as requests
     from rungwise.fsm.testing.strategies import scripts_of_replies as scripts_of_replies

@@ -31,8 +31,9 @@ from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.turn.policy import TurnPolicy
 
 if TYPE_CHECKING:
-    from rungwise.adapters.testing.fuzzing import Fuzzer, TurnFuzzer
+    from rungwise.adapters.testing.fuzzing import Fuzzer
     from rungwise.adapters.testing.search import FuzzFinding
+    from rungwise.adapters.testing.turn_fuzzing import TurnFuzzer
 
 STORAGE: Final = "HYPOTHESIS_STORAGE_DIRECTORY"
 HOSTILE_SHARE: Final = 0.1  # of the calls over HTTP
@@ -180,7 +181,8 @@ def _fuzzer(
         hostile: whether that sends hostile bytes to every call.
     """
     try:
-        from rungwise.adapters.testing.fuzzing import Fuzzer, TurnFuzzer
+        from rungwise.adapters.testing.fuzzing import Fuzzer
+        from rungwise.adapters.testing.turn_fuzzing import TurnFuzzer
     except ImportError as error:
         bad_input(str(error))
     common: dict[str, Any] = {"backends": backends, "seed": seed}

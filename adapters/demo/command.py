@@ -1,6 +1,4 @@
-"""`rungwise demo`: scenarios in which the real client calls real servers that misbehave by
-script.
-"""
+"""`rungwise demo`: the real client calls real servers that misbehave by script."""
 
 from __future__ import annotations
 
@@ -17,12 +15,8 @@ from rungwise.adapters.wires.registry import APIS
 def _list(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
         width = max(map(len, SCENARIOS))
-        put(
-            "".join(
-                f"{each.name.ljust(width)}  {each.title}: {each.says}\n"
-                for each in SCENARIOS.values()
-            )
-        )
+        for each in SCENARIOS.values():
+            put(f"{each.name.ljust(width)}  {each.title}: {each.says}\n")
         context.exit()
 
 

@@ -1,5 +1,7 @@
-"""The end of the demo: a process kills itself in the middle of an answer, and the next one goes on
-with it.
+"""The end of the demo: a process dies in the middle of an answer, and another one resumes it.
+
+The two share a database, in which the durable call records what it has written. A reader of the
+second process gets the whole answer, so what the first one wrote is left out of what is shown.
 """
 
 from __future__ import annotations
@@ -24,10 +26,9 @@ from rungwise.fsm.replies.reply import Text
 ID: Final = "tides"
 MESSAGES: Final = "Why are there tides?"
 ANSWER: Final = SCENARIOS["cut-stream"].primary[0].text
-# seconds that the first answer takes: what is written of it after one second survives
-LASTS: Final = 2.0
+LASTS: Final = 2.0  # seconds that the first answer takes
 
-KILLED: Final = 9
+KILLED: Final = 9  # the exit code of a process that dies
 CHILD: Final = (
     "import sys; from rungwise.adapters.demo.crash import run_and_die; run_and_die(*sys.argv[1:])"
 )
@@ -51,25 +52,26 @@ def show_crash(screen: Screen) -> None:
     screen.print()
     with tempfile.TemporaryDirectory() as folder, EmbeddedProvider(_answer) as server:
         database = f"sqlite:///{folder}/calls.sqlite"
-        died = subprocess.run(
-            [sys.executable, "-c", CHILD, server.base_url, database], stdout=subprocess.PIPE
-        )
+        command = [sys.executable, "-c", CHILD, server.base_url, database]
+        died = subprocess.run(command, stdout=subprocess.PIPE)
         written = died.stdout.decode()
         screen.label("process 1", "bold cyan")
         screen.say(f"exits with {died.returncode}; it has written:")
         screen.stream(written, "default")
         with Durable(_client(server.base_url), database) as durable:
-            text = "".join(
-                event.text for event in durable.stream(ID, MESSAGES) if isinstance(event, Text)
-            )
+            text = ""
+            for event in durable.stream(ID, MESSAGES):
+                if isinstance(event, Text):
+                    text += event.text
             result = durable.handle(ID).result()
         screen.label("process 2", "bold cyan")
         screen.say("goes on:")
         screen.stream(text.removeprefix(written), "default")
         screen.label(result.outcome, STYLES[result.outcome])
+        requests = len(server.requests)
         screen.say(
-            f"{len(text)} characters in {len(server.requests)} requests; nothing is lost, and "
-            f"nothing said twice"
+            f"{len(text)} characters in {requests} requests; nothing is lost, and nothing said "
+            "twice"
         )
 
 
@@ -91,8 +93,10 @@ def _client(url: str) -> Client:
 
 
 def _answer(request: ReceivedRequest) -> ScriptedReply:
-    """Answer slowly, and at once what is left of an answer."""
-    given = "".join(
-        each["content"] for each in request.body["messages"] if each["role"] == "assistant"
-    )
-    return ScriptedReply(text=ANSWER[len(given) :], lasts=0.0 if given else LASTS)
+    """Answer slowly the first time, and then at once with the rest of the answer."""
+    written = ""
+    for message in request.body["messages"]:
+        if message["role"] == "assistant":
+            written += message["content"]
+    rest = ANSWER[len(written) :]
+    return ScriptedReply(text=rest, lasts=0.0 if written else LASTS)

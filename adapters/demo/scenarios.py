@@ -16,25 +16,37 @@ from rungwise.fsm.values.files import read_toml
 
 @frozen(kw_only=True)
 class Scenario:
-    """Hold one scenario."""
+    """One scenario.
 
-    name: str  # what `--scenario` calls it
-    title: str  # its heading
-    says: str  # one sentence on what the providers do
-    messages: str | list[Mapping[str, Any]]  # what is asked
-    # the replies of the first backend, the last one for ever; empty if it is down
+    Arguments:
+        name: what `--scenario` calls it.
+        title: its heading.
+        says: one sentence on what the providers do.
+        messages: what is asked.
+        primary: the replies of the first backend, the last one for ever; empty if it is down.
+        second: the replies of the second backend; empty for a chain of one.
+        tools: of the request; in a turn, the functions that run.
+        auto_continues: how often the turn may go on by itself; None for a call.
+        max_tokens: the caller's own output cap.
+        prefill: whether the first backend continues a trailing assistant turn.
+        calls_before: how many calls of the same client come before, which are not shown.
+    """
+
+    name: str
+    title: str
+    says: str
+    messages: str | list[Mapping[str, Any]]
     primary: tuple[ScriptedReply, ...]
-    second: tuple[ScriptedReply, ...]  # the replies of the second backend; empty for a chain of one
-    # The tools of the request; in a turn, what runs them.
+    second: tuple[ScriptedReply, ...]
     tools: tuple[Mapping[str, Any] | Callable[..., Any], ...] = field(repr=False)
-    auto_continues: int | None = None  # how often the turn may go on by itself; None for a call
-    max_tokens: int = 300  # the caller's own output cap
-    prefill: bool = False  # whether the first backend goes on from a trailing assistant turn
-    calls_before: int = 0  # how many calls of the same client came before, which are not shown
+    auto_continues: int | None = None
+    max_tokens: int = 300
+    prefill: bool = False
+    calls_before: int = 0
 
 
-# seconds that the weather takes, so that it ends behind the tool that begins after it
 OUTLOOK: Final = 0.1
+"""Seconds that the weather takes, so that it ends behind the tool that begins after it."""
 
 
 def get_weather(place: str) -> str:
@@ -63,13 +75,11 @@ _TOOLS: Final = {
 
 
 def _scenario(table: Mapping[str, Any]) -> Scenario:
-    replies = {
-        name: tuple(ScriptedReply(**each) for each in table.get(name, ()))
-        for name in ("primary", "second")
-    }
-    return Scenario(
-        **{**table, **replies, "tools": tuple(_TOOLS[name] for name in table.get("tools", ()))}
-    )
+    fields: dict[str, Any] = dict(table)
+    for name in ("primary", "second"):
+        fields[name] = tuple(ScriptedReply(**each) for each in table.get(name, ()))
+    fields["tools"] = tuple(_TOOLS[name] for name in table.get("tools", ()))
+    return Scenario(**fields)
 
 
 SCENARIOS: Final = {table["name"]: _scenario(table) for table in _DOCUMENT["scenarios"]}

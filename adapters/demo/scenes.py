@@ -39,79 +39,110 @@ SEED: Final = 7  # the seed of the jitter, so that each run of the demo is the s
 
 @frozen
 class ScenarioEnd:
-    """Hold how a scenario ended."""
+    """How a scenario ended.
+
+    Arguments:
+        scenario: the scenario.
+        result: of its call, or of its turn.
+        arrived: how many requests the servers received.
+        was_followed: whether the streamed text, minus what was taken back, is that of the result.
+    """
 
     scenario: Scenario
-    result: Result | TurnResult  # the end of its call, or of its turn
-    arrived: int  # how many requests the servers received
-    # whether the streamed text, minus what was taken back, is the text of the result
+    result: Result | TurnResult
+    arrived: int
     was_followed: bool
 
 
 def run_demo(scenarios: Sequence[Scenario], api: str, *, is_watched: bool) -> None:
-    """Run scenarios in a protocol and show them on stdout."""
+    """Run scenarios and show them on stdout.
+
+    Arguments:
+        scenarios: in order.
+        api: the protocol in which the providers are asked.
+        is_watched: whether somebody looks on, so that the demo takes its time.
+    """
     screen = Screen()
     pace = WATCHED if is_watched else PIPED
-    turns = sum(scenario.auto_continues is not None for scenario in scenarios)
-    counts = ((len(scenarios) - turns, "call"), (turns, "turn"))
-    _open(screen, pace, " and ".join(counted(number, what) for number, what in counts if number))
+    _open(screen, pace, _counted(scenarios))
     # The environment, such as a proxy, must not come between the demo and its own servers.
     with httpx.Client(timeout=None, trust_env=False) as http:
-        ends = [
-            _run(screen, pace, http, number, each, api)
-            for number, each in enumerate(scenarios, start=1)
-        ]
+        ends: list[ScenarioEnd] = []
+        for number, scenario in enumerate(scenarios, start=1):
+            _introduce(screen, number, scenario)
+            ends.append(_run(screen, pace, http, scenario, api))
     if len(scenarios) == len(SCENARIOS):
         show_crash(screen)
     _close(screen, ends)
 
 
+def _counted(scenarios: Sequence[Scenario]) -> str:
+    """Count the calls and the turns among scenarios."""
+    turns = sum(scenario.auto_continues is not None for scenario in scenarios)
+    calls = len(scenarios) - turns
+    counts: list[str] = []
+    if calls:
+        counts.append(counted(calls, "call"))
+    if turns:
+        counts.append(counted(turns, "turn"))
+    return " and ".join(counts)
+
+
 def _open(screen: Screen, pace: Pace, what: str) -> None:
-    budget = POLICY.budget
+    """Write the introduction."""
     screen.print(f"Rungwise: {what} with providers that misbehave on purpose", "bold")
     screen.print()
+    shorter = f"{pace.shorten:.0%} and at most {pace.longest:g} s"
+    prices = f"${PRICES.input:g} per million tokens in, ${PRICES.output:g} per million out"
     screen.paragraph(
         "Real HTTP servers on 127.0.0.1 play the providers, and the real client calls them: no "
-        "key, no network. "
-        f"Waits are shortened to {pace.shorten:.0%} and at most {pace.longest:g} s; the clock of "
-        f"a call counts them "
-        f"in full. Prices are made up: ${PRICES.input:g} per million tokens in, "
-        f"${PRICES.output:g} per million out."
+        f"key, no network. Waits are shortened to {shorter}; the clock of a call counts them in "
+        f"full. Prices are made up: {prices}."
     )
     screen.print()
+    budget = POLICY.budget
+    amounts = (
+        f"{budget.attempts} attempts, {budget.seconds:g} s, {budget.output_tokens} tokens out, "
+        f"${budget.money:g}"
+    )
     screen.paragraph(
-        f"The policy is the default, with a budget for each call or turn: {budget.attempts} "
-        f"attempts, "
-        f"{budget.seconds:g} s, {budget.output_tokens} tokens out, ${budget.money:g}. A stream "
-        f"that stalls is "
-        f"abandoned after {POLICY.timeouts.stall:g} s. The left column names the rungs, where "
-        f"something is sent "
-        "or tools run. A line such as"
+        f"The policy is the default, with a budget for each call or turn: {amounts}. A stream that "
+        f"stalls is abandoned after {POLICY.timeouts.stall:g} s. The left column names the rungs, "
+        "where something is sent or tools run. A line such as"
     )
-    screen.print(
-        Text.assemble(
-            "    ", ("came_empty", "magenta"), (" [may_nudge]", "yellow"), f" {screen.arrow} nudge"
-        )
-    )
+    came = ("came_empty", "magenta")
+    guard = (" [may_nudge]", "yellow")
+    screen.print(Text.assemble("    ", came, guard, f" {screen.arrow} nudge"))
     screen.paragraph("means: this came back, this guard was the first to hold, so this comes next.")
 
 
-def _run(
-    screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: Scenario, api: str
-) -> ScenarioEnd:
-    clock = DemoClock(pace)
-    jitter = random.Random(SEED).random
+def _introduce(screen: Screen, number: int, scenario: Scenario) -> None:
     screen.print()
     screen.print(Text.assemble((f"{number:2}  ", "bold cyan"), (scenario.title, "bold")))
     screen.paragraph(scenario.says, "italic", indent=4)
     screen.print()
+
+
+def _run(
+    screen: Screen, pace: Pace, http: httpx.Client, scenario: Scenario, api: str
+) -> ScenarioEnd:
+    """Run a scenario and show it.
+
+    Arguments:
+        screen: where it is shown.
+        pace: how fast it goes.
+        http: sends the requests.
+        scenario: what the providers do.
+        api: the protocol in which they are asked.
+    """
+    clock = DemoClock(pace)
     with started_servers(scenario, pace, api) as servers:
         view = ScenarioView(screen, clock, servers)
         client = Client(
             servers.chain,
             policy=POLICY,
             http=http,
-            testing=Clocks(clock=clock.now, sleep=clock.sleep, jitter=jitter),
+            testing=Clocks(clock=clock.now, sleep=clock.sleep, jitter=random.Random(SEED).random),
         )
         for _ in range(scenario.calls_before):
             client.call(scenario.messages)
@@ -143,30 +174,35 @@ def _turn_policy(scenario: Scenario) -> TurnPolicy:
 
 
 def _show_cost(screen: Screen, result: Result | TurnResult) -> None:
+    """Write what was spent of the budget; a tilde stands before what was estimated."""
     budget = POLICY.budget
     usage = result.usage
     about = "~" if usage.estimated else ""
+    attempts = f"{result.attempts}/{budget.attempts} attempts"
+    seconds = f"{result.seconds:.1f}/{budget.seconds:g} s"
+    tokens = f"{about}{usage.output_tokens}/{budget.output_tokens} tokens out"
+    money = f"{about}${result.cost or 0:.4f}/${budget.money:g}"
     screen.label("spent", "dim")
-    screen.say(
-        f"{result.attempts}/{budget.attempts} attempts, {result.seconds:.1f}/{budget.seconds:g} s, "
-        f"{about}{usage.output_tokens}/{budget.output_tokens} tokens out, "
-        f"{about}${result.cost or 0:.4f}/${budget.money:g}",
-        "dim",
-    )
+    screen.say(f"{attempts}, {seconds}, {tokens}, {money}", "dim")
 
 
 def path_of(result: Result | TurnResult) -> str:
-    """Return the rungs in which a call sent something, or a turn made a call, in order; repeats are
-    counted.
+    """Return the rungs in which something was sent, in order; repeats are counted.
+
+    Of a turn, only those that made a call.
     """
-    is_turn = isinstance(result, TurnResult)
-    sent = [step.source for step in result.journal.steps if step.event == "sent"]
-    rungs = [rung for rung in sent if rung in CALLS] if is_turn else sent
-    runs = [(rung, len(list(run))) for rung, run in groupby(rungs)]
-    return " > ".join(f"{rung} x{count}" if count > 1 else rung for rung, count in runs)
+    rungs = [step.source for step in result.journal.steps if step.event == "sent"]
+    if isinstance(result, TurnResult):
+        rungs = [rung for rung in rungs if rung in CALLS]
+    path: list[str] = []
+    for rung, run in groupby(rungs):
+        times = len(list(run))
+        path.append(f"{rung} x{times}" if times > 1 else rung)
+    return " > ".join(path)
 
 
 def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
+    """Write the summary: a table of the scenarios, what came of them, and proofs and odds."""
     screen.print()
     rows: list[tuple[str | Text, ...]] = []
     for one in ends:
@@ -174,65 +210,77 @@ def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
         rows.append((one.scenario.name, path_of(one.result), outcome, str(one.result.attempts)))
     screen.table(("scenario", "path", "outcome", "sent"), rows)
     screen.print()
-    answered = sum(one.result.is_success for one in ends)
-    failed = len(ends) - answered
-    others = (
-        "raised an error that says why" if failed == 1 else f"{failed} raised errors that say why"
-    )
-    sent = sum(one.result.attempts for one in ends)
-    arrived = sum(one.arrived for one in ends)
-    followed = sum(one.was_followed for one in ends)
-    screen.paragraph(
-        f"{answered} of {len(ends)} ended with an "
-        f"answer{f'; the other {others}' if failed else ''}. {arrived} of "
-        f"{counted(sent, 'request')} arrived. In {followed} of {len(ends)}, the text that was "
-        f"streamed, minus what was "
-        "taken back, is exactly the text of the result."
-    )
+    screen.paragraph(_summed(ends))
     _compare(screen, ends)
     screen.print()
     screen.print("Next: rungwise ask --help, rungwise diagram, rungwise verify, rungwise odds")
     if find_spec("numpy"):
-        found = odds(POLICY, Rates.example())
-        assert found.money is not None  # the example has prices
         screen.print()
-        screen.paragraph(
-            f"rungwise odds on this policy, with the rates that ship: "
-            f"{found.outcomes['done']:.3%} of the calls "
-            f"end well, 99 of 100 within {found.seconds.quantiles['p99']:.0f} s, at "
-            f"${found.money.mean:.4f} each."
-        )
+        screen.paragraph(_odds())
+
+
+def _summed(ends: Sequence[ScenarioEnd]) -> str:
+    answered = sum(one.result.is_success for one in ends)
+    failed = len(ends) - answered
+    answers = f"{answered} of {len(ends)} ended with an answer"
+    if failed == 1:
+        answers += "; the other raised an error that says why"
+    elif failed:
+        answers += f"; the other {failed} raised errors that say why"
+    arrived = sum(one.arrived for one in ends)
+    sent = counted(sum(one.result.attempts for one in ends), "request")
+    followed = sum(one.was_followed for one in ends)
+    return (
+        f"{answers}. {arrived} of {sent} arrived. In {followed} of {len(ends)}, the text that was "
+        "streamed, minus what was taken back, is exactly the text of the result."
+    )
+
+
+def _odds() -> str:
+    """Describe the odds of the policy, at the rates that ship."""
+    figures = odds(POLICY, Rates.example())
+    assert figures.money is not None  # the example has prices
+    good = f"{figures.outcomes['done']:.3%}"
+    longest = f"{figures.seconds.quantiles['p99']:.0f} s"
+    return (
+        f"rungwise odds on this policy, with the rates that ship: {good} of the calls end well, "
+        f"99 of 100 within {longest}, at ${figures.money.mean:.4f} each."
+    )
 
 
 def _compare(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
     """Compare what calls and limited turns took with the proved worst cases."""
     calls = [one.result for one in ends if isinstance(one.result, Result)]
-    if calls and (worst := _worst(screen, POLICY)):
-        attempts = max(one.attempts for one in calls)
-        seconds = max(one.seconds for one in calls)
-        screen.paragraph(
-            "rungwise verify on this policy with two backends: every property holds, and a call "
-            "takes at most "
-            f"{worst['attempts']} attempts and {worst['seconds']:g} s. Most seen here: "
-            f"{counted(attempts, 'attempt')} and {seconds:.1f} s."
-        )
+    if calls:
+        _compare_calls(screen, calls)
     for one in ends:
-        is_limited = one.result.outcome == "limit_reached"
-        if (
-            is_limited
-            and isinstance(one.result, TurnResult)
-            and (worst := _worst(screen, _turn_policy(one.scenario)))
-        ):
-            screen.paragraph(
-                f"rungwise verify on the turn {one.scenario.name}: every property holds, and it "
-                f"makes at most "
-                f"{worst['calls']} calls. It made {one.result.calls}."
-            )
+        result = one.result
+        if isinstance(result, TurnResult) and result.outcome == "limit_reached":
+            worst = _worst(screen, _turn_policy(one.scenario))
+            if worst:
+                screen.paragraph(
+                    f"rungwise verify on the turn {one.scenario.name}: every property holds, and "
+                    f"it makes at most {worst['calls']} calls. It made {result.calls}."
+                )
+
+
+def _compare_calls(screen: Screen, calls: Sequence[Result]) -> None:
+    worst = _worst(screen, POLICY)
+    if not worst:
+        return
+    attempts = counted(max(call.attempts for call in calls), "attempt")
+    seconds = max(call.seconds for call in calls)
+    screen.paragraph(
+        "rungwise verify on this policy with two backends: every property holds, and a call takes "
+        f"at most {worst['attempts']} attempts and {worst['seconds']:g} s. Most seen here: "
+        f"{attempts} and {seconds:.1f} s."
+    )
 
 
 def _worst(screen: Screen, policy: Policy | TurnPolicy) -> Mapping[str, Any]:
-    """Return the worst cases of a policy by name; if a property does not hold, report it and return
-    none.
+    """Return the worst cases of a policy by name.
+
+    If a property does not hold, report it, and return none.
     """
     certificate = verify(policy, 2)
     screen.print()

@@ -1,6 +1,4 @@
-"""The servers of the demo, which misbehave by script, and a clock on which its waits take next to
-no time.
-"""
+"""The servers of the demo, which misbehave by script, and the clock that shortens its waits."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ PRICES: Final = Prices(input=15.0, output=75.0)
 
 @frozen
 class Pace:
-    """Say how fast the demo goes."""
+    """How fast the demo goes."""
 
     shorten: float  # what a wait is multiplied by
     longest: float  # seconds that no wait exceeds
@@ -71,7 +69,7 @@ class DemoClock:
 
 @define
 class Servers:
-    """Hold the backends of a scenario, and the servers behind them by the backend's name."""
+    """The backends of a scenario, and the servers behind them by the backend's name."""
 
     chain: tuple[HttpBackend, ...]
     by_name: dict[str, EmbeddedProvider]
@@ -83,7 +81,7 @@ class Servers:
 
 
 def _playing(replies: Sequence[ScriptedReply], pace: Pace) -> Responder:
-    """Return what answers with one reply after another, and with the last one for ever."""
+    """Return a responder that gives one reply after another, and the last one for ever."""
     requests = count()
 
     def answer(request: ReceivedRequest) -> ScriptedReply:
@@ -94,7 +92,10 @@ def _playing(replies: Sequence[ScriptedReply], pace: Pace) -> Responder:
 
 
 def _cut(reply: ScriptedReply, request: ReceivedRequest) -> int | None:
-    """Return after how many bytes a reply is cut: the scenarios count those of chat completions."""
+    """Return after how many bytes a reply is cut.
+
+    The scenarios count bytes of chat completions; in another protocol, the same share is cut.
+    """
     if reply.cut_after is None or request.path.endswith("/chat/completions"):
         return reply.cut_after
     chat = {
@@ -109,15 +110,18 @@ def _cut(reply: ScriptedReply, request: ReceivedRequest) -> int | None:
 
 @contextmanager
 def started_servers(scenario: Scenario, pace: Pace, api: str) -> Iterator[Servers]:
-    """Start the servers of a scenario, and stop them at its end; `api` is the protocol in which
-    they are asked.
+    """Start the servers of a scenario, and stop them at its end.
+
+    Arguments:
+        scenario: what they do.
+        pace: how fast they write.
+        api: the protocol in which they are asked.
     """
-    scripts = {
-        "primary": scenario.primary,
-        **({"second": scenario.second} if scenario.second else {}),
-    }
-    chain = []
-    servers = {}
+    scripts = {"primary": scenario.primary}
+    if scenario.second:
+        scripts["second"] = scenario.second
+    chain: list[HttpBackend] = []
+    servers: dict[str, EmbeddedProvider] = {}
     kind = backend_class(api)
     with ExitStack() as stack:
         for name, replies in scripts.items():
@@ -127,13 +131,12 @@ def started_servers(scenario: Scenario, pace: Pace, api: str) -> Iterator[Server
             else:
                 server.close()  # its port stays known, and nothing listens there
             capabilities = Capabilities(prefill=scenario.prefill and name == "primary")
-            chain.append(
-                kind(
-                    "demo",
-                    name=name,
-                    base_url=server.base_url,
-                    prices=PRICES,
-                    capabilities=capabilities,
-                )
+            backend = kind(
+                "demo",
+                name=name,
+                base_url=server.base_url,
+                prices=PRICES,
+                capabilities=capabilities,
             )
+            chain.append(backend)
         yield Servers(tuple(chain), servers)

@@ -1,4 +1,9 @@
-"""The screen of the demo, and one scenario on it; every line comes from the run itself."""
+"""The screen of the demo, and one scenario on it; every line comes from the run itself.
+
+Nothing of a scenario is written in advance but its title: rungs, guards and waits are the steps of
+the journal as they happen, requests are those that arrived at the servers, and at the end the text
+that was streamed is compared with the result.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +32,34 @@ from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.turn.tool_round import result_text
 from rungwise.fsm.turn.turn_journal import TurnStep
 
-WIDTH: Final = 79
-LABEL: Final = 15
-BAR: Final = 2
+WIDTH: Final = 79  # columns of a line, at most
+NARROWEST: Final = 40
+LABEL: Final = 15  # columns of the labels at the left
+BAR: Final = 2  # columns of the bar before streamed text
 
+GOOD: Final = "bold green"
+MIXED: Final = "bold yellow"
+BAD: Final = "bold red"
 STYLES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("done", "finished"), "bold green"),
-    **dict.fromkeys(
-        ("salvaged", "partial", "handed_off", "awaiting_approval", "limit_reached"), "bold yellow"
-    ),
-    **dict.fromkeys(("refused", "exhausted", "failed", "over_budget", "cancelled"), "bold red"),
+    "done": GOOD,
+    "finished": GOOD,
+    "salvaged": MIXED,
+    "partial": MIXED,
+    "handed_off": MIXED,
+    "awaiting_approval": MIXED,
+    "limit_reached": MIXED,
+    "refused": BAD,
+    "exhausted": BAD,
+    "failed": BAD,
+    "over_budget": BAD,
+    "cancelled": BAD,
 }
+"""How the outcomes of calls and turns are shown."""
 RUNG_STYLE: Final = "bold cyan"
 
 
 class _ScreenConsole(Console):
-    """Leave it to the command line what becomes of a closed stdout."""
+    """Let the command line decide what a closed stdout means."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -53,20 +70,25 @@ class Screen:
 
     def __init__(self) -> None:
         self.console = _ScreenConsole(highlight=False, markup=False, emoji=False)
-        self.width = (
-            max(40, min(WIDTH, self.console.width - 1)) if self.console.is_terminal else WIDTH
-        )
-        speaks_unicode = self.console.encoding.lower().startswith("utf")
-        self.arrow, self.bar = ("→", "│") if speaks_unicode else ("->", "|")
-        self._labelled = False
+        self.width = WIDTH
+        if self.console.is_terminal:
+            self.width = max(NARROWEST, min(WIDTH, self.console.width - 1))
+        self.arrow = "→"
+        self.bar = "│"
+        if not self.console.encoding.lower().startswith("utf"):
+            self.arrow = "->"
+            self.bar = "|"
+        self._labelled = False  # the cursor stands behind a label
+        self._live = ""  # the style of the text that streams; empty if none does
         self._column = 0
-        self._live = self._gap = self._word = ""
+        self._gap = ""  # the white space before the next word
+        self._word = ""  # what has come of it
 
     def print(self, text: str | Text = "", style: str = "", *, end: str = "\n") -> None:
         """Write text as it is."""
-        self.console.print(
-            Text(text, style) if isinstance(text, str) else text, end=end, soft_wrap=True
-        )
+        if isinstance(text, str):
+            text = Text(text, style)
+        self.console.print(text, end=end, soft_wrap=True)
 
     def paragraph(self, text: str | Text, style: str = "", indent: int = 0) -> None:
         """Write text between the margins."""
@@ -88,10 +110,11 @@ class Screen:
             self._labelled = False
 
     def _lines(self, text: str | Text, style: str, indent: int) -> Lines:
+        """Wrap text to lines between an indent and the right margin."""
         self.end_live()
-        lines = (Text(safe(text), style) if isinstance(text, str) else text).wrap(
-            self.console, self.width - indent
-        )
+        if isinstance(text, str):
+            text = Text(safe(text), style)
+        lines = text.wrap(self.console, self.width - indent)
         for line in lines:
             line.rstrip()
         return lines
@@ -135,14 +158,19 @@ class Screen:
             return
         for _ in range(self._gap.count("\n")):
             self._new_line()
-        if self._column + len(self._gap) + len(word) > self.width and self._column >= LABEL + BAR:
+        if len(word) > self._room and self._column >= LABEL + BAR:
             self._new_line()
-        while self._column + len(self._gap) + len(word) > self.width:
-            room = self.width - self._column - len(self._gap)
+        while len(word) > self._room:  # longer than a whole line
+            room = self._room
             self._put(word[:room])
             word = word[room:]
             self._new_line()
         self._put(word)
+
+    @property
+    def _room(self) -> int:
+        """Return how many characters of a word the line still holds."""
+        return self.width - self._column - len(self._gap)
 
     def _put(self, word: str) -> None:
         self.print(Text(self._gap + word, self._live), end="")
@@ -154,9 +182,10 @@ class Screen:
         table = Table(
             box=None, padding=(0, 2, 0, 0), width=self.width, header_style="bold", pad_edge=False
         )
-        for number, heading in enumerate(headings):
-            is_number = number == len(headings) - 1
-            table.add_column(heading, justify="right" if is_number else "left", no_wrap=number != 1)
+        *words, number = headings
+        for place, heading in enumerate(words):
+            table.add_column(heading, no_wrap=place != 1)
+        table.add_column(number, justify="right", no_wrap=True)
         for row in rows:
             table.add_row(*row)
         self.console.print(table)
@@ -169,15 +198,21 @@ QUOTED_AGAIN: Final = 24
 
 @define
 class ScenarioView:
-    """Show one scenario."""
+    """Show one scenario.
+
+    Arguments:
+        screen: where it is shown.
+        clock: pauses for the reader.
+        servers: whose requests are shown.
+    """
 
     screen: Screen
     clock: DemoClock
     servers: Servers
-    _shown: str = ""
+    _shown: str = ""  # the text that was streamed, minus what was taken back
     _asked: str | None = None  # the backend of the request in flight
-    _seen: int = 0
-    _before: Sequence[Any] | None = None
+    _seen: int = 0  # how many requests were shown
+    _before: Sequence[Any] | None = None  # the messages of the last one
     _is_labelled: bool = False  # the turn has just labelled the call
 
     def follow(self, event: object) -> None:
@@ -192,27 +227,28 @@ class ScenarioView:
             self._shown = self._shown.removesuffix(event.text)
             self.screen.say(f"taken back: the {counted(len(event.text), 'character')} above", "red")
         elif isinstance(event, ToolStarted):
-            arguments = event.call.arguments
-            self.screen.say(
-                f"{event.call.name} begins{f', with {arguments}' if arguments != '{}' else ''}"
-            )
-        elif isinstance(event, ToolEnded) and event.outcome.fault is not None:
-            self.screen.say(
-                f"{event.call.name} fails; the model gets {shortened(event.outcome.fault, QUOTED)}",
-                "red",
-            )
+            begins = f"{event.call.name} begins"
+            if event.call.arguments != "{}":
+                begins = f"{begins}, with {event.call.arguments}"
+            self.screen.say(begins)
         elif isinstance(event, ToolEnded):
-            result = shortened(result_text(event.outcome.value), QUOTED)
-            self.screen.say(f"{event.call.name} returns {result}", "green")
+            self._show_tool_end(event)
         elif isinstance(event, TurnStep):
             self._show_turn_step(event)
         elif isinstance(event, Step):
             self._show_step(event)
 
+    def _show_tool_end(self, event: ToolEnded) -> None:
+        name = event.call.name
+        fault = event.outcome.fault
+        if fault is not None:
+            self.screen.say(f"{name} fails; the model gets {shortened(fault, QUOTED)}", "red")
+            return
+        result = shortened(result_text(event.outcome.value), QUOTED)
+        self.screen.say(f"{name} returns {result}", "green")
+
     def end(self, result: Result | TurnResult, error: CallError | TurnError | None) -> bool:
-        """Show the end; return whether the streamed text, minus what was taken back, is the text of
-        the result.
-        """
+        """Show the end, and return whether the text that was streamed is that of the result."""
         self.screen.label(result.outcome, STYLES[result.outcome])
         if error is not None:
             self.screen.say(f"raises {type(error).__name__}: {error}")
@@ -221,9 +257,8 @@ class ScenarioView:
                 self.screen.say(result.cause)
             if result.text:
                 size = counted(len(result.text), "character")
-                self.screen.say(
-                    f"the answer is the text above: {size}, after {counted(result.calls, 'call')}"
-                )
+                calls = counted(result.calls, "call")
+                self.screen.say(f"the answer is the text above: {size}, after {calls}")
             return self._shown == result.text
         for call in result.tool_calls:
             self.screen.say(f"the model calls {call.name} with {call.arguments}")
@@ -246,13 +281,14 @@ class ScenarioView:
         self.clock.pause(self.clock.pace.step)
 
     def _row(self, step: Step) -> Text:
+        """Write a step as the row of the table that was taken."""
         line = Text.assemble((step.event, "magenta"))
         if step.guard:
             line.append(f" [{step.guard}]", "yellow")
-        line.append(f" {self.screen.arrow} ", "dim").append(
-            step.target, STYLES.get(step.target, RUNG_STYLE)
-        )
-        if details := details_of(step):
+        line.append(f" {self.screen.arrow} ", "dim")
+        line.append(step.target, STYLES.get(step.target, RUNG_STYLE))
+        details = details_of(step)
+        if details:
             line.append(f" ({safe(details)})", "dim")
         return line
 
@@ -281,7 +317,8 @@ class ScenarioView:
         else:
             request = server.requests[-1]
             line.append(safe(summary(request, self._before)))
-            self._seen, self._before = self.servers.arrived, summary_of(request).messages
+            self._seen = self.servers.arrived
+            self._before = summary_of(request).messages
         self.screen.say(line)
 
     def _show_answer(self, result: Result) -> None:
@@ -289,33 +326,44 @@ class ScenarioView:
         if result.parts == (result.text,):
             self.screen.say(f"the answer is the text above: {size}, from {result.backend}")
             return
-        twice = sum(map(len, result.parts)) - len(result.text)
-        repeated = f", minus {counted(twice, 'repeated character')}" if twice else ""
-        self.screen.say(
-            f"{counted(len(result.parts), 'part')}{repeated}, stitched into one answer of {size}:"
-        )
+        parts = counted(len(result.parts), "part")
+        repeated = sum(map(len, result.parts)) - len(result.text)
+        if repeated:
+            parts = f"{parts}, minus {counted(repeated, 'repeated character')}"
+        self.screen.say(f"{parts}, stitched into one answer of {size}:")
         self.screen.stream(result.text, "default")
         self.screen.end_live()
 
 
 def summary(request: ReceivedRequest, before: Sequence[Any] | None) -> str:
-    """Describe a request: its last messages or what it adds to the one before, its cap, and whether
-    it streams.
+    """Describe a request: its messages, its cap, and whether it streams.
+
+    Arguments:
+        request: the request.
+        before: the messages of the one before; what both have in common is not repeated.
     """
     asked = summary_of(request)
     messages = asked.messages
     if messages == before:
         what = f"same {_message(messages[-1], QUOTED_AGAIN)}"
     elif before is not None and messages[: len(before)] == before:
-        what = f"same, then {', '.join(map(_message, messages[len(before) :]))}"
+        what = f"same, then {_listed(messages[len(before) :])}"
+    elif len(messages) > 2:
+        what = f"..., {_listed(messages[-2:])}"
     else:
-        what = f"{'..., ' if len(messages) > 2 else ''}{', '.join(map(_message, messages[-2:]))}"
+        what = _listed(messages)
+    cap = "no cap" if asked.cap is None else f"cap {asked.cap}"
     how = "stream" if asked.streams else "no stream"
-    return f"{what}; {f'cap {asked.cap}' if asked.cap is not None else 'no cap'}, {how}"
+    return f"{what}; {cap}, {how}"
+
+
+def _listed(messages: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(map(_message, messages))
 
 
 def _message(message: Mapping[str, Any], most: int = QUOTED) -> str:
     role, text = text_of(message)
     calls = [call.name for each in read_message(message) for call in each.tool_calls]
-    is_call = calls and not isinstance(text, str)
-    return f"{role} calls {', '.join(calls)}" if is_call else f"{role} {shortened(text, most)}"
+    if calls and not isinstance(text, str):
+        return f"{role} calls {', '.join(calls)}"
+    return f"{role} {shortened(text, most)}"

@@ -16,11 +16,17 @@ from typing import Any, Final
 from rungwise.adapters.http.closing import Closing
 
 POLL_SECONDS: Final = 0.02
+"""How often a server looks whether it is to stop."""
 
 
 class LoopbackServer(socketserver.ThreadingTCPServer):
-    """Serve from construction on; a plain TCP server, since `HTTPServer` looks its own name up in
-    DNS.
+    """Serve from construction on.
+
+    It is a plain TCP server, since `HTTPServer` looks its own name up in DNS.
+
+    Arguments:
+        address: an IPv4 address and a port.
+        handler: builds what handles a connection.
     """
 
     allow_reuse_address = True
@@ -76,8 +82,12 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         return {name.lower(): value for name, value in self.headers.items()}
 
     def wait(self, seconds: float) -> None:
-        """Wait; raise ConnectionAbortedError as soon as the client goes away, or the server
-        closes.
+        """Wait.
+
+        The socket is peeked at with a timeout, so that the end of the connection ends the wait.
+
+        Raises:
+            ConnectionAbortedError: the client goes away, or the server closes.
         """
         ends_at = time.monotonic() + seconds
         self.connection.settimeout(None if seconds == math.inf else max(0.0, seconds))
@@ -110,8 +120,10 @@ class Served(Closing):
         return len(self._server.connections)
 
     def wait_disconnected(self, seconds: float = 1.0) -> bool:
-        """Wait until no connection is open, at most this many seconds, and return whether none
-        is.
+        """Wait until no connection is open, and return whether none is.
+
+        Arguments:
+            seconds: to wait at most.
         """
         with self._server.changed:
             return self._server.changed.wait_for(lambda: not self.open_connections, seconds)

@@ -1,8 +1,13 @@
-"""Write the replies of a worst case as a script, for clients that speak chat completions."""
+"""Write the replies of a worst case as a script, for clients that speak chat completions.
+
+`rungwise verify` proves a worst case and enacts it in memory. Served by `rungwise serve`, the same
+replies make any client pay it: with the same texts, usages and errors, in the same seconds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 from math import ceil
 from typing import Any, Final
 
@@ -42,8 +47,7 @@ PIECE: Final = 2_000
 """Characters of a long text in one event, for replies without a duration."""
 
 EARLY: Final = 0.1
-"""How many seconds a reply arrives before the client would end its attempt, so that it can be read.
-"""
+"""Seconds that a reply arrives before the client would end its attempt, so that it is read."""
 
 THOUGHT: Final = "Still thinking. "
 
@@ -54,69 +58,78 @@ def model_of(backend: int) -> str:
 
 
 def script_of(worst: WorstScript) -> Script:
-    """Write a worst case that a server can cause as a script, which starts over after its last
-    reply.
+    """Write a worst case as a script, which starts over after its last reply.
+
+    Raises:
+        ConfigurationError: no server can cause it.
     """
     if worst.unseen is not None:
         raise ConfigurationError(f"no script can play {worst.case.name} at worst: {worst.unseen}")
-    replies = [
-        _scripted(attempt, STOPS[at % 2], worst.longest_pause)
-        for at, attempt in enumerate(worst.attempts)
-    ]
+    replies: list[ScriptedReply] = []
+    for attempt, stop in zip(worst.attempts, cycle(STOPS), strict=False):
+        replies.append(_scripted(attempt, stop, worst.longest_pause))
     return Script(replies, after="loop")
 
 
 def notes_of(worst: WorstScript) -> list[str]:
     """Return a line for each reply of the script that says which request it answers."""
-    return [
-        f"{number}. {rung} of {model_of(attempt.backend)}"
-        + (f", after {attempt.wait:g} s" if attempt.wait else "")
-        for number, (rung, attempt) in enumerate(zip(worst.rungs, worst.attempts, strict=True), 1)
-    ]
+    notes: list[str] = []
+    for number, (rung, attempt) in enumerate(zip(worst.rungs, worst.attempts, strict=True), 1):
+        note = f"{number}. {rung} of {model_of(attempt.backend)}"
+        if attempt.wait:
+            note = f"{note}, after {attempt.wait:g} s"
+        notes.append(note)
+    return notes
 
 
 def _scripted(attempt: EnactedAttempt, stop: str, longest_pause: float | None) -> ScriptedReply:
-    came = (
-        attempt.came
-        if isinstance(attempt.came, Reply)
-        else Reply(interrupted=True, failure=attempt.came)
-    )
-    content: dict[str, Any] = {
-        "text": came.text,
-        "reasoning": came.reasoning,
-        "tool_calls": came.tool_calls,
-    }
+    """Write what came of an attempt.
+
+    Arguments:
+        attempt: the attempt.
+        stop: the finish reason of a clean end.
+        longest_pause: seconds between two pieces, after which a client would give up.
+    """
+    model = model_of(attempt.backend)
+    came = attempt.came
+    if not isinstance(came, Reply):
+        came = Reply(interrupted=True, failure=came)
     lasts = attempt.seconds
     if attempt.closing and not attempt.is_late:
         lasts = max(lasts - EARLY, lasts / 2)
-    if len(came.text) + len(came.reasoning) > PIECE:
-        content["chunk_size"] = PIECE
     ending = _ending(came, stop)
     usage = _usage(came.usage)
-    if lasts and came.failure is None and not any(content.values()):
-        # Silence would end an empty stream, but not a reply in one piece.
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": ""},
-            "finish_reason": ending["finish"],
-        }
-        body = orjson.dumps({"choices": [choice], "usage": usage}).decode()
-        return ScriptedReply(model=model_of(attempt.backend), body=body, lasts=lasts)
     if came.failure is not None and came.failure.reason == "malformed":
-        # A stream with its usage, and then an unreadable event.
-        begun = {
-            "choices": [
-                {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
-            ]
-        }
-        body = b"".join(map(event, (begun, {"choices": [], "usage": usage}, UNREADABLE))).decode()
-        return ScriptedReply(model=model_of(attempt.backend), body=body, lasts=lasts)
+        return ScriptedReply(model=model, body=_unreadable(usage), lasts=lasts)
+    is_empty = not (came.text or came.reasoning or came.tool_calls)
+    if lasts and came.failure is None and is_empty:
+        # Silence would end an empty stream, but not a reply in one piece.
+        body = _empty_body(ending["finish"], usage)
+        return ScriptedReply(model=model, body=body, lasts=lasts)
+    contents: dict[str, Any] = {"text": came.text, "tool_calls": came.tool_calls}
+    reasoning = came.reasoning
+    if len(came.text) + len(reasoning) > PIECE:
+        contents["chunk_size"] = PIECE
     if lasts and longest_pause is not None:  # a piece of reasoning for each pause
-        thoughts = THOUGHT * ceil(lasts / longest_pause)
-        content |= {"reasoning": thoughts + content["reasoning"], "chunk_size": len(THOUGHT)}
-    return ScriptedReply(
-        model=model_of(attempt.backend), **content, **ending, usage=usage, lasts=lasts
-    )
+        reasoning = THOUGHT * ceil(lasts / longest_pause) + reasoning
+        contents["chunk_size"] = len(THOUGHT)
+    contents["reasoning"] = reasoning
+    return ScriptedReply(model=model, **contents, **ending, usage=usage, lasts=lasts)
+
+
+def _empty_body(finish: str, usage: Mapping[str, Any]) -> str:
+    """Write a whole reply without contents."""
+    message = {"role": "assistant", "content": ""}
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    return orjson.dumps({"choices": [choice], "usage": usage}).decode()
+
+
+def _unreadable(usage: Mapping[str, Any]) -> str:
+    """Write a stream with its usage, and then an unreadable event."""
+    delta = {"role": "assistant", "content": ""}
+    begun = {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    counted = {"choices": [], "usage": usage}
+    return b"".join(map(event, (begun, counted, UNREADABLE))).decode()
 
 
 def _ending(came: Reply, stop: str) -> dict[str, Any]:
@@ -124,12 +137,14 @@ def _ending(came: Reply, stop: str) -> dict[str, Any]:
     failure = came.failure
     if failure is None or failure.reason == "malformed":
         return {"finish": FINISHES.get(came.stop_reason or "stop", stop)}
-    error = {"message": f"{failure.reason.replace('_', ' ')}, by script", **ERRORS[failure.reason]}
+    words = failure.reason.replace("_", " ")
+    error = {"message": f"{words}, by script", **ERRORS[failure.reason]}
     if failure.reason == "parameter_unsupported":
         error["param"] = failure.parameter or ""
     headers = {}
     if failure.asked_wait is not None:
-        headers["retry-after-ms"] = f"{failure.asked_wait * 1000:.10f}".rstrip("0").rstrip(".")
+        milliseconds = f"{failure.asked_wait * 1000:.10f}"
+        headers["retry-after-ms"] = milliseconds.rstrip("0").rstrip(".")
     return {"error_event": error, "headers": headers}
 
 

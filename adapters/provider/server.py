@@ -1,5 +1,6 @@
-"""The embedded provider: a real HTTP server on loopback that speaks every protocol and misbehaves
-by script.
+"""The embedded provider: a real HTTP server on loopback that misbehaves by script.
+
+It speaks every protocol: the path of a request chooses the one in which its reply is written.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rungwise.fsm.errors import ConfigurationError
 
 @frozen
 class ReceivedRequest:
-    """Hold one request for a reply that arrived.
+    """A request for a reply, as it arrived.
 
     Arguments:
         path: the path with its query.
@@ -49,7 +50,7 @@ Responder = Callable[[ReceivedRequest], ScriptedReply]
 
 @frozen
 class Rendered:
-    """Hold the body of one response, in the pieces in which it is sent."""
+    """The body of a response, in the pieces in which it is sent."""
 
     content_type: str
     pieces: tuple[bytes, ...] = field(repr=False)
@@ -67,7 +68,14 @@ def render(
     number: int = 1,
     path: str = "/chat/completions",
 ) -> Rendered:
-    """Write the body of a reply, before any cut, in the protocol of the path."""
+    """Write the body of a reply, before any cut, in the protocol of the path.
+
+    Arguments:
+        reply: what is written.
+        request: the JSON of the request.
+        number: of the request, of which ids are made.
+        path: of the request, with its query.
+    """
     language = language_of(path) or CHAT
     request_read = language.read_request(path.partition("?")[0], request, number)
     pieces: Iterable[bytes]
@@ -96,7 +104,9 @@ def _guess_type(body: str) -> str:
         return "application/json"
     if start.startswith(("data:", "event:", ":")):
         return "text/event-stream"
-    return "text/html" if start.startswith("<") else "text/plain"
+    if start.startswith("<"):
+        return "text/html"
+    return "text/plain"
 
 
 LARGEST_BODY: Final = 10**9
@@ -104,9 +114,7 @@ LARGEST_BODY: Final = 10**9
 
 
 class ReplyHandler(LoopbackHandler):
-    """Handle the requests of one connection; `sleep` replaces real waits, apart from endless
-    ones.
-    """
+    """Handle the requests of one connection."""
 
     owner: EmbeddedProvider
 
@@ -165,24 +173,26 @@ class ReplyHandler(LoopbackHandler):
                 self.owner._mark_aborted(number)
 
     def _respond(self, reply: ScriptedReply, rendered: Rendered, number: int) -> None:
-        self._wait(math.inf if reply.hang and reply.cut_after is None else reply.delay)
-        chunked = rendered.is_stream and self.request_version >= "HTTP/1.1"
-        scripted = {name.lower(): value for name, value in reply.headers.items()}
-        own = {"content-type": rendered.content_type, "x-request-id": f"req_{number:08d}"}
-        framing = (
-            {"transfer-encoding": "chunked"}
-            if chunked
-            else {"content-length": str(len(rendered.body))}
-        )
+        """Write a response, at the pace and with the failure of its script."""
+        if reply.hang and reply.cut_after is None:
+            self._wait(math.inf)
+        else:
+            self._wait(reply.delay)
+        is_chunked = rendered.is_stream and self.request_version >= "HTTP/1.1"
+        headers = {"date": self.date_time_string(), "content-type": rendered.content_type}
+        headers["x-request-id"] = f"req_{number:08d}"
+        headers.update({name.lower(): value for name, value in reply.headers.items()})
+        if is_chunked:
+            headers["transfer-encoding"] = "chunked"
+        else:
+            headers["content-length"] = str(len(rendered.body))
         self.send_response_only(reply.status)
-        for name, value in {"date": self.date_time_string(), **own, **scripted, **framing}.items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        pieces = _cut(rendered.pieces, reply.cut_after)
-        frames = [b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece for piece in pieces]
-        if chunked and reply.cut_after is None:
-            # In one write with the last piece: a client may leave as soon as it has seen `[DONE]`.
-            frames[-1:] = [b"".join([*frames[-1:], b"0\r\n\r\n"])]
+        frames = list(_cut(rendered.pieces, reply.cut_after))
+        if is_chunked:
+            frames = _chunks(frames, has_end=reply.cut_after is None)
         for frame, pause in zip(frames, reply.pauses(len(frames)), strict=True):
             self._wait(pause)
             self.wfile.write(frame)
@@ -192,7 +202,7 @@ class ReplyHandler(LoopbackHandler):
                 self._wait(math.inf)
 
     def _wait(self, seconds: float) -> None:
-        """Wait, on the clock of a test if there is one."""
+        """Wait, on the clock of a test if there is one; endless waits are real."""
         if self.owner._sleep is not None and seconds < math.inf:
             self.owner._sleep(seconds)
         else:
@@ -203,7 +213,20 @@ def _problem(status: int, message: str) -> ScriptedReply:
     return ScriptedReply(status=status, error={"message": message, "type": "invalid_request_error"})
 
 
+def _chunks(pieces: list[bytes], *, has_end: bool) -> list[bytes]:
+    """Return the chunks of a chunked body, a write each.
+
+    The last chunk and the end are one write: a client may leave as soon as it has seen `[DONE]`.
+    """
+    chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
+    if has_end:
+        last = chunks.pop() if chunks else b""
+        chunks.append(last + b"0\r\n\r\n")
+    return chunks
+
+
 def _cut(pieces: Iterable[bytes], count: int | None) -> Iterator[bytes]:
+    """Yield pieces up to so many bytes; None yields all."""
     rest = math.inf if count is None else count
     for piece in pieces:
         if rest < len(piece):
@@ -245,7 +268,9 @@ class EmbeddedProvider(Served):
             raise ConfigurationError(
                 f"script must be a Script or a function, not {type(script).__name__}"
             )
-        self._script, self._sleep, self._lock = script, sleep, threading.Lock()
+        self._script = script
+        self._sleep = sleep
+        self._lock = threading.Lock()
         self._requests: list[ReceivedRequest] = []
         try:
             self._server = LoopbackServer((host, port), partial(ReplyHandler, self))
@@ -263,15 +288,16 @@ class EmbeddedProvider(Served):
     @property
     def models(self) -> list[str]:
         """Return the models that the script names."""
-        replies = self._script.replies if isinstance(self._script, Script) else ()
-        return list(dict.fromkeys(reply.model for reply in replies if reply.model)) or [
-            DEFAULT_MODEL
-        ]
+        models: list[str] = []
+        if isinstance(self._script, Script):
+            models = [reply.model for reply in self._script.replies if reply.model]
+        return list(dict.fromkeys(models)) or [DEFAULT_MODEL]
 
     @property
     def requests(self) -> list[ReceivedRequest]:
-        """Return the requests for a reply, in the order of arrival, without those whose JSON is
-        invalid.
+        """Return the requests for a reply, in the order of arrival.
+
+        Those whose JSON is invalid are left out.
         """
         with self._lock:
             return list(self._requests)
@@ -284,9 +310,7 @@ class EmbeddedProvider(Served):
     def _receive(
         self, path: str, headers: Mapping[str, str], body: Mapping[str, Any]
     ) -> tuple[int, ScriptedReply]:
-        """Record a request and return its number, counted from 1, with the reply that the script
-        gives to it.
-        """
+        """Record a request, and return its number, counted from 1, and its reply."""
         with self._lock:
             request = ReceivedRequest(path, headers, body, time.monotonic())
             self._requests.append(request)
@@ -300,11 +324,11 @@ class EmbeddedProvider(Served):
             return number, reply
         except Exception as error:
             message = f"The script raised {type(error).__name__}: {error}"
-            return number, ScriptedReply(
-                status=500, error={"message": message, "type": "script_error"}
-            )
+            problem = {"message": message, "type": "script_error"}
+            return number, ScriptedReply(status=500, error=problem)
 
     def _mark_aborted(self, number: int) -> None:
         """Record that the client of this request went away."""
         with self._lock:
-            self._requests[number - 1] = attrs.evolve(self._requests[number - 1], aborted=True)
+            request = self._requests[number - 1]
+            self._requests[number - 1] = attrs.evolve(request, aborted=True)

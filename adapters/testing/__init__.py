@@ -1,5 +1,4 @@
-"""The part of the fuzz kit with adapters: a provider without sockets, scripts for it, and `rungwise
-fuzz`.
+"""The part of the fuzz kit with adapters: a provider without sockets, scripts, `rungwise fuzz`.
 
 It needs Hypothesis: `pip install 'rungwise[testing]'`.
 """

@@ -1,16 +1,21 @@
-"""What `rungwise fuzz` runs: calls through the real adapters and drivers, and turns in memory."""
+"""What `rungwise fuzz` runs for a policy of calls: calls through the real adapters and drivers.
+
+A batch has three kinds of calls, each with a seed of its own: those with little room, usual ones,
+and those to a server that writes hostile bytes. The first two run on a virtual clock, unless they
+go over HTTP; a hostile server is a real one, so its calls take real time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from itertools import product
 
 import attrs
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 from hypothesis import Phase
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn
+from hypothesis.strategies import DrawFn, SearchStrategy
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.provider.script import Script, ScriptedReply
@@ -19,15 +24,14 @@ from rungwise.adapters.testing.case import (
     MODES,
     PRICES,
     Case,
-    Squeeze,
     cases,
     is_streaming,
     names_no_river,
-    squeezes,
 )
 from rungwise.adapters.testing.runner import KEY, CaseRunner
 from rungwise.adapters.testing.scripts import scripted_replies, scripts
-from rungwise.adapters.testing.search import FuzzFinding, Search, Shrinkable, with_defaults
+from rungwise.adapters.testing.search import FuzzFinding, Search, Shrinkable
+from rungwise.adapters.testing.squeeze import squeezes
 from rungwise.adapters.testing.survival import assert_survives, check_requests
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.learned import LEARNED
@@ -35,28 +39,22 @@ from rungwise.fsm.analysis.certificate.certificate import Certificate
 from rungwise.fsm.analysis.certificate.verify import verify
 from rungwise.fsm.analysis.certificate.worst import worst_cases
 from rungwise.fsm.call.chain.for_backend import longest_json_instruction
-from rungwise.fsm.call.chain.link import PlainLink, most_keys
+from rungwise.fsm.call.chain.link import most_keys
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.replies.schemas.returns import returns_of
+from rungwise.fsm.replies.schemas.returns import Returns, returns_of
 from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.replies.text.stitching import stitch
 from rungwise.fsm.replies.text.thinking import part_thinking, split_thinking
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
-from rungwise.fsm.testing.checks.honesty import check_all, check_turn, record_turn
-from rungwise.fsm.testing.checks.turns import SeenTurn
+from rungwise.fsm.testing.checks.honesty import check_all
 from rungwise.fsm.testing.hostile.raw import RawResponse, write_responses
 from rungwise.fsm.testing.hostile.responses import raw_responses
-from rungwise.fsm.testing.scripted import ScriptedLink
-from rungwise.fsm.testing.turn_player import run_turn
-from rungwise.fsm.testing.turn_script import TurnScript, write_turn_script
-from rungwise.fsm.testing.turn_strategies import scripts_of_turns
-from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 
 SENT = "what is done is what the provider sent"
 
-# the budget of a hostile call: real time, as nobody can tell a socket that time has passed
+# the seconds of a hostile call: real time, as a socket does not read a virtual clock
 SECONDS = 0.4
 LONGEST_WAIT = 0.05
 TIMEOUTS = Timeouts(connect=0.3, first_token=0.3, stall=0.2, total=0.3)
@@ -64,9 +62,14 @@ TIMEOUTS = Timeouts(connect=0.3, first_token=0.3, stall=0.2, total=0.3)
 
 @frozen
 class HostileCase(Shrinkable):
-    """One call to a server that writes hostile bytes."""
+    """One call to a server that writes hostile bytes.
 
-    responses: tuple[RawResponse, ...]  # request by request; the last one repeats
+    Arguments:
+        responses: what it writes, request by request; the last one repeats.
+        mode: the client's method, of `MODES`.
+    """
+
+    responses: tuple[RawResponse, ...]
     mode: str = "call"
 
     def describe(self) -> Iterator[str]:
@@ -90,20 +93,28 @@ class HostileCase(Shrinkable):
         certificate: Certificate | None,
         prices: Prices,
     ) -> Result:
-        """Make the call, and a healthy one after it; return the result of the first."""
+        """Make the call, and a healthy one after it; return the result of the first.
+
+        Arguments:
+            policy: of the client, which gets little time.
+            backends: how many the chain has.
+            key: the API key of all of them.
+            certificate: what is proved of the policy.
+            prices: of every backend.
+        """
         LEARNED.forget()
 
         def client_of(base_url: str) -> Client:
-            chain = [
-                OpenAIChat(
+            chain = []
+            for number in range(1, backends + 1):
+                backend = OpenAIChat(
                     f"model-{number}",
                     name=f"backend-{number}",
                     base_url=base_url,
                     api_key=key,
                     prices=prices,
                 )
-                for number in range(1, backends + 1)
-            ]
+                chain.append(backend)
             return Client(chain, policy=hurried(policy))
 
         return assert_survives(
@@ -111,22 +122,29 @@ class HostileCase(Shrinkable):
         )
 
     def shrunk(self, fails: Callable[[HostileCase], bool]) -> HostileCase:
-        """Return a smaller failing case: a single response and the simplest method, since every try
-        takes real time.
+        """Return a smaller failing case: a single response, and a method that is not async.
+
+        Nothing else is tried, since every try takes real time.
         """
-        alone = [attrs.evolve(self, responses=(response,)) for response in self.responses]
-        case = next(filter(fails, alone), self) if len(alone) > 1 else self
+        case = self
+        if len(self.responses) > 1:
+            alone = [attrs.evolve(self, responses=(each,)) for each in self.responses]
+            case = next(filter(fails, alone), self)
         plain = HostileCase(case.responses, case.mode.removeprefix("a"))
-        return plain if plain != case and fails(plain) else case
+        if plain != case and fails(plain):
+            return plain
+        return case
 
 
 def hurried(policy: Policy) -> Policy:
     """Return a policy with the same rungs and little time, so that drips end soon."""
     waits = attrs.asdict(policy.waits)
-    shorter = {name: min(value, LONGEST_WAIT) for name, value in waits.items() if name != "jitter"}
+    del waits["jitter"]
+    shorter = {name: min(seconds, LONGEST_WAIT) for name, seconds in waits.items()}
+    seconds = min(policy.budget.seconds or SECONDS, SECONDS)
     return attrs.evolve(
         policy,
-        budget=attrs.evolve(policy.budget, seconds=min(policy.budget.seconds or SECONDS, SECONDS)),
+        budget=attrs.evolve(policy.budget, seconds=seconds),
         timeouts=TIMEOUTS,
         waits=attrs.evolve(policy.waits, **shorter),
     )
@@ -140,7 +158,7 @@ def hostile_cases(draw: DrawFn) -> HostileCase:
     return HostileCase(tuple(draw(raw_responses(streams=streams))), mode)
 
 
-SQUEEZED = 4  # one call in so many has little room
+SQUEEZED = 4  # one call in four has little room
 
 STEADY = (
     ScriptedReply(body="<html>"),
@@ -152,14 +170,28 @@ STEADY = (
 """What a provider may answer for ever, so that the ladders are climbed to their end."""
 
 
+def squeezed_cases() -> SearchStrategy[Case]:
+    """Generate calls with little room, half of them to a provider that never changes its mind."""
+    steady = st.sampled_from(STEADY).map(lambda reply: Script([reply], after="repeat"))
+    mode = st.sampled_from(MODES)
+    return st.builds(Case, steady | scripts(), mode=mode, squeeze=squeezes())
+
+
 @define(eq=False)
 class Fuzzer(Search):
-    """Make calls until one is dishonest or time is up; use it in a `with` block."""
+    """Make calls until one is dishonest or time is up; use it in a `with` block.
+
+    Arguments:
+        policy: of the calls.
+        over_http: whether they go over real sockets, and so in real time.
+        prices: of every backend.
+        hostile: the share of the calls, from 0 to 1, whose server writes hostile bytes.
+    """
 
     policy: Policy = DEFAULT_POLICY
     over_http: bool = False
-    prices: Prices = PRICES  # of every backend
-    hostile: float = 0.0  # the share of the calls, from 0 to 1, whose server writes hostile bytes
+    prices: Prices = PRICES
+    hostile: float = 0.0
     _runner: CaseRunner = field(init=False)
     _certificates: dict[object, Certificate] = field(factory=dict, init=False)
 
@@ -175,20 +207,23 @@ class Fuzzer(Search):
 
     def _run_numbered(self, number: int, count: int) -> FuzzFinding | None:
         hostile = round(count * self.hostile)
+        in_memory = not self.over_http
         # other calls hold a budget in virtual time
-        squeezed = 0 if self.over_http else (count - hostile) // SQUEEZED
-        steady = st.sampled_from(STEADY).map(lambda reply: Script([reply], after="repeat"))
-        tight = st.builds(Case, steady | scripts(), mode=st.sampled_from(MODES), squeeze=squeezes())
-        replies = scripted_replies(hangs=not self.over_http, delays=not self.over_http)
-        usual = cases(replies, self.prices)
+        squeezed = (count - hostile) // SQUEEZED if in_memory else 0
+        usual = count - hostile - squeezed
         name = f"{self.seed}/{number}"
         shrinks = (Phase.generate, Phase.shrink)
-        return (
-            self._run_batch(tight, f"{name}/squeezed", squeezed, shrinks)
-            or self._run_batch(usual, name, count - hostile - squeezed, shrinks)
-            # Hypothesis would try hundreds of smaller cases, each of which takes real time.
-            or self._run_batch(hostile_cases(), f"{name}/hostile", hostile, (Phase.generate,))
-        )
+
+        finding = self._run_batch(squeezed_cases(), f"{name}/squeezed", squeezed, shrinks)
+        if finding is not None:
+            return finding
+        replies = scripted_replies(hangs=in_memory, delays=in_memory)
+        finding = self._run_batch(cases(replies, self.prices), name, usual, shrinks)
+        if finding is not None:
+            return finding
+        # Hypothesis would try hundreds of smaller cases, each of which takes real time.
+        only_generate = (Phase.generate,)
+        return self._run_batch(hostile_cases(), f"{name}/hostile", hostile, only_generate)
 
     def check(self, case: Case | HostileCase) -> None:
         """Make one call and check that it is honest."""
@@ -196,63 +231,64 @@ class Fuzzer(Search):
             survived = case.run(self.policy, self.backends, KEY, self.certificate, self.prices)
             self.coverage.record(EndedCall(survived, certificate=self.certificate))
             return
+        runner = self._runner
         events: list[object] = []
-        result = self._runner.run(case, events)
-        stays = (
-            is_streaming(case.mode)
-            and case.leaves_after is None
-            and not self._runner.compactor_raised
-        )
+        result = runner.run(case, events)
+        is_read = case.leaves_after is None and not runner.compactor_raised
         returns = returns_of(case.wants["returns"])
-        prompt = case.request.input_tokens
-        if returns is not None and prompt is not None:
-            wanted = {"type": "json_schema", "schema": returns.schema}
-            prompt += longest_json_instruction(self._runner.chain(), self.policy.hints, wanted)
         ended = EndedCall(
             result,
             request=case.request,
             turn=case.turn,
-            events=events if stays else None,
-            certificate=self._certify(case.request.max_tokens, prompt, case.prices, case.squeeze),
+            events=events if is_streaming(case.mode) and is_read else None,
+            certificate=self._certify(case, self._prompt_tokens(case, returns)),
             returns=returns,
             verdicts=(names_no_river,) if case.has_verdict else (),
             secrets=(KEY,),
             is_fair=case.is_fair,
-            billed=self._runner.billed,
+            billed=runner.billed,
         )
         check_all(ended)
-        received = self._runner.received
-        check_requests(result, received)
-        if received:
-            _check_answer(
-                result, self._runner.replies[-1], received[-1], seeds=case.prefill != "no"
-            )
+        check_requests(result, runner.received)
+        if runner.received:
+            seeds = case.prefill != "no"
+            _check_answer(result, runner.replies[-1], runner.received[-1], seeds=seeds)
         self.coverage.record(ended)
+
+    def _prompt_tokens(self, case: Case, returns: Returns | None) -> int | None:
+        """Return the tokens of a prompt, with the longest instruction that asks for JSON."""
+        tokens = case.request.input_tokens
+        if returns is None or tokens is None:
+            return tokens
+        schema = {"type": "json_schema", "schema": returns.schema}
+        return tokens + longest_json_instruction(self._runner.chain(), self.policy.hints, schema)
 
     @cached_property
     def certificate(self) -> Certificate:
         """Return the certificate of the policy for an unknown request."""
         return verify(self.policy, self._runner.chain(prices=(self.prices,) * self.backends))
 
-    def _certify(
-        self, max_tokens: int | None, input_tokens: int | None, prices: Prices, squeeze: Squeeze
-    ) -> Certificate:
-        """Return the certificate for a request; only its worst cases depend on the request and the
+    def _certify(self, case: Case, input_tokens: int | None) -> Certificate:
+        """Return the certificate for a case.
+
+        The proofs are those of the policy; only the worst cases depend on the request and the
         squeeze.
         """
-        policy = squeeze.policy(self.policy)
-        priced = squeeze.prices or (prices,) * self.backends
-        key = max_tokens, input_tokens, priced, policy
+        max_tokens = case.request.max_tokens
+        policy = case.squeeze.policy(self.policy)
+        prices = case.squeeze.prices or (case.prices,) * self.backends
+        key = max_tokens, input_tokens, prices, policy
         if key not in self._certificates:
-            chain = self._runner.chain(prices=priced)
-            limits = policy.limits.bounded(policy.table.limits, len(priced), most_keys(chain))
+            chain = self._runner.chain(prices=prices)
+            limits = policy.limits.bounded(policy.table.limits, len(prices), most_keys(chain))
+            worst = worst_cases(policy, limits, prices, max_tokens, input_tokens)
             self._certificates[key] = attrs.evolve(
                 self.certificate,
                 limits=limits,
                 chain=tuple(link.name for link in chain),
                 max_tokens=max_tokens,
                 input_tokens=input_tokens,
-                worst=worst_cases(policy, limits, priced, max_tokens, input_tokens),
+                worst=worst,
             )
         return self._certificates[key]
 
@@ -262,110 +298,50 @@ def _check_answer(
 ) -> None:
     """Check that only a whole reply makes a call done, and that nothing of it was changed.
 
-    With `seeds`, a reply may begin with what it was seeded with, which is no text.
+    Arguments:
+        result: of the call.
+        reply: the last reply.
+        request: what it answers.
+        seeds: whether the reply may have been seeded, and begin with the seed, which is no text.
     """
     if result.outcome != "done" or reply.body is not None:
         return
-    streams = request.body.get("stream") is True
-    if not 200 <= reply.status < 300 or reply.error is not None or reply.error_event is not None:
+    has_error = reply.error is not None or reply.error_event is not None
+    if has_error or not 200 <= reply.status < 300:
         raise Dishonest(SENT, "the last reply was an error")
+    streams = request.body.get("stream") is True
     body = render(reply, request.body).body
     arrived = body[: reply.cut_after]
     if b'"finish_reason":"' not in arrived or not (streams or arrived == body):
         raise Dishonest(SENT, "the last reply broke off before its end")
-    text = reply.final_message if streams and isinstance(reply.final_message, str) else reply.text
+    text = reply.text
+    if streams and isinstance(reply.final_message, str):
+        text = reply.final_message
     visible = _readings(text, result)
     part = result.parts[-1] if result.parts else ""
     is_seeded = seeds and any(each.endswith(part) for each in visible)
     if part not in visible and not is_seeded and not is_blank(visible[0]):
-        raise Dishonest(
-            SENT, f"the text sent was {visible[0][:80]!r}, and the last part is {part[:80]!r}"
-        )
+        wrong = f"the text sent was {visible[0][:80]!r}, and the last part is {part[:80]!r}"
+        raise Dishonest(SENT, wrong)
     # A call without id, name and arguments is a piece with nothing in it.
-    sent = [
-        (call.name, call.arguments)
-        for call in reply.tool_calls
-        if call.id or call.name or call.arguments
-    ]
-    if result.tool_calls and sent != [(call.name, call.arguments) for call in result.tool_calls]:
+    some = [call for call in reply.tool_calls if call.id or call.name or call.arguments]
+    sent = [(call.name, call.arguments) for call in some]
+    received = [(call.name, call.arguments) for call in result.tool_calls]
+    if received and received != sent:
         raise Dishonest(SENT, f"{len(sent)} tool calls were sent, and others were handed out")
 
 
 def _readings(text: str, result: Result) -> list[str]:
-    """Return the possible visible texts of a reply; the text before it may end within code or
-    quotes.
+    """Return the possible visible texts of a reply, the likeliest first.
+
+    Whether a tag opens reasoning depends on the text before it, which may end within code or quotes
+    and may have been a turn of its own.
     """
     before = ""
     for part in result.parts[:-1]:
         before += stitch(before, part)
-    ways = [(more, new) for more in (False, True) for new in (False, True)]
-    parted = [part_thinking(text, before, after_block=more, is_new_turn=new) for more, new in ways]
-    return [split_thinking(text)[0], *(each.visible for each in parted)]
-
-
-@frozen
-class TurnCase(Shrinkable):
-    """One turn of a fuzz run."""
-
-    script: TurnScript
-
-    def describe(self) -> Iterator[str]:
-        """Describe how to play the script again."""
-        yield (
-            "play it again: rungwise.testing.run_turn(POLICY, "
-            "rungwise.testing.read_turn_script(text))"
-        )
-
-    def to_toml(self) -> str:
-        """Write the script as `read_turn_script` takes it."""
-        return write_turn_script(self.script)
-
-    def smaller(self) -> Iterator[TurnCase]:
-        """Generate cases with one reply or tool run less, or one field at its default."""
-        script = self.script
-        for name in ("replies", "tools"):
-            items = getattr(script, name)
-            for index in range(len(items) if len(items) > 1 else 0):
-                less: dict[str, Any] = {name: (*items[:index], *items[index + 1 :])}
-                yield TurnCase(evolve(script, **less))
-        yield from map(TurnCase, with_defaults(script, TurnScript(script.replies)))
-
-
-@define(eq=False)
-class TurnFuzzer(Search):
-    """Play turns until one is dishonest or time is up."""
-
-    policy: TurnPolicy = DEFAULT_TURN_POLICY
-    prices: Prices = PRICES  # of every backend
-    _certificates: dict[int | None, Certificate] = field(factory=dict, init=False)
-
-    def _run_numbered(self, number: int, count: int) -> FuzzFinding | None:
-        drawn = scripts_of_turns().map(TurnCase)
-        return self._run_batch(
-            drawn, f"{self.seed}/{number}/turns", count, (Phase.generate, Phase.shrink)
-        )
-
-    def check(self, case: TurnCase) -> None:
-        """Play one turn and check that it is honest."""
-        chain = [
-            ScriptedLink(f"backend-{number}", prices=self.prices)
-            for number in range(1, self.backends + 1)
-        ]
-        run = run_turn(self.policy, case.script, chain=chain)
-        seen = SeenTurn(run, self._certify(case.script.max_tokens))
-        check_turn(seen)
-        record_turn(self.coverage, seen)
-
-    @property
-    def certificate(self) -> Certificate:
-        """Return the certificate of the policy for an unknown request."""
-        return self._certify(None)
-
-    def _certify(self, max_tokens: int | None) -> Certificate:
-        if max_tokens not in self._certificates:
-            chain = [
-                PlainLink(f"backend-{number}", prices=self.prices)
-                for number in range(1, self.backends + 1)
-            ]
-            self._certificates[max_tokens] = verify(self.policy, chain, max_tokens=max_tokens)
-        return self._certificates[max_tokens]
+    readings = [split_thinking(text)[0]]
+    for after_block, is_new_turn in product((False, True), repeat=2):
+        parted = part_thinking(text, before, after_block=after_block, is_new_turn=is_new_turn)
+        readings.append(parted.visible)
+    return readings

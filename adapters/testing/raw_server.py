@@ -1,5 +1,6 @@
-"""A server on loopback that answers one client with raw bytes, as `hostile_responses` draws
-them.
+"""A server on loopback that answers one client with raw bytes, as `hostile_responses` draws them.
+
+It writes what no HTTP library would write for it, so it speaks to the socket itself.
 """
 
 from __future__ import annotations
@@ -21,17 +22,24 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
 
 MOST_BYTES: Final = 64 * 2**20
+"""Bytes of a response that are written at most."""
 SECONDS: Final = 5.0
+"""Seconds that a request is answered for at most."""
 WRITE: Final = 64 * 2**10
+"""Bytes of a write, about, in which repeats without a delay are joined."""
 RESET: Final = struct.pack("ii", 1, 0)
+"""The option `SO_LINGER`, on, of 0 seconds: to close is to reset."""
 
 
 class RawServer(Served):
-    """Play raw responses over HTTP connections until `close`, for use in a `with` block; the last
-    is repeated for ever.
+    """Play raw responses over HTTP connections until `close`, for use in a `with` block.
 
-    Every response ends: when the client goes away, after this many seconds of a request, or bytes
-    of a response.
+    Every response ends: when the client goes away, or when its seconds or bytes are used up.
+
+    Arguments:
+        responses: what is written, request by request; the last one repeats.
+        seconds: for which a request is answered at most.
+        most_bytes: of a response.
     """
 
     def __init__(
@@ -97,6 +105,7 @@ class _Handler(LoopbackHandler):
             self.close_connection = True
 
     def write(self, response: RawResponse, ends_at: float) -> None:
+        """Write the steps of a response, until time or bytes are used up."""
         remaining = self.owner.most_bytes
         for step in response.steps:
             for data in _writes(step):
@@ -111,6 +120,7 @@ class _Handler(LoopbackHandler):
                 remaining -= len(data)
 
     def end(self, response: RawResponse, ends_at: float) -> None:
+        """Do what follows the last byte."""
         self.close_connection = response.ending != "keep"
         self.connection.settimeout(None)
         if response.ending == "hold":  # until the client goes away or sends more
@@ -132,6 +142,8 @@ class _Handler(LoopbackHandler):
 
 def _writes(step: RawStep) -> Iterator[bytes]:
     """Yield the bytes of each write; repeats of a step without a delay are joined."""
-    joined = 1 if step.delay or not step.data else max(1, WRITE // len(step.data))
+    joined = 1
+    if step.data and not step.delay:
+        joined = max(1, WRITE // len(step.data))
     for begun in range(0, step.times, joined):
         yield step.data * min(joined, step.times - begun)

@@ -36,11 +36,14 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 @define(eq=False)
 class MemoryProvider:
-    """Answer from a script as a `rungwise.testing.EmbeddedProvider` does, without sockets: by
-    `httpx.MockTransport`.
+    """Answer from a script as a `rungwise.testing.EmbeddedProvider` does, without sockets.
 
-    Delays move the clock up to where the driver would give the attempt up; a reply that hangs is a
-    timeout at once.
+    Pass `respond` to `httpx.MockTransport`. Delays move the clock, up to where the driver would
+    give the attempt up; a reply that hangs is a timeout at once.
+
+    Arguments:
+        script: what it answers.
+        clock: the clock of the client.
     """
 
     script: Script | Responder
@@ -49,35 +52,46 @@ class MemoryProvider:
     requests: list[ReceivedRequest] = field(factory=list, init=False)
 
     def respond(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request, or raise the `httpx.TransportError` of a connection that breaks or
-        hangs.
+        """Answer one request.
+
+        Raises:
+            httpx.TransportError: the connection breaks, or hangs.
         """
         body = orjson.loads(request.content)
         headers = {name.lower(): value for name, value in request.headers.items()}
         received = ReceivedRequest(request.url.raw_path.decode(), headers, body, self.clock.now)
         self.requests.append(received)
-        script = self.script
-        reply = (
-            script.reply(len(self.requests) - 1) if isinstance(script, Script) else script(received)
-        )
-        # The drivers, who follow what they send, say by this how long the attempt may take; others,
-        # how long one read.
-        allowed = request.extensions["timeout"]["read"] if "trace" in request.extensions else None
-        ends_at = math.inf if allowed is None else self.clock.now + max(0.0, allowed - GRACE)
+        if isinstance(self.script, Script):
+            reply = self.script.reply(len(self.requests) - 1)
+        else:
+            reply = self.script(received)
+        ends_at = self._end_of(request)
         if reply.hang and reply.cut_after is None:
             raise httpx.ReadTimeout("the provider is silent")
         _pass(self.clock, reply.delay, ends_at)
         rendered = render(reply, body, len(self.requests))
         is_chunked = rendered.content_type == "text/event-stream"
-        framing = (
-            ("transfer-encoding", "chunked")
-            if is_chunked
-            else ("content-length", str(len(rendered.body)))
-        )
-        own = {name.lower(): value for name, value in reply.headers.items()}
-        sent = {"content-type": rendered.content_type, **own, framing[0]: framing[1]}
+        sent = {"content-type": rendered.content_type}
+        sent.update({name.lower(): value for name, value in reply.headers.items()})
+        if is_chunked:
+            sent["transfer-encoding"] = "chunked"
+        else:
+            sent["content-length"] = str(len(rendered.body))
         stream = _Body(rendered.pieces, reply, self.clock, ends_at, is_chunked)
-        return httpx.Response(reply.status, headers=[*sent.items()], stream=stream)
+        return httpx.Response(reply.status, headers=list(sent.items()), stream=stream)
+
+    def _end_of(self, request: httpx.Request) -> float:
+        """Return when an attempt is given up.
+
+        Our drivers, which trace what they send, set the timeout of a read to what is left of the
+        attempt. With other clients it bounds one read alone, so the attempt never ends.
+        """
+        if "trace" not in request.extensions:
+            return math.inf
+        allowed: float | None = request.extensions["timeout"]["read"]
+        if allowed is None:
+            return math.inf
+        return self.clock.now + max(0.0, allowed - GRACE)
 
 
 def _pass(clock: VirtualClock, seconds: float, ends_at: float) -> None:
@@ -101,7 +115,8 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
     def __iter__(self) -> Iterator[bytes]:
         cut = self.reply.cut_after
         remaining = sum(map(len, self.pieces)) if cut is None else cut
-        for piece, pause in zip(self.pieces, self.reply.pauses(len(self.pieces)), strict=True):
+        pauses = self.reply.pauses(len(self.pieces))
+        for piece, pause in zip(self.pieces, pauses, strict=True):
             _pass(self.clock, pause, self.ends_at)
             if remaining <= 0:
                 break
@@ -125,14 +140,21 @@ DOWN = Symptom("limited", 60.0, "429")
 
 KEY = "sk-d41f8cd98f00b204"
 RUN = "x-run"
-"""The header that says for which run a request is: one that ran out of time may come when the next
-run has begun.
+"""The header that says for which run a request is.
+
+A request that ran out of time may arrive when the next run has begun.
 """
 
 
 @define(eq=False)
 class CaseRunner:
-    """Run cases, in a `with` block."""
+    """Run cases, in a `with` block.
+
+    Arguments:
+        policy: of the calls.
+        backends: how many a chain has.
+        over_http: whether the provider listens on loopback, instead of answering in memory.
+    """
 
     policy: Policy
     backends: int
@@ -164,44 +186,41 @@ class CaseRunner:
 
     def chain(self, prefill: Any = "no", prices: Sequence[Prices] = ()) -> list[OpenAIChat]:
         """Return the backends, one for each price; the second has two keys."""
-        return [
-            OpenAIChat(
+        chain: list[OpenAIChat] = []
+        for number, price in enumerate(prices or (PRICES,) * self.backends, 1):
+            keys: str | list[str] = KEY
+            if number == 2:
+                keys = [KEY, f"{KEY}-second"]
+            backend = OpenAIChat(
                 f"model-{number}",
                 name=f"backend-{number}",
                 base_url=self._provider.base_url,
-                api_key=[KEY, f"{KEY}-second"] if number == 2 else KEY,
+                api_key=keys,
                 prefill=prefill,
                 prices=price,
                 headers={RUN: str(self._run)},
             )
-            for number, price in enumerate(prices or (PRICES,) * self.backends, 1)
-        ]
+            chain.append(backend)
+        return chain
 
     def run(self, case: Case, events: list[object]) -> Result:
         """Make the call of a case, and return its result."""
         LEARNED.forget()
         # A compactor may change the messages that it is given, and a case is run more than once.
-        case = attrs.evolve(
-            case, request=attrs.evolve(case.request, messages=deepcopy(case.request.messages))
-        )
+        messages = deepcopy(case.request.messages)
+        case = attrs.evolve(case, request=attrs.evolve(case.request, messages=messages))
         self._case = case
         self.received = []
         self.replies = []
         self.billed = []
         self.compactor_raised = False
-        self._run = self._run + 1
+        self._run += 1
         try:
             if is_async(case.mode):
                 return anyio.run(self._ask_async, case, events)
+            options = self._options(case)
             with self._client(case, http=self._http) as client:
-                return ask(
-                    client,
-                    case.mode,
-                    case.request,
-                    events,
-                    case.leaves_after,
-                    **self._options(case),
-                )
+                return ask(client, case.mode, case.request, events, case.leaves_after, **options)
         except CallError as error:
             return error.result
         except (CompactorFailed, ConfigurationError) as error:
@@ -226,20 +245,17 @@ class CaseRunner:
     async def _ask_async(self, case: Case, events: list[object]) -> Result:
         http = None
         if not self.over_http:
-            http = httpx.AsyncClient(
-                transport=httpx.MockTransport(self._provider.respond), trust_env=False
-            )
+            transport = httpx.MockTransport(self._provider.respond)
+            http = httpx.AsyncClient(transport=transport, trust_env=False)
+        options = self._options(case)
         async with http or nullcontext(), self._client(case, async_http=http) as client:
             return await ask_async(
-                client, case.mode, case.request, events, case.leaves_after, **self._options(case)
+                client, case.mode, case.request, events, case.leaves_after, **options
             )
 
     def _options(self, case: Case) -> dict[str, Any]:
-        return {
-            "turn": case.turn,
-            **case.wants,
-            **case.squeeze.options(self._clock, self.policy.budget.seconds),
-        }
+        squeezed = case.squeeze.options(self._clock, self.policy.budget.seconds)
+        return {"turn": case.turn, **case.wants, **squeezed}
 
     def _client(self, case: Case, **http: Any) -> Client:
         clock = self._clock
@@ -250,10 +266,11 @@ class CaseRunner:
             clock.advance(compactor.seconds)
             return compactor(messages)
 
+        prices = case.squeeze.prices or (case.prices,) * self.backends
         client = Client(
-            self.chain(case.prefill, case.squeeze.prices or (case.prices,) * self.backends),
+            self.chain(case.prefill, prices),
             policy=case.squeeze.policy(self.policy),
-            compactor=compact if compactor is not None else None,
+            compactor=None if compactor is None else compact,
             contents=case.contents,
             testing=Clocks(
                 clock=clock, sleep=clock.sleep, async_sleep=clock.asleep, jitter=lambda: 1.0
@@ -269,35 +286,41 @@ class CaseRunner:
 def _fair(
     reply: ScriptedReply, request: ReceivedRequest, case: Case
 ) -> tuple[ScriptedReply, Usage]:
-    """Return the reply of a provider that keeps to the cap and counts correctly, and what it bills
-    for it.
+    """Return the reply of a provider that keeps to the cap and counts correctly, and its bill.
 
     It bills for what breaks off as well, and reports that only with the end of the reply.
     """
-    body, cap = (
-        request.body,
-        next((int(request.body[name]) for name in CAPS if name in request.body), None),
-    )
     if reply.status != 200 or reply.error is not None or reply.error_event is not None:
         return attrs.evolve(reply, body=None, usage=None), NO_USAGE
     count = TOKENIZERS[case.tokenizer]
     usage = reply.usage or {}
-    beside = sum(
-        map(count, (reply.reasoning, reply.refusal, *(each.arguments for each in reply.tool_calls)))
-    )
-    text = reply.text if cap is None else fitting(reply.text, case.tokenizer, max(0, cap - beside))
+    cap = _cap_in(request)
+    others = [reply.reasoning, reply.refusal, *(each.arguments for each in reply.tool_calls)]
+    beside = sum(map(count, others))  # tokens of all but the text
+    text = reply.text
+    if cap is not None:
+        text = fitting(text, case.tokenizer, max(0, cap - beside))
     finish = reply.finish if text == reply.text else "length"
-    counted = max(1, int(usage.get("completion_tokens", 9)), beside + count(text))
+    output = max(1, int(usage.get("completion_tokens", 9)), beside + count(text))
     if cap is not None:
         # a model writes on behind a cut
         uses_cap = finish == "length" or reply.cut_after is not None or reply.hang
-        counted = most_counted(cap) if uses_cap else min(counted, cap)
-    prompt = prompt_tokens(body["messages"], case.request, case.tokenizer)
-    created = prompt if usage.get("prompt_tokens_details") else 0
-    counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": counted}
-    if created:
-        counts["prompt_tokens_details"] = {"cache_creation_tokens": created}
-    kept = attrs.evolve(
-        reply, text=text, finish=finish, usage=counts, body=None, final_message=None
+        output = most_counted(cap) if uses_cap else min(output, cap)
+    prompt = prompt_tokens(request.body["messages"], case.request, case.tokenizer)
+    reported: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": output}
+    created = 0  # tokens of the prompt that are written to a cache
+    if usage.get("prompt_tokens_details") and prompt:
+        created = prompt
+        reported["prompt_tokens_details"] = {"cache_creation_tokens": created}
+    fair = attrs.evolve(
+        reply, text=text, finish=finish, usage=reported, body=None, final_message=None
     )
-    return kept, Usage(prompt, counted, cache_creation_tokens=created)
+    return fair, Usage(prompt, output, cache_creation_tokens=created)
+
+
+def _cap_in(request: ReceivedRequest) -> int | None:
+    """Return the output cap of a request, by either name."""
+    for name in CAPS:
+        if name in request.body:
+            return int(request.body[name])
+    return None

@@ -1,5 +1,8 @@
-"""Hypothesis strategies for scripts that `rungwise serve` can replay; they shrink to one plain
-answer.
+"""Hypothesis strategies for scripts that `rungwise serve` can replay.
+
+They shrink to one plain answer. A reply is drawn as its kind (what is wrong with it, one entry of
+`_BAD` or `_ENDING`) and, apart from that, as the way in which it goes over the wire: in pieces,
+late, or never to its end.
 """
 
 from __future__ import annotations
@@ -11,10 +14,8 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
+from rungwise.fsm.testing.samples import ANSWER, DENSE, STORY
 from rungwise.fsm.testing.strategies import (
-    ANSWER,
-    DENSE,
-    STORY,
     first_or_often,
     headers,
     seldom,
@@ -56,7 +57,7 @@ REJECTED_CAPS = (
         "param": "max_completion_tokens",
     },
 )
-"""What a server says that takes neither name of the output cap."""
+"""What a server answers that accepts neither name of the output cap."""
 TOO_LONG = (
     {"message": "maximum context length is 4097 tokens", "code": "context_length_exceeded"},
     {"message": "prompt is too long: 210000 tokens > 200000 maximum"},
@@ -96,9 +97,9 @@ UNHEEDING: tuple[dict[str, Any], ...] = (
         "prompt_tokens_details": {"cache_creation_tokens": 9},
     },
 )
-"""What a provider counts that takes no notice of the cap."""
-LONGEST_DELAY = 100.0
-WIDEST_CUT = 1_500
+"""The usage of a provider that takes no notice of the cap."""
+LONGEST_DELAY = 100.0  # seconds
+WIDEST_CUT = 1_500  # bytes of a body before it breaks off
 MOST_ODDITIES = 3
 
 TEXTS = texts()
@@ -202,32 +203,41 @@ _ENDING: tuple[Kind, ...] = (
 
 def scripted_replies(*, hangs: bool = True, delays: bool = True) -> SearchStrategy[ScriptedReply]:
     """Generate good and bad replies; over HTTP, those that hang or come late take that long."""
-    what = first_or_often(st.one_of(*_ENDING), st.one_of(*_BAD), once_in=6)
-    return st.builds(
-        lambda reply, wire: ScriptedReply(**{**wire, **reply}),
-        what,
-        _wire(hangs=hangs, delays=delays),
-    )
+    contents = first_or_often(st.one_of(*_ENDING), st.one_of(*_BAD), once_in=6)
+    return st.builds(_reply_of, contents, _wire(hangs=hangs, delays=delays))
+
+
+def _reply_of(contents: dict[str, Any], wire: dict[str, Any]) -> ScriptedReply:
+    return ScriptedReply(**{**wire, **contents})
 
 
 def _wire(*, hangs: bool, delays: bool) -> Kind:
     """Generate how a reply is cut into pieces, and how late they come."""
     sizes = st.lists(st.integers(1, 200), min_size=1, max_size=3)
-    pieces: Fields = {"chunk_size": st.integers(1, 40), "write_sizes": sizes}
-    slow: Fields = {"delay": st.floats(0, LONGEST_DELAY), "chunk_delay": st.floats(0, 1.0)}
-    late: Fields = {**slow, "lasts": st.floats(0, LONGEST_DELAY)} if delays else {}
-    silent: Fields = {"hang": st.just(True)} if hangs else {}
-    some = st.one_of(
-        *(_kind({name: value}) for name, value in {**pieces, **late, **silent}.items())
-    )
-    return seldom(some).map(lambda fields: fields or {})
+    ways: Fields = {"chunk_size": st.integers(1, 40), "write_sizes": sizes}
+    if delays:
+        ways["delay"] = st.floats(0, LONGEST_DELAY)
+        ways["chunk_delay"] = st.floats(0, 1.0)
+        ways["lasts"] = st.floats(0, LONGEST_DELAY)
+    if hangs:
+        ways["hang"] = st.just(True)
+    one_way = st.one_of([_kind({name: value}) for name, value in ways.items()])
+    return seldom(one_way).map(lambda fields: fields or {})
 
 
 def scripts(*, items: SearchStrategy[ScriptedReply] | None = None) -> SearchStrategy[Script]:
-    """Generate scripts of runs of equal replies, the last one for ever."""
-    each = items if items is not None else scripted_replies()
-    run = st.builds(lambda reply, times: [reply] * times, each, st.integers(1, 5))
+    """Generate scripts of runs of equal replies, the last one for ever.
+
+    Arguments:
+        items: generates one reply; `scripted_replies()` where None.
+    """
+    if items is None:
+        items = scripted_replies()
+    run = st.builds(lambda reply, times: [reply] * times, items, st.integers(1, 5))
     capless = st.just([ScriptedReply(status=400, error=error) for error in REJECTED_CAPS])
     mostly = st.integers(0, 19).flatmap(lambda chance: capless if chance == 19 else run)
-    runs = st.lists(mostly, min_size=1, max_size=8)
-    return runs.map(lambda drawn: Script([reply for replies in drawn for reply in replies]))
+    return st.lists(mostly, min_size=1, max_size=8).map(_joined)
+
+
+def _joined(runs: list[list[ScriptedReply]]) -> Script:
+    return Script([reply for run in runs for reply in run])

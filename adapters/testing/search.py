@@ -1,5 +1,15 @@
-"""The search for a failing example: batches with their own seeds, and shrinking."""
+"""The search for a failing example: batches with their own seeds, and shrinking.
 
+Theory. Each batch of examples follows from a seed of its own, `SEED/NUMBER`, so a longer run begins
+like a shorter one, and a finding can be repeated with `--seed`. Hypothesis shrinks the choices that
+a failing example was drawn from, but gives up early on long scripts, as one reply less shifts all
+choices behind it. So the case is shrunk once more by itself: greedily, by the first smaller case
+that fails in the same way, until none does. That is delta debugging at a granularity of one
+(Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002), with at most
+quadratically many tries.
+"""
+
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -19,9 +29,7 @@ UNHEALTHY: Final = (
 )
 
 BATCH: Final = 200
-"""Examples that follow from one seed; the next batch has another, so a longer run begins like a
-shorter one.
-"""
+"""Examples that follow from one seed."""
 
 
 class Shrinkable(ABC):
@@ -43,15 +51,17 @@ class Shrinkable(ABC):
         return iter(())
 
     def shrunk(self, fails: Callable[[Any], bool]) -> Any:
-        """Return the smallest failing example found; Hypothesis gives up early on long scripts."""
-        case = self
-        while (less := next(filter(fails, case.smaller()), None)) is not None:
-            case = less
-        return case
+        """Return a failing example of which no smaller one fails."""
+        case: Any = self
+        while True:
+            smaller = next(filter(fails, case.smaller()), None)
+            if smaller is None:
+                return case
+            case = smaller
 
 
 def with_defaults(case: Any, plain: Any) -> Iterator[Any]:
-    """Generate the copies of a case that have one field as another case has it."""
+    """Generate the copies of a case that have one more field as the plain case has it."""
     for attribute in attrs.fields(type(case)):
         default = getattr(plain, attribute.name)
         if getattr(case, attribute.name) != default:
@@ -70,8 +80,10 @@ class FuzzFinding:
     @property
     def what(self) -> str:
         """Describe what is wrong, on one line."""
-        kind = "" if isinstance(self.error, AssertionError) else f"{type(self.error).__name__}: "
-        return " ".join(f"{kind}{self.error}".split())
+        message = str(self.error)
+        if not isinstance(self.error, AssertionError):
+            message = f"{type(self.error).__name__}: {message}"
+        return " ".join(message.split())
 
     def to_toml(self) -> str:
         """Write what the provider did as TOML, below comments on the request."""
@@ -80,15 +92,24 @@ class FuzzFinding:
             f"backends: {self.backends}",
             *self.case.describe(),
         ]
-        shown = (
-            "".join(letter if letter.isprintable() else "?" for letter in line) for line in about
-        )
-        return "".join(f"# {line}\n" for line in shown) + self.case.to_toml()
+        comments = "".join(f"# {_printable(line)}\n" for line in about)
+        return comments + self.case.to_toml()
+
+
+def _printable(line: str) -> str:
+    """Return a line without letters that a comment of TOML may not hold."""
+    return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
 @define(eq=False)
 class Search(ABC):
-    """Play examples until one fails or time is up."""
+    """Play examples until one fails or time is up.
+
+    Arguments:
+        backends: how many a chain has.
+        seed: of the first batch, and part of the others'.
+        progress: called with the search after each example.
+    """
 
     backends: int = field(default=2, kw_only=True)
     seed: int = field(default=0, kw_only=True)
@@ -111,26 +132,33 @@ class Search(ABC):
 
     @abstractmethod
     def _run_numbered(self, number: int, count: int) -> FuzzFinding | None:
-        """Play a batch of so many examples."""
+        """Play one batch.
+
+        Arguments:
+            number: of the batch, from 0.
+            count: how many examples it has.
+        """
 
     def run(
         self, *, examples: int | None = None, seconds: float | None = None
     ) -> FuzzFinding | None:
-        """Play this many examples, or as many as begin in these seconds; return the smallest that
-        failed, or None.
+        """Play examples, and return the smallest that failed, or None.
+
+        Arguments:
+            examples: how many; None for as many as begin in the seconds.
+            seconds: None for as long as the examples take.
         """
         if examples is None and seconds is None:
             raise ValueError("give a number of examples, or of seconds")
         self._failed = None
         self._ends_at = None if seconds is None else time.monotonic() + seconds
-        remaining = examples
+        left = math.inf if examples is None else examples
         batch = 0
-        while not self._is_late() and (remaining is None or remaining > 0):
-            count = BATCH if remaining is None else min(BATCH, remaining)
-            finding = self._run_numbered(batch, count)
+        while left > 0 and not self._is_late():
+            finding = self._run_numbered(batch, int(min(BATCH, left)))
             if finding is not None:
                 return finding
-            remaining = None if remaining is None else remaining - count
+            left -= BATCH
             batch += 1
         return None
 
@@ -138,14 +166,22 @@ class Search(ABC):
         return self._ends_at is not None and time.monotonic() >= self._ends_at
 
     def _run_batch(
-        self, drawn: SearchStrategy[Any], from_seed: str, count: int, phases: tuple[Phase, ...]
+        self, drawn: SearchStrategy[Any], from_seed: str, examples: int, phases: tuple[Phase, ...]
     ) -> FuzzFinding | None:
-        if not count:
+        """Play examples of one kind.
+
+        Arguments:
+            drawn: generates them.
+            from_seed: what they follow from.
+            examples: how many are played.
+            phases: what Hypothesis does: `generate`, and `shrink` where tries are cheap.
+        """
+        if not examples:
             return None
 
         @seed(from_seed)
         @settings(
-            max_examples=count,
+            max_examples=examples,
             database=None,
             deadline=None,
             phases=phases,
@@ -175,21 +211,21 @@ class Search(ABC):
         return None
 
     def _finding(self, case: Any, error: Exception) -> FuzzFinding:
-        """Shrink the case that Hypothesis found."""
-        error_shown = error
+        """Shrink the case that Hypothesis found, as long as it fails in the same way."""
+        last = error
 
         def fails(other: Any) -> bool:
-            nonlocal error_shown
+            nonlocal last
             try:
                 self.check(other)
             except Exception as caught:
                 if _kind(caught) != _kind(error):
                     return False
-                error_shown = caught
+                last = caught
                 return True
             return False
 
-        return FuzzFinding(case.shrunk(fails), error_shown, self.seed, self.backends)
+        return FuzzFinding(case.shrunk(fails), last, self.seed, self.backends)
 
 
 def _kind(error: Exception) -> tuple[type[Exception], object]:

@@ -1,4 +1,8 @@
-"""What is shown of the events of a stream, and the body of a response that shows them."""
+"""What is shown of the events of a stream, and the body of a response that shows them.
+
+A browser belongs to anybody. So `data_of` names, event by event, each field that is shown; of
+errors it shows our own words, and never the cause of a wrong answer, which quotes it.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +44,10 @@ LONGEST_OUTPUT: Final = 65_536
 
 
 def data_of(event: object) -> tuple[str, Data]:
-    """Return the name of an event and what is shown of it: of errors only ours, no cause that
-    quotes a wrong answer.
+    """Return the name of an event, and what is shown of it.
+
+    Arguments:
+        event: of a stream; None is its beginning, and an exception an end.
     """
     match event:
         case None:
@@ -51,40 +57,55 @@ def data_of(event: object) -> tuple[str, Data]:
         case PartialValue(value):
             return "value", {"value": value}
         case Step():
-            shown = {"of": "turn" if isinstance(event, TurnStep) else "call", "event": event.event}
-            return "step", {
-                **shown,
-                "rung": event.target,
-                "backend": event.backend,
-                "wait": event.wait,
-            }
+            return "step", _step(event)
         case ToolStarted(call):
             return "tool", _call(call)
-        case ToolEnded(call, outcome):
-            try:
-                text = result_text(outcome.value) if outcome.fault is None else outcome.fault
-            except ToolError as fault:
-                text = str(fault)
-            output = _parsed(text) if len(text) <= LONGEST_OUTPUT else f"({len(text)} characters)"
-            return "tool", {"id": call.id, "output": output, "failed": outcome.fault is not None}
-        case Result() | TurnResult():
-            last, calls = (
-                (event, event.tool_calls)
-                if isinstance(event, Result)
-                else (event.last, event.handed_off)
-            )
-            awaiting = event.awaiting if isinstance(event, TurnResult) else ()
-            quotes = last is not None and last.journal.last.event in (RAISED, *WRONG.values())
-            own = {
-                name: getattr(event, name) for name in ("outcome", "attempts", "seconds", "cost")
-            }
-            own |= {"cause": None if quotes else event.cause, "usage": asdict(event.usage)}
-            return "result", {**own, "calls": [*map(_call, (*calls, *awaiting))]}
-    words = str(event) if isinstance(event, RungwiseError) else "the stream broke off"
-    return "error", {
-        "outcome": getattr(getattr(event, "result", event), "outcome", "failed"),
-        "message": words,
-    }
+        case ToolEnded():
+            return "tool", _tool_end(event)
+        case Result():
+            return "result", _end(event, event, event.tool_calls)
+        case TurnResult():
+            return "result", _end(event, event.last, (*event.handed_off, *event.awaiting))
+    message = str(event) if isinstance(event, RungwiseError) else "the stream broke off"
+    ended = getattr(event, "result", event)
+    return "error", {"outcome": getattr(ended, "outcome", "failed"), "message": message}
+
+
+def _step(step: Step) -> Data:
+    data: Data = {"of": "turn" if isinstance(step, TurnStep) else "call", "event": step.event}
+    data["rung"] = step.target
+    data["backend"] = step.backend
+    data["wait"] = step.wait
+    return data
+
+
+def _tool_end(event: ToolEnded) -> Data:
+    outcome = event.outcome
+    try:
+        text = result_text(outcome.value) if outcome.fault is None else outcome.fault
+    except ToolError as fault:
+        text = str(fault)
+    output: Any = f"({len(text)} characters)"
+    if len(text) <= LONGEST_OUTPUT:
+        output = _parsed(text)
+    return {"id": event.call.id, "output": output, "failed": outcome.fault is not None}
+
+
+def _end(result: Result | TurnResult, last: Result | None, calls: Iterable[ToolCall]) -> Data:
+    """Return what is shown of a result.
+
+    Arguments:
+        result: of a call or turn.
+        last: of the last call; its cause quotes an answer that was wrong.
+        calls: of tools, which the caller is to run or approve.
+    """
+    names = ("outcome", "attempts", "seconds", "cost")
+    data: Data = {name: getattr(result, name) for name in names}
+    quotes = last is not None and last.journal.last.event in (RAISED, *WRONG.values())
+    data["cause"] = None if quotes else result.cause
+    data["usage"] = asdict(result.usage)
+    data["calls"] = [_call(call) for call in calls]
+    return data
 
 
 def _call(call: ToolCall) -> Data:
@@ -99,28 +120,33 @@ def _parsed(text: str) -> Any:
 
 
 def json_of(value: object) -> bytes:
-    """Write JSON in UTF-8, which holds no half of a surrogate pair."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).encode(
-        errors="replace"
-    )
+    """Write JSON in UTF-8; half of a surrogate pair becomes a question mark."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return text.encode(errors="replace")
 
 
 @define(eq=False)
 class Frames:
-    """Iterate over the body of a response, with its `headers`: by `async for`, or by `for` if the
-    stream is not async.
+    """Iterate over the body of a response, by `async for`, or by `for` if the stream is not async.
 
     Closing it, or cancelling the task that reads it, ends the call or turn.
+
+    Arguments:
+        headers: of the response.
+        encode: writes an event; None is the beginning, and an exception an end.
+        events: the stream.
+
+    Raises:
+        ConfigurationError: the events are no stream.
     """
 
     headers: dict[str, str]
-    encode: Callable[[object], bytes]  # of an event; None is the beginning, an exception an end
+    encode: Callable[[object], bytes]
     _events: Events
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self._events, (Iterable, AsyncIterable)) or isinstance(
-            self._events, (str, bytes)
-        ):
+        is_stream = isinstance(self._events, (Iterable, AsyncIterable))
+        if not is_stream or isinstance(self._events, (str, bytes)):
             kind = type(self._events).__name__
             raise ConfigurationError(
                 f"events must be a stream, as client.astream(...) returns it, not {kind}"
@@ -150,7 +176,8 @@ class Frames:
         try:
             yield self.encode(event)
             async for event in _asynchronous(self._events):
-                if chunk := self.encode(event):
+                chunk = self.encode(event)
+                if chunk:
                     yield chunk
             if not isinstance(event, ENDS):
                 raise RungwiseError(UNFINISHED)
@@ -160,20 +187,27 @@ class Frames:
             await self.aclose()
 
     def _end(self, last: object, error: Exception) -> bytes:
-        """Return the frames of an error, of which the log has the place; after the result there are
-        none.
+        """Return the frames of an error; none after the result.
+
+        The log names the place of an error that is not ours, and not its message.
         """
-        if not isinstance(error, RungwiseError) and (where := extract_tb(error.__traceback__)):
-            kind = type(error).__name__
-            at = where[-1]
+        places = extract_tb(error.__traceback__)
+        if places and not isinstance(error, RungwiseError):
+            at = places[-1]
             logger.warning(
-                "the source of a shown stream raised %s at %s:%s", kind, at.filename, at.lineno
+                "the source of a shown stream raised %s at %s:%s",
+                type(error).__name__,
+                at.filename,
+                at.lineno,
             )
-        return b"" if isinstance(last, (Result, TurnResult)) else self.encode(error)
+        if isinstance(last, (Result, TurnResult)):
+            return b""
+        return self.encode(error)
 
     def close(self) -> None:
         """End the call or turn."""
-        if close := getattr(self._events, "close", None):
+        close = getattr(self._events, "close", None)
+        if close:
             # a generator that another thread is in ends when that leaves it
             with suppress(ValueError):
                 close()
@@ -181,21 +215,24 @@ class Frames:
     async def aclose(self) -> None:
         """End the call or turn, from an event loop."""
         self.close()
-        if aclose := getattr(self._events, "aclose", None):
+        aclose = getattr(self._events, "aclose", None)
+        if aclose:
             with anyio.CancelScope(shield=True):
                 await aclose()
 
 
 def _asynchronous(events: Events) -> AsyncIterable[object]:
+    """Return the stream itself, or one that waits for each event in a thread."""
     if isinstance(events, AsyncIterable):
         return events
     each = iter(events)
     end = object()
 
     async def in_threads() -> AsyncIterator[object]:
-        while (
-            event := await anyio.to_thread.run_sync(next, each, end, abandon_on_cancel=True)
-        ) is not end:
+        while True:
+            event = await anyio.to_thread.run_sync(next, each, end, abandon_on_cancel=True)
+            if event is end:
+                return
             yield event
 
     return in_threads()

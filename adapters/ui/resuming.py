@@ -1,4 +1,10 @@
-"""Streams that go on when their readers leave, and are kept in memory for those who come back."""
+"""Streams that go on when their readers leave, and are kept in memory for those who come back.
+
+Theory. A task reads each stream to its end, whoever listens, and keeps the newest chunks, numbered
+from 0, in a deque of bounded size. A reader is only a place in that sequence. It takes what follows
+its place, and waits for news when there is nothing; if what follows its place has been dropped, it
+breaks off rather than skip a part. So slow readers cost nothing, and none slows the stream down.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +22,18 @@ from attrs import define, field
 from rungwise.adapters.ui.frames import Frames
 from rungwise.fsm.errors import ConfigurationError, RungwiseError
 
-LARGEST: Final = 256_000
-MOST: Final = 1_000
-SECONDS: Final = 300.0
-LONGEST_ID: Final = 15  # digits
+LARGEST: Final = 256_000  # bytes that are kept of a stream
+MOST: Final = 1_000  # streams
+SECONDS: Final = 300.0  # for which a stream is kept after its end
+LONGEST_ID: Final = 15  # digits of a `Last-Event-ID`
 
 
 class ReaderLeft(RungwiseError):
-    """Say that a reader lags behind what is kept."""
+    """A reader lags behind what is kept."""
 
 
 class StreamCancelled(RungwiseError):
-    """Say that a stream was cancelled by its id."""
+    """A stream was cancelled by its id."""
 
     outcome = "cancelled"
 
@@ -37,7 +43,7 @@ class KeptStream:
     """What is kept of one stream; its chunks are numbered from 0."""
 
     frames: Frames
-    ended: float | None = None  # on the clock
+    ended: float | None = None  # seconds on the clock; None while it goes on
     task: anyio.CancelScope = field(factory=anyio.CancelScope)
     _chunks: deque[bytes] = field(factory=deque)
     _size: int = 0
@@ -57,9 +63,10 @@ class KeptStream:
             self._news.set()
 
     def _add(self, chunk: bytes) -> None:
+        """Keep a chunk, drop the oldest ones beyond the size, and wake up the readers."""
         self._chunks.append(chunk)
-        self._last = self._last + 1
-        self._size = self._size + len(chunk)
+        self._last += 1
+        self._size += len(chunk)
         while self._size > LARGEST and len(self._chunks) > 1:
             self._size -= len(self._chunks.popleft())
         self._news.set()
@@ -67,14 +74,19 @@ class KeptStream:
 
     def has(self, after: int) -> bool:
         """Tell whether anything follows a chunk, and all that does is here or still to come."""
-        return self._last - len(self._chunks) <= after <= self._last - (self.ended is not None)
+        oldest = self._last - len(self._chunks)  # the number before that of the oldest chunk
+        newest = self._last if self.ended is None else self._last - 1
+        return oldest <= after <= newest
 
     async def read(self, after: int) -> AsyncIterator[bytes]:
-        """Yield what follows a chunk; the connection of a reader who is too slow to be sent
-        everything breaks off.
+        """Yield what follows a chunk.
+
+        Raises:
+            ReaderLeft: the reader is so slow that what follows is no longer kept.
         """
         while self.has(after):
-            if new := self._last - after:
+            new = self._last - after  # how many chunks follow
+            if new:
                 after = self._last
                 yield b"".join(self._chunks[place] for place in range(-new, 0))
             else:
@@ -85,13 +97,12 @@ class KeptStream:
 
 @define(eq=False)
 class ResumableStreams:
-    """Keep streams in memory for readers who lose their connection; use it in an `async with`
-    block.
+    """Keep streams in memory for readers who lose their connection.
 
-    A stream goes on without readers, until it ends or is cancelled. Of each the newest 256 kB are
-    kept, until 5 minutes after its end; of more than 1 000 streams the oldest is forgotten. Ids are
-    random, but who has one may read: the application checks that a stream belongs to the user who
-    asks.
+    Use it in an `async with` block. A stream goes on without readers, until it ends or is
+    cancelled. Of each, the newest 256 kB are kept until 5 minutes after its end; of more than 1 000
+    streams, the oldest is dropped. Ids are random, but who has one may read: the application checks
+    that a stream belongs to the user who asks.
 
         async with rungwise.ui.ResumableStreams() as streams:
             id = streams.start(rungwise.ui.sse(client.astream(question)))
@@ -139,8 +150,9 @@ class ResumableStreams:
         return id
 
     def read(self, id: str, after: int | str = -1) -> Frames | None:
-        """Return what was written of a stream, and then what follows; None if it is gone, or
-        nothing follows.
+        """Return what was written of a stream, and then what follows.
+
+        None if it is gone, or nothing follows.
 
         Arguments:
             id: what `start` returned.
@@ -149,13 +161,12 @@ class ResumableStreams:
         """
         self._forget()
         if isinstance(after, str):
-            after = int(after) if after.isdecimal() and len(after) <= LONGEST_ID else -1
+            is_number = after.isdecimal() and len(after) <= LONGEST_ID
+            after = int(after) if is_number else -1
         kept = self._kept.get(id)
-        return (
-            Frames(kept.frames.headers, _unchanged, kept.read(after))
-            if kept and kept.has(after)
-            else None
-        )
+        if kept is None or not kept.has(after):
+            return None
+        return Frames(kept.frames.headers, _unchanged, kept.read(after))
 
     def cancel(self, id: str) -> None:
         """End the call or turn of a stream; its readers get the error."""
@@ -164,12 +175,13 @@ class ResumableStreams:
 
     def _forget(self) -> None:
         now = self.clock()
-        for id, kept in [*self._kept.items()]:
+        for id, kept in list(self._kept.items()):
             if kept.ended is not None and now - kept.ended > SECONDS:
                 del self._kept[id]
 
 
 def _unchanged(chunk: object) -> bytes:
+    """Return a chunk that is encoded already; raise the error of a reader that lags behind."""
     if isinstance(chunk, ReaderLeft):
         raise chunk
     return chunk if isinstance(chunk, bytes) else b""

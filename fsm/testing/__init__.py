@@ -1,5 +1,4 @@
-"""The fuzz kit: strategies, a virtual clock, a scripted backend, and the one assertion that every
-call must pass.
+"""The fuzz kit: strategies, a virtual clock, a scripted backend, and one assertion for every call.
 
 Its public names are those of `rungwise.testing`. It needs Hypothesis: `pip install
 'rungwise[testing]'`.
@@ -26,9 +25,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Say where the public names of the kit are."""
-        where = (
-            ""
-            if name.startswith("_")
-            else "; the public names of the fuzz kit are in rungwise.testing"
-        )
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{where}")
+        message = f"module {__name__!r} has no attribute {name!r}"
+        if not name.startswith("_"):
+            message += "; the public names of the fuzz kit are in rungwise.testing"
+        raise AttributeError(message)

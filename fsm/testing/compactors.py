@@ -1,4 +1,8 @@
-"""Compactors of calls and turns, helpful and broken, and strategies for them."""
+"""Compactors of calls and turns, helpful and broken, and strategies for them.
+
+A compactor is a user's function, so the kit plays what users write: some shorten, some lengthen,
+raise, return nonsense, or change the messages that they got.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,8 @@ from rungwise.fsm.turn.compaction import OldestFirst
 from rungwise.fsm.values.checks import must
 
 SUMMARY: Final = "What was said before, in short: there are kingfishers on the river in winter. "
-LONGER: Final = 40  # how often a compactor that lengthens says its summary
-SLOW: Final = 20.0  # seconds that a slow compactor takes, of a virtual clock
+LONGER: Final = 40  # how often a compactor that lengthens repeats its summary
+SLOW: Final = 20.0  # seconds of a virtual clock that a slow compactor takes
 
 
 class CompactorFailed(Exception):
@@ -25,9 +29,10 @@ class CompactorFailed(Exception):
 
 
 def _drop_system(messages: Sequence[PlainMessage]) -> Any:
-    others = [
-        message for message in messages if NEUTRAL.role_of(message) not in ("system", "developer")
-    ]
+    others = []
+    for message in messages:
+        if NEUTRAL.role_of(message) not in ("system", "developer"):
+            others.append(message)
     return others or list(messages)
 
 
@@ -73,27 +78,33 @@ _IS_WAY: Final = must("one of COMPACTORS", lambda value: value in COMPACTORS, na
 
 @frozen
 class Compactor:
-    """Compact messages in one way, for `Client(..., compactor=...)` or `testing.run(...,
-    compactor=...)`.
+    """Compact messages in one way.
+
+    Pass it as `compactor=` to a `Client` or to `rungwise.testing.run`.
+
+    Arguments:
+        way: one of `COMPACTORS`.
+        seconds: how long it takes; whoever plays it moves the virtual clock.
     """
 
     way: str = field(default=COMPACTORS[0], validator=_IS_WAY)
-    seconds: float = 0.0  # that it takes; the caller moves the virtual clock
+    seconds: float = 0.0
 
     def __call__(self, messages: Sequence[PlainMessage]) -> Any:
         """Compact messages."""
         return _WAYS[self.way](messages)
 
     def __str__(self) -> str:
-        return f"{self.way}, in {self.seconds:g} s" if self.seconds else self.way
+        if not self.seconds:
+            return self.way
+        return f"{self.way}, in {self.seconds:g} s"
 
 
 KEEPS_LAST: Final = Compactor()
 
 
 def compactors(*, ways: Sequence[str] = COMPACTORS) -> SearchStrategy[Compactor]:
-    """Generate compactors that shorten, lengthen, do nothing, raise, return nonsense, mutate, or
-    are slow.
+    """Generate compactors, helpful and broken, some of them slow.
 
     Arguments:
         ways: some of `COMPACTORS`.
@@ -123,8 +134,11 @@ _IS_TURN_WAY: Final = must(
 
 @frozen
 class TurnCompactor(Compactor):
-    """Compact the conversation of a turn in one way, of `TURN_COMPACTORS`; otherwise like
-    `Compactor`.
+    """Compact the conversation of a turn in one way.
+
+    Arguments:
+        way: one of `TURN_COMPACTORS`.
+        seconds: how long it takes; whoever plays it moves the virtual clock.
     """
 
     way: str = field(default=TURN_COMPACTORS[0], validator=_IS_TURN_WAY)

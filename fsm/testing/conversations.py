@@ -1,5 +1,8 @@
-"""Hypothesis strategy for conversations that a turn may start from, valid for any provider, in
-every form.
+"""Hypothesis strategy for conversations that a turn may start from, in every form.
+
+Each is valid for any provider: calls have results, ids are distinct within a reply, and no two
+messages of the user stand in a row. Rounds of tools are drawn first in neutral terms, and then
+written in one of the forms, so that all forms see the same calls.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
+from attrs import frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -16,6 +20,7 @@ from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.replies.parts import (
     Message,
     OpaquePart,
+    Part,
     ReasoningPart,
     TextPart,
     ToolCall,
@@ -25,8 +30,9 @@ from rungwise.fsm.replies.parts import (
 Conversation = tuple[PlainMessage | Message, ...]
 
 FORMS: Final = ("call", "message", "function", "block")
-"""In which form tools are called: `tool_calls`, a `Message`, the older `function_call`, blocks
-within the content.
+"""In which form tools are called.
+
+In order: `tool_calls`, a `Message`, the older `function_call`, and blocks within the content.
 """
 
 SENTENCES: Final = (
@@ -40,8 +46,8 @@ LENGTHS: Final = (1, 1, 3, 40, 400)
 NAMES: Final = ("look_up", "note", "read-file")
 ARGUMENTS: Final = ("{}", '{"path": "x", "n": 1}', json.dumps({"path": "y" * 300}))
 PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
-# the most rounds of a conversation, and the most replies of a round that call tools
 MOST: Final = 3
+"""The most questions of a conversation, and the most replies to one that call tools."""
 
 
 def conversations(
@@ -64,32 +70,33 @@ def _plain(role: str, text: str) -> PlainMessage:
 
 
 def _illustrated(text: str, pictures: int) -> PlainMessage:
-    return {
-        "role": "user",
-        "content": [{"type": "text", "text": text}, *[deepcopy(PICTURE) for _ in range(pictures)]],
-    }
+    content: list[dict[str, Any]] = [{"type": "text", "text": text}]
+    for _ in range(pictures):
+        content.append(deepcopy(PICTURE))
+    return {"role": "user", "content": content}
+
+
+def _answer(text: str) -> Message:
+    return Message("assistant", (_THOUGHT, TextPart(text), OpaquePart("one", {"x": 1})))
 
 
 # Built once: a strategy that is built for each draw takes longer to build than to draw from.
 _THOUGHT: Final = ReasoningPart("hm", "signed", "one")
 _TEXTS: Final = st.sampled_from([sentence * times for times in LENGTHS for sentence in SENTENCES])
 _SYSTEMS: Final = st.builds(_plain, st.sampled_from(("system", "developer")), _TEXTS)
+_PLAIN_QUESTIONS: Final = st.builds(_plain, st.just("user"), _TEXTS)
+_NEUTRAL_QUESTIONS: Final = st.builds(Message.saying, st.just("user"), _TEXTS)
+_ILLUSTRATED: Final = st.builds(_illustrated, _TEXTS, st.integers(0, 2))
 _QUESTIONS: Final[SearchStrategy[PlainMessage | Message]] = st.one_of(
-    st.builds(_plain, st.just("user"), _TEXTS),
-    st.builds(Message.saying, st.just("user"), _TEXTS),
-    st.builds(_illustrated, _TEXTS, st.integers(0, 2)),
+    _PLAIN_QUESTIONS, _NEUTRAL_QUESTIONS, _ILLUSTRATED
 )
+_PLAIN_ANSWERS: Final = st.builds(_plain, st.just("assistant"), _TEXTS)
 _ANSWERS: Final[SearchStrategy[PlainMessage | Message]] = st.one_of(
-    st.builds(_plain, st.just("assistant"), _TEXTS),
-    _TEXTS.map(
-        lambda text: Message("assistant", (_THOUGHT, TextPart(text), OpaquePart("one", {"x": 1})))
-    ),
+    _PLAIN_ANSWERS, _TEXTS.map(_answer)
 )
-_CALLED: Final = st.lists(
-    st.tuples(st.sampled_from(NAMES), st.sampled_from(ARGUMENTS), _TEXTS, st.booleans()),
-    min_size=1,
-    max_size=3,
-)
+_CALL: Final = st.tuples(st.sampled_from(NAMES), st.sampled_from(ARGUMENTS), _TEXTS, st.booleans())
+"""The name and arguments of a tool call, its result, and whether that is a fault."""
+_CALLED: Final = st.lists(_CALL, min_size=1, max_size=3)
 _STARTS: Final = st.sampled_from((0, 0, 7))
 _ANY_TEXT: Final = st.one_of(st.just(""), _TEXTS)
 _FLAGS: Final = st.booleans()
@@ -98,9 +105,9 @@ _COUNTS: Final = st.integers(0, MOST)
 
 @st.composite
 def _conversations(draw: DrawFn, forms: SearchStrategy[str], scattered: bool) -> Conversation:
-    messages: list[PlainMessage | Message] = [
-        draw(_SYSTEMS) for _ in range(draw(st.integers(0, 2)))
-    ]
+    messages: list[PlainMessage | Message] = []
+    for _ in range(draw(st.integers(0, 2))):
+        messages.append(draw(_SYSTEMS))
     if draw(_COUNTS) == MOST:
         messages.append(draw(_ANSWERS))  # a greeting
     for _ in range(draw(_COUNTS)):
@@ -124,75 +131,78 @@ def _tool_round(draw: DrawFn, forms: SearchStrategy[str]) -> list[PlainMessage |
     """Draw a reply that calls tools, with their results."""
     form = draw(forms)
     start = draw(_STARTS)
-    called = draw(_CALLED)
-    calls = [
-        ToolCall(f"call_{start + number}", name, arguments)
-        for number, (name, arguments, _, _) in enumerate(called)
-    ]
-    results = [
-        ToolResult(call.id, call.name, text, fault)
-        for call, (_, _, text, fault) in zip(calls, called, strict=True)
-    ]
-    return _WRITERS[form](calls, results, draw(_ANY_TEXT), draw(_FLAGS))
+    calls: list[ToolCall] = []
+    results: list[ToolResult] = []
+    for number, (name, arguments, text, is_fault) in enumerate(draw(_CALLED), start):
+        id = f"call_{number}"
+        calls.append(ToolCall(id, name, arguments))
+        results.append(ToolResult(id, name, text, is_fault))
+    round = _Round(calls, results, draw(_ANY_TEXT), draw(_FLAGS))
+    return _WRITERS[form](round)
+
+
+@frozen
+class _Round:
+    """A reply that calls tools, and their results, before it is written in a form."""
+
+    calls: list[ToolCall]
+    results: list[ToolResult]
+    text: str  # what the reply says beside its calls
+    is_joined: bool  # whether results share a message, or stand as blocks, where the form allows
 
 
 Written = list[PlainMessage | Message]
 
 
-def _as_messages(
-    calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
-) -> Written:
-    behind = (
-        [Message("tool", results)] if joined else [Message("tool", (each,)) for each in results]
-    )
-    return [Message("assistant", [*([TextPart(text)] if text else []), *calls]), *behind]
+def _as_messages(round: _Round) -> Written:
+    parts: list[Part] = []
+    if round.text:
+        parts.append(TextPart(round.text))
+    parts += round.calls
+    calling = Message("assistant", parts)
+    if round.is_joined:
+        return [calling, Message("tool", round.results)]
+    return [calling, *[Message("tool", (each,)) for each in round.results]]
 
 
-def _as_calls(calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool) -> Written:
+def _as_calls(round: _Round) -> Written:
     calling = list[PlainMessage]()
-    behind = list[PlainMessage]()
-    for call, result in zip(calls, results, strict=True):
+    answers = list[PlainMessage]()
+    for call, result in zip(round.calls, round.results, strict=True):
         function = {"name": call.name, "arguments": call.arguments}
         calling.append({"id": call.id, "type": "function", "function": function})
-        content = [{"type": "text", "text": result.text}] if joined else result.text
-        behind.append({"role": "tool", "tool_call_id": result.id, "content": content})
-    return [{"role": "assistant", "content": text or None, "tool_calls": calling}, *behind]
+        content: Any = result.text
+        if round.is_joined:
+            content = [{"type": "text", "text": result.text}]
+        answers.append({"role": "tool", "tool_call_id": result.id, "content": content})
+    return [{"role": "assistant", "content": round.text or None, "tool_calls": calling}, *answers]
 
 
-def _as_functions(
-    calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
-) -> Written:
-    call = calls[0]
-    result = results[0]
+def _as_functions(round: _Round) -> Written:
+    """Write the first call only: this form has no more than one in a reply."""
+    call = round.calls[0]
+    result = round.results[0]
     calling: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
     return [
-        {"role": "assistant", "content": text or None, "function_call": calling},
+        {"role": "assistant", "content": round.text or None, "function_call": calling},
         {"role": "function", "name": call.name, "content": result.text},
     ]
 
 
-def _as_blocks(
-    calls: list[ToolCall], results: list[ToolResult], text: str, joined: bool
-) -> Written:
-    sentence = [{"type": "text", "text": text}] if text else []
-    calling = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
-        for call in calls
-    ]
-    behind: list[Mapping[str, Any]] = [
-        {
-            "type": "tool_result",
-            "tool_use_id": each.id,
-            "content": each.text,
-            "is_error": each.is_fault,
-        }
-        for each in results
-    ]
-    more = [{"type": "text", "text": "And where do they sleep?"}] if joined else []
-    return [
-        {"role": "assistant", "content": [*sentence, *calling]},
-        {"role": "user", "content": [*behind, *more]},
-    ]
+def _as_blocks(round: _Round) -> Written:
+    calling: list[Mapping[str, Any]] = []
+    if round.text:
+        calling.append({"type": "text", "text": round.text})
+    for call in round.calls:
+        input = json.loads(call.arguments)
+        calling.append({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
+    answers: list[Mapping[str, Any]] = []
+    for each in round.results:
+        result = {"type": "tool_result", "tool_use_id": each.id, "content": each.text}
+        answers.append({**result, "is_error": each.is_fault})
+    if round.is_joined:
+        answers.append({"type": "text", "text": "And where do they sleep?"})
+    return [{"role": "assistant", "content": calling}, {"role": "user", "content": answers}]
 
 
 _WRITERS: Final = {

@@ -15,6 +15,7 @@ from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.checks.spending import spending
 
 MOST_NAMED = 4  # rows that were never taken are named if there are no more than this
+EXTREMES = ("attempts", "waiting seconds")  # the worst cases whose worst path is reported
 
 
 @frozen
@@ -22,9 +23,9 @@ class Extreme:
     """The most that any call spent of one thing."""
 
     name: str
-    amount: float
-    certified: float | None  # the worst case that was proved, where there was a certificate
-    rungs: tuple[str, ...]
+    amount: float  # in the unit of its name
+    certified: float | None  # the worst case that was proved; None without a certificate
+    rungs: tuple[str, ...]  # the path that spent it
 
     @property
     def share(self) -> float:
@@ -32,8 +33,10 @@ class Extreme:
         return self.amount / self.certified if self.certified else 0.0
 
     def __str__(self) -> str:
-        of = f" of {self.certified:g}" if self.certified is not None else ""
-        return f"{self.amount:g}{of} {self.name}"
+        amount = f"{self.amount:g}"
+        if self.certified is not None:
+            amount = f"{amount} of {self.certified:g}"
+        return f"{amount} {self.name}"
 
 
 @define(eq=False)
@@ -58,23 +61,35 @@ class Coverage:
         spent: Mapping[str, float],
         certificate: Certificate | None,
     ) -> None:
-        """Record a path through any table, and what it spent, by the names of the worst cases."""
+        """Record a path through any table.
+
+        Arguments:
+            table: the machine.
+            steps: the path.
+            spent: what it spent, by the names of the worst cases.
+            certificate: the proved worst cases; None where nothing was proved.
+        """
         path = [
             Row(step.event, step.source, step.guard, step.target, step.effect) for step in steps
         ]
-        certified = {worst.name: worst.value for worst in certificate.worst} if certificate else {}
         rungs = (table.start, *(row.target for row in path if row.target != table.hub))
+        certified: dict[str, float | None] = {}
+        if certificate is not None:
+            certified = {worst.name: worst.value for worst in certificate.worst}
         with self._lock:
             self.paths += 1
             self._distinct.add(hash(tuple(path)))
             self.rows.update(path)
             if not any(each is table for each in self._tables):
                 self._tables.append(table)
-            for name in ("attempts", "waiting seconds"):
-                extreme = Extreme(name, spent[name], certified.get(name), rungs)
-                most = self._extremes.get(name)
-                if most is None or (extreme.share, extreme.amount) > (most.share, most.amount):
-                    self._extremes[name] = extreme
+            for name in EXTREMES:
+                self._keep_worse(Extreme(name, spent[name], certified.get(name), rungs))
+
+    def _keep_worse(self, extreme: Extreme) -> None:
+        """Keep an extreme if its share of the proved worst case is larger, or else its amount."""
+        worst = self._extremes.get(extreme.name)
+        if worst is None or (extreme.share, extreme.amount) > (worst.share, worst.amount):
+            self._extremes[extreme.name] = extreme
 
     def reset(self) -> None:
         """Forget everything."""
@@ -115,17 +130,16 @@ class Coverage:
         visited, states = self.states
         rows = len(self.table_rows)
         missing = self.missing
+        taken = rows - len(missing)
         parts = [f"{self.paths} paths, {self.distinct} of them different"]
-        parts.append(f"{visited} of {states} states and {rows - len(missing)} of {rows} rows")
+        parts.append(f"{visited} of {states} states and {taken} of {rows} rows")
         if 0 < len(missing) <= MOST_NAMED:
             parts.append(f"never taken: {', '.join(map(str, missing))}")
         if self.extremes:
-            parts.append(
-                f"at worst {', '.join(map(str, self.extremes))} "
-                f"({compressed(self.extremes[0].rungs)})"
-            )
+            amounts = ", ".join(map(str, self.extremes))
+            parts.append(f"at worst {amounts} ({compressed(self.extremes[0].rungs)})")
         return "; ".join(parts)
 
 
 RECORDER = Coverage()
-"""What this process has covered; the pytest plugin tells it at the end of a run."""
+"""What this process has covered; the pytest plugin prints it at the end of a run."""

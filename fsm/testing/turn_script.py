@@ -1,4 +1,8 @@
-"""Scripts of turns: what models, tools and compactors do, and their form in TOML."""
+"""Scripts of turns: what models, tools and compactors do, and their form in TOML.
+
+A script is plain data. So a fuzz run can print the one that failed, and `read_turn_script` plays it
+again in a test.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,9 @@ from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.parts import Message, ToolCall, ToolResult
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.testing.compactors import TurnCompactor
+from rungwise.fsm.testing.samples import TOOL_ROUND, WITH_SYSTEM
 from rungwise.fsm.testing.scripted import PROMPT, Played, Scripted
-from rungwise.fsm.testing.strategies import TOOL_ROUND, WITH_SYSTEM, first_or_often
+from rungwise.fsm.testing.strategies import first_or_often
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.tools import Tool, Toolbox, ToolLike, ToolRun
 from rungwise.fsm.values.checks import is_number, is_whole, must, must_be_one_of
@@ -75,8 +80,11 @@ class ToolPlay:
     seconds: float = field(default=0.0, validator=_IS_DURATION)
 
     def outcome(self, run: ToolRun, number: int) -> tuple[ToolOutcome, float]:
-        """Return the outcome of the run with this number in the turn, and the seconds that it
-        takes.
+        """Return the outcome of a run, and the seconds that it takes.
+
+        Arguments:
+            run: the run.
+            number: its number in the turn, which its result mentions.
         """
         if self.way == TIMES_OUT or self.seconds > run.seconds:
             return ToolOutcome(fault=f"the tool took longer than {run.seconds:g} s"), run.seconds
@@ -92,7 +100,7 @@ def tool_plays() -> SearchStrategy[ToolPlay]:
 
 
 def _anything(**arguments: Any) -> None:
-    # scripted backends count it as a part of the prompt
+    # the docstring is the description of the tool, so scripted backends count it in the prompt
     """Take anything; a script says what comes of each run."""
 
 
@@ -115,30 +123,35 @@ _TOOLS_BY_NAME: Final[Mapping[str, ToolLike]] = {
     "hand_over": Tool(_anything, terminating=True),
 }
 TOOLS: Final = Toolbox.of(_TOOLS_BY_NAME)
-"""A tool of every kind: with hints or a schema, alone, approved, keeping notes, ending the turn by
-a run or none.
+"""A tool of every kind.
+
+With type hints or a schema, run alone, with approval, for notes only, and ending the turn with a
+run or without one.
 """
 
 _LONG: Final = "The river rose, and the nests in the bank were flooded. " * 60
 _QUESTION: Final = {"role": "user", "content": PROMPT}
+_TOOL_USE: Final = {"type": "tool_use", "id": "t1", "name": "look_up", "input": {"path": "x"}}
 _BLOCKS: Final[Sequence[PlainMessage]] = (
     _QUESTION,
-    {
-        "role": "assistant",
-        "content": [{"type": "tool_use", "id": "t1", "name": "look_up", "input": {"path": "x"}}],
-    },
+    {"role": "assistant", "content": [_TOOL_USE]},
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": _LONG}]},
     {"role": "assistant", "content": "They nest in the steep bank."},
     {"role": "user", "content": "And in summer?"},
 )
+_EARLIER_CALLS: Final = (
+    ToolCall("call_1", "look_up", '{"path": "x"}'),
+    ToolCall("call_2", "note", "{}"),
+)
+_EARLIER_RESULTS: Final = (
+    ToolResult("call_1", "look_up", _LONG),
+    ToolResult("call_2", "note", "done"),
+)
 _EARLIER_TURN: Final[Sequence[PlainMessage | Message]] = (
     {"role": "system", "content": "You know the birds of this river."},
     {"role": "user", "content": _LONG},
-    Message(
-        "assistant",
-        (ToolCall("call_1", "look_up", '{"path": "x"}'), ToolCall("call_2", "note", "{}")),
-    ),
-    Message("tool", (ToolResult("call_1", "look_up", _LONG), ToolResult("call_2", "note", "done"))),
+    Message("assistant", _EARLIER_CALLS),
+    Message("tool", _EARLIER_RESULTS),
     Message.saying("assistant", "They were seen near the weir."),
     _QUESTION,
 )
@@ -165,11 +178,11 @@ _IS_COUNT: Final = must(
 
 @frozen
 class Stop:
-    """When the turn is ended from outside, and how: cancelled as by a caller, or dropped as by a
-    crash.
+    """When the turn is ended from outside, and how.
 
-    It ends after so many moments: each action, each request, each reply and each run of a tool is
-    one.
+    Arguments:
+        kind: `cancel` as a caller does, or `kill`: the turn is dropped, as by a crash.
+        at: after how many moments; each action, request, reply and run of a tool is one.
     """
 
     kind: StopKind = field(
@@ -179,13 +192,14 @@ class Stop:
 
 
 def _replies(value: Iterable[Scripted]) -> tuple[Scripted, ...]:
-    # A reply that arrives in one piece is itself.
-    return tuple(
-        [
-            each.reply if isinstance(each, Played) and each == Played(each.reply) else each
-            for each in value
-        ]
-    )
+    """Replace each `Played` that arrives in one piece by its reply, which says the same."""
+    replies: list[Scripted] = []
+    for each in value:
+        if isinstance(each, Played) and each == Played(each.reply):
+            replies.append(each.reply)
+        else:
+            replies.append(each)
+    return tuple(replies)
 
 
 _NOT_EMPTY: Final = must("at least one", bool, names_class=True)
@@ -261,13 +275,12 @@ def _lines(table: Mapping[str, Any]) -> str:
 def _item(item: Scripted) -> dict[str, Any]:
     """Return an item as a table: the fields of a reply or failure, and how it streams."""
     played = item if isinstance(item, Played) else Played(item)
-    what = (
-        {"no_reply": _changed(played.reply)}
-        if isinstance(played.reply, Failure)
-        else _changed(played.reply)
-    )
-    streams = {name: value for name, value in _changed(played).items() if name != "reply"}
-    return {**what, **streams}
+    table = _changed(played.reply)
+    if isinstance(played.reply, Failure):
+        table = {"no_reply": table}
+    streams = _changed(played)
+    streams.pop("reply", None)
+    return {**table, **streams}
 
 
 def _changed(value: Any) -> dict[str, Any]:
@@ -276,14 +289,12 @@ def _changed(value: Any) -> dict[str, Any]:
 
 
 def _is_changed(attribute: attrs.Attribute[Any], value: Any) -> bool:
+    if not attribute.init or attribute.name in _UNWRITTEN or value is None:
+        return False
     default: Any = attribute.default
-    default = default.factory() if hasattr(default, "factory") else default
-    return (
-        attribute.init
-        and attribute.name not in _UNWRITTEN
-        and value is not None
-        and value != default
-    )
+    if hasattr(default, "factory"):
+        default = default.factory()
+    return bool(value != default)
 
 
 def read_turn_script(text: str) -> TurnScript:
@@ -313,10 +324,14 @@ def _read_item(table: Mapping[str, Any]) -> Scripted:
     else:
         calls = [ToolCall(**each) for each in entries.pop("tool_calls", ())]
         reply = Reply(**entries, tool_calls=tuple(calls))
-    return Played(reply, sizes, streamed) if sizes or streamed is not None else reply
+    if not sizes and streamed is None:
+        return reply
+    return Played(reply, sizes, streamed)
 
 
 def _read_parts(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _PARTS[name](**value) if name in _PARTS else value for name, value in table.items()
-    }
+    """Return the entries of a table, with each part as an object of its class."""
+    entries: dict[str, Any] = {}
+    for name, value in table.items():
+        entries[name] = _PARTS[name](**value) if name in _PARTS else value
+    return entries

@@ -1,11 +1,15 @@
-"""Hypothesis strategies for turns and their policies, and a ready stateful test of several turns at
-once.
+"""Hypothesis strategies for turns and their policies, and a ready stateful test of several turns.
+
+Theory. What a turn can go wrong at lies deep: a ceiling of rounds, a compaction when nothing is
+left, a run of equal calls. Uniform draws almost never get there. So `scripts_of_turns` draws three
+shapes of script apart: anything at all, some rounds of tools and then one ending, and overflows
+first. `evenly` says how often each comes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from attrs import evolve
 from hypothesis import strategies as st
@@ -14,7 +18,6 @@ from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.chain.link import Link
-from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget, Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.failures.failure import Failure
@@ -23,15 +26,15 @@ from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.honesty import assert_turn_honest
 from rungwise.fsm.testing.compactors import turn_compactors
+from rungwise.fsm.testing.policy_strategies import limits, policies
+from rungwise.fsm.testing.samples import ANSWER
 from rungwise.fsm.testing.scripted import Scripted, VirtualClock
 from rungwise.fsm.testing.stateful import check_settings
 from rungwise.fsm.testing.strategies import (
-    ANSWER,
     evenly,
     failures,
-    limits,
+    in_runs,
     plays,
-    policies,
     replies,
     scripts_of_replies,
     seldom,
@@ -63,24 +66,29 @@ OVERFLOW: Final = Failure("context_overflow")
 
 
 def called_tools(*, tools: Toolbox = TOOLS) -> SearchStrategy[Reply]:
-    """Generate replies that call known and unknown tools, several at once, with arguments of every
-    kind.
+    """Generate replies that call tools, several at once, with arguments of every kind.
+
+    Arguments:
+        tools: what is mostly called; one call in six is of an unknown tool.
     """
     name = st.sampled_from(tuple(tools.tools) or UNKNOWN)
     names = st.one_of(name, name, name, name, name, st.sampled_from(UNKNOWN))
     arguments = st.sampled_from(FITTING) | st.sampled_from(FITTING + UNFITTING)
     call = st.builds(ToolCall, st.sampled_from(IDS), names, arguments)
     some = st.lists(call, min_size=1, max_size=4)
-    notes = st.lists(
-        st.builds(ToolCall, st.just("n1"), st.sampled_from(("note", "title")), st.just("{}")),
-        min_size=1,
-    )
+    note_names = st.sampled_from(("note", "title"))
+    note = st.builds(ToolCall, st.just("n1"), note_names, st.just("{}"))
+    notes = st.lists(note, min_size=1)
+    many = call.map(lambda one: [one] * MANY)
+    calls = evenly(some, some, some, some, some, some, some, notes, notes, many)
+    text = st.one_of(st.just(""), st.just(ANSWER), texts())
+    stop = st.just("tool_calls")
     return st.builds(
         Reply,
-        st.one_of(st.just(""), st.just(ANSWER), texts()),
-        tool_calls=evenly(*[some] * 7, notes, notes, call.map(lambda one: [one] * MANY)).map(tuple),
-        stop_reason=st.just("tool_calls"),
-        stop_raw=st.just("tool_calls"),
+        text,
+        tool_calls=calls.map(tuple),
+        stop_reason=stop,
+        stop_raw=stop,
         usage=usages(most=500),
     )
 
@@ -88,22 +96,16 @@ def called_tools(*, tools: Toolbox = TOOLS) -> SearchStrategy[Reply]:
 def _turning() -> SearchStrategy[Scripted]:
     """Generate trouble for turns, beyond that of their calls."""
     overflow = st.just(OVERFLOW)
-    cut = st.builds(
-        Reply,
-        st.sampled_from((ANSWER, "They nest in ", "and in the bank, ")),
-        stop_reason=st.just("length"),
-        stop_raw=st.just("length"),
-        usage=usages(most=500),
-    )
-    empty = st.builds(
-        Reply, stop_reason=st.just("stop"), stop_raw=st.just("stop"), usage=usages(most=500)
-    )
-    refused = st.builds(
-        Reply, stop_reason=st.just("content_filter"), stop_raw=st.just("content_filter")
-    )
-    broken = st.builds(
-        Reply, st.sampled_from((ANSWER, "They nest in the ")), interrupted=st.just(True)
-    )
+    few = usages(most=500)
+    length = st.just("length")
+    beginnings = st.sampled_from((ANSWER, "They nest in ", "and in the bank, "))
+    cut = st.builds(Reply, beginnings, stop_reason=length, stop_raw=length, usage=few)
+    stop = st.just("stop")
+    empty = st.builds(Reply, stop_reason=stop, stop_raw=stop, usage=few)
+    filtered = st.just("content_filter")
+    refused = st.builds(Reply, stop_reason=filtered, stop_raw=filtered)
+    halves = st.sampled_from((ANSWER, "They nest in the "))
+    broken = st.builds(Reply, halves, interrupted=st.just(True))
     return evenly(overflow, cut, empty, overflow, refused, broken)
 
 
@@ -121,26 +123,55 @@ def scripts_of_turns(*, tools: Toolbox = TOOLS, stops: bool = True) -> SearchStr
     anything = scripts_of_replies(items=each, longest=6, longest_run=4)
     # Ceilings are reached by rounds of tools in a row; what comes then matters most.
     some = st.lists(calling, min_size=1, max_size=5)
-    rounds = st.builds(
-        lambda begin, end, times: [*begin, *[end] * times], some, rest, st.integers(1, 3)
-    )
+    rounds = st.builds(_rounds, some, rest, st.integers(1, 3))
     # What does not fit is compacted, at a time when there may be none left.
-    long = st.builds(lambda times, then: [OVERFLOW] * times + then, st.integers(1, 3), anything)
-    stop = st.builds(Stop, st.sampled_from(("cancel", "kill")), st.integers(0, LATEST))
+    long = st.builds(_overflowing, st.integers(1, 3), anything)
+    stop: SearchStrategy[Stop | None] = st.none()
+    if stops:
+        kinds = st.sampled_from(("cancel", "kill"))
+        stop = seldom(st.builds(Stop, kinds, st.integers(0, LATEST)))
     runs = st.lists(st.tuples(tool_plays(), st.integers(1, 4)), min_size=1, max_size=4)
+    asked = st.sampled_from((*CONVERSATIONS, *LONG))
+    max_tokens = st.sampled_from((None, None, None, 4096, 50, 1))
+    latency = st.sampled_from((0.0, 0.5, 20.0, 20.0))
     return st.builds(
         TurnScript,
         replies=evenly(anything, rounds, anything, rounds, long),
-        tools=runs.map(lambda pairs: [play for play, times in pairs for _ in range(times)]),
-        asked=st.sampled_from((*CONVERSATIONS, *LONG)),
-        max_tokens=st.sampled_from((None, None, None, 4096, 50, 1)),
+        tools=runs.map(in_runs),
+        asked=asked,
+        max_tokens=max_tokens,
         compactor=turn_compactors() | st.none(),
-        stop=seldom(stop) if stops else st.none(),
-        latency=st.sampled_from((0.0, 0.5, 20.0, 20.0)),
+        stop=stop,
+        latency=latency,
         streams=st.booleans(),
         contents=st.booleans(),
         is_fair=st.booleans(),
     )
+
+
+def _rounds(calling: list[Reply], end: Scripted, times: int) -> list[Scripted]:
+    """Write rounds of tools, and how they end, so many times."""
+    return [*calling, *[end] * times]
+
+
+def _overflowing(times: int, rest: list[Scripted]) -> list[Scripted]:
+    """Write requests that do not fit, so many times, and what comes then."""
+    return [OVERFLOW] * times + rest
+
+
+_FIELDS: Final[Mapping[str, SearchStrategy[Any]]] = {
+    "auto_continues": st.sampled_from((3, 2, 1, 0, 25)),
+    "faults": st.sampled_from((3, 2, 1)),
+    "compactions": st.integers(0, 3),
+    "summary": st.sampled_from((True, True, False)),
+    "same_calls": st.sampled_from((5, 5, 2, 1)),
+    "calls_per_reply": st.sampled_from((32, 32, 32, 2, 1)),
+    "calls_at_once": st.sampled_from((8, 1, 2)),
+    "tool_seconds": st.sampled_from((60.0, 10.0)),
+    "window": st.sampled_from((128_000, 2_000, 100, 1)),
+    "results_share": st.sampled_from((0.25, 1.0)),
+}
+"""The values of the plain fields of a policy of turns, the default first."""
 
 
 def turn_policies(
@@ -152,28 +183,20 @@ def turn_policies(
         calls: generates the policies of their calls; those with small limits where None.
         money: whether some have a budget of money, which needs prices on every backend.
     """
-    small: SearchStrategy[Limits] = limits(most=2)
-    budget = st.builds(
-        Budget,
-        attempts=st.sampled_from((100, 24)) | st.integers(1, 30),
-        seconds=seldom(st.sampled_from((600.0, 60.0, 5.0, 5.0))),
-        output_tokens=seldom(st.integers(1, 50_000)),
-        money=seldom(st.floats(0.001, 1.0)) if money else st.none(),
-    )
+    if calls is None:
+        calls = policies(limits=limits(most=2), money=money)
+    return st.builds(TurnPolicy, call=calls, budget=_budgets(money=money), **_FIELDS)
+
+
+def _budgets(*, money: bool) -> SearchStrategy[Budget]:
+    amounts: SearchStrategy[float | None] = st.none()
+    if money:
+        amounts = seldom(st.floats(0.001, 1.0))
+    attempts = st.sampled_from((100, 24)) | st.integers(1, 30)
+    seconds = seldom(st.sampled_from((600.0, 60.0, 5.0, 5.0)))
+    tokens = seldom(st.integers(1, 50_000))
     return st.builds(
-        TurnPolicy,
-        call=calls if calls is not None else policies(limits=small, money=money),
-        budget=budget,
-        auto_continues=st.sampled_from((3, 2, 1, 0, 25)),
-        faults=st.sampled_from((3, 2, 1)),
-        compactions=st.integers(0, 3),
-        summary=st.sampled_from((True, True, False)),
-        same_calls=st.sampled_from((5, 5, 2, 1)),
-        calls_per_reply=st.sampled_from((32, 32, 32, 2, 1)),
-        calls_at_once=st.sampled_from((8, 1, 2)),
-        tool_seconds=st.sampled_from((60.0, 10.0)),
-        window=st.sampled_from((128_000, 2_000, 100, 1)),
-        results_share=st.sampled_from((0.25, 1.0)),
+        Budget, attempts=attempts, seconds=seconds, output_tokens=tokens, money=amounts
     )
 
 
@@ -183,10 +206,11 @@ DEFAULT_SHARED = Budget(attempts=40, output_tokens=100_000)
 
 
 class TurnMachine(RuleBasedStateMachine):
-    """Interleave turns that share a budget: begin, go on, cancel; they never pass it, and all stay
-    honest.
+    """Interleave turns that share a budget.
 
-    Subclass it, or call `turns_of`, to configure the turns.
+    The rules begin, continue, cancel and take away turns. The invariants say that together they
+    never pass the budget, and that some turn can always go on. Subclass it, or call `turns_of`, to
+    configure the turns.
     """
 
     policy: ClassVar[TurnPolicy] = DEFAULT_TURN_POLICY
@@ -249,8 +273,8 @@ class TurnMachine(RuleBasedStateMachine):
         over = [each for each in self.turns if each.is_over]
         going = over[which % len(over)]
         sent, tokens = spent_by(going)
-        self.sent = self.sent + sent
-        self.tokens = self.tokens + tokens
+        self.sent += sent
+        self.tokens += tokens
         self.check(going)
         self.turns.remove(going)
 
@@ -293,12 +317,15 @@ class TurnMachine(RuleBasedStateMachine):
 
 def spent_by(going: TurnPlayer) -> tuple[int, int]:
     """Return the requests of a turn, and the output tokens that its providers reported."""
-    calls = going.run.calls
-    # What a caller broke off is counted by its words, which nobody has held to the cap.
-    steps = [
-        step for each in calls for step in each.call.journal.steps if step.event != "cancelled"
-    ]
-    return sum(len(each.sent_at) for each in calls), sum(step.usage.output_tokens for step in steps)
+    sent = 0
+    tokens = 0
+    for each in going.run.calls:
+        sent += len(each.sent_at)
+        for step in each.call.journal.steps:
+            # What a caller broke off is counted by its words, which nobody has held to the cap.
+            if step.event != "cancelled":
+                tokens += step.usage.output_tokens
+    return sent, tokens
 
 
 def turns_of(
@@ -322,12 +349,9 @@ def turns_of(
     """
     if not isinstance(shared, Budget):
         raise ConfigurationError(f"shared must be a Budget, not {type(shared).__name__}")
-    budgets = (
-        [policy.budget, policy.of_calls.budget, shared] if isinstance(policy, TurnPolicy) else []
-    )
+    budgets: list[Budget] = []
+    if isinstance(policy, TurnPolicy):
+        budgets = [policy.budget, policy.of_calls.budget, shared]
     check_settings(policy, TurnPolicy, chain, budgets, most, "turns")
-    return type(
-        "TurnMachine",
-        (TurnMachine,),
-        {"policy": policy, "chain": chain, "shared": shared, "most": most},
-    )
+    settings = {"policy": policy, "chain": chain, "shared": shared, "most": most}
+    return type("TurnMachine", (TurnMachine,), settings)

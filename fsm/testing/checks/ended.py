@@ -33,28 +33,44 @@ class Dishonest(AssertionError):
     """
 
     def __init__(self, property: str, detail: str, step: Step | None = None) -> None:
-        where = f", at step {step.number}: {step}" if step is not None else ""
-        super().__init__(f"{property}: {detail}{where}")
+        message = f"{property}: {detail}"
+        if step is not None:
+            message += f", at step {step.number}: {step}"
+        super().__init__(message)
         self.property = property
         self.step = step
 
 
 @define(eq=False)
 class EndedCall:
-    """What the checks see of an ended call."""
+    """What the checks see of an ended call.
+
+    Only the result must be there. A check that needs what is None passes.
+
+    Arguments:
+        result: the result, with its journal.
+        call: the call itself.
+        request: its request.
+        turn: its turn context.
+        events: the events of its stream, in order.
+        certificate: what was proved before it began.
+        secrets: texts that must not appear anywhere.
+        is_fair: whether its providers kept to their caps and counted their input correctly.
+        returns: what the answer had to be.
+        verdicts: the caller's checks that had to let it pass.
+        billed: usages and prices that a fair provider has billed, reported or not.
+    """
 
     result: Result
     call: Call | None = None
     request: Request | None = None
     turn: TurnContext | None = None
-    events: Sequence[object] | None = None  # of its stream
-    certificate: Certificate | None = None  # proved before it began
-    secrets: tuple[str, ...] = ()  # must not appear anywhere
-    # whether its providers kept to their caps and counted their input correctly
+    events: Sequence[object] | None = None
+    certificate: Certificate | None = None
+    secrets: tuple[str, ...] = ()
     is_fair: bool = False
-    returns: Returns | None = None  # what the answer had to be
-    verdicts: tuple[Verdict, ...] = ()  # that had to let it pass
-    # what a fair provider has billed, whatever of it was reported
+    returns: Returns | None = None
+    verdicts: tuple[Verdict, ...] = ()
     billed: Sequence[tuple[Usage, Prices]] = ()
     journal: Journal = field(init=False)
     steps: tuple[Step, ...] = field(init=False)
@@ -66,23 +82,28 @@ class EndedCall:
     limits: Mapping[str, int] = field(init=False)  # of each counter, as far as the chain allows
 
     def __attrs_post_init__(self) -> None:
-        self.journal, self.steps = self.result.journal, self.result.journal.steps
+        self.journal = self.result.journal
+        self.steps = self.journal.steps
         self.path = tuple(step for step in self.steps if step.event != SKIPPED)
         self.sent = tuple(step for step in self.path if step.event == "sent")
         self.policy = self.journal.setting.policy
         self.chain = self.journal.setting.chain
         self.table = self.policy.table
-        self.limits = self.policy.limits.bounded(
-            self.table.limits, len(self.chain), most_keys(self.chain)
-        )
+        keys = most_keys(self.chain)
+        self.limits = self.policy.limits.bounded(self.table.limits, len(self.chain), keys)
 
     @classmethod
     def of(cls, ended: Call | Result | CallError, **others: Any) -> EndedCall:
         """Look at a call, at its result, or at the error that it raised."""
         if isinstance(ended, Call):
-            others |= {"request": ended.request, "turn": ended.turn, "returns": ended.returns}
-            return cls(ended.result, ended, **others, verdicts=ended.verdicts)
-        return cls(ended.result if isinstance(ended, CallError) else ended, **others)
+            others["request"] = ended.request
+            others["turn"] = ended.turn
+            others["returns"] = ended.returns
+            others["verdicts"] = ended.verdicts
+            return cls(ended.result, ended, **others)
+        if isinstance(ended, CallError):
+            return cls(ended.result, **others)
+        return cls(ended, **others)
 
     def links(self, name: str) -> list[Link]:
         """Return the backends of a name."""

@@ -1,4 +1,9 @@
-"""The assertion that every call must pass, and the one for turns."""
+"""The assertion that every call must pass, and the one for turns.
+
+Both run a list of checks, the first of which the others depend on, and stop at the first that
+fails. A check knows nothing of how the call was made. It reads the result, the journal and the
+events of the stream, so it serves runs in memory, real drivers and hostile sockets alike.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +62,8 @@ def assert_call_honest(
 
     Arguments:
         ended: the call, its result, or the error that it raised; more is checked on the call
-        itself. certificate: the certificate of its policy, for a chain of the same length.
+            itself.
+        certificate: the certificate of its policy, for a chain of the same length.
         events: the events of its stream, in order.
         request: the request, if `ended` is not the call.
         secrets: texts that must not appear anywhere, such as API keys.
@@ -69,9 +75,10 @@ def assert_call_honest(
         IllegalEvent: the call has not ended.
     """
     others: dict[str, Any] = {"certificate": certificate, "request": request, "is_fair": is_fair}
-    call = EndedCall.of(
-        ended, events=None if events is None else tuple(events), secrets=tuple(secrets), **others
-    )
+    others["secrets"] = tuple(secrets)
+    if events is not None:
+        others["events"] = tuple(events)
+    call = EndedCall.of(ended, **others)
     check_all(call)
     RECORDER.record(call)
 
@@ -87,17 +94,11 @@ def check_calls(seen: SeenTurn) -> None:
     for played in seen.run.calls:
         if not played.call.is_over:
             continue
-        gathered = played.call.turn.gathered
-        events = (
-            [*([Text(gathered)] if gathered else []), *played.events]
-            if played.call.is_streaming
-            else None
-        )
-        others: dict[str, Any] = {
-            "events": events,
-            "secrets": seen.secrets,
-            "is_fair": seen.run.script.is_fair,
-        }
+        others: dict[str, Any] = {"secrets": seen.secrets, "is_fair": seen.run.script.is_fair}
+        if played.call.is_streaming:
+            gathered = played.call.turn.gathered
+            shown_before = [Text(gathered)] if gathered else []
+            others["events"] = [*shown_before, *played.events]
         check_all(EndedCall.of(played.call, **others))
 
 

@@ -1,5 +1,10 @@
-"""Whether the steps of a journal, or of any run, are a path through its table: rows, with a falling
-variant.
+"""Whether the steps of a journal, or of any run, are a path through its table.
+
+Theory. The exhaustive walk of a table checks predicates on every firing that can happen: the first
+row whose guard holds is taken, counters count and stay bounded, the variant falls (see
+`engine/checker/properties.py`). Here the same predicates run on the firings of a real call, as its
+journal tells them. So a run cannot drift from its proof: a driver that skipped a row, or a journal
+that lied about one, would break a predicate that is known to hold for the table.
 """
 
 from __future__ import annotations
@@ -10,7 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.engine.checker import properties
-from rungwise.fsm.engine.checker.properties import Firing, Predicate, broken_by, fired
+from rungwise.fsm.engine.checker.properties import (
+    Configuration,
+    Firing,
+    Predicate,
+    broken_by,
+    fired,
+)
 from rungwise.fsm.engine.journal.path import SKIPPED
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.engine.machine.run import Run
@@ -31,13 +42,11 @@ PREDICATES: tuple[tuple[str, Predicate], ...] = (
 """What must hold for every step, as for every firing in a walk."""
 
 NO_EVENT = "no event of any table"
-LONGEST = 40
+LONGEST = 40  # events of a drawn run, at most
 
 
 def check_end(ended: EndedCall) -> None:
-    """Check that the last step, and only that, leads to the outcome of the journal and the
-    result.
-    """
+    """Check that the last step alone leads to the outcome of the journal and the result."""
     result = ended.result
     outcomes = ended.table.outcomes
     if not ended.path:
@@ -56,16 +65,14 @@ def check_end(ended: EndedCall) -> None:
     for step in ended.steps[:-1]:
         if step.target in outcomes:
             raise Dishonest(ENDED, f"something follows the outcome {step.target!r}", step)
-    if ended.call is not None and (
-        not ended.call.is_over or ended.call.position.state != result.outcome
-    ):
-        raise Dishonest(ENDED, f"the call is in state {ended.call.position.state!r}", last)
+    if ended.call is not None:
+        state = ended.call.position.state
+        if not ended.call.is_over or state != result.outcome:
+            raise Dishonest(ENDED, f"the call is in state {state!r}", last)
 
 
 def check_rows(ended: EndedCall) -> None:
-    """Check the numbers of steps, and each as a firing of the machine, by the predicates of the
-    exhaustive walk.
-    """
+    """Check each step as a firing of the machine, and the number of attempts."""
     attempts = follow(ended.table, ended.limits, ended.steps)
     if ended.result.attempts != attempts:
         raise Dishonest(
@@ -75,52 +82,68 @@ def check_rows(ended: EndedCall) -> None:
 
 
 def follow(table: Table, limits: Mapping[str, int], steps: Iterable[Step]) -> int:
-    """Check the numbers, times and rows of any machine's steps, and return how often something was
-    sent.
+    """Check the steps of any machine, and return how often something was sent.
+
+    Arguments:
+        table: the machine.
+        limits: the limit of each counter.
+        steps: the steps, from the start of the machine.
+
+    Raises:
+        Dishonest: a step has a wrong number or time, or is no firing of the machine.
     """
     most = tuple(limits.values())
-    here = (table.start, (0,) * len(most))
+    before: Configuration = (table.start, (0,) * len(most))
     attempts = 0
-    before = 0.0
+    latest = 0.0  # seconds at the step before
     for number, step in enumerate(steps, 1):
         if step.number != number:
             raise Dishonest(LEGAL, f"step {number} is numbered {step.number}", step)
-        if step.at < before:
-            raise Dishonest(
-                LEGAL, f"it happened at {step.at:g} s, and the one before at {before:g} s", step
-            )
-        before = step.at
-        if step.source != here[0]:
-            raise Dishonest(
-                LEGAL, f"it leaves {step.source!r}, and the state was {here[0]!r}", step
-            )
+        if step.at < latest:
+            wrong = f"it happened at {step.at:g} s, and the one before at {latest:g} s"
+            raise Dishonest(LEGAL, wrong, step)
+        latest = step.at
+        _check_place(table, step, before[0])
         if step.event == SKIPPED:
-            if step.target != step.source:
-                raise Dishonest(
-                    LEGAL, "a step that passes a backend over leads to another state", step
-                )
             continue
-        unknown = set(step.facts).difference(table.found_facts)
-        if unknown:
-            raise Dishonest(
-                LEGAL, f"it knows {sorted(unknown)[0]!r}, which is no fact of the table", step
-            )
-        if not table.ladder(step.event, step.source):
-            raise Dishonest(
-                LEGAL, f"the table has no row for {step.event!r} in {step.source!r}", step
-            )
+        spent = tuple(step.spent.get(name, 0) for name in table.counters)
+        after: Configuration = (step.target, spent)
         row = Row(step.event, step.source, step.guard, step.target, step.effect)
-        after = step.target, tuple(step.spent.get(name, 0) for name in table.counters)
         firing = Firing(
-            table, most, here, step.event, step.facts, row, after, step.attempts - attempts
+            table,
+            limits=most,
+            before=before,
+            event=step.event,
+            facts=step.facts,
+            row=row,
+            after=after,
+            sends=step.attempts - attempts,
         )
         for name, predicate in PREDICATES:
-            wrong = predicate(firing)
-            if wrong is not None:
-                raise Dishonest(name, wrong, step)
-        here = after
+            broken = predicate(firing)
+            if broken is not None:
+                raise Dishonest(name, broken, step)
+        before = after
         attempts = step.attempts
     return attempts
+
+
+def _check_place(table: Table, step: Step, state: str) -> None:
+    """Check that a step leaves the state that the machine was in, by words of its table."""
+    if step.source != state:
+        raise Dishonest(LEGAL, f"it leaves {step.source!r}, and the state was {state!r}", step)
+    if step.event == SKIPPED:
+        if step.target != step.source:
+            wrong = "a step that passes a backend over leads to another state"
+            raise Dishonest(LEGAL, wrong, step)
+        return
+    unknown = set(step.facts).difference(table.found_facts)
+    if unknown:
+        first = sorted(unknown)[0]
+        raise Dishonest(LEGAL, f"it knows {first!r}, which is no fact of the table", step)
+    if not table.ladder(step.event, step.source):
+        wrong = f"the table has no row for {step.event!r} in {step.source!r}"
+        raise Dishonest(LEGAL, wrong, step)
 
 
 def events_of(table: Table) -> SearchStrategy[list[tuple[str, frozenset[str]]]]:
@@ -130,11 +153,9 @@ def events_of(table: Table) -> SearchStrategy[list[tuple[str, frozenset[str]]]]:
     """
     sends = [row.event for row in table.rows if row.target == table.hub]
     events = st.sampled_from((*table.events, *sends, NO_EVENT))
-    facts = (
-        st.frozensets(st.sampled_from(table.found_facts))
-        if table.found_facts
-        else st.just(frozenset[str]())
-    )
+    facts: SearchStrategy[frozenset[str]] = st.just(frozenset())
+    if table.found_facts:
+        facts = st.frozensets(st.sampled_from(table.found_facts))
     return st.lists(st.tuples(events, facts), max_size=LONGEST)
 
 
@@ -153,10 +174,9 @@ def assert_run_holds(
     """
     run = Run.at_start(table, limits)
     for event, facts in events:
-        firing = fired(run, event, tuple(sorted(facts)))
+        held = sorted(facts)
+        firing = fired(run, event, tuple(held))
         for name, wrong in broken_by(firing).items():
-            raise AssertionError(
-                f"{name}: {wrong}, where {event!r} was fired in {firing.before} with "
-                f"{sorted(facts)}"
-            )
+            where = f"where {event!r} was fired in {firing.before} with {held}"
+            raise AssertionError(f"{name}: {wrong}, {where}")
     return run

@@ -1,4 +1,9 @@
-"""Whether privacy holds: no journal and no text about a call or turn has a secret or a message."""
+"""Whether privacy holds: no journal and no text about a call or turn has a secret or a message.
+
+Journals, errors and reprs end in logs and bug reports. They may name states, counters, models and
+codes, but nothing that a user or a model wrote. So every text about a call is written down here and
+searched for what was said in it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,8 @@ from rungwise.fsm.turn.result import TurnError
 
 PRIVATE = "no secret and no message leaks"
 
-SHORTEST = 12  # texts of fewer characters, and single words, can stand in a journal by chance
+SHORTEST = 12
+"""Texts of fewer characters, and single words, can stand in a journal by chance."""
 
 
 def check_privacy(ended: EndedCall) -> None:
@@ -29,10 +35,12 @@ def check_privacy(ended: EndedCall) -> None:
     written = journal.to_json()
     _check_secrets(ended.secrets, f"{about}\n{written}", "the call")
     if not journal.contents:
+        quotes: list[str] = []
         for step in ended.steps:
             if step.content is not None:
                 raise Dishonest(PRIVATE, "the journal holds contents that nobody asked for", step)
-        about = "\n".join([about, *(text for step in ended.steps for text in _quoted(step))])
+            quotes += _quoted(step)
+        about = "\n".join([about, *quotes])
     _check_texts(_private(ended), about, "the call")
 
 
@@ -43,28 +51,36 @@ def _check_secrets(secrets: Iterable[str], about: str, what: str) -> None:
 
 def _check_texts(texts: Iterable[str], about: str, what: str) -> None:
     for text in texts:
-        is_long = len(text.strip()) >= SHORTEST and " " in text.strip()
-        if is_long and (text in about or json.dumps(text, ensure_ascii=False)[1:-1] in about):
+        words = text.strip()
+        if len(words) < SHORTEST or " " not in words:
+            continue
+        escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+        if text in about or escaped in about:
             raise Dishonest(PRIVATE, f"{text[:40]!r} appears in a text about {what}")
 
 
 def _sentences(ended: EndedCall) -> Iterator[str]:
-    """Yield every text about a call; the repr of a result shows the beginning of its text, so that
-    is left out.
+    """Yield every text about a call.
+
+    The repr of a result shows the beginning of its text on purpose, so that is left out.
     """
     yield repr(attrs.evolve(ended.result, cause=None, text=""))
     if ended.result.outcome not in SUCCESSES:
         error = error_of(attrs.evolve(ended.result, cause=None))
-        yield from (str(error), repr(error))
+        yield str(error)
+        yield repr(error)
 
 
 def _quoted(step: Step) -> Iterator[str]:
     """Yield what a step quotes of a provider."""
-    note = None if step.event in (SKIPPED, *UNSENT) else step.note
-    yield from (value for value in (step.stop_raw, step.code, step.reason, note) if value)
+    quotes = [step.stop_raw, step.code, step.reason]
+    if step.event not in (SKIPPED, *UNSENT):  # the note of these is our own
+        quotes.append(step.note)
+    yield from filter(None, quotes)
 
 
 def _private(ended: EndedCall) -> set[str]:
+    """Return what was said in a call, by either side."""
     result = ended.result
     texts = {result.text, result.final_text, result.reasoning, *result.parts}
     texts |= {call.arguments for call in result.tool_calls}
@@ -72,20 +88,17 @@ def _private(ended: EndedCall) -> set[str]:
     if result.reply is not None:
         texts |= {result.reply.text, result.reply.reasoning, result.reply.refusal or ""}
     if ended.request is not None:
-        contents = [
-            each.text if isinstance(each, Message) else each.get("content")
-            for each in ended.request.messages
-        ]
-        texts |= {text for text in contents if isinstance(text, str)}
+        for each in ended.request.messages:
+            content = each.text if isinstance(each, Message) else each.get("content")
+            if isinstance(content, str):
+                texts.add(content)
     if ended.turn is not None:
         texts.add(ended.turn.prior_answer or "")
     return texts
 
 
 def check_turn_privacy(seen: SeenTurn) -> None:
-    """Look for secrets in everything about a turn, and for messages unless contents were asked
-    for.
-    """
+    """Look for secrets everywhere, and for messages unless contents were asked for."""
     document = orjson.loads(seen.journal.to_json())
     document.pop("policy")
     for call in document["calls"]:
@@ -93,30 +106,33 @@ def check_turn_privacy(seen: SeenTurn) -> None:
     written = json.dumps(document, ensure_ascii=False)
     about = "\n".join(_texts_about_turn(seen))
     _check_secrets(seen.secrets, f"{about}\n{written}", "the turn")
-    _check_texts(
-        _private_of_turn(seen), about if seen.journal.contents else about + written, "the turn"
-    )
+    if not seen.journal.contents:
+        about += written
+    _check_texts(_private_of_turn(seen), about, "the turn")
 
 
 def _texts_about_turn(seen: SeenTurn) -> Iterator[str]:
-    yield from (repr(seen.run.turn), repr(seen.journal))
+    """Yield every text about a turn; of the result, without the beginning of its text."""
+    yield repr(seen.run.turn)
+    yield repr(seen.journal)
     if seen.result is not None:
-        # its first words are what a repr is asked for
         yield repr(attrs.evolve(seen.result, text=""))
         try:
             seen.result.raise_for_outcome()
         except TurnError as error:
-            yield from (str(error), repr(error))
+            yield str(error)
+            yield repr(error)
 
 
 def _private_of_turn(seen: SeenTurn) -> set[str]:
-    messages = [
-        each for messages in seen.run.seen[-1:] for each in messages if isinstance(each, Message)
-    ]
-    texts = {each.text for each in messages}
-    texts |= {
-        result.text for each in messages for result in each.tool_results if not result.is_fault
-    }
-    texts |= {call.arguments for each in messages for call in each.tool_calls}
+    """Return what was said in a turn, apart from the policy's own words."""
+    texts: set[str] = set()
+    messages = seen.run.seen[-1] if seen.run.seen else ()
+    for each in messages:
+        if not isinstance(each, Message):
+            continue
+        texts.add(each.text)
+        texts |= {result.text for result in each.tool_results if not result.is_fault}
+        texts |= {call.arguments for call in each.tool_calls}
     hints = seen.policy.hints
     return texts - {hints.handed_off, hints.not_run, hints.too_many}

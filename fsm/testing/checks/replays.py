@@ -1,5 +1,7 @@
-"""Whether the journals of calls and turns can be written, read back and replayed to the same
-result.
+"""Whether the journals of calls and turns can be written, read back and replayed.
+
+A journal is the only record of a call. If a replay of it takes the same steps to the same result,
+nothing that mattered was left out of it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ SAME_OF_TURNS_WITH_CONTENTS = ("text", "handed_off")
 def check_replay(ended: EndedCall) -> None:
     """Write the journal, read it back, run it again, and compare."""
     journal = ended.journal
-    result = ended.result
+    # A journal does not contain a table of one's own, so the replay needs the policy with it.
     policy = ended.policy if ended.table != CALL else None
     try:
         again = replay(Journal.from_json(journal.to_json()), policy)
@@ -35,13 +37,15 @@ def check_replay(ended: EndedCall) -> None:
     for was, now in zip(ended.steps, again.journal.steps, strict=False):
         if was != now:
             raise Dishonest(REPLAYS, f"the replay took another step: {now}", was)
-    if len(again.journal.steps) != len(ended.steps):
-        raise Dishonest(
-            REPLAYS,
-            f"the replay took {len(again.journal.steps)} steps, the call {len(ended.steps)}",
-        )
-    same = [name for name in SAME if name != "cause" or not _quotes(journal)]
-    _compare(result, again, (*same, *(SAME_WITH_CONTENTS if journal.contents else ())))
+    steps = len(again.journal.steps)
+    if steps != len(ended.steps):
+        raise Dishonest(REPLAYS, f"the replay took {steps} steps, the call {len(ended.steps)}")
+    names = list(SAME)
+    if _quotes(journal):
+        names.remove("cause")
+    if journal.contents:
+        names += SAME_WITH_CONTENTS
+    _compare(ended.result, again, names)
 
 
 def _quotes(journal: Journal) -> bool:
@@ -55,22 +59,25 @@ def check_turn_replay(seen: SeenTurn) -> None:
     try:
         again = TurnJournal.from_json(text)
     except (RungwiseError, TypeError, ValueError) as error:
-        raise Dishonest(
-            REPLAYS, f"the journal cannot be read: {type(error).__name__}: {error}"
-        ) from error
+        wrong = f"the journal cannot be read: {type(error).__name__}: {error}"
+        raise Dishonest(REPLAYS, wrong) from error
     if again.to_json() != text or again.steps != seen.steps:
         raise Dishonest(REPLAYS, "the journal that was read is another one")
+    policy = seen.policy if seen.policy.of_calls.table != CALL else None
     try:
-        replayed = replay(again, seen.policy if seen.policy.of_calls.table != CALL else None)
+        replayed = replay(again, policy)
     except RungwiseError as error:
         raise Dishonest(REPLAYS, f"{type(error).__name__}: {error}") from error
     if seen.result is not None:
-        more = SAME_OF_TURNS_WITH_CONTENTS if seen.journal.contents else ()
-        quotes = any(_quotes(call) for call in seen.journal.calls[-1:])
-        same = [name for name in SAME_OF_TURNS if name != "cause" or not quotes]
-        _compare(seen.result, replayed, (*same, *more))
-    made = [each.call.journal for each in seen.run.calls]
-    if [id(each) for each in made] != [id(each) for each in seen.journal.calls][: len(made)]:
+        names = list(SAME_OF_TURNS)
+        if seen.journal.calls and _quotes(seen.journal.calls[-1]):
+            names.remove("cause")
+        if seen.journal.contents:
+            names += SAME_OF_TURNS_WITH_CONTENTS
+        _compare(seen.result, replayed, names)
+    made = [id(each.call.journal) for each in seen.run.calls]
+    recorded = [id(each) for each in seen.journal.calls]
+    if made != recorded[: len(made)]:
         raise Dishonest(REPLAYS, "the journal holds other calls than were made")
 
 

@@ -22,17 +22,19 @@ WHOLE_TOOLS = "no cut tool call is handed out"
 RIGHT = "what is done is what the caller asked for"
 TEXT_STAYS = "text is never turned into an error"
 
+UNCLEAN = ("length", "content_filter", "overflow", "error", "unknown")
+"""The stop reasons with which nothing is done."""
+
 
 def check_success(ended: EndedCall) -> None:
-    """Check that a success has text or tool calls, and that an outcome that raises is no
-    success.
-    """
+    """Check that a success has text or tool calls, and that no other outcome is one."""
     result = ended.result
     if result.is_success != (result.outcome in SUCCESSES):
         taken = "a" if result.is_success else "no"
         raise Dishonest(NOT_EMPTY, f"the outcome {result.outcome!r} is taken for {taken} success")
-    something = not is_blank(result.text) or (result.outcome == "done" and result.tool_calls)
-    if result.is_success and not something:
+    has_text = not is_blank(result.text)
+    has_calls = result.outcome == "done" and bool(result.tool_calls)
+    if result.is_success and not has_text and not has_calls:
         wrong = f"the outcome is {result.outcome!r}, and there is no text and no tool call"
         raise Dishonest(NOT_EMPTY, wrong, ended.path[-1])
 
@@ -44,29 +46,29 @@ def check_clean(ended: EndedCall) -> None:
     if result.outcome != "done" or result.reply is None:
         return  # a replay without contents has no reply
     reply = result.reply
-    if reply.interrupted or reply.refusal:
-        raise Dishonest(
-            CLEAN, f"the last reply was {'interrupted' if reply.interrupted else 'a refusal'}", last
-        )
-    if reply.stop_reason in ("length", "content_filter", "overflow", "error", "unknown"):
-        raise Dishonest(
-            CLEAN, f"the last reply ended by {reply.stop_raw or reply.stop_reason!r}", last
-        )
+    if reply.interrupted:
+        raise Dishonest(CLEAN, "the last reply was interrupted", last)
+    if reply.refusal:
+        raise Dishonest(CLEAN, "the last reply was a refusal", last)
+    if reply.stop_reason in UNCLEAN:
+        stop = reply.stop_raw or reply.stop_reason
+        raise Dishonest(CLEAN, f"the last reply ended by {stop!r}", last)
     if _is_at_cap(ended, reply):
-        wrong = (
-            f"the last reply filled its cap of {ended.sent[-1].cap} tokens and says "
-            f"nothing of its end"
-        )
+        cap = ended.sent[-1].cap
+        wrong = f"the last reply filled its cap of {cap} tokens and says nothing of its end"
         raise Dishonest(CLEAN, wrong, last)
 
 
 def _is_at_cap(ended: EndedCall, reply: Reply) -> bool:
-    cap = ended.sent[-1].cap if ended.sent else None
-    silent = reply.stop_reason is None and reply.stop_raw is None
-    hides = silent or reply.stop_reason == "tool_calls"
-    return (
-        hides and cap is not None and not reply.usage.estimated and reply.usage.output_tokens >= cap
-    )
+    """Tell whether a reply filled its cap, and does not say how it ended."""
+    if not ended.sent:
+        return False
+    cap = ended.sent[-1].cap
+    if cap is None or reply.usage.estimated or reply.usage.output_tokens < cap:
+        return False
+    if reply.stop_reason == "tool_calls":  # some servers say so of calls that the cap has cut
+        return True
+    return reply.stop_reason is None and reply.stop_raw is None
 
 
 def check_tools(ended: EndedCall) -> None:
@@ -76,9 +78,8 @@ def check_tools(ended: EndedCall) -> None:
     if not result.tool_calls:
         return
     if result.outcome != "done":
-        raise Dishonest(
-            WHOLE_TOOLS, f"the outcome is {result.outcome!r}, and there are tool calls", last
-        )
+        wrong = f"the outcome is {result.outcome!r}, and there are tool calls"
+        raise Dishonest(WHOLE_TOOLS, wrong, last)
     for call in result.tool_calls:
         problem = _problem(ended, call)
         if problem:
@@ -86,9 +87,7 @@ def check_tools(ended: EndedCall) -> None:
 
 
 def check_right(ended: EndedCall) -> None:
-    """Check that an answer passes its schema and its verdicts, and that only tools that were
-    offered are called.
-    """
+    """Check that an answer passes its schema and verdicts, and calls only tools it was offered."""
     result = ended.result
     last = ended.path[-1]
     if result.outcome != "done" or result.reply is None or last.event not in ANSWERS:
@@ -99,24 +98,25 @@ def check_right(ended: EndedCall) -> None:
             if offered and None not in offered and call.name not in offered:
                 raise Dishonest(RIGHT, f"no tool {call.name!r} was offered", last)
         return
-    try:
-        value = None if ended.returns is None else ended.returns.read_text(result.text)
-    except Misfit as fault:
-        raise Dishonest(RIGHT, str(fault), last) from None
+    value = None
+    if ended.returns is not None:
+        try:
+            value = ended.returns.read_text(result.text)
+        except Misfit as fault:
+            raise Dishonest(RIGHT, str(fault), last) from None
     if value != result.value:
         raise Dishonest(RIGHT, "the value is not that of the text", last)
     for verdict in ended.verdicts:
-        if (
-            reason := verdict(
-                attrs.evolve(result.reply, text=result.text, final_text=None, parts=None)
-            )
-        ) is not None:
+        answer = attrs.evolve(result.reply, text=result.text, final_text=None, parts=None)
+        reason = verdict(answer)
+        if reason is not None:
             raise Dishonest(RIGHT, f"a verdict says no: {reason}", last)
 
 
 def _offered(ended: EndedCall) -> dict[str | None, Mapping[str, Any]] | None:
-    """Return the tools that were offered, by name; None if nobody can tell, or a turn reports other
-    calls by itself.
+    """Return the tools that were offered, by name.
+
+    None if nobody can tell, or if a turn runs the tools, which reports unknown ones to the model.
     """
     if ended.request is None or (ended.turn is not None and ended.turn.runs_tools):
         return None
@@ -125,35 +125,50 @@ def _offered(ended: EndedCall) -> dict[str | None, Mapping[str, Any]] | None:
 
 
 def _problem(ended: EndedCall, call: ToolCall) -> str | None:
+    """Return what is wrong with a tool call, as the end of a sentence; None if it is whole."""
     if is_blank(call.name):
         return "has no name"
-    if not call.arguments.strip():  # a tool that requires none may be called without
-        offered = _offered(ended)
-        if offered is not None and call.name not in offered:
-            return "has no arguments, and no such tool was offered"
-        required = ((offered or {}).get(call.name, {}).get("parameters") or {}).get("required")
-        return f"has no arguments, and {required} are required" if required else None
+    if not call.arguments.strip():
+        return _problem_without_arguments(ended, call)
     fault = fault_of_arguments(call.arguments)
-    return f"has arguments that are {fault}" if fault else None
+    if fault:
+        return f"has arguments that are {fault}"
+    return None
+
+
+def _problem_without_arguments(ended: EndedCall, call: ToolCall) -> str | None:
+    """Return what is wrong with a tool call that has no arguments.
+
+    A tool that requires none may be called without.
+    """
+    offered = _offered(ended)
+    if offered is None:
+        return None
+    if call.name not in offered:
+        return "has no arguments, and no such tool was offered"
+    parameters = offered[call.name].get("parameters") or {}
+    required = parameters.get("required")
+    if required:
+        return f"has no arguments, and {required} are required"
+    return None
 
 
 def fault_of_arguments(arguments: str) -> str:
-    """Return what the arguments of a tool call are instead of a JSON object; "" for nothing
-    else.
-    """
+    """Return what the arguments of a tool call are instead of a JSON object; "" if they are one."""
     try:
         value = orjson.loads(arguments)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return "no JSON"
-    return "" if isinstance(value, dict) else "no JSON object"
+    if not isinstance(value, dict):
+        return "no JSON object"
+    return ""
 
 
 def check_text_stays(ended: EndedCall) -> None:
-    """Check that a call with text does not end exhausted or failed, if its table provides for
-    that.
-    """
+    """Check that no call with text ends exhausted or failed, if its table has a row for that."""
     result = ended.result
     last = ended.path[-1]
-    provided = any(row.guard == "has_text" for row in ended.table.ladder(last.event, last.source))
-    if provided and result.outcome in ("exhausted", "failed") and not is_blank(result.text):
+    ladder = ended.table.ladder(last.event, last.source)
+    keeps_text = any(row.guard == "has_text" for row in ladder)
+    if keeps_text and result.outcome in ("exhausted", "failed") and not is_blank(result.text):
         raise Dishonest(TEXT_STAYS, f"the outcome is {result.outcome!r}, and there is text", last)

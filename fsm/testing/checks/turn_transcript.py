@@ -1,5 +1,9 @@
-"""Whether a turn leaves a conversation to continue from: valid, complete, without repeats and
-hints.
+"""Whether a turn leaves a conversation to continue from: valid, complete, without repeats or hints.
+
+Theory. What a turn must have added to its conversation follows from what was done in it: each call
+that was answered by tools adds a reply and its results, the last text that was shown adds an
+answer, a compaction replaces what stood before. `_expected` derives that from the calls alone,
+without a look at the code that writes the conversation, and `check_whole` compares the two.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import orjson
 
 from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.replies.parts import Message
+from rungwise.fsm.replies.parts import Message, ToolCall
 from rungwise.fsm.replies.text.contents import is_blank
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.turns import SeenTurn
@@ -25,8 +29,13 @@ WHOLE = "what was shown stands in the conversation, once and in order"
 ANSWERED = "each tool call has one result, in the order of the calls"
 LAST = "the text of a turn is the last that was shown"
 
+COMPACTIONS = ("compacted", "stayed_long")
+"""The events in which a compaction ends."""
+
 Said = tuple[str, str, tuple[str, ...]]
-"""The role, the text, and the arguments of the tool calls or the ids of the results."""
+"""What is compared of a message: its role, its text, and the arguments of its tool calls or the
+ids of its results.
+"""
 
 
 def check_valid(seen: SeenTurn) -> None:
@@ -42,7 +51,7 @@ def check_valid(seen: SeenTurn) -> None:
     if seen.result is None or known:
         return
     plain = seen.result.plain_messages
-    problems = [*problems_of(plain, callers=given)]
+    problems = list(problems_of(plain, callers=given))
     if problems:
         raise Dishonest(VALID, f"as plain messages: {problems[0]}")
     try:
@@ -53,25 +62,25 @@ def check_valid(seen: SeenTurn) -> None:
 
 def check_clean(seen: SeenTurn) -> None:
     """Look for hints of the policy in what the turn added; its own tool results may stay."""
-    hints = seen.policy.of_calls.hints
     given = (*seen.run.request.messages, *_expected(seen)[0])
-    seed = hints.seed.split("{reasoning}")
-    ours = {
-        seen.policy.hints.summary,
-        hints.placeholder,
-        hints.nudge,
-        hints.continuation,
-        *hints.rungs.values(),
-        *seed,
-    }
+    ours = [each.strip() for each in _hints(seen) if each.strip()]
     for message in seen.run.seen[-1]:
         if message in given or not isinstance(message, Message):
             continue
         text = message.text
-        if any(each.strip() and each.strip() in text for each in ours):
+        if any(each in text for each in ours):
             raise Dishonest(CLEAN, f"a message of the {message.role} holds a hint of the policy")
         if message.role == "user":
             raise Dishonest(CLEAN, "the turn has added a message of the user")
+
+
+def _hints(seen: SeenTurn) -> set[str]:
+    """Return the words by which the policy steers models."""
+    hints = seen.policy.of_calls.hints
+    words = {seen.policy.hints.summary, hints.placeholder, hints.nudge, hints.continuation}
+    words.update(hints.rungs.values())
+    words.update(hints.seed.split("{reasoning}"))
+    return words
 
 
 def check_whole(seen: SeenTurn) -> None:
@@ -81,32 +90,29 @@ def check_whole(seen: SeenTurn) -> None:
     start = _behind(base, messages)
     if plain_messages(messages[:start]) != plain_messages(base):
         raise Dishonest(WHOLE, "it does not begin with what the caller gave, or the compactor left")
-    found = [_said(each) for each in messages[start:]]
-    for number, (is_, wanted) in enumerate(zip(found, expected, strict=False)):
-        if is_ != wanted:
-            place = ANSWERED if "tool" in (is_[0], wanted[0]) else WHOLE
-            raise Dishonest(
-                place,
-                f"message {number} of the turn is {_short(is_)}, and should be {_short(wanted)}",
-            )
-    if len(found) != len(expected):
-        raise Dishonest(
-            WHOLE,
-            f"the turn has added {len(found)} messages, and should have added {len(expected)}",
-        )
+    added = [_said(each) for each in messages[start:]]
+    for number, (actual, wanted) in enumerate(zip(added, expected, strict=False)):
+        if actual != wanted:
+            broken = ANSWERED if "tool" in (actual[0], wanted[0]) else WHOLE
+            wrong = f"message {number} of the turn is {_short(actual)}"
+            raise Dishonest(broken, f"{wrong}, and should be {_short(wanted)}")
+    if len(added) != len(expected):
+        wrong = f"the turn has added {len(added)} messages, and should have added {len(expected)}"
+        raise Dishonest(WHOLE, wrong)
 
 
 def _short(said: Said) -> str:
-    return f"of the {said[0]}, with {len(said[1])} characters and {said[2]!r:.200}"
+    role, text, tools = said
+    return f"of the {role}, with {len(text)} characters and {tools!r:.200}"
 
 
 def _said(message: Any) -> Said:
     if not isinstance(message, Message):
         return "", "", ()
-    behind = [call.arguments for call in message.tool_calls] or [
-        each.id for each in message.tool_results
-    ]
-    return message.role, message.text, tuple(behind)
+    tools = [call.arguments for call in message.tool_calls]
+    if not tools:
+        tools = [each.id for each in message.tool_results]
+    return message.role, message.text, tuple(tools)
 
 
 def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
@@ -114,16 +120,10 @@ def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
     base: Messages = seen.run.request.messages
     said: list[Said] = []
     pending = ""
-    doings = seen.run.doings
-    shortened = iter(
-        [
-            step.event == "compacted"
-            for step in seen.steps
-            if step.event in ("compacted", "stayed_long")
-        ]
-    )
-    for doing in doings:
-        if isinstance(doing, PlayedCompaction) and next(shortened, False):
+    compactions = [step.event for step in seen.steps if step.event in COMPACTIONS]
+    events = iter(compactions)
+    for doing in seen.run.doings:
+        if isinstance(doing, PlayedCompaction) and next(events, "") == "compacted":
             base = Request(doing.made).messages
             said = []
         if not isinstance(doing, CallInTurn) or not seen.is_settled(doing):
@@ -131,26 +131,30 @@ def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
         _check_goes_on(doing, pending)
         pending = ""
         asked = seen.asked_by(doing)
-        text = doing.call.result.text
-        last = doing.call.result.journal.last
+        result = doing.call.result
+        is_prior = result.outcome == "salvaged" and (
+            result.journal.last.effect == "keep_prior_answer"
+        )
         if asked:
-            arguments = tuple(
-                ["{}" if is_blank(call.arguments) else call.arguments for call in asked]
-            )
-            said.append(("assistant", text, arguments))
+            said.append(("assistant", result.text, tuple(map(arguments_of, asked))))
             said.append(("tool", "", _ids(seen, len(said), base)))
-        elif doing.call.result.outcome != "salvaged" or last.effect != "keep_prior_answer":
-            pending = text  # and no earlier answer, given beside tools
+        elif not is_prior:  # an earlier answer stands in the conversation already, beside tools
+            pending = result.text
     if not is_blank(pending):
         said.append(("assistant", pending, ()))
     return base, said
 
 
+def arguments_of(call: ToolCall) -> str:
+    """Return the arguments of a tool call as the conversation has them."""
+    return "{}" if is_blank(call.arguments) else call.arguments
+
+
 def _behind(base: Messages, messages: Messages) -> int:
     """Return where the turn's own messages begin.
 
-    A compactor gets plain messages. Where it leaves them alone, the originals stand, of which one
-    may be several.
+    A compactor gets plain messages. Where it leaves them alone, the originals stand, and one of
+    these may be several plain ones.
     """
     at = 0
     left = len(plain_messages(base))
@@ -172,10 +176,8 @@ def _ids(seen: SeenTurn, place: int, base: Messages) -> tuple[str, ...]:
 def _check_goes_on(played: CallInTurn, pending: str) -> None:
     gathered = played.call.turn.gathered
     if gathered != pending:
-        raise Dishonest(
-            WHOLE,
-            f"a call goes on from {len(gathered)} characters, and {len(pending)} were said before",
-        )
+        wrong = f"a call goes on from {len(gathered)} characters"
+        raise Dishonest(WHOLE, f"{wrong}, and {len(pending)} were said before")
     if not played.call.result.text.startswith(gathered):
         raise Dishonest(WHOLE, "a call that goes on from a text has lost it")
 
@@ -186,25 +188,23 @@ def check_text(seen: SeenTurn) -> None:
         return
     shown = [each.call.result.text for each in seen.run.calls if each.call.is_over]
     last = next((text for text in reversed(shown) if not is_blank(text)), "")
-    if seen.result.text != last:
-        raise Dishonest(
-            LAST, f"it has {len(seen.result.text)} characters, and {len(last)} were shown last"
-        )
+    text = seen.result.text
+    if text != last:
+        raise Dishonest(LAST, f"it has {len(text)} characters, and {len(last)} were shown last")
 
 
 def results_of(seen: SeenTurn) -> Iterator[tuple[PlayedRound, Message, Message]]:
-    """Yield each round of tools with the messages of its calls and results, unless a compaction
-    removed them.
+    """Yield each round of tools with the messages of its calls and results, the last one first.
+
+    Rounds whose messages a compaction has removed are left out.
     """
     messages = seen.run.seen[-1]
     base, _ = _expected(seen)
     own = [each for each in messages[_behind(base, messages) :] if isinstance(each, Message)]
-    pairs = [(asked, told) for asked, told in pairwise(own) if asked.tool_calls]
+    pairs = [(calling, results) for calling, results in pairwise(own) if calling.tool_calls]
     last = seen.run.doings[-1] if seen.run.doings else None
     if isinstance(last, CallInTurn) and seen.is_settled(last) and seen.asked_by(last):
         pairs.pop()  # the turn ended before its tools began
     rounds = [round for _, round in seen.rounds()]
-    yield from (
-        (round, asked, told)
-        for round, (asked, told) in zip(reversed(rounds), reversed(pairs), strict=False)
-    )
+    for round, (calling, results) in zip(reversed(rounds), reversed(pairs), strict=False):
+        yield round, calling, results

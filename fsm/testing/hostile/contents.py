@@ -1,5 +1,11 @@
-"""Hostile bodies: encodings that lie or explode, bytes that are no text, JSON that is no data, odd
-numbers.
+"""Hostile bodies: encodings that lie or explode, bytes that are no text, JSON that is no data.
+
+Theory. A body passes four readers: of the encoding (RFC 9110, 8.4), of the characters, of JSON and
+of the protocol. Each has its own classics. Compressed bytes may unpack to a thousandfold, layer by
+layer; text may hold half a character, lone surrogates or NULs; JSON parsers differ on duplicate
+keys, depth and large numbers (Seriot, "Parsing JSON is a Minefield", 2016); and any member of a
+reply may have another type. A client may fail at all of these, with a documented error and in
+little memory.
 """
 
 from __future__ import annotations
@@ -24,8 +30,9 @@ from rungwise.fsm.testing.hostile.raw import (
 
 MEBIBYTE: Final = 2**20
 BOMB: Final = 384 * MEBIBYTE
-"""Bytes that a bomb unpacks to: more than any reader needs, and few enough for a machine to
-survive.
+"""Bytes that a bomb unpacks to.
+
+More than any reader needs, and few enough for a machine to survive.
 """
 
 GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
@@ -66,16 +73,38 @@ def _packed(reply: ValidReply, body: bytes, label: str) -> bytes:
     return reply.written(body, _labelled(label))
 
 
+def _gzipped(draw: DrawFn, reply: ValidReply) -> RawResponse:
+    level = pick(draw, 6, 0, 9)
+    return reply.response(_packed(reply, _gzip(reply, level), "gzip"), "keep")
+
+
 def _deflated(draw: DrawFn, reply: ValidReply) -> RawResponse:
     # with the header of zlib, as the standard says, and without, as some do
     bits = pick(draw, 15, -15)
     packer = zlib.compressobj(wbits=bits)
-    return reply.response(_packed(reply, packer.compress(reply.body) + packer.flush(), "deflate"))
+    body = packer.compress(reply.body) + packer.flush()
+    return reply.response(_packed(reply, body, "deflate"))
+
+
+def _mislabelled(draw: DrawFn, reply: ValidReply) -> RawResponse:
+    pack = pick(draw, *PACKERS)
+    label = pick(draw, *LABELS)
+    return reply.response(_packed(reply, pack(reply.body), label))
+
+
+def _unlabelled(_: DrawFn, reply: ValidReply) -> RawResponse:
+    return RawResponse([RawStep(reply.written(_gzip(reply)))], is_whole=False)
+
+
+def _bytes_after(draw: DrawFn, reply: ValidReply) -> RawResponse:
+    body = _gzip(reply) + pick(draw, *TRAILING)
+    return RawResponse([RawStep(_packed(reply, body, "gzip"))])
 
 
 def _stacked(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Compress repeatedly: each layer costs the reader as much as the first and may grow a
-    thousandfold.
+    """Compress repeatedly.
+
+    Each layer costs the reader as much as the first, and may grow a thousandfold.
     """
     layers = pick(draw, 2, 3, 10, 100)
     body = reply.body
@@ -94,24 +123,29 @@ def _bomb(draw: DrawFn, reply: ValidReply) -> RawResponse:
     """Unpack to hundreds of megabytes of one JSON string, or of useless bytes."""
     layers = pick(draw, 1, 2, 3)
     filler = pick(draw, b"a", b" ", b"\n", b"\0", b": a\n\n")
-    opening = reply.body.partition(reply.text[:4].encode())[0] if filler == b"a" else b""
-    label = ", ".join(["gzip"] * layers)
     status = pick(draw, b"200 OK", b"429 Too Many Requests")
-    head = RawStep(reply.head(b"transfer-encoding: chunked", _labelled(label), status=status))
+    label = _labelled(", ".join(["gzip"] * layers))
+    head = RawStep(reply.head(b"transfer-encoding: chunked", label, status=status))
+    opening = b""
+    if filler == b"a":  # in the middle of the text, so that all of it is one string
+        opening = reply.body.partition(reply.text[:4].encode())[0]
     start, block = _bomb_of(opening, filler)
     if layers == 1:
         steps = [RawStep(chunk(start)), RawStep(chunk(block), times=BOMB // MEBIBYTE)]
-        return RawResponse([head, *steps], is_whole=False)
-    return RawResponse(
-        [head, RawStep(chunk(_packed_again(start, block, layers - 1)))], is_whole=False
-    )
+    else:
+        steps = [RawStep(chunk(_packed_again(start, block, layers - 1)))]
+    return RawResponse([head, *steps], is_whole=False)
 
 
 @cache
 def _bomb_of(opening: bytes, filler: bytes) -> tuple[bytes, bytes]:
-    """Return the beginning of a gzip stream, and a block of one mebibyte that may follow any number
-    of times.
+    """Return the beginning of a gzip stream, and a block that may follow any number of times.
+
+    Arguments:
+        opening: what the stream unpacks to at first.
+        filler: what the block unpacks to, over and over, up to a mebibyte.
     """
+    # A full flush forgets what came before, so that the block means the same wherever it stands.
     packer = zlib.compressobj(9, wbits=31)
     start = packer.compress(opening) + packer.flush(zlib.Z_FULL_FLUSH)
     mebibyte = (filler * MEBIBYTE)[:MEBIBYTE]
@@ -127,23 +161,16 @@ def _packed_again(start: bytes, block: bytes, times: int) -> bytes:
 
 
 ENCODINGS: Final[Mapping[str, Hostility]] = {
-    "gzip": lambda draw, reply: reply.response(
-        _packed(reply, _gzip(reply, pick(draw, 6, 0, 9)), "gzip"), "keep"
-    ),
+    "gzip": _gzipped,
     "deflate": _deflated,
     "stacked encodings": _stacked,
-    "mislabelled encoding": lambda draw, reply: reply.response(
-        _packed(reply, pick(draw, *PACKERS)(reply.body), pick(draw, *LABELS))
-    ),
-    "unlabelled encoding": lambda _, reply: RawResponse(
-        [RawStep(reply.written(_gzip(reply)))], is_whole=False
-    ),
+    "mislabelled encoding": _mislabelled,
+    "unlabelled encoding": _unlabelled,
     "cut encoding": _cut_inside,
-    "bytes after the encoding": lambda draw, reply: RawResponse(
-        [RawStep(_packed(reply, _gzip(reply) + pick(draw, *TRAILING), "gzip"))]
-    ),
+    "bytes after the encoding": _bytes_after,
     "bomb": _bomb,
 }
+"""The ways of encoding a body wrongly, by name."""
 
 CHARSETS: Final = ("utf-16", "utf-16-be", "utf-32", "utf-7")
 BOM: Final = b"\xef\xbb\xbf"
@@ -182,12 +209,19 @@ DUPLICATES: Final = (
     (b'"finish_reason":"stop"', b'"finish_reason":"stop","finish_reason":null'),
 )
 ODD_MEMBERS: Final = (
-    *(
-        b'"error":' + value
-        for value in (b"1", b'"x"', b"[]", b"[1]", b'{"message":null}', b'{"code":[]}', b"{}")
-    ),
-    *(b'"x_groq":' + value for value in (b"1", b'{"usage":1}', b'{"error":"x"}')),
-    *(b'"base_resp":' + value for value in (b"1", b'{"status_code":"x"}', b'{"status_code":1000}')),
+    b'"error":1',
+    b'"error":"x"',
+    b'"error":[]',
+    b'"error":[1]',
+    b'"error":{"message":null}',
+    b'"error":{"code":[]}',
+    b'"error":{}',
+    b'"x_groq":1',
+    b'"x_groq":{"usage":1}',
+    b'"x_groq":{"error":"x"}',
+    b'"base_resp":1',
+    b'"base_resp":{"status_code":"x"}',
+    b'"base_resp":{"status_code":1000}',
     b'"object":"error"',
     b'"type":"error"',
     b'"detail":"x"',
@@ -195,6 +229,17 @@ ODD_MEMBERS: Final = (
     b'"tool_calls":7',
 )
 """Members that a reader of some other server looks for."""
+TYPED_MEMBERS: Final = (
+    b"choices",
+    b"message",
+    b"delta",
+    b"content",
+    b"finish_reason",
+    b"usage",
+    b"model",
+    b"index",
+    b"role",
+)
 EVENT_LINES: Final = (
     (b"data: ", b"data:"),
     (b"data: ", b"event: message\ndata: "),
@@ -224,29 +269,52 @@ def _bom(draw: DrawFn, reply: ValidReply) -> RawResponse:
     return _response(reply, before + BOM * times + reply.body, reply.text)
 
 
+def _charset(draw: DrawFn, reply: ValidReply) -> RawResponse:
+    return _response(reply, reply.body.decode().encode(pick(draw, *CHARSETS)))
+
+
+def _broken_utf8(draw: DrawFn, reply: ValidReply) -> RawResponse:
+    return _inside(reply, pick(draw, *BROKEN_UTF8))
+
+
+def _surrogates(draw: DrawFn, reply: ValidReply) -> RawResponse:
+    return _inside(reply, pick(draw, *SURROGATES))
+
+
+def _duplicates(draw: DrawFn, reply: ValidReply) -> RawResponse:
+    once, twice = pick(draw, *DUPLICATES)
+    return _response(reply, reply.body.replace(once, twice))
+
+
 def _nul(draw: DrawFn, reply: ValidReply) -> RawResponse:
     if draw(st.booleans()):
         return _inside(reply, b"\0")
     at = draw(st.integers(0, len(reply.body)))
-    return _response(reply, reply.body[:at] + b"\0" * pick(draw, 1, 3, 4_096) + reply.body[at:])
+    nuls = b"\0" * pick(draw, 1, 3, 4_096)
+    return _response(reply, reply.body[:at] + nuls + reply.body[at:])
 
 
 def _numbers(draw: DrawFn, reply: ValidReply) -> RawResponse:
     number = pick(draw, *NUMBERS)
     place = pick(draw, b'"index":0', b'"prompt_tokens":9', b'"completion_tokens":')
     name, _, digits = place.partition(b":")
-    return _response(
-        reply, reply.body.replace(place, name + b":" + number + (b"" if digits else b',"a":'))
-    )
+    member = name + b":" + number
+    if not digits:  # then those of the reply follow, which need a name of their own
+        member += b',"a":'
+    return _response(reply, reply.body.replace(place, member))
 
 
 def _nesting(draw: DrawFn, reply: ValidReply) -> RawResponse:
+    """Nest a value deeply, and close what was opened, or not."""
     depth = pick(draw, *DEPTHS)
     opening, closing = pick(draw, (b"[", b"]"), (b'{"text":', b"}"), (b'{"content":', b"}"))
-    value = opening * depth + b"1" + (closing * depth if draw(st.booleans()) else b"")
+    value = opening * depth + b"1"
+    if draw(st.booleans()):
+        value += closing * depth
     place = pick(draw, b'"model":"m"', b'"content":"', b'"usage":{', b'"finish_reason":"stop"')
     name, _, rest = place.partition(b":")
-    return _response(reply, reply.body.replace(place, name + b":" + value + b',"a":' + rest, 1))
+    member = name + b":" + value + b',"a":' + rest
+    return _response(reply, reply.body.replace(place, member, 1))
 
 
 def _types(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -254,39 +322,31 @@ def _types(draw: DrawFn, reply: ValidReply) -> RawResponse:
     value = pick(
         draw, b"null", b"true", b"0", b"1.5", b'""', b'"x"', b"[]", b"{}", b"[null]", b"[[]]"
     )
-    names = (
-        b"choices",
-        b"message",
-        b"delta",
-        b"content",
-        b"finish_reason",
-        b"usage",
-        b"model",
-        b"index",
-        b"role",
-    )
-    name = b'"' + pick(draw, *names) + b'":'
+    name = b'"' + pick(draw, *TYPED_MEMBERS) + b'":'
     return _response(reply, reply.body.replace(name, name + value + b',"a":'))
+
+
+def _members(draw: DrawFn, reply: ValidReply) -> RawResponse:
+    member = pick(draw, *ODD_MEMBERS)
+    return _response(reply, reply.body.replace(b'"model":"m"', member + b',"model":"m"'))
+
+
+def _event_lines(draw: DrawFn, reply: ValidReply) -> RawResponse:
+    usual, other = pick(draw, *EVENT_LINES)
+    return _response(reply, reply.body.replace(usual, other), reply.text)
 
 
 CONTENTS: Final[Mapping[str, Hostility]] = {
     "byte order mark": _bom,
-    "another charset": lambda draw, reply: _response(
-        reply, reply.body.decode().encode(pick(draw, *CHARSETS))
-    ),
+    "another charset": _charset,
     "NUL": _nul,
-    "invalid UTF-8": lambda draw, reply: _inside(reply, pick(draw, *BROKEN_UTF8)),
-    "lone surrogates": lambda draw, reply: _inside(reply, pick(draw, *SURROGATES)),
-    "duplicate keys": lambda draw, reply: _response(
-        reply, reply.body.replace(*pick(draw, *DUPLICATES))
-    ),
+    "invalid UTF-8": _broken_utf8,
+    "lone surrogates": _surrogates,
+    "duplicate keys": _duplicates,
     "odd numbers": _numbers,
     "deep nesting": _nesting,
     "odd types": _types,
-    "odd members": lambda draw, reply: _response(
-        reply, reply.body.replace(b'"model":"m"', pick(draw, *ODD_MEMBERS) + b',"model":"m"')
-    ),
-    "odd event lines": lambda draw, reply: _response(
-        reply, reply.body.replace(*pick(draw, *EVENT_LINES)), reply.text
-    ),
+    "odd members": _members,
+    "odd event lines": _event_lines,
 }
+"""The ways of spoiling the contents, by name."""

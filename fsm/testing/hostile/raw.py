@@ -1,5 +1,7 @@
-"""Raw responses: the bytes that a server writes, their form in TOML, and healthy replies to
-spoil.
+"""Raw responses: the bytes that a server writes, their form in TOML, and healthy replies to spoil.
+
+A response is plain data: what to write, when, how often, and how the connection ends. So a fuzz run
+can print the responses that broke a client, and `read_responses` reads them back for a test.
 """
 
 from __future__ import annotations
@@ -18,9 +20,12 @@ from rungwise.fsm.values.checks import is_number, is_whole, must, must_be_one_of
 from rungwise.fsm.values.files import ascii_toml, read_toml
 
 Ending = Literal["close", "reset", "hold", "keep"]
-"""What follows the last byte: the end, a TCP reset, silence, or the next request on the same
-connection.
+"""What follows the last byte.
+
+In order: the end of the connection, a TCP reset, silence, or the next request on the connection.
 """
+
+MOST_SHOWN: Final = 40  # bytes of a step in its repr
 
 _BYTES = must("bytes", lambda value: isinstance(value, bytes), names_class=True)
 _SECONDS = must(
@@ -33,29 +38,44 @@ _TIMES = must("a whole number above 0", lambda value: is_whole(value, 1), names_
 
 @frozen
 class RawStep:
-    """Write these bytes, so many times, and wait some seconds before each time."""
+    """Some bytes to write.
+
+    Arguments:
+        data: the bytes.
+        delay: seconds to wait before each time.
+        times: how often they are written.
+    """
 
     data: bytes = field(validator=_BYTES)
     delay: float = field(default=0.0, validator=_SECONDS)
     times: int = field(default=1, validator=_TIMES)
 
     def __repr__(self) -> str:
-        data = self.data if len(self.data) <= 40 else self.data[:40] + b"..."
+        data = self.data
+        if len(data) > MOST_SHOWN:
+            data = data[:MOST_SHOWN] + b"..."
         return f"RawStep({data!r}, delay={self.delay:g}, times={self.times})"
 
 
 @frozen
 class RawResponse:
-    """The bytes that a server writes to one request, up to the end of the connection."""
+    """The bytes that a server writes to one request, up to the end of the connection.
+
+    Arguments:
+        steps: the bytes, in order.
+        ending: what follows the last of them.
+        kind: in what way the response is hostile.
+        says: the text that a reader may make of it; None for anybody's guess.
+        is_whole: whether it may end a call as `done`: its terminal event comes, and nothing is
+            lost.
+    """
 
     steps: tuple[RawStep, ...] = field(converter=tuple[RawStep, ...])
     ending: Ending = field(
         default="close", validator=must_be_one_of(get_args(Ending), names_class=True)
     )
-    kind: str = "healthy"  # in what way it is hostile
-    # what a reader may make of it; None for anybody's guess
+    kind: str = "healthy"
     says: str | None = field(default=None, repr=False)
-    # whether it may end a call as `done`: its terminal event has come, and nothing is lost
     is_whole: bool = True
 
 
@@ -73,8 +93,10 @@ def _lines(response: RawResponse) -> Iterator[str]:
         yield "is_whole = false\n"
     for step in response.steps:
         yield f"\n[[responses.steps]]\ndata = {ascii_toml(step.data.decode('latin-1'))}\n"
-        yield f"delay = {step.delay!r}\n" if step.delay else ""
-        yield f"times = {step.times}\n" if step.times != 1 else ""
+        if step.delay:
+            yield f"delay = {step.delay!r}\n"
+        if step.times != 1:
+            yield f"times = {step.times}\n"
 
 
 def read_responses(text: str) -> list[RawResponse]:
@@ -92,14 +114,14 @@ def read_responses(text: str) -> list[RawResponse]:
 
 
 def _read_response(value: Mapping[str, Any]) -> RawResponse:
-    steps = [
-        RawStep(**{**step, "data": step["data"].encode("latin-1")})
-        for step in value.get("steps", ())
-    ]
+    steps = []
+    for step in value.get("steps", ()):
+        data = step["data"].encode("latin-1")  # each letter stands for the byte of its number
+        steps.append(RawStep(**{**step, "data": data}))
     return RawResponse(**{**value, "steps": steps})
 
 
-# what the valid replies say
+# the text of the valid replies
 TEXT: Final = "The kingfishers nest in the steep bank, 🪜 above the river."
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -128,26 +150,33 @@ class ValidReply:
 
     def is_whole_in(self, arrived: bytes) -> bool:
         """Tell whether the end of the reply is in what has arrived of its body."""
-        return b'"finish_reason":"stop"' in arrived if self.streams else self.body in arrived
+        if self.streams:
+            return b'"finish_reason":"stop"' in arrived
+        return self.body in arrived
 
     def head(self, *headers: bytes, status: bytes = b"200 OK") -> bytes:
         """Write the status line and the headers, with the type of this body."""
         kind = b"text/event-stream" if self.streams else b"application/json"
-        lines = (b"HTTP/1.1 " + status, b"content-type: " + kind, *headers)
-        return b"".join(line + b"\r\n" for line in (*lines, b""))
+        lines = [b"HTTP/1.1 " + status, b"content-type: " + kind, *headers]
+        return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def written(self, body: bytes | None = None, *headers: bytes) -> bytes:
-        """Write the whole response with a length; of another body where one is given."""
-        body = self.body if body is None else body
+        """Write the whole response with its length.
+
+        Arguments:
+            body: instead of the reply's own.
+            headers: beside the length and the type.
+        """
+        if body is None:
+            body = self.body
         return self.head(b"content-length: %d" % len(body), *headers) + body
 
     def response(
         self, data: bytes, ending: Ending = "close", *, is_whole: bool = True
     ) -> RawResponse:
-        """Return a response of these bytes, of which a reader may make what this reply says."""
-        return RawResponse(
-            [RawStep(data)] if data else [], ending, says=self.text, is_whole=is_whole
-        )
+        """Return a response of these bytes, in which a reader may find the text of this reply."""
+        steps = [RawStep(data)] if data else []
+        return RawResponse(steps, ending, says=self.text, is_whole=is_whole)
 
     def chunked_head(self, *headers: bytes) -> bytes:
         """Write the head of a response in chunks."""
@@ -156,31 +185,22 @@ class ValidReply:
 
 def valid_reply(*, streams: bool, text: str = TEXT) -> ValidReply:
     """Write a reply that no reader has any trouble with."""
-    usage = {
-        "prompt_tokens": 9,
-        "completion_tokens": -(-len(text) // 4),
-        "total_tokens": 9 + -(-len(text) // 4),
-    }
+    output = -(-len(text) // 4)  # rounded up
+    usage = {"prompt_tokens": 9, "completion_tokens": output, "total_tokens": 9 + output}
     if not streams:
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        whole = {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "model": "m",
-            "choices": [choice],
-            "usage": usage,
-        }
-        return ValidReply(False, (json_bytes(whole),), text)
+        about = {"id": "chatcmpl-1", "object": "chat.completion", "model": "m"}
+        whole = json_bytes({**about, "choices": [choice], "usage": usage})
+        return ValidReply(streams, (whole,), text)
     size = max(1, len(text) // 4)
-    deltas = [{"role": "assistant", "content": ""}]
-    deltas += [{"content": text[start : start + size]} for start in range(0, len(text), size)]
-    events = [
-        *map(delta_event, deltas),
-        delta_event({}, finish="stop"),
-        event({"choices": [], "usage": usage}),
-    ]
-    return ValidReply(True, (*events, DONE), text)
+    events = [delta_event({"role": "assistant", "content": ""})]
+    for start in range(0, len(text), size):
+        events.append(delta_event({"content": text[start : start + size]}))
+    events.append(delta_event({}, finish="stop"))
+    events.append(event({"choices": [], "usage": usage}))
+    events.append(DONE)
+    return ValidReply(streams, tuple(events), text)
 
 
 def json_bytes(value: object) -> bytes:
@@ -196,9 +216,8 @@ def event(value: object) -> bytes:
 def delta_event(delta: Mapping[str, Any], *, finish: str | None = None) -> bytes:
     """Write the event of one delta."""
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return event(
-        {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
-    )
+    about = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m"}
+    return event({**about, "choices": [choice]})
 
 
 def chunk(data: bytes) -> bytes:

@@ -1,5 +1,7 @@
-"""Hypothesis strategies for what a hostile server writes: valid replies after hostile
-transformations, as pure data.
+"""Hypothesis strategies for what a hostile server writes.
+
+Each response is a valid reply after one hostile transformation, as plain data. The transformations
+are grouped by what they spoil: the contents, the framing, the encoding, the pace, the amount.
 """
 
 from __future__ import annotations
@@ -46,18 +48,27 @@ def hostile_responses(
 @st.composite
 def _hostile(draw: DrawFn, kinds: tuple[str, ...], streams: bool | None) -> RawResponse:
     kind = draw(st.sampled_from(kinds))
-    reply = valid_reply(streams=draw(st.booleans()) if streams is None else streams)
+    if streams is None:
+        streams = draw(st.booleans())
+    reply = valid_reply(streams=streams)
     return attrs.evolve(_KINDS[kind](draw, reply), kind=kind)
 
 
 def raw_responses(
     *, streams: bool, kinds: Collection[str] = HOSTILITIES
 ) -> SearchStrategy[list[RawResponse]]:
-    """Generate what a server writes to the requests of one call: hostile responses, and perhaps a
-    valid one at last.
+    """Generate what a server writes to the requests of one call.
+
+    Hostile responses come first, and a valid one may come last. One response in six is made of the
+    other sort of reply than was asked for.
+
+    Arguments:
+        streams: whether the call asks for event streams.
+        kinds: the ways in which responses are hostile, of `HOSTILITIES`.
     """
     fitting = hostile_responses(kinds=kinds, streams=streams)
-    any_kind = hostile_responses(kinds=kinds)
-    each = st.integers(0, 5).flatmap(lambda chance: any_kind if chance == 5 else fitting)
+    either = hostile_responses(kinds=kinds)
+    each = st.integers(0, 5).flatmap(lambda chance: either if chance == 5 else fitting)
+    hostile = st.lists(each, min_size=1, max_size=3)
     healthy = st.sampled_from(([], [healthy_response(streams=streams)]))
-    return st.builds(lambda bad, good: bad + good, st.lists(each, min_size=1, max_size=3), healthy)
+    return st.builds(lambda bad, good: bad + good, hostile, healthy)

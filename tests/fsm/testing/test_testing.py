@@ -37,7 +37,7 @@ from rungwise.core import (
 from rungwise.fsm.call.overrides import Overrides, set_overrides, waits_are_off, with_overrides
 from rungwise.fsm.call.run.result import error_of
 from rungwise.fsm.engine.machine.run import Run
-from rungwise.fsm.testing import compactors, scripted, strategies
+from rungwise.fsm.testing import compactors, policy_strategies, scripted, strategies
 from rungwise.fsm.testing.checks import delivery, honesty, privacy, replays, success
 from rungwise.fsm.testing.checks import path as path_checks
 from rungwise.fsm.testing.checks import spending as spending_checks
@@ -447,7 +447,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         (strategies.headers(), {}),
         (strategies.usages(), rungwise.Usage()),
         (
-            strategies.limits(),
+            policy_strategies.limits(),
             rungwise.Limits(
                 **{**dict.fromkeys(rungwise.Limits(), 0), "rotations": None, "fallbacks": None}
             ),
