@@ -1,5 +1,7 @@
-"""Public names that are imported when they are first used, and listed once: where type checkers
-read them.
+"""Public names that are imported when they are first used.
+
+`import rungwise` must be fast, and its names must be known to type checkers. So a module lists its
+names once, as imports below `if TYPE_CHECKING:`, and `lazy_names` reads that list from its source.
 """
 
 import ast
@@ -12,20 +14,18 @@ from importlib import import_module
 def lazy_names(
     module: str, *, others: Sequence[str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` for a module that lists its names below `if
-    TYPE_CHECKING:`.
+    """Return `__getattr__`, `__dir__` and `__all__` for a module.
 
-    The error for an unknown name points to the others, modules with public names of their own.
+    Arguments:
+        module: its name; it lists its public names below `if TYPE_CHECKING:`.
+        others: modules with public names of their own; the error for an unknown name points there.
     """
     homes = _homes(module)
     public = sorted(name for name, home in homes.items() if home != module)
 
     def get(name: str) -> object:
         if name not in homes:
-            for other in others if not name.startswith("_") else ():
-                if name in import_module(other).__all__:
-                    raise AttributeError(f"{module}.{name} is now {other}.{name}")
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            raise AttributeError(_unknown(module, name, others))
         home = homes[name]
         if home == module:
             return import_module(f"{module}.{name}")
@@ -36,9 +36,21 @@ def lazy_names(
     return get, lambda: public, public
 
 
+def _unknown(module: str, name: str, others: Sequence[str]) -> str:
+    """Say that a module has no such name, or where the name is now."""
+    if not name.startswith("_"):
+        for other in others:
+            if name in import_module(other).__all__:
+                return f"{module}.{name} is now {other}.{name}"
+    return f"module {module!r} has no attribute {name!r}"
+
+
 def _homes(module: str) -> dict[str, str]:
     """Map each listed name to the module that defines it."""
     tree = ast.parse(inspect.getsource(sys.modules[module]))
     [listed] = [node.body for node in tree.body if isinstance(node, ast.If)]
-    imports = [node for node in listed if isinstance(node, ast.ImportFrom)]
-    return {alias.name: str(each.module) for each in imports for alias in each.names}
+    homes: dict[str, str] = {}
+    for node in listed:
+        if isinstance(node, ast.ImportFrom):
+            homes.update({alias.name: str(node.module) for alias in node.names})
+    return homes
