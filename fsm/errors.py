@@ -1,27 +1,29 @@
 """The errors, by whose fault they are. Those that carry a result stand beside it.
 
     RungwiseError
-      ConfigurationError (ValueError)   what you built is not of its form: a policy, a chain, a
-      request, a script
-        TableError                      a table that cannot be proved
-      JournalMismatch                   a replay took another step than its journal
-      IllegalEvent                      an event that the machine does not take in this state: a
-      driver's bug BrokenMachine                     a step that its table's proof rules out: our
-      bug, or a guard that lies ToolError                         a tool did not do what the model
-      asked; its text is for the model CallError                         a call that did not
-      succeed; carries the `Result` (`call/run/result.py`)
-        Exhausted                       every rung was tried
-          EmptyResponse                 ... and nothing but empty replies came
-        Failed                          the provider failed, or could not be reached
-          VerdictError                  ... or a verdict of the caller's raised an error
-        Refused                         a content filter or the model itself refused
-        OverBudget                      the next attempt could not be afforded
-        Cancelled                       the caller ended the call
-      TurnError                         a turn that did not end well; carries the `TurnResult`
-      (`turn/result.py`)
-        TurnFailed                      a call of the turn failed, or nothing could shorten its
-        conversation TurnOverBudget                  the turn could not afford to go on
-        TurnCancelled                   the caller ended the turn
+      ConfigurationError (ValueError)  what you built is not of its form: a policy, a request ...
+        TableError                     a table that cannot be proved
+      JournalMismatch                  a replay took another step than its journal
+      IllegalEvent                     an event that the machine does not take: a driver's bug
+      BrokenMachine                    a step that its table's proof rules out: our bug, or a
+                                       guard that lies
+      ToolError                        a tool did not do what the model asked; its text is for the
+                                       model
+      CallError                        a call that did not succeed; carries the `Result`
+        Exhausted                      every rung was tried
+          EmptyResponse                ... and nothing but empty replies came
+        Failed                         the provider failed, or could not be reached
+          VerdictError                 ... or a verdict of the caller's raised an error
+        Refused                        a content filter or the model itself refused
+        OverBudget                     the next attempt could not be afforded
+        Cancelled                      the caller ended the call
+      TurnError                        a turn that did not end well; carries the `TurnResult`
+        TurnFailed                     a call of the turn failed, or nothing could shorten its
+                                       conversation
+        TurnOverBudget                 the turn could not afford to go on
+        TurnCancelled                  the caller ended the turn
+
+The results stand in `call/run/result.py` and `turn/result.py`.
 
 No error text holds a key or the contents of a message.
 """

@@ -1,5 +1,4 @@
-"""Make one language-model call succeed, or fail honestly, within a budget that is proved before the
-call starts.
+"""Make one language-model call succeed, or fail honestly, within a budget proved before it starts.
 
 Each call is an explicit state machine. Its states are the rungs of a recovery ladder and the
 outcomes, and one table runs it, is drawn for review, and is checked exhaustively. The
@@ -18,8 +17,8 @@ explain how all of it behaves together.
   `Client.astream` in an event loop) and turns with tools (`Client.turn`, `Client.stream_turn`,
   `Client.aturn`, `Client.astream_turn`). The options that all backends share are those of
   `rungwise.adapters.wires.http_backend.HttpBackend`.
-* **To outlive the process**: a `Durable` keeps calls in SQLite or Postgres; whoever is alive goes
-  on with them.
+* **To outlive the process**: a `Durable` keeps calls in SQLite or Postgres; any live process
+  resumes them.
 * **Beneath the SDK that you have**: `Transport` and `asgi` turn its requests into calls of a
   client.
 * **To review a policy**: `verify` proves its worst case, `odds` computes what is likely,

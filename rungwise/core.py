@@ -1,5 +1,4 @@
-"""The core without the client: for doing the I/O yourself, for tables of your own, and for
-annotations.
+"""The core without the client: to do the I/O yourself, for your own tables, and for annotations.
 
 * `Call` takes a `Request` and returns what to `Send`; pass it the `Reply` or `Failure` that came
   back. A `Link` (`PlainLink`) describes a backend to it; `AttemptClocks` are the limits of one

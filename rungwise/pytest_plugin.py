@@ -1,5 +1,4 @@
-"""The pytest plugin: fixtures for calls that never wait, two Hypothesis profiles, and a line on
-what was covered.
+"""The pytest plugin: fixtures for calls that never wait, Hypothesis profiles, a line on coverage.
 
 pytest loads it in every run of an environment that has Rungwise, so it imports nothing before a
 fixture is asked for.
@@ -47,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say what was covered, if anything was."""
+    """Print what was covered, if anything was."""
     module = sys.modules.get("rungwise.fsm.testing.coverage")
     if module is not None and module.RECORDER.paths:
         terminalreporter.write_sep("-", "rungwise")
@@ -64,11 +63,10 @@ def rungwise_clock() -> VirtualClock:
 
 @pytest.fixture
 def rungwise_provider() -> Iterator[Callable[..., EmbeddedProvider]]:
-    """Return `provider(*replies, after="repeat")`, which serves scripted replies over HTTP until
-    the test ends.
+    """Return `provider(*replies, after="repeat")`, which serves scripted replies over HTTP.
 
-    A `rungwise.testing.Script`, or a function from the request to its reply, may be given in place
-    of the replies.
+    It serves until the test ends. Instead of the replies it takes a `rungwise.testing.Script`, or a
+    function from the request to its reply.
     """
     provider = rungwise.testing.EmbeddedProvider
     with ExitStack() as stack:
@@ -79,28 +77,29 @@ def _script(replies: tuple[Any, ...], **options: Any) -> Any:
     unknown = sorted(options.keys() - {"after"})
     if unknown:
         raise rungwise.ConfigurationError(f"provider has no option {unknown[0]!r}; there is: after")
-    if (
-        len(replies) == 1
-        and (isinstance(replies[0], rungwise.testing.Script) or callable(replies[0]))
-        and not options
-    ):
-        return replies[0]
-    if len(replies) == 1 and isinstance(replies[0], rungwise.testing.Script | list | tuple):
-        message = (
-            "provider takes its replies one by one, as in provider(*replies), or a Script alone"
-        )
-        raise rungwise.ConfigurationError(message)
+    if len(replies) == 1:
+        [only] = replies
+        is_script = isinstance(only, rungwise.testing.Script)
+        if not options and (is_script or callable(only)):
+            return only
+        if is_script or isinstance(only, list | tuple):
+            raise rungwise.ConfigurationError(
+                "provider takes its replies one by one, as in provider(*replies), or a Script alone"
+            )
     return rungwise.testing.Script(replies or (rungwise.testing.ScriptedReply(),), **options)
 
 
 class ScriptedTool:
-    """Answer from a list, call by call, and remember what the tool was called with; the last answer
-    comes for ever.
+    """A tool that answers from a list, call by call, and records its arguments.
+
+    Arguments:
+        name: by which the model calls it.
+        answers: what it returns, or raises; the last one repeats.
     """
 
     def __init__(self, name: str, answers: tuple[Any, ...]) -> None:
         self.__name__ = name
-        self.__doc__ = None  # which the model would be told
+        self.__doc__ = None  # the model would read that of the class
         self.answers = answers or (None,)
         self.called: list[dict[str, Any]] = []
 
@@ -115,20 +114,20 @@ class ScriptedTool:
 
 @pytest.fixture
 def rungwise_tools() -> Callable[..., ScriptedTool]:
-    """Return `tool(name, *answers)`, a tool for `client.turn(..., tools=[...])` that answers from a
-    list.
+    """Return `tool(name, *answers)`, which builds a tool for `client.turn(..., tools=[...])`.
 
-    An answer that is an exception is raised; `tool.called` lists the arguments of each call.
+    It answers from the list. An answer that is an exception is raised; `tool.called` lists the
+    arguments of each call.
     """
     return lambda name, *answers: ScriptedTool(name, answers)
 
 
 @pytest.fixture
 def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Client]]:
-    """Return `client(*providers, **options)`: its backends are these providers, in order, and its
-    waits are virtual.
+    """Return `client(*providers, **options)`, which builds a client whose waits are virtual.
 
-    The options are those of `rungwise.Client`; a provider may also be a backend of any kind.
+    Its backends are these providers, in order. The options are those of `rungwise.Client`; a
+    provider may also be a backend of any kind.
     """
     error = rungwise.ConfigurationError
     names = sorted(signature(rungwise.Client).parameters.keys() - {"chain", "removed"})
@@ -151,18 +150,20 @@ def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Clie
                 if not hasattr(each, "encode") and not hasattr(each, "base_url"):
                     kind = type(each).__name__
                     raise error(
-                        f"client takes its providers one by one, as in client(*providers), not "
-                        f"{kind}"
+                        "client takes its providers one by one, as in client(*providers), "
+                        f"not {kind}"
                     )
-            chain = [
-                rungwise.OpenAIChat(
-                    f"model-{number}", name=f"backend-{number}", base_url=each.base_url, api_key=KEY
-                )
-                if not hasattr(each, "encode")
-                else each
-                for number, each in enumerate(providers, 1)
-            ]
+            chain = [_backend(number, each) for number, each in enumerate(providers, 1)]
             options.setdefault("testing", clocks)
             return stack.enter_context(rungwise.Client(chain, **options))
 
         yield build
+
+
+def _backend(number: int, provider: Any) -> Any:
+    """Return a backend as it is, and a backend that asks any other provider."""
+    if hasattr(provider, "encode"):
+        return provider
+    return rungwise.OpenAIChat(
+        f"model-{number}", name=f"backend-{number}", base_url=provider.base_url, api_key=KEY
+    )

@@ -1,12 +1,12 @@
-"""Scripted providers, tests that never wait, and the fuzz kit: strategies, players, and one
-assertion per machine.
+"""Scripted providers, tests that never wait, and the fuzz kit.
 
     def test_a_busy_provider_is_asked_again():
         busy = rungwise.testing.ScriptedReply(status=429)
         script = rungwise.testing.Script([busy, rungwise.testing.ScriptedReply("Yes.")])
         with rungwise.testing.testing(), rungwise.testing.EmbeddedProvider(script) as provider:
-            client = rungwise.Client([rungwise.OpenAIChat("model", base_url=provider.base_url,
-            api_key="key")]) assert client.call("Is it?").text == "Yes."
+            url = provider.base_url
+            client = rungwise.Client([rungwise.OpenAIChat("model", base_url=url, api_key="key")])
+            assert client.call("Is it?").text == "Yes."
 
     @given(rungwise.testing.scripts_of_replies())
     def test_our_policy(script):

@@ -1,9 +1,10 @@
-"""Show streams to users: `sse`, `vercel` and `ag_ui` turn the stream of a call or turn into the
-body of a response.
+"""Show streams to users.
 
-async def answer(request):
-    frames = rungwise.ui.sse(client.astream(question))
-    return StreamingResponse(frames, headers=frames.headers)
+`sse`, `vercel` and `ag_ui` turn the stream of a call or turn into the body of a response.
+
+    async def answer(request):
+        frames = rungwise.ui.sse(client.astream(question))
+        return StreamingResponse(frames, headers=frames.headers)
 """
 
 from typing import TYPE_CHECKING

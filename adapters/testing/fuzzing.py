@@ -234,16 +234,19 @@ class Fuzzer(Search):
         runner = self._runner
         events: list[object] = []
         result = runner.run(case, events)
+        # a consumer that left, or a compactor that raised, has not seen the end of the stream
         is_read = case.leaves_after is None and not runner.compactor_raised
         returns = returns_of(case.wants["returns"])
+        certificate = self._certify(case, self._prompt_tokens(case, returns))
+        verdicts = (names_no_river,) if case.has_verdict else ()
         ended = EndedCall(
             result,
             request=case.request,
             turn=case.turn,
             events=events if is_streaming(case.mode) and is_read else None,
-            certificate=self._certify(case, self._prompt_tokens(case, returns)),
+            certificate=certificate,
             returns=returns,
-            verdicts=(names_no_river,) if case.has_verdict else (),
+            verdicts=verdicts,
             secrets=(KEY,),
             is_fair=case.is_fair,
             billed=runner.billed,

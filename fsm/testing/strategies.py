@@ -79,8 +79,10 @@ def seldom(values: SearchStrategy[T]) -> SearchStrategy[T | None]:
 
 def texts() -> SearchStrategy[str]:
     """Generate visible content: plain, blank, with inline reasoning, repeating itself."""
-    joined = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join)
-    return st.one_of(st.just(ANSWER), joined, st.sampled_from((CIRCLES, *DENSE)), st.just(""))
+    answer = st.just(ANSWER)
+    pieces = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4)
+    extreme = st.sampled_from((CIRCLES, *DENSE))
+    return st.one_of(answer, pieces.map("".join), extreme, st.just(""))
 
 
 def usages(*, most: int = MOST_TOKENS) -> SearchStrategy[Usage]:
@@ -147,11 +149,11 @@ def _good_replies() -> SearchStrategy[Reply]:
     """Generate replies that end a call."""
     calls = st.lists(tool_calls(whole=True), min_size=1, max_size=2).map(tuple)
     text = st.one_of(st.just(ANSWER), texts())
-    return st.one_of(
-        _reply("stop", text),
-        _reply("tool_calls", st.one_of(st.just(""), text), tool_calls=calls),
-        _reply("content_filter", text),
-    )
+    text_or_none = st.one_of(st.just(""), text)
+    answered = _reply("stop", text)
+    called_tools = _reply("tool_calls", text_or_none, tool_calls=calls)
+    refused = _reply("content_filter", text)
+    return st.one_of(answered, called_tools, refused)
 
 
 def _bad_replies() -> SearchStrategy[Reply]:
