@@ -19,7 +19,6 @@ from rungwise.adapters.cli.shared_options import (
     system_option,
     text,
 )
-from rungwise.fsm.call.chain.link import shapes_of
 from rungwise.fsm.call.conversation.request import Request
 
 PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
@@ -101,7 +100,7 @@ def _request(prompt: str, chain: list[Any], *, request_file: str | None, **optio
         messages = [{"role": "system", "content": options["system"]}, *messages]
     tools = body.pop("tools", None) or ()
     if options["tools"] is not None:
-        tools = (*tools, *options["tools"].definitions(shapes_of(chain[0])))
+        tools = (*tools, *options["tools"].definitions(chain[0].shapes))
     fields: dict[str, Any] = {"tools": tools}
     if options["max_tokens"] is not None:
         fields["max_tokens"] = options["max_tokens"]
