@@ -15,6 +15,7 @@ from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.health.health import Health
 from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.files import read_toml
 from rungwise.fsm.values.label import short
 
@@ -56,11 +57,7 @@ def prices_of(price_in: object, price_out: object) -> Prices:
         ConfigurationError: one is no number from 0 to `HIGHEST_PRICE`.
     """
     for price in (price_in, price_out):
-        if (
-            isinstance(price, bool)
-            or not isinstance(price, int | float)
-            or not 0 <= price <= HIGHEST_PRICE
-        ):
+        if not is_number(price, 0, HIGHEST_PRICE):
             raise ConfigurationError(
                 f"a price must be a number from 0 to {HIGHEST_PRICE:.0f}, not {short(price)}"
             )

@@ -154,7 +154,7 @@ class RedisStore:
             choice = choose(known, self.now(), rules, lease)
             for place, changed in choice.changed:
                 if not (yield from self._swapped(keys[place], changed)):
-                    break
+                    break  # another process came first, or the server went away
             else:
                 return choice, known
         choice, seen = yield from self._local.choose(keys, rules, lease)

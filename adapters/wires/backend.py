@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from attrs import field, frozen
 
@@ -18,9 +18,6 @@ from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.health.quota import Quota
 from rungwise.fsm.replies.failures.failure import Failure
 from rungwise.fsm.replies.reply import Reasoning, Reply, Text
-
-if TYPE_CHECKING:
-    from rungwise.adapters.wires.chat.discovery import Server
 
 PIECE: Final = 2**16
 """The most bytes of a body that are unpacked or read in one go."""
@@ -93,6 +90,14 @@ class Decoder(ABC):
         """
 
 
+class NamedServer(Protocol):
+    """What is known of a server; `chat/discovery.py` has the rest."""
+
+    @property
+    def name(self) -> str:
+        """Its kind, and its version if that is known."""
+
+
 class Backend(Link, Protocol):
     """Speak to one model at one place: a link of the fallback chain."""
 
@@ -126,7 +131,7 @@ class Backend(Link, Protocol):
         return UNKNOWN
 
     @property
-    def server(self) -> Server | None:
+    def server(self) -> NamedServer | None:
         """What `Client.discover` learned of the server; None if nobody asked."""
         return None
 

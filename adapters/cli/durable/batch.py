@@ -279,17 +279,20 @@ class BatchProgress:
 
     @property
     def _cost(self) -> str:
+        """Write what all calls have cost so far."""
         if self.cost is None:
             return "unknown: a backend has no prices"
         return f"{self.cost:.4g}"
 
     @property
     def _so_far(self) -> str:
+        """Write the cost so far, and how long the rest will take at the same rate."""
         rate = self.done / max(time.monotonic() - self.began, 1e-9)
         seconds_left = max(self.total - self.done, 0) / max(rate, 1e-9)
         return f"cost so far: {self._cost}; {seconds_left:.0f} s left"
 
     def _count(self, answer: LineResult) -> None:
+        """Count an answer, and complain about a line that cannot be run."""
         self.done += 1
         result = answer.result
         if result is None and answer.fault:
