@@ -14,7 +14,13 @@ from typing import Any, Final, NamedTuple
 from attrs import field, frozen
 
 from rungwise.fsm.analysis.odds.configurations import NO_WAIT, Configurations
-from rungwise.fsm.analysis.odds.grid import POINTS, Distribution, Layers, distribution_of
+from rungwise.fsm.analysis.odds.grid import (
+    POINTS,
+    Distribution,
+    EventTerms,
+    Layers,
+    distribution_of,
+)
 from rungwise.fsm.analysis.odds.rates import Histogram, Rates, mean
 from rungwise.fsm.analysis.odds.walk import Clock, Followed, NoClock, walk
 from rungwise.fsm.call.policy import Policy
@@ -148,7 +154,8 @@ def followed(
     timed = _follow_time(policy, rates, most, grid, resumes)
     chain = timed.chain
     walked = timed.walked
-    shares = [sum(each) for each in zip(*walked.ended_after.values(), strict=True)]
+    of_ends = walked.ended_after.values()
+    shares = [sum(each) for each in zip(*of_ends, strict=True)]
     mean_attempts = sum(number * share for number, share in enumerate(shares))
     attempts = Distribution(1, [*accumulate(shares)], ended=walked.ended_after)
     nearly_most = attempts.quantile(NEARLY_ALL) or len(walked.layers)
@@ -273,10 +280,12 @@ def _trace(chain: Configurations, layers: Layers) -> _Trace:
                 passages[passage] += mass * flow.share
         here = then
     most_first = sorted(rows.items(), key=lambda item: -item[1])
-    times_of_rows = {str(chain.table.rows[place]): times for place, times in most_first}
-    reached_by_name = {name: reached[place] for place, name in enumerate(names)}
-    every_passage = [Passage(*passage, share) for passage, share in passages.items()]
-    return _Trace(times_of_rows, reached_by_name, tuple(every_passage))
+    every_row = chain.table.rows
+    return _Trace(
+        rows={str(every_row[place]): times for place, times in most_first},
+        reached={name: reached[place] for place, name in enumerate(names)},
+        passages=tuple([Passage(*key, share) for key, share in passages.items()]),
+    )
 
 
 def summed(chain: Any, layers: Layers, terms_of: TermsOf, **grid: Any) -> Distribution:
@@ -289,14 +298,15 @@ def summed(chain: Any, layers: Layers, terms_of: TermsOf, **grid: Any) -> Distri
         grid: as in `distribution_of`.
     """
     largest = max(flow.wait[1] for flows in layers for flow in flows)
-    terms: dict[Any, list[tuple[float, tuple[Histogram, ...]]]] = {}
+    terms: dict[Any, EventTerms] = {}
     for key, rates in chain.events.items():
-        terms[key] = [(rate.share, terms_of(key[0], rate)) for rate in rates]
+        backend = key[0]
+        terms[key] = [(rate.share, terms_of(backend, rate)) for rate in rates]
         for _, histograms in terms[key]:
             for histogram in histograms:
                 largest = max(largest, *(value for value, _ in histogram))
 
-    def terms_at(number: int) -> list[tuple[float, tuple[Histogram, ...]]]:
+    def terms_at(number: int) -> EventTerms:
         return terms[chain.known[number][:2]]
 
     return distribution_of(layers, chain.start, terms_at, largest, **grid)
@@ -312,7 +322,8 @@ def mean_of(chain: Any, walked: Followed, terms_of: TermsOf) -> float:
     """
     means = {}
     for key, rates in chain.events.items():
-        means[key] = [rate.share * sum(map(mean, terms_of(key[0], rate))) for rate in rates]
+        backend = key[0]
+        means[key] = [rate.share * sum(map(mean, terms_of(backend, rate))) for rate in rates]
     total = 0.0
     for (key, places), mass in walked.came.items():
         share = sum([chain.events[key][place].share for place in places])
@@ -330,7 +341,9 @@ def _costs_of(rates: Rates) -> TermsOf:
 
     def costs(backend: int, rate: Any) -> tuple[Histogram, Histogram]:
         prices: Any = rates.backend[backend].prices
-        return _times(rate.input_tokens, prices.input), _times(rate.output_tokens, prices.output)
+        read = _times(rate.input_tokens, prices.input)
+        written = _times(rate.output_tokens, prices.output)
+        return read, written
 
     return costs
 

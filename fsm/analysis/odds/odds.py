@@ -39,7 +39,7 @@ from rungwise.fsm.analysis.odds.calls import (
     spread,
     summed,
 )
-from rungwise.fsm.analysis.odds.configurations import End, Way
+from rungwise.fsm.analysis.odds.configurations import End, Target, Way
 from rungwise.fsm.analysis.odds.grid import Distribution
 from rungwise.fsm.analysis.odds.rates import NOTHING, ONCE, Histogram, Rates, TurnRate, mean
 from rungwise.fsm.analysis.odds.walk import Followed, NoClock, walk
@@ -125,7 +125,7 @@ class TurnConfigurations:
         """Yield what comes of a configuration, with all that leads to the same joined."""
         here = self.known[number]
         events = self._events_of(here.resumes, here.state)
-        joined = dict[int | End, list[int]]()
+        joined = dict[Target, list[int]]()
         for place, came in enumerate(events):
             joined.setdefault(self._lead(here, came), []).append(place)
         for target, places in joined.items():
@@ -179,7 +179,7 @@ class TurnConfigurations:
             means = {name: mean(histogram) for name, histogram in adds.items()}
             yield Came(rate.share, rate.event, rate, adds, means)
 
-    def _lead(self, here: TurnConfiguration, came: Came) -> int | End:
+    def _lead(self, here: TurnConfiguration, came: Came) -> Target:
         """Return where an event leads: the machine of turns itself takes the row."""
         run = Run.at_start(TURN, self.policy.limits)
         run.state = TURN.hub

@@ -206,7 +206,11 @@ def flows_drawn(flows: Sequence[Passage], title: str) -> Picture:
     return w, h, document(w, h, title, [render("flows", **values, label=label, ordinal=ordinal)])
 
 
-def curves_drawn(title: str, written: Callable[[float], str], spreads: Sequence[Spread]) -> Picture:
+def curves_drawn(
+    title: str,
+    written: Callable[[float], str],
+    spreads: Sequence[Spread],
+) -> Picture:
     """Draw what share of the calls needs at most so much.
 
     Arguments:

@@ -141,7 +141,11 @@ def _tables(
     return tuple([_table(kind, each, number) for number, each in enumerate(value, 1)])
 
 
-def _table(kind: type[Any], value: Any, number: int) -> Any:
+def _table(
+    kind: type[Any],
+    value: Any,
+    number: int,
+) -> Any:
     if isinstance(value, kind):
         return value
     try:
@@ -236,7 +240,11 @@ def _events(value: Any) -> tuple[EventRate, ...]:
     return _tables(value, EventRate, "be tables, as in [[backend.fresh]]")
 
 
-def _shares(instance: Any, attribute: Any, rates: tuple[EventRate, ...]) -> None:
+def _shares(
+    instance: Any,
+    attribute: Any,
+    rates: tuple[EventRate, ...],
+) -> None:
     if rates or attribute.name == "fresh":
         _must_add_up(rates, f"{attribute.name!r} of {instance.name!r}")
 

@@ -106,7 +106,11 @@ class Figure:
         return f"x {factor:.3g}"
 
 
-def _text(form: str, value: float | None, digits: int = DIGITS[0]) -> str:
+def _text(
+    form: str,
+    value: float | None,
+    digits: int = DIGITS[0],
+) -> str:
     """Write a figure; a quantile beyond the grid is `more`."""
     if form == "share":
         return f"{100 * (value or 0):.{digits - 2}f} %"
