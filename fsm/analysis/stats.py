@@ -59,6 +59,7 @@ NO_CAUSES: Final = (SENT, SKIPPED, "answered", "called_tools")
 
 MICROSECONDS: Final = 1e6  # in a second; waits are added up as whole microseconds
 LARGEST_IN_JSON: Final = 2**63 - 1
+"""The largest amount that is written: orjson takes no larger whole number."""
 
 
 Group = tuple[str, str]
@@ -93,6 +94,7 @@ class Stats:
         """Count a call, and return the group for which it counts."""
         day = _day_of(started)
         steps = journal.steps
+        # of two backends of one name, the first one counts
         links = {link.name: link for link in reversed(journal.setting.chain)}
         groups = {name: (day, link.model or "-") for name, link in links.items()}
         last = (day, "-")
@@ -216,6 +218,8 @@ def _spread(times: Counter[float]) -> dict[str, float | None]:
     return spread
 
 
+# What is shown
+
 TITLE: Final = "What calls came to"
 WIDTH: Final = 100  # characters of a line
 MOST_ROWS: Final = 200  # of a table: the newest days, or what was seen most often
@@ -235,7 +239,10 @@ HEADINGS: Final = (
 )
 
 StatsRow = tuple[str, Sequence[str], Sequence[tuple[float, str]]]
-"""The name of a row, its cells, and the parts of its bar, each with the kind that colours it."""
+"""The name of a row, its cells, and the parts of its bar, each with the kind that colours it.
+
+The kinds are those of outcomes (`answer`, `lesser`, `error`), and `rung`.
+"""
 
 
 def tables_of(stats: Stats) -> list[list[StatsRow]]:
@@ -324,7 +331,10 @@ def lines_of(rows: Sequence[StatsRow]) -> list[str]:
 
 
 def text_of(tables: Iterable[Sequence[StatsRow]]) -> str:
-    """Write tables as text, with an empty line between them."""
+    """Write tables as text, with an empty line between them.
+
+    Terminals show it, and so do the odds, whose tables have the same rows.
+    """
     texts = []
     for rows in tables:
         texts.append("".join(f"{line}\n" for line in lines_of(rows)))

@@ -231,7 +231,8 @@ def _follow_time(
     clock = Clock(chain, limit)
     walked = walk(clock, most)
     ended: Any = sum(walked.ended_at.values())
-    seconds = Distribution(clock.step, ended.cumsum().tolist(), ended=walked.ended_at)
+    up_to = ended.cumsum().tolist()
+    seconds = Distribution(clock.step, up_to, ended=walked.ended_at)
     return _Timed(chain, walked, walked, seconds, clock.mean(ended), over_seconds)
 
 
@@ -320,10 +321,13 @@ def mean_of(chain: Any, walked: Followed, terms_of: TermsOf) -> float:
         walked: how often each event came.
         terms_of: what an event adds.
     """
-    means = {}
+    means: dict[Any, list[float]] = {}
     for key, rates in chain.events.items():
         backend = key[0]
-        means[key] = [rate.share * sum(map(mean, terms_of(backend, rate))) for rate in rates]
+        means[key] = []
+        for rate in rates:
+            of_terms = map(mean, terms_of(backend, rate))
+            means[key].append(rate.share * sum(of_terms))
     total = 0.0
     for (key, places), mass in walked.came.items():
         share = sum([chain.events[key][place].share for place in places])

@@ -258,14 +258,21 @@ class RatesCount:
 
     def _rates_of(self, name: str) -> BackendRates | None:
         """Return the rates of a backend; None if it was never asked."""
-        tables: dict[str, Any] = {position: self._tables(name, position) for position in POSITIONS}
+        tables: dict[str, Any] = {}
+        for position in POSITIONS:
+            tables[position] = self._tables(name, position)
         some = next(filter(None, tables.values()), None)
         if some is None:
             return None
         tables["fresh"] = tables["fresh"] or some
-        pairs = [counts for (backend, _), counts in self.pairs.items() if backend == name]
+        pairs = [self.pairs[backend, at] for backend, at in self.pairs if backend == name]
         dependence = dependence_of(pairs)
-        return BackendRates(name=name, prices=self.prices[name], dependence=dependence, **tables)
+        return BackendRates(
+            name=name,
+            prices=self.prices[name],
+            dependence=dependence,
+            **tables,
+        )
 
     def _tables(self, name: str, kind: str) -> list[dict[str, Any]]:
         """Return what came as the fields of rates, the most frequent first.

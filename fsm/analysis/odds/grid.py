@@ -97,8 +97,12 @@ class Distribution(NamedTuple):
     @property
     def curve(self) -> tuple[tuple[float, float], ...]:
         """Return at most 200 points, each with the share of the calls up to it."""
-        places = {bisect_left(self.up_to, level - SLACK) for level in LEVELS} - {len(self.up_to)}
-        return tuple([(place * self.step, self.up_to[place]) for place in sorted(places)])
+        places = {bisect_left(self.up_to, level - SLACK) for level in LEVELS}
+        points = []
+        for place in sorted(places):
+            if place < len(self.up_to):
+                points.append((place * self.step, self.up_to[place]))
+        return tuple(points)
 
     def histogram(self, end: Any) -> Histogram:
         """Return the values of the calls that ended so."""
@@ -143,7 +147,8 @@ def masses_of(histogram: Histogram, step: float, points: int = POINTS) -> Any:
     """Return the mass of a histogram at each point; what lies beyond the last one is left out."""
     np = numpy()
     values, weights = np.array(histogram).T
-    return np.histogram(values, _edges(step, points), weights=weights)[0] / weights.sum()
+    masses, _ = np.histogram(values, _edges(step, points), weights=weights)
+    return masses / weights.sum()
 
 
 def uniform(
@@ -222,7 +227,8 @@ def distribution_of(
 
     ended = {}
     for end, transform in _sum_of(layers, start, terms, damped, damped_wait).items():
-        ended[end] = np.clip(np.fft.irfft(transform, points) / damping, 0.0, 1.0)
+        masses = np.fft.irfft(transform, points) / damping
+        ended[end] = np.clip(masses, 0.0, 1.0)
     up_to = np.cumsum(sum(ended.values()))
     return Distribution(step, up_to.tolist(), tails, ended)
 

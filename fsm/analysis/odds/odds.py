@@ -119,7 +119,8 @@ class TurnConfigurations:
         self.events: dict[tuple[bool, str], list[Came]] = {}
         self.call = cache(partial(self._follow_call, most))
         self._number = cache(self._add)
-        self.start = self._number(TurnConfiguration(False, TURN.start, (0,) * len(TURN.counters)))
+        nothing_spent = (0,) * len(TURN.counters)
+        self.start = self._number(TurnConfiguration(False, TURN.start, nothing_spent))
 
     def ways(self, number: int) -> Iterator[Way]:
         """Yield what comes of a configuration, with all that leads to the same joined."""
@@ -272,7 +273,10 @@ def _odds_of_turn(policy: TurnPolicy, rates: Rates) -> TurnOdds:
         for name in ("calls", "rounds", *AMOUNTS)
         if name != "money" or has_prices
     }
-    nearly_most = {name: sums[name].quantile(NEARLY_ALL) or len(sums[name].up_to) for name in WHOLE}
+    nearly_most = {}  # of what is counted, in all turns but a few
+    for name in WHOLE:
+        total = sums[name]
+        nearly_most[name] = total.quantile(NEARLY_ALL) or len(total.up_to)
     limits = {
         "attempts": policy.budget.attempts + 0.5,
         "seconds": policy.budget.seconds,

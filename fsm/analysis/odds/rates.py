@@ -102,7 +102,9 @@ def _is_pair(value: Any, most: float = LARGEST) -> bool:
 
 
 def _is_facts(names: Any) -> bool:
-    return isinstance(names, tuple) and all(is_text(name) and name not in SETTLED for name in names)
+    if not isinstance(names, tuple):
+        return False
+    return all(is_text(name) and name not in SETTLED for name in names)
 
 
 _must: Final = partial(must, names_class=True)

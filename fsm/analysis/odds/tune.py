@@ -92,7 +92,8 @@ def tune(
         raise ConfigurationError(
             f"a target of cost needs prices in the rates; missing: {', '.join(unpriced)}"
         )
-    precision = max(FINEST, min(PRECISION, (1 - (targets.done or 0)) / 20))
+    may_fail = 1 - (targets.done or 0)
+    precision = max(FINEST, min(PRECISION, may_fail / 20))
     space = space or space_of(policy, rates)
     search = _TargetSearch(
         policy=policy,
@@ -355,7 +356,8 @@ class _TargetSearch:
             policies = [each.policy for each in unsure]
             rates = [each.rates for each in unsure]
             exact = self.each(odds, policies, rates)
-            certificates = self.each(verify, policies, [len(each.backend) for each in rates])
+            backends = [len(each.backend) for each in rates]
+            certificates = self.each(verify, policies, backends)
             for each, found, certificate in zip(unsure, exact, certificates, strict=True):
                 if certificate.ok:
                     self.tried[each.point] = evolve(each, odds=found, certificate=certificate)
