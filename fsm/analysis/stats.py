@@ -124,7 +124,9 @@ class Stats:
         if step.event in (SKIPPED, "found_open"):
             self._count(group, "backends_skipped", step.backend)
         if step.event not in NO_CAUSES:
-            cause = f"{step.event} ({step.reason})" if step.reason else step.event
+            cause = step.event
+            if step.reason:
+                cause += f" ({step.reason})"
             self._count(group, "causes", cause)
         if step.wait:
             self._count(group, "waits", step.wait)
@@ -251,7 +253,8 @@ def tables_of(stats: Stats) -> list[list[StatsRow]]:
     The first row of each holds its title and its headings.
     """
     counts = stats.as_mapping()
-    in_all: list[StatsRow] = [("in all", ("number", "p50", "p95"), ())]
+    headings = ("number", "p50", "p95")
+    in_all: list[StatsRow] = [("in all", headings, ())]
     tables = [in_all]
     for name, value in counts["total"].items():
         if name in NAMED:
@@ -265,8 +268,8 @@ def tables_of(stats: Stats) -> list[list[StatsRow]]:
     title = "by day and model"
     if len(groups) > MOST_ROWS:
         title += f", the last {MOST_ROWS} of {len(groups)}"
-    newest = groups[-MOST_ROWS:]
-    tables.append([(title, HEADINGS, ()), *map(_row_of_group, newest)])
+    newest = map(_row_of_group, groups[-MOST_ROWS:])
+    tables.append([(title, HEADINGS, ()), *newest])
     return [rows for rows in tables if len(rows) > 1]
 
 
@@ -293,7 +296,8 @@ def _row_of_group(counts: Mapping[str, Any]) -> StatsRow:
     ]
     for times in (counts["first_token"], counts["seconds"]):
         numbers += [times["p50"], times["p95"]]
-    cells = [*map(_cell, numbers), _cell(counts["cost"], "cost")]
+    cells = [_cell(number) for number in numbers]
+    cells.append(_cell(counts["cost"], "cost"))
     parts = []
     for name, number in outcomes.items():
         parts.append((CALL.kind_of_end(name), number))
@@ -325,7 +329,8 @@ def lines_of(rows: Sequence[StatsRow]) -> list[str]:
     lines = []
     for name, cells, _ in rows:
         parts = [str(label(name, room)).ljust(room)]
-        parts += [cell.rjust(most) for cell, most in zip(cells, widths, strict=False)]
+        for cell, most in zip(cells, widths, strict=False):
+            parts.append(cell.rjust(most))
         lines.append("  ".join(parts))
     return lines
 
@@ -354,19 +359,31 @@ def picture_of_stats(stats: Stats) -> str:
         for (name, _, bar), line in zip(rows, lines, strict=True):
             y = y + 1.25 * ROW
             looks = "label hit" if line is lines[0] else "label"
-            drawn = [text(20, y, line.replace(" ", NO_BREAK), looks)]
+            words = line.replace(" ", NO_BREAK)
+            drawn = [text(20, y, words, looks)]
             x = bars_at
             for number, kind in bar:
                 length = BAR * number / most
                 drawn.append(box(x, y - 11, length, 14, kind))
                 x += length
             parts.append(group(drawn, row=name))
-    return document(60 + width("x" * WIDTH) + BAR, y + ROW, TITLE, parts)
+    widest = 60 + width("x" * WIDTH) + BAR
+    return document(widest, y + ROW, TITLE, parts)
+
+
+def text_of_stats(stats: Stats) -> str:
+    """Write counts as text."""
+    return text_of(tables_of(stats))
+
+
+def page_of_stats(stats: Stats) -> str:
+    """Write counts as a page of HTML."""
+    return render("stats", title=TITLE, tables=tables_of(stats))
 
 
 FORMS: Final[Mapping[str, Callable[[Stats], str]]] = {
-    "": lambda stats: text_of(tables_of(stats)),
+    "": text_of_stats,
     ".svg": picture_of_stats,
-    ".html": lambda stats: render("stats", title=TITLE, tables=tables_of(stats)),
+    ".html": page_of_stats,
 }
 """How counts are written; the key is the end of a file's name, and empty for a terminal."""

@@ -35,7 +35,12 @@ It leaves out more where there would be too many of them; see `walk.MOST_FOLLOWE
 LEFT_OUT_OF_QUANTILES: Final = 1e-5
 """The same for the distributions of time and money."""
 
-QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+QUANTILES: Final = {
+    "p50": 0.5,
+    "p90": 0.9,
+    "p99": 0.99,
+    "p99.9": 0.999,
+}
 NEARLY_ALL: Final = 0.9999
 UNTESTED: Final = "whether attempts depend on the one before is not known"
 TOKENS_PRICED: Final = 1e6
@@ -166,7 +171,8 @@ def followed(
     if all(each.prices is not None for each in rates.backend):
         costs = _costs_of(rates)
         cost = summed(chain, _without_waits(timed.heavy.layers), costs, **grid)
-        money = spread(cost, mean_of(chain, walked, costs), nearly_most * cost.step)
+        mean_cost = mean_of(chain, walked, costs)
+        money = spread(cost, mean_cost, nearly_most * cost.step)
         over_money = cost.over(policy.budget.money, timed.heavy.left_out)
     trace = _trace(chain, walked.layers)
     dependence = [f"{note(each.name)}: {each.dependence or UNTESTED}" for each in rates.backend]
@@ -330,14 +336,18 @@ def mean_of(chain: Any, walked: Followed, terms_of: TermsOf) -> float:
             means[key].append(rate.share * sum(of_terms))
     total = 0.0
     for (key, places), mass in walked.came.items():
-        share = sum([chain.events[key][place].share for place in places])
+        events = chain.events[key]
+        share = sum([events[place].share for place in places])
         added = sum([means[key][place] for place in places])
         total += mass * added / (share or 1.0)
     return total
 
 
 def _without_waits(layers: Layers) -> Layers:
-    return [[flow._replace(wait=NO_WAIT) for flow in flows] for flows in layers]
+    without = []
+    for flows in layers:
+        without.append([flow._replace(wait=NO_WAIT) for flow in flows])
+    return without
 
 
 def _costs_of(rates: Rates) -> TermsOf:
@@ -361,7 +371,8 @@ def _durations(backend: int, rate: Any) -> tuple[Histogram]:
 
 
 def _times(tokens: Histogram, price: float) -> Histogram:
-    return tuple([(value * price / TOKENS_PRICED, weight) for value, weight in tokens])
+    costs = [(value * price / TOKENS_PRICED, weight) for value, weight in tokens]
+    return tuple(costs)
 
 
 def spread(found: Distribution, average: float, error: float) -> Spread:

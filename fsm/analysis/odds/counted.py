@@ -72,7 +72,8 @@ def wilson(seen: int, attempts: int) -> tuple[float, float]:
     share = seen / attempts
     part = NORMAL**2 / attempts
     middle = share + part / 2
-    half = NORMAL * sqrt(share * (1 - share) / attempts + part / attempts / 4)
+    variance = share * (1 - share) / attempts
+    half = NORMAL * sqrt(variance + part / attempts / 4)
     lower = (middle - half) / (1 + part)
     upper = (middle + half) / (1 + part)
     return max(0.0, lower), min(1.0, upper)
@@ -123,7 +124,8 @@ def chi_square_tail(chi_square: float, degrees: int) -> float:
         order = 1.0
         tail = exp(-half)
     while half and order < degrees / 2:
-        tail = tail + exp(order * log(half) - half - lgamma(order + 1))
+        power = order * log(half) - half
+        tail = tail + exp(power - lgamma(order + 1))
         order = order + 1
     return min(1.0, tail)
 

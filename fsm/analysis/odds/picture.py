@@ -241,7 +241,8 @@ def curves_drawn(
     most = max([value for curve in curves for value, _ in curve]) or 1.0
     # the axis has four marks at most, at multiples of 1, 2 or 5
     least = 10 ** floor(log10(most / 4))
-    step = next(least * times for times in (1, 2, 5, 10) if least * times * 4 >= most)
+    steps = (least, 2 * least, 5 * least, 10 * least)
+    step = next(step for step in steps if step * 4 >= most)
     w = 90 + NINE * ENDS
     h = HIGH + TOP + 36 + 16 * len(spreads)
     values = {

@@ -232,7 +232,8 @@ class _TargetSearch:
             promising = []
             for place, values in enumerate(every):
                 promising.append([*self._mattering(own, place, values)])
-        if prod(map(len, promising)) <= self.most - len(self.tried):
+        may_try = self.most - len(self.tried)
+        if prod(map(len, promising)) <= may_try:
             self.attempt(product(*promising))
         self._follow(promising)
         # what was left out may help together with what was found
@@ -282,12 +283,14 @@ class _TargetSearch:
 
     def attempt(self, points: Iterable[Point]) -> None:
         """Try candidates that were not tried yet, while any more may be."""
-        untried = [each for each in dict.fromkeys(points) if each not in self.tried]
+        each_once = dict.fromkeys(points)
+        untried = [point for point in each_once if point not in self.tried]
         new = untried[: self.most - len(self.tried)]
         changes = [self._changes(point) for point in new]
         rates = [self._rates(each) for each in changes]
         policies = [self._policy(each) for each in changes]
-        found = self.each(partial(odds, left_out=self.precision), policies, rates)
+        roughly = partial(odds, left_out=self.precision)
+        found = self.each(roughly, policies, rates)
         for parts in zip(new, changes, policies, rates, found, strict=True):
             self.tried[parts[0]] = Candidate(*parts)
             self.progress(len(self.tried))
