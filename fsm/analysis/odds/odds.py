@@ -261,7 +261,10 @@ def odds(
 
 
 def _odds_of_turn(policy: TurnPolicy, rates: Rates) -> TurnOdds:
-    """Follow turns, half of what is left out for them and half for their calls."""
+    """Follow turns, and add up what their calls, tools and compactions take.
+
+    Half of `LEFT_OUT` may be left out of the turns, and half of all their calls.
+    """
     chain = TurnConfigurations(policy, rates, LEFT_OUT / 2 / (policy.auto_continues + 2))
     walked = walk(NoClock(chain), LEFT_OUT / 2)
     ended = {end.outcome: sum(masses) for end, masses in walked.ended_after.items()}
@@ -285,10 +288,11 @@ def _odds_of_turn(policy: TurnPolicy, rates: Rates) -> TurnOdds:
     spreads: dict[str, Any] = {"money": None, "over_money": None}
     for name, total in sums.items():
         error = 0.0
-        if name not in WHOLE:
+        if name not in WHOLE:  # the theory above says why the error is no larger
             step = max(getattr(each, name).step for _, each in calls)
             of_calls = step * nearly_most["attempts"]
-            error = step and of_calls + 1.5 * total.step * nearly_most["calls"]
+            of_turn = 1.5 * total.step * nearly_most["calls"]
+            error = of_calls + of_turn if step else 0.0
         spreads[name] = spread(total, _mean_over_turn(chain, walked, name), error)
         if name in limits:
             spreads[f"over_{name}"] = total.over(limits[name], left_out)

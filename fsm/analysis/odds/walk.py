@@ -275,12 +275,12 @@ def walk_all_but(clock: NoClock, light: float) -> Followed:
                         rows=part.rows,
                     )
                     flows.append(flow)
-                    if isinstance(target, End):
-                        never = [0.0] * (chain.steps + 1)
-                        walked.ended_after.setdefault(target, never)[attempt] += moves
-                        walked.ended_at[target] = walked.ended_at[target] + part.mass
-                    else:
+                    if not isinstance(target, End):
                         then[target] = then[target] + part.mass
+                        continue
+                    never = [0.0] * (chain.steps + 1)
+                    walked.ended_after.setdefault(target, never)[attempt] += moves
+                    walked.ended_at[target] = walked.ended_at[target] + part.mass
         walked.layers.append(flows)
         masses = then
     return walked
