@@ -34,7 +34,14 @@ from rungwise.fsm.values.label import label
 from rungwise.fsm.values.moments import LAST
 from rungwise.fsm.values.money import as_money
 
-NAMED: Final = ("outcomes", "turns", "rungs", "causes", "backends_reached", "backends_skipped")
+NAMED: Final = (
+    "outcomes",
+    "turns",
+    "rungs",
+    "causes",
+    "backends_reached",
+    "backends_skipped",
+)
 """The kinds of counts whose names are listed, the most frequent first."""
 
 TIMED: Final = ("waits", "first_token", "seconds")
@@ -52,6 +59,7 @@ NO_CAUSES: Final = (SENT, SKIPPED, "answered", "called_tools")
 
 MICROSECONDS: Final = 1e6  # in a second; waits are added up as whole microseconds
 LARGEST_IN_JSON: Final = 2**63 - 1
+"""The largest amount that is written: orjson takes no larger whole number."""
 
 
 Group = tuple[str, str]
@@ -86,6 +94,7 @@ class Stats:
         """Count a call, and return the group for which it counts."""
         day = _day_of(started)
         steps = journal.steps
+        # of two backends of one name, the first one counts
         links = {link.name: link for link in reversed(journal.setting.chain)}
         groups = {name: (day, link.model or "-") for name, link in links.items()}
         last = (day, "-")
@@ -106,12 +115,19 @@ class Stats:
             self._add_step(step, groups.get(step.backend, last), prices)
         return last
 
-    def _add_step(self, step: Step, group: Group, prices: Prices | None) -> None:
+    def _add_step(
+        self,
+        step: Step,
+        group: Group,
+        prices: Prices | None,
+    ) -> None:
         """Count what a step brought. Not every step belongs to an attempt, and each counts."""
         if step.event in (SKIPPED, "found_open"):
             self._count(group, "backends_skipped", step.backend)
         if step.event not in NO_CAUSES:
-            cause = f"{step.event} ({step.reason})" if step.reason else step.event
+            cause = step.event
+            if step.reason:
+                cause += f" ({step.reason})"
             self._count(group, "causes", cause)
         if step.wait:
             self._count(group, "waits", step.wait)
@@ -143,7 +159,8 @@ class Stats:
             number: how often, or how much of it.
         """
         name = label(seen) if isinstance(seen, str) else float(f"{round(seen, 6):.2g}")
-        if (group, kind, name) not in self.counts and len(self.counts) >= MOST:
+        is_new = (group, kind, name) not in self.counts
+        if is_new and len(self.counts) >= MOST:
             group = OTHERS
             if kind in NAMED:
                 name = OTHERS[1]
@@ -192,7 +209,11 @@ def _spread(times: Counter[float]) -> dict[str, float | None]:
     """Return how many times there are, and the least ones that half and 95 % do not exceed."""
     values = sorted(times)
     number = times.total()
-    spread: dict[str, float | None] = {"count": number, "p50": None, "p95": None}
+    spread: dict[str, float | None] = {
+        "count": number,
+        "p50": None,
+        "p95": None,
+    }
     if values:
         ranks = [*accumulate(times[value] for value in values)]
         spread["p50"] = values[bisect_left(ranks, 0.5 * number)]
@@ -200,16 +221,31 @@ def _spread(times: Counter[float]) -> dict[str, float | None]:
     return spread
 
 
+# What is shown
+
 TITLE: Final = "What calls came to"
 WIDTH: Final = 100  # characters of a line
 MOST_ROWS: Final = 200  # of a table: the newest days, or what was seen most often
 LEAST_ROOM: Final = 10  # characters of a name, however wide its cells are
 BAR: Final = 200  # pixels
 NO_BREAK: Final = "\u00a0"  # a space that SVG does not collapse
-HEADINGS: Final = ("calls", "done", "attempts", "waited", "first", "p95", "took", "p95", "cost")
+HEADINGS: Final = (
+    "calls",
+    "done",
+    "attempts",
+    "waited",
+    "first",
+    "p95",
+    "took",
+    "p95",
+    "cost",
+)
 
 StatsRow = tuple[str, Sequence[str], Sequence[tuple[float, str]]]
-"""The name of a row, its cells, and the parts of its bar, each with the kind that colours it."""
+"""The name of a row, its cells, and the parts of its bar, each with the kind that colours it.
+
+The kinds are those of outcomes (`answer`, `lesser`, `error`), and `rung`.
+"""
 
 
 def tables_of(stats: Stats) -> list[list[StatsRow]]:
@@ -218,19 +254,23 @@ def tables_of(stats: Stats) -> list[list[StatsRow]]:
     The first row of each holds its title and its headings.
     """
     counts = stats.as_mapping()
-    in_all: list[StatsRow] = [("in all", ("number", "p50", "p95"), ())]
+    headings = ("number", "p50", "p95")
+    in_all: list[StatsRow] = [("in all", headings, ())]
     tables = [in_all]
     for name, value in counts["total"].items():
         if name in NAMED:
-            tables.append([(plain(name), ("number", "share"), ()), *_ranked(name, value)])
+            head = (plain(name), ("number", "share"), ())
+            tables.append([head, *_ranked(name, value)])
         else:
             values = value.values() if name in TIMED else [value]
-            in_all.append((plain(name), [_cell(each, name) for each in values], ()))
+            cells = [_cell(each, name) for each in values]
+            in_all.append((plain(name), cells, ()))
     groups = counts["groups"]
     title = "by day and model"
     if len(groups) > MOST_ROWS:
         title += f", the last {MOST_ROWS} of {len(groups)}"
-    tables.append([(title, HEADINGS, ()), *map(_row_of_group, groups[-MOST_ROWS:])])
+    newest = map(_row_of_group, groups[-MOST_ROWS:])
+    tables.append([(title, HEADINGS, ()), *newest])
     return [rows for rows in tables if len(rows) > 1]
 
 
@@ -239,7 +279,9 @@ def _ranked(kind: str, numbers: Mapping[str, int]) -> Iterator[StatsRow]:
     table = {"outcomes": CALL, "turns": TURN}.get(kind)
     total = sum(numbers.values())
     for name, number in [*numbers.items()][:MOST_ROWS]:
-        colour = table.kind_of_end(name) if table else "rung"
+        colour = "rung"
+        if table is not None:
+            colour = table.kind_of_end(name)
         cells = (count_text(number), f"{number / total:.1%}")
         yield plain(name), cells, [(number, colour)]
 
@@ -247,12 +289,20 @@ def _ranked(kind: str, numbers: Mapping[str, int]) -> Iterator[StatsRow]:
 def _row_of_group(counts: Mapping[str, Any]) -> StatsRow:
     """Return the row of a day and model, with a bar of its outcomes."""
     outcomes = counts["outcomes"]
-    numbers = [counts["calls"], outcomes.get("done", 0), counts["attempts"], counts["waited"]]
+    numbers = [
+        counts["calls"],
+        outcomes.get("done", 0),
+        counts["attempts"],
+        counts["waited"],
+    ]
     for times in (counts["first_token"], counts["seconds"]):
         numbers += [times["p50"], times["p95"]]
-    cells = [*map(_cell, numbers), _cell(counts["cost"], "cost")]
-    parts = sorted([(CALL.kind_of_end(name), number) for name, number in outcomes.items()])
-    bar = [(number, kind) for kind, number in parts]
+    cells = [_cell(number) for number in numbers]
+    cells.append(_cell(counts["cost"], "cost"))
+    parts = []
+    for name, number in outcomes.items():
+        parts.append((CALL.kind_of_end(name), number))
+    bar = [(number, kind) for kind, number in sorted(parts)]
     return f"{counts['day']} {counts['model']}", cells, bar
 
 
@@ -272,20 +322,29 @@ def lines_of(rows: Sequence[StatsRow]) -> list[str]:
     _, headings, _ = rows[0]
     widths = []
     for at in range(len(headings)):
-        widths.append(max(len(cells[at]) for _, cells, _ in rows if at < len(cells)))
+        column = [cells[at] for _, cells, _ in rows if at < len(cells)]
+        widths.append(max(map(len, column)))
     longest = max(len(name) for name, _, _ in rows)
-    room = min(longest, max(WIDTH - sum(widths) - 2 * len(widths), LEAST_ROOM))
+    left = WIDTH - sum(widths) - 2 * len(widths)
+    room = min(longest, max(left, LEAST_ROOM))
     lines = []
     for name, cells, _ in rows:
         parts = [str(label(name, room)).ljust(room)]
-        parts += [cell.rjust(most) for cell, most in zip(cells, widths, strict=False)]
+        for cell, most in zip(cells, widths, strict=False):
+            parts.append(cell.rjust(most))
         lines.append("  ".join(parts))
     return lines
 
 
 def text_of(tables: Iterable[Sequence[StatsRow]]) -> str:
-    """Write tables as text, with an empty line between them."""
-    return "\n".join("".join(f"{line}\n" for line in lines_of(rows)) for rows in tables)
+    """Write tables as text, with an empty line between them.
+
+    Terminals show it, and so do the odds, whose tables have the same rows.
+    """
+    texts = []
+    for rows in tables:
+        texts.append("".join(f"{line}\n" for line in lines_of(rows)))
+    return "\n".join(texts)
 
 
 def picture_of_stats(stats: Stats) -> str:
@@ -294,25 +353,38 @@ def picture_of_stats(stats: Stats) -> str:
     parts = [text(20, 32, TITLE, "title")]
     for rows in tables_of(stats):
         lines = lines_of(rows)
-        most = max(sum(number for number, _ in bar) for *_, bar in rows) or 1
+        totals = [sum(number for number, _ in bar) for _, _, bar in rows]
+        most = max(totals) or 1
         bars_at = 40 + width(max(lines, key=len))
         y = y + ROW
         for (name, _, bar), line in zip(rows, lines, strict=True):
             y = y + 1.25 * ROW
             looks = "label hit" if line is lines[0] else "label"
-            drawn = [text(20, y, line.replace(" ", NO_BREAK), looks)]
+            words = line.replace(" ", NO_BREAK)
+            drawn = [text(20, y, words, looks)]
             x = bars_at
             for number, kind in bar:
                 length = BAR * number / most
                 drawn.append(box(x, y - 11, length, 14, kind))
                 x += length
             parts.append(group(drawn, row=name))
-    return document(60 + width("x" * WIDTH) + BAR, y + ROW, TITLE, parts)
+    widest = 60 + width("x" * WIDTH) + BAR
+    return document(widest, y + ROW, TITLE, parts)
+
+
+def text_of_stats(stats: Stats) -> str:
+    """Write counts as text."""
+    return text_of(tables_of(stats))
+
+
+def page_of_stats(stats: Stats) -> str:
+    """Write counts as a page of HTML."""
+    return render("stats", title=TITLE, tables=tables_of(stats))
 
 
 FORMS: Final[Mapping[str, Callable[[Stats], str]]] = {
-    "": lambda stats: text_of(tables_of(stats)),
+    "": text_of_stats,
     ".svg": picture_of_stats,
-    ".html": lambda stats: render("stats", title=TITLE, tables=tables_of(stats)),
+    ".html": page_of_stats,
 }
 """How counts are written; the key is the end of a file's name, and empty for a terminal."""

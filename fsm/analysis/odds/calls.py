@@ -14,7 +14,13 @@ from typing import Any, Final, NamedTuple
 from attrs import field, frozen
 
 from rungwise.fsm.analysis.odds.configurations import NO_WAIT, Configurations
-from rungwise.fsm.analysis.odds.grid import POINTS, Distribution, Layers, distribution_of
+from rungwise.fsm.analysis.odds.grid import (
+    POINTS,
+    Distribution,
+    EventTerms,
+    Layers,
+    distribution_of,
+)
 from rungwise.fsm.analysis.odds.rates import Histogram, Rates, mean
 from rungwise.fsm.analysis.odds.walk import Clock, Followed, NoClock, walk
 from rungwise.fsm.call.policy import Policy
@@ -29,7 +35,12 @@ It leaves out more where there would be too many of them; see `walk.MOST_FOLLOWE
 LEFT_OUT_OF_QUANTILES: Final = 1e-5
 """The same for the distributions of time and money."""
 
-QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+QUANTILES: Final = {
+    "p50": 0.5,
+    "p90": 0.9,
+    "p99": 0.99,
+    "p99.9": 0.999,
+}
 NEARLY_ALL: Final = 0.9999
 UNTESTED: Final = "whether attempts depend on the one before is not known"
 TOKENS_PRICED: Final = 1e6
@@ -148,7 +159,8 @@ def followed(
     timed = _follow_time(policy, rates, most, grid, resumes)
     chain = timed.chain
     walked = timed.walked
-    shares = [sum(each) for each in zip(*walked.ended_after.values(), strict=True)]
+    of_ends = walked.ended_after.values()
+    shares = [sum(each) for each in zip(*of_ends, strict=True)]
     mean_attempts = sum(number * share for number, share in enumerate(shares))
     attempts = Distribution(1, [*accumulate(shares)], ended=walked.ended_after)
     nearly_most = attempts.quantile(NEARLY_ALL) or len(walked.layers)
@@ -159,7 +171,8 @@ def followed(
     if all(each.prices is not None for each in rates.backend):
         costs = _costs_of(rates)
         cost = summed(chain, _without_waits(timed.heavy.layers), costs, **grid)
-        money = spread(cost, mean_of(chain, walked, costs), nearly_most * cost.step)
+        mean_cost = mean_of(chain, walked, costs)
+        money = spread(cost, mean_cost, nearly_most * cost.step)
         over_money = cost.over(policy.budget.money, timed.heavy.left_out)
     trace = _trace(chain, walked.layers)
     dependence = [f"{note(each.name)}: {each.dependence or UNTESTED}" for each in rates.backend]
@@ -224,7 +237,8 @@ def _follow_time(
     clock = Clock(chain, limit)
     walked = walk(clock, most)
     ended: Any = sum(walked.ended_at.values())
-    seconds = Distribution(clock.step, ended.cumsum().tolist(), ended=walked.ended_at)
+    up_to = ended.cumsum().tolist()
+    seconds = Distribution(clock.step, up_to, ended=walked.ended_at)
     return _Timed(chain, walked, walked, seconds, clock.mean(ended), over_seconds)
 
 
@@ -273,10 +287,12 @@ def _trace(chain: Configurations, layers: Layers) -> _Trace:
                 passages[passage] += mass * flow.share
         here = then
     most_first = sorted(rows.items(), key=lambda item: -item[1])
-    times_of_rows = {str(chain.table.rows[place]): times for place, times in most_first}
-    reached_by_name = {name: reached[place] for place, name in enumerate(names)}
-    every_passage = [Passage(*passage, share) for passage, share in passages.items()]
-    return _Trace(times_of_rows, reached_by_name, tuple(every_passage))
+    every_row = chain.table.rows
+    return _Trace(
+        rows={str(every_row[place]): times for place, times in most_first},
+        reached={name: reached[place] for place, name in enumerate(names)},
+        passages=tuple([Passage(*key, share) for key, share in passages.items()]),
+    )
 
 
 def summed(chain: Any, layers: Layers, terms_of: TermsOf, **grid: Any) -> Distribution:
@@ -289,14 +305,15 @@ def summed(chain: Any, layers: Layers, terms_of: TermsOf, **grid: Any) -> Distri
         grid: as in `distribution_of`.
     """
     largest = max(flow.wait[1] for flows in layers for flow in flows)
-    terms: dict[Any, list[tuple[float, tuple[Histogram, ...]]]] = {}
+    terms: dict[Any, EventTerms] = {}
     for key, rates in chain.events.items():
-        terms[key] = [(rate.share, terms_of(key[0], rate)) for rate in rates]
+        backend = key[0]
+        terms[key] = [(rate.share, terms_of(backend, rate)) for rate in rates]
         for _, histograms in terms[key]:
             for histogram in histograms:
                 largest = max(largest, *(value for value, _ in histogram))
 
-    def terms_at(number: int) -> list[tuple[float, tuple[Histogram, ...]]]:
+    def terms_at(number: int) -> EventTerms:
         return terms[chain.known[number][:2]]
 
     return distribution_of(layers, chain.start, terms_at, largest, **grid)
@@ -310,19 +327,27 @@ def mean_of(chain: Any, walked: Followed, terms_of: TermsOf) -> float:
         walked: how often each event came.
         terms_of: what an event adds.
     """
-    means = {}
+    means: dict[Any, list[float]] = {}
     for key, rates in chain.events.items():
-        means[key] = [rate.share * sum(map(mean, terms_of(key[0], rate))) for rate in rates]
+        backend = key[0]
+        means[key] = []
+        for rate in rates:
+            of_terms = map(mean, terms_of(backend, rate))
+            means[key].append(rate.share * sum(of_terms))
     total = 0.0
     for (key, places), mass in walked.came.items():
-        share = sum([chain.events[key][place].share for place in places])
+        events = chain.events[key]
+        share = sum([events[place].share for place in places])
         added = sum([means[key][place] for place in places])
         total += mass * added / (share or 1.0)
     return total
 
 
 def _without_waits(layers: Layers) -> Layers:
-    return [[flow._replace(wait=NO_WAIT) for flow in flows] for flows in layers]
+    without = []
+    for flows in layers:
+        without.append([flow._replace(wait=NO_WAIT) for flow in flows])
+    return without
 
 
 def _costs_of(rates: Rates) -> TermsOf:
@@ -330,7 +355,9 @@ def _costs_of(rates: Rates) -> TermsOf:
 
     def costs(backend: int, rate: Any) -> tuple[Histogram, Histogram]:
         prices: Any = rates.backend[backend].prices
-        return _times(rate.input_tokens, prices.input), _times(rate.output_tokens, prices.output)
+        read = _times(rate.input_tokens, prices.input)
+        written = _times(rate.output_tokens, prices.output)
+        return read, written
 
     return costs
 
@@ -344,7 +371,8 @@ def _durations(backend: int, rate: Any) -> tuple[Histogram]:
 
 
 def _times(tokens: Histogram, price: float) -> Histogram:
-    return tuple([(value * price / TOKENS_PRICED, weight) for value, weight in tokens])
+    costs = [(value * price / TOKENS_PRICED, weight) for value, weight in tokens]
+    return tuple(costs)
 
 
 def spread(found: Distribution, average: float, error: float) -> Spread:

@@ -196,7 +196,10 @@ class Tuned:
     @property
     def best(self) -> Candidate | None:
         """Return the cheapest candidate that meets the targets."""
-        return next((each for each in self.front if not self.targets.missed(each.figures)), None)
+        for each in self.front:
+            if not self.targets.missed(each.figures):
+                return each
+        return None
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -227,12 +230,16 @@ class Tuned:
             met: the targets that the candidate must meet.
         """
         sign = -1 if name == "done" else 1
-        meeting = [
-            each for each in self.front if not self.targets.missed(each.figures).keys() & met
-        ]
-        return min(
-            meeting, key=lambda each: sign * float(getattr(each.figures, name)), default=None
-        )
+        meeting = []
+        for each in self.front:
+            missed = self.targets.missed(each.figures)
+            if not missed.keys() & met:
+                meeting.append(each)
+
+        def worse(each: Candidate) -> float:
+            return sign * float(getattr(each.figures, name))
+
+        return min(meeting, key=worse, default=None)
 
     def _why_never(self, name: str, best: Candidate) -> str:
         """Say that no candidate meets a target, and what stands in the way of the best one."""

@@ -52,13 +52,19 @@ Wait = tuple[float, float]
 
 NO_WAIT: Wait = (0.0, 0.0)
 
+Spent = tuple[int, ...]
+"""The units spent of each counter, in the table's order."""
+
+Left = tuple[bool, ...]
+"""For each counter, whether a unit is left."""
+
 
 class Configuration(NamedTuple):
     """Hold what decides the rest of a call whose attempt is in flight."""
 
     backend: int
     position: str
-    spent: tuple[int, ...]
+    spent: Spent
     has_text: bool = False
     failures: Failures = ()
 
@@ -72,6 +78,10 @@ class End(NamedTuple):
     is_hopeless: bool = False
 
 
+Target = int | End
+"""A configuration, by its number, or an end."""
+
+
 class Way(NamedTuple):
     """Hold where some events of a configuration lead together.
 
@@ -79,7 +89,7 @@ class Way(NamedTuple):
         share: the probability of these events.
         events: by their places among those of the position.
         row: by its place in the table.
-        target: a configuration, by its number, or an end.
+        target: where they lead.
         rung: in which the next attempt waits; empty before an end.
         wait: that of the rung.
         asked: the seconds that the service asked to wait, if the policy allows so many.
@@ -89,7 +99,7 @@ class Way(NamedTuple):
     share: float
     events: tuple[int, ...]
     row: int
-    target: int | End
+    target: Target
     rung: str = ""
     wait: Wait = NO_WAIT
     asked: float | None = None
@@ -100,7 +110,7 @@ class _Lead(NamedTuple):
     """Hold where one event leads; events with equal leads are joined into one `Way`."""
 
     row: int
-    target: int | End
+    target: Target
     rung: str
     wait: Wait
     asked: float | None
@@ -156,7 +166,13 @@ class Configurations:
             self._ways[key] = tuple(self._follow(self.known[number], fits))
         return self._ways[key]
 
-    def out(self, number: int, rung: str, *, can_pay: bool) -> tuple[int, int | End]:
+    def out(
+        self,
+        number: int,
+        rung: str,
+        *,
+        can_pay: bool,
+    ) -> tuple[int, Target]:
         """Return the row of `ran_out` in a rung, and where it leads: the next backend, or an end.
 
         Arguments:
@@ -170,7 +186,8 @@ class Configurations:
             "reserve_left": can_pay,
             "has_next_backend": here.backend < self.last,
         }
-        row, branch = self._choose(self.settings.ran_out[rung], facts, self._left(here.spent))
+        branches = self.settings.ran_out[rung]
+        row, branch = self._choose(branches, facts, self._left(here.spent))
         target = self.table.rows[row].target
         if target in self.table.outcomes:
             return row, End(target, row, here.has_text)
@@ -227,13 +244,15 @@ class Configurations:
         if place is None or not self.policy.reserve.is_on:
             return 0
         then = self.known[lead.target]
-        return min(self.last - then.backend, self.most[place] - then.spent[place])
+        backends_left = self.last - then.backend
+        fallbacks_left = self.most[place] - then.spent[place]
+        return min(backends_left, fallbacks_left)
 
     def _lead(
         self,
         here: Configuration,
         event: PreparedEvent,
-        left: tuple[bool, ...],
+        left: Left,
         fits: bool,
     ) -> _Lead:
         """Return where an event of a configuration leads.
@@ -261,13 +280,19 @@ class Configurations:
         if rung == "fallback":
             backend = backend + 1
             failures = ()
-        then = Configuration(backend, position_of(rung, wait[1]), spent, has_text, failures)
+        then = Configuration(
+            backend=backend,
+            position=position_of(rung, wait[1]),
+            spent=spent,
+            has_text=has_text,
+            failures=failures,
+        )
         return _Lead(row, self._number(then), rung, wait, event.asked_wait)
 
     def _find_branch_after_event(
         self,
         event: PreparedEvent,
-        left: tuple[bool, ...],
+        left: Left,
         has_text: bool,
         leaves: bool,
         fits: bool,
@@ -288,7 +313,7 @@ class Configurations:
         self,
         branches: Iterable[Branch],
         facts: Mapping[str, bool],
-        left: tuple[bool, ...],
+        left: Left,
     ) -> tuple[int, Branch]:
         """Choose the one way that facts and counters open; its row comes by its place."""
         answers = {**facts, **dict(zip(self.settings.limits, left, strict=True))}
@@ -296,11 +321,11 @@ class Configurations:
         assert branch.row is not None  # a table is total
         return self._row_places[branch.row], branch
 
-    def _left(self, spent: tuple[int, ...]) -> tuple[bool, ...]:
+    def _left(self, spent: Spent) -> Left:
         """Tell of each counter whether a unit is left."""
         return tuple(map(lt, spent, self.most))
 
-    def _spend(self, spent: tuple[int, ...], branch: Branch) -> tuple[int, ...]:
+    def _spend(self, spent: Spent, branch: Branch) -> Spent:
         """Return the units spent after a row; what is refilled is refilled first."""
         counts = list(spent)
         places = self.table.places
@@ -310,7 +335,7 @@ class Configurations:
             counts[places[branch.takes]] += 1
         return tuple(counts)
 
-    def _wait(self, rate: EventRate, rung: str, spent: tuple[int, ...]) -> Wait:
+    def _wait(self, rate: EventRate, rung: str, spent: Spent) -> Wait:
         """Return the wait in a rung after an event: the one that was asked for, or a drawn one."""
         if rate.asked_wait is not None and keeps_asked_wait(rate.event, rung):
             return rate.asked_wait, rate.asked_wait

@@ -55,8 +55,16 @@ CAME: Final = ("event", "reason", "facts", "asked_wait")
 """The fields of rates by which what came back is told apart."""
 
 _Came = tuple[str, str | None, tuple[str, ...], float | None]
-_Pairs = Mapping[tuple[str, str], int]
-"""How often each kind of event followed each other kind."""
+_Group = tuple[str, str]
+"""A backend and a position; or an empty name and a kind of `TURN_KINDS`."""
+
+_Seen = defaultdict[str, Counter[float]]
+"""How often each amount was seen, by the field of rates that it is of."""
+
+_Pair = tuple[str, str]
+"""The kind of an attempt, and that of the next one."""
+
+_Row = tuple[int, ...]
 
 
 def wilson(seen: int, attempts: int) -> tuple[float, float]:
@@ -64,17 +72,18 @@ def wilson(seen: int, attempts: int) -> tuple[float, float]:
     share = seen / attempts
     part = NORMAL**2 / attempts
     middle = share + part / 2
-    half = NORMAL * sqrt(share * (1 - share) / attempts + part / attempts / 4)
+    variance = share * (1 - share) / attempts
+    half = NORMAL * sqrt(variance + part / attempts / 4)
     lower = (middle - half) / (1 + part)
     upper = (middle + half) / (1 + part)
     return max(0.0, lower), min(1.0, upper)
 
 
-def dependence_of(tables: Iterable[_Pairs]) -> Dependence | None:
+def dependence_of(tables: Iterable[Mapping[_Pair, int]]) -> Dependence | None:
     """Test whether the second kind of a pair depends on the first; None if there are too few.
 
     Arguments:
-        tables: the pairs of each position.
+        tables: how often each pair was seen, for each position.
     """
     chi_square = 0.0
     degrees = 0
@@ -115,19 +124,24 @@ def chi_square_tail(chi_square: float, degrees: int) -> float:
         order = 1.0
         tail = exp(-half)
     while half and order < degrees / 2:
-        tail = tail + exp(order * log(half) - half - lgamma(order + 1))
+        power = order * log(half) - half
+        tail = tail + exp(power - lgamma(order + 1))
         order = order + 1
     return min(1.0, tail)
 
 
-def _rows_of(counts: _Pairs) -> list[tuple[int, ...]]:
+def _rows_of(counts: Mapping[_Pair, int]) -> list[_Row]:
     """Return pairs as the rows of a table: one for each first kind."""
     firsts = sorted({first for first, _ in counts})
     seconds = sorted({second for _, second in counts})
-    return [tuple([counts.get((first, second), 0) for second in seconds]) for first in firsts]
+    rows = []
+    for first in firsts:
+        row = [counts.get((first, second), 0) for second in seconds]
+        rows.append(tuple(row))
+    return rows
 
 
-def _joined(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _joined(rows: list[_Row]) -> list[_Row]:
     """Join the rarest two rows or columns until every expected count is large enough."""
     while min(len(rows), len(rows[0])) > 1:
         columns = sorted(zip(*rows, strict=True), key=sum)
@@ -143,9 +157,14 @@ def _joined(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return rows
 
 
-def _first_two_joined(rows: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _first_two_joined(rows: list[_Row]) -> list[_Row]:
+    """Add the first two rows of a table."""
     one, other, *rest = rows
     return [tuple(map(add, one, other)), *rest]
+
+
+def _counts_of_a_group() -> defaultdict[_Came, _Seen]:
+    return defaultdict(lambda: defaultdict(Counter))
 
 
 @define
@@ -154,18 +173,15 @@ class RatesCount:
 
     Arguments:
         prices: of each backend, in the order of the chain.
-        counts: for a backend and a position, or an empty name and a kind of `TURN_KINDS`, how often
-            each amount was seen of what came; amounts are rounded to two digits.
+        counts: for each group and what came, how often each amount was seen, rounded to two digits.
         pairs: for a backend and a position, how often each kind followed each other kind.
     """
 
     prices: dict[str, Any] = field(factory=dict)
-    counts: defaultdict[tuple[str, str], dict[_Came, dict[str, Counter[float]]]] = field(
-        factory=lambda: defaultdict(lambda: defaultdict(lambda: defaultdict(Counter)))
+    counts: defaultdict[_Group, defaultdict[_Came, _Seen]] = field(
+        factory=lambda: defaultdict(_counts_of_a_group)
     )
-    pairs: defaultdict[tuple[str, str], Counter[tuple[str, str]]] = field(
-        factory=lambda: defaultdict(Counter)
-    )
+    pairs: defaultdict[_Group, Counter[_Pair]] = field(factory=lambda: defaultdict(Counter))
 
     def add(self, journal: Journal | TurnJournal) -> None:
         """Count a call, or a turn with its calls.
@@ -186,11 +202,9 @@ class RatesCount:
             if back is None or back.event not in TURN_EVENTS:
                 continue
             facts = tuple(sorted({*back.facts} & {*OF_TOOLS}))
-            self._count(
-                ("", TURN_EVENTS[back.event]),
-                (back.event, None, facts, None),
-                seconds=back.at - attempt.sent.at,
-            )
+            group = ("", TURN_EVENTS[back.event])
+            came = (back.event, None, facts, None)
+            self._count(group, came, seconds=back.at - attempt.sent.at)
 
     def _add_call(self, journal: Journal) -> None:
         """Count the attempts of a call, and which kinds followed each other at a backend."""
@@ -221,18 +235,22 @@ class RatesCount:
         facts = tuple(sorted({*back.facts} - implied))
         reason = back.reason if back.reason in get_args(Reason) else None
         asked_wait = None if back.asked_wait is None else _rounded(back.asked_wait)
+        group = (back.backend, position)
+        came = (back.event, reason, facts, asked_wait)
         self._count(
-            (back.backend, position),
-            (back.event, reason, facts, asked_wait),
+            group,
+            came,
             seconds=back.at - attempt.sent.at,
             input_tokens=back.usage.input_tokens,
             output_tokens=back.usage.output_tokens,
         )
         return f"{back.event} {reason or ''}"
 
-    def _count(self, group: tuple[str, str], came: _Came, **amounts: float) -> None:
+    def _count(self, group: _Group, came: _Came, **amounts: float) -> None:
+        """Count the amounts of an attempt, by the fields of rates."""
+        seen = self.counts[group][came]
         for name, amount in amounts.items():
-            self.counts[group][came][name][_rounded(max(amount, 0.0))] += 1
+            seen[name][_rounded(max(amount, 0.0))] += 1
 
     def rates(self) -> Rates:
         """Return the rates of the backends that were asked, with their intervals."""
@@ -242,14 +260,21 @@ class RatesCount:
 
     def _rates_of(self, name: str) -> BackendRates | None:
         """Return the rates of a backend; None if it was never asked."""
-        tables: dict[str, Any] = {position: self._tables(name, position) for position in POSITIONS}
+        tables: dict[str, Any] = {}
+        for position in POSITIONS:
+            tables[position] = self._tables(name, position)
         some = next(filter(None, tables.values()), None)
         if some is None:
             return None
         tables["fresh"] = tables["fresh"] or some
-        pairs = [counts for (backend, _), counts in self.pairs.items() if backend == name]
+        pairs = [self.pairs[backend, at] for backend, at in self.pairs if backend == name]
         dependence = dependence_of(pairs)
-        return BackendRates(name=name, prices=self.prices[name], dependence=dependence, **tables)
+        return BackendRates(
+            name=name,
+            prices=self.prices[name],
+            dependence=dependence,
+            **tables,
+        )
 
     def _tables(self, name: str, kind: str) -> list[dict[str, Any]]:
         """Return what came as the fields of rates, the most frequent first.
@@ -258,7 +283,7 @@ class RatesCount:
             name: the backend; empty for turns.
             kind: the position, or the kind of `TURN_KINDS`.
         """
-        counts = self.counts.get((name, kind), {})
+        counts: Mapping[_Came, _Seen] = self.counts.get((name, kind), {})
         seen = {came: amounts["seconds"].total() for came, amounts in counts.items()}
         total = sum(seen.values())
         tables = []

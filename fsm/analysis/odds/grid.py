@@ -97,8 +97,12 @@ class Distribution(NamedTuple):
     @property
     def curve(self) -> tuple[tuple[float, float], ...]:
         """Return at most 200 points, each with the share of the calls up to it."""
-        places = {bisect_left(self.up_to, level - SLACK) for level in LEVELS} - {len(self.up_to)}
-        return tuple([(place * self.step, self.up_to[place]) for place in sorted(places)])
+        places = {bisect_left(self.up_to, level - SLACK) for level in LEVELS}
+        points = []
+        for place in sorted(places):
+            if place < len(self.up_to):
+                points.append((place * self.step, self.up_to[place]))
+        return tuple(points)
 
     def histogram(self, end: Any) -> Histogram:
         """Return the values of the calls that ended so."""
@@ -121,7 +125,8 @@ class Distribution(NamedTuple):
             return None
         if not self.step:
             return 0.0
-        place = min(ceil(limit / self.step + 0.5), len(self.up_to))
+        place = ceil(limit / self.step + 0.5)
+        place = min(place, len(self.up_to))
         rest = 1.0 - left_out - self.up_to[place - 1]
         return max(0.0, min(rest, self.most_from(limit)))
 
@@ -143,7 +148,9 @@ def masses_of(histogram: Histogram, step: float, points: int = POINTS) -> Any:
     """Return the mass of a histogram at each point; what lies beyond the last one is left out."""
     np = numpy()
     values, weights = np.array(histogram).T
-    return np.histogram(values, _edges(step, points), weights=weights)[0] / weights.sum()
+    edges = _edges(step, points)
+    masses, _ = np.histogram(values, edges, weights=weights)
+    return masses / weights.sum()
 
 
 def uniform(
@@ -198,7 +205,8 @@ def distribution_of(
     @cache
     def exponential(histogram: Histogram) -> Any:
         values, weights = np.array(histogram).T
-        return np.exp(np.outer(slopes, values)) @ weights / weights.sum()
+        raised = np.exp(np.outer(slopes, values))
+        return raised @ weights / weights.sum()
 
     def exponential_wait(least: float, most: float) -> Any:
         return np.exp(slopes * most)
@@ -221,8 +229,10 @@ def distribution_of(
         return np.fft.rfft(uniform(least, most, step, points) * damping)
 
     ended = {}
-    for end, transform in _sum_of(layers, start, terms, damped, damped_wait).items():
-        ended[end] = np.clip(np.fft.irfft(transform, points) / damping, 0.0, 1.0)
+    transforms = _sum_of(layers, start, terms, damped, damped_wait)
+    for end, transform in transforms.items():
+        masses = np.fft.irfft(transform, points) / damping
+        ended[end] = np.clip(masses, 0.0, 1.0)
     up_to = np.cumsum(sum(ended.values()))
     return Distribution(step, up_to.tolist(), tails, ended)
 

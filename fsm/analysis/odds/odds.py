@@ -39,7 +39,7 @@ from rungwise.fsm.analysis.odds.calls import (
     spread,
     summed,
 )
-from rungwise.fsm.analysis.odds.configurations import End, Way
+from rungwise.fsm.analysis.odds.configurations import End, Target, Way
 from rungwise.fsm.analysis.odds.grid import Distribution
 from rungwise.fsm.analysis.odds.rates import NOTHING, ONCE, Histogram, Rates, TurnRate, mean
 from rungwise.fsm.analysis.odds.walk import Followed, NoClock, walk
@@ -119,13 +119,14 @@ class TurnConfigurations:
         self.events: dict[tuple[bool, str], list[Came]] = {}
         self.call = cache(partial(self._follow_call, most))
         self._number = cache(self._add)
-        self.start = self._number(TurnConfiguration(False, TURN.start, (0,) * len(TURN.counters)))
+        nothing_spent = (0,) * len(TURN.counters)
+        self.start = self._number(TurnConfiguration(False, TURN.start, nothing_spent))
 
     def ways(self, number: int) -> Iterator[Way]:
         """Yield what comes of a configuration, with all that leads to the same joined."""
         here = self.known[number]
         events = self._events_of(here.resumes, here.state)
-        joined = dict[int | End, list[int]]()
+        joined = dict[Target, list[int]]()
         for place, came in enumerate(events):
             joined.setdefault(self._lead(here, came), []).append(place)
         for target, places in joined.items():
@@ -179,7 +180,7 @@ class TurnConfigurations:
             means = {name: mean(histogram) for name, histogram in adds.items()}
             yield Came(rate.share, rate.event, rate, adds, means)
 
-    def _lead(self, here: TurnConfiguration, came: Came) -> int | End:
+    def _lead(self, here: TurnConfiguration, came: Came) -> Target:
         """Return where an event leads: the machine of turns itself takes the row."""
         run = Run.at_start(TURN, self.policy.limits)
         run.state = TURN.hub
@@ -260,7 +261,10 @@ def odds(
 
 
 def _odds_of_turn(policy: TurnPolicy, rates: Rates) -> TurnOdds:
-    """Follow turns, half of what is left out for them and half for their calls."""
+    """Follow turns, and add up what their calls, tools and compactions take.
+
+    Half of `LEFT_OUT` may be left out of the turns, and half of all their calls.
+    """
     chain = TurnConfigurations(policy, rates, LEFT_OUT / 2 / (policy.auto_continues + 2))
     walked = walk(NoClock(chain), LEFT_OUT / 2)
     ended = {end.outcome: sum(masses) for end, masses in walked.ended_after.items()}
@@ -272,7 +276,10 @@ def _odds_of_turn(policy: TurnPolicy, rates: Rates) -> TurnOdds:
         for name in ("calls", "rounds", *AMOUNTS)
         if name != "money" or has_prices
     }
-    nearly_most = {name: sums[name].quantile(NEARLY_ALL) or len(sums[name].up_to) for name in WHOLE}
+    nearly_most = {}  # of what is counted, in all turns but a few
+    for name in WHOLE:
+        total = sums[name]
+        nearly_most[name] = total.quantile(NEARLY_ALL) or len(total.up_to)
     limits = {
         "attempts": policy.budget.attempts + 0.5,
         "seconds": policy.budget.seconds,
@@ -281,10 +288,11 @@ def _odds_of_turn(policy: TurnPolicy, rates: Rates) -> TurnOdds:
     spreads: dict[str, Any] = {"money": None, "over_money": None}
     for name, total in sums.items():
         error = 0.0
-        if name not in WHOLE:
+        if name not in WHOLE:  # the theory above says why the error is no larger
             step = max(getattr(each, name).step for _, each in calls)
             of_calls = step * nearly_most["attempts"]
-            error = step and of_calls + 1.5 * total.step * nearly_most["calls"]
+            of_turn = 1.5 * total.step * nearly_most["calls"]
+            error = of_calls + of_turn if step else 0.0
         spreads[name] = spread(total, _mean_over_turn(chain, walked, name), error)
         if name in limits:
             spreads[f"over_{name}"] = total.over(limits[name], left_out)

@@ -114,7 +114,9 @@ def nodes_of(flows: Sequence[Passage]) -> list[FlowNode]:
         asked[each.attempt, each.rung, each.backend] += each.share
         asked[each.attempt] += each.share
     thin = min(THIN, asked[2] / 50)
-    last = next((at for at in range(2, MOST_ATTEMPTS + 1) if asked[at] <= thin), MOST_ATTEMPTS + 1)
+    last = 2  # the attempt from which on they are joined
+    while last <= MOST_ATTEMPTS and asked[last] > thin:
+        last += 1
     end = last + (asked[last] > 0)
     nodes: dict[tuple[int, str, str], FlowNode] = {}
     bands: dict[tuple[FlowNode, FlowNode], FlowBand] = {}
@@ -179,8 +181,12 @@ def _set_heights(nodes: Sequence[FlowNode], best: FlowNode) -> None:
 def _stack_bands(node: FlowNode, *, latest_first: bool) -> None:
     """Place the bands of a node below each other, so that they do not cross beside it."""
     turn = -1 if latest_first else 1
+
+    def order(band: FlowBand) -> tuple[float, float]:
+        return turn * band.source.layer, band.source.y
+
     enters = node.y
-    for band in sorted(node.into, key=lambda band: (turn * band.source.layer, band.source.y)):
+    for band in sorted(node.into, key=order):
         band.arrives = enters
         enters = enters + band.height
     leaves = node.y
@@ -202,11 +208,24 @@ def flows_drawn(flows: Sequence[Passage], title: str) -> Picture:
     nodes = nodes_of(flows)
     w = PITCH * max(node.layer for node in nodes) + GAP
     h = lay_out(nodes)
-    values = {"title": title, "nodes": nodes, "pitch": PITCH, "top": TOP, "cut": CUT}
-    return w, h, document(w, h, title, [render("flows", **values, label=label, ordinal=ordinal)])
+    marks = render(
+        "flows",
+        title=title,
+        nodes=nodes,
+        pitch=PITCH,
+        top=TOP,
+        cut=CUT,
+        label=label,
+        ordinal=ordinal,
+    )
+    return w, h, document(w, h, title, [marks])
 
 
-def curves_drawn(title: str, written: Callable[[float], str], spreads: Sequence[Spread]) -> Picture:
+def curves_drawn(
+    title: str,
+    written: Callable[[float], str],
+    spreads: Sequence[Spread],
+) -> Picture:
     """Draw what share of the calls needs at most so much.
 
     Arguments:
@@ -222,7 +241,8 @@ def curves_drawn(title: str, written: Callable[[float], str], spreads: Sequence[
     most = max([value for curve in curves for value, _ in curve]) or 1.0
     # the axis has four marks at most, at multiples of 1, 2 or 5
     least = 10 ** floor(log10(most / 4))
-    step = next(least * times for times in (1, 2, 5, 10) if least * times * 4 >= most)
+    steps = (least, 2 * least, 5 * least, 10 * least)
+    step = next(step for step in steps if step * 4 >= most)
     w = 90 + NINE * ENDS
     h = HIGH + TOP + 36 + 16 * len(spreads)
     values = {

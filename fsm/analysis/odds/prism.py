@@ -179,7 +179,11 @@ def _rewards(chain: Configurations, states: list[State]) -> Mapping[str, list[st
     return rewards
 
 
-def _means(chain: Configurations, backend: int, position: str) -> Iterator[tuple[str, float]]:
+def _means(
+    chain: Configurations,
+    backend: int,
+    position: str,
+) -> Iterator[tuple[str, float]]:
     """Yield what an attempt takes on average."""
     events = chain.events[backend, position]
     seconds = sum(each.share * mean(each.seconds) for each in events)

@@ -102,7 +102,9 @@ def _is_pair(value: Any, most: float = LARGEST) -> bool:
 
 
 def _is_facts(names: Any) -> bool:
-    return isinstance(names, tuple) and all(is_text(name) and name not in SETTLED for name in names)
+    if not isinstance(names, tuple):
+        return False
+    return all(is_text(name) and name not in SETTLED for name in names)
 
 
 _must: Final = partial(must, names_class=True)
@@ -141,7 +143,11 @@ def _tables(
     return tuple([_table(kind, each, number) for number, each in enumerate(value, 1)])
 
 
-def _table(kind: type[Any], value: Any, number: int) -> Any:
+def _table(
+    kind: type[Any],
+    value: Any,
+    number: int,
+) -> Any:
     if isinstance(value, kind):
         return value
     try:
@@ -236,7 +242,11 @@ def _events(value: Any) -> tuple[EventRate, ...]:
     return _tables(value, EventRate, "be tables, as in [[backend.fresh]]")
 
 
-def _shares(instance: Any, attribute: Any, rates: tuple[EventRate, ...]) -> None:
+def _shares(
+    instance: Any,
+    attribute: Any,
+    rates: tuple[EventRate, ...],
+) -> None:
     if rates or attribute.name == "fresh":
         _must_add_up(rates, f"{attribute.name!r} of {instance.name!r}")
 

@@ -7,7 +7,7 @@ these decides which configurations can be merged; `configurations.py` says why t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import combinations
 from typing import Final
@@ -147,13 +147,14 @@ def settings_of(
     limits = policy.limits.bounded(table.limits, len(rates.backend))
     events = {}
     for backend, position in places:
-        rates_there = rates.backend[backend].at(position)
-        in_time = _in_time(rates_there, policy.timeouts.total, is_timed=is_timed)
+        every = rates.backend[backend].at(position)
+        in_time = _in_time(every, policy.timeouts.total, is_timed=is_timed)
         events[backend, position] = tuple(in_time)
     prepare = _Preparing(policy, limits, last=len(rates.backend) - 1)
-    prepared = {
-        place: tuple([prepare.event(rate, place[0]) for rate in events[place]]) for place in places
-    }
+    prepared = {}
+    for backend, position in places:
+        rates_there = events[backend, position]
+        prepared[backend, position] = tuple([prepare.event(rate, backend) for rate in rates_there])
     ran_out = {rung: branches(table, "ran_out", rung) for rung in table.rungs}
     reads = []
     for backend in backends:
@@ -198,14 +199,16 @@ def _in_time(
 class _Preparing:
     """Prepare the events of a policy's rates."""
 
-    def __init__(self, policy: Policy, limits: Mapping[str, int], last: int) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        limits: Mapping[str, int],
+        last: int,
+    ) -> None:
         self.policy = policy
         self.limits = limits
         self.last = last
-        # events come back at several places
-        self.branches_of: Callable[[str, str], tuple[Branch, ...]] = cache(
-            partial(branches, policy.table)
-        )
+        self.branches_of = cache(partial(branches, policy.table))  # for each event, not each place
 
     def event(self, rate: EventRate, backend: int) -> PreparedEvent:
         """Prepare an event at a backend.
@@ -309,7 +312,10 @@ def _mattering(ways: tuple[Branch, ...]) -> set[str]:
     for one, other in combinations(ways, 2):
         needs = conditions_of(one)
         others_needs = conditions_of(other)
-        apart = [name for name, held in needs.items() if others_needs.get(name, held) is not held]
+        apart = []
+        for name, held in needs.items():
+            if others_needs.get(name, held) is not held:
+                apart.append(name)
         leads_elsewhere = _led_by(one) != _led_by(other)
         if leads_elsewhere and len(apart) == 1:
             names.add(apart[0])

@@ -73,7 +73,9 @@ class Figure:
         An amount must also change by enough to be seen.
         """
         seen = 0.0 if self.form == "share" else SEEN * abs(self.old)
-        return self.old != self.new and abs(self.new - self.old) > max(self.error, seen)
+        if self.old == self.new:
+            return False
+        return abs(self.new - self.old) > max(self.error, seen)
 
     @property
     def texts(self) -> tuple[str, str, str]:
@@ -91,7 +93,9 @@ class Figure:
 
     def _sides(self, digits: int) -> tuple[str, str]:
         """Write the old and the new figure with so many digits."""
-        return _text(self.form, self.old, digits), _text(self.form, self.new, digits)
+        old = _text(self.form, self.old, digits)
+        new = _text(self.form, self.new, digits)
+        return old, new
 
     @property
     def _change(self) -> str:
@@ -106,7 +110,11 @@ class Figure:
         return f"x {factor:.3g}"
 
 
-def _text(form: str, value: float | None, digits: int = DIGITS[0]) -> str:
+def _text(
+    form: str,
+    value: float | None,
+    digits: int = DIGITS[0],
+) -> str:
     """Write a figure; a quantile beyond the grid is `more`."""
     if form == "share":
         return f"{100 * (value or 0):.{digits - 2}f} %"
@@ -129,7 +137,8 @@ class Comparison:
         """Return a table for each group of figures; its first row has the title and headings."""
         tables: dict[str, list[StatsRow]] = {}
         for each in self.figures:
-            rows = tables.setdefault(each.of, [(each.of, ("before", "now", "change"), ())])
+            head = (each.of, ("before", "now", "change"), ())
+            rows = tables.setdefault(each.of, [head])
             rows.append((label(each.name), each.texts, ()))
         return [*tables.values()]
 
@@ -166,14 +175,16 @@ def _summary_of(figures: Sequence[Figure], new: AnyOdds) -> str:
         return "no change"
     well = "done" if isinstance(new, Odds) else "finished"
     parts = []
-    for key, word, unit in ((("outcome", well), well, " %"), (("seconds", "P99"), "P99", " s")):
-        if key in changed:
-            was, now, _ = changed[key]
-            parts.append(f"{word} {was.removesuffix(unit)} -> {now.removesuffix(unit)}{unit}")
+    for of, name, unit in (("outcome", well, " %"), ("seconds", "P99", " s")):
+        if (of, name) in changed:
+            was, now, _ = changed[of, name]
+            was = was.removesuffix(unit)
+            parts.append(f"{name} {was} -> {now.removesuffix(unit)}{unit}")
     word = "cost" if new.money else "tokens"
     key = ("money", "mean") if new.money else ("on average", "tokens")
     if key in changed:
-        parts.append(f"{word} {changed[key][2]}")
+        _, _, change = changed[key]
+        parts.append(f"{word} {change}")
     return ", ".join(parts) or f"other figures change, but not {well}, P99 and {word}"
 
 
@@ -238,7 +249,8 @@ def tables_of(found: AnyOdds) -> list[list[StatsRow]]:
         return [_outcome_rows(found, TURN), _spread_rows(found, "a turn")]
     reached: list[StatsRow] = [("backends reached", ["calls"], ())]
     for name, share in found.reached.items():
-        reached.append((label(name), [_percent(share)], [(share, "rung")]))
+        bar = [(share, "rung")]
+        reached.append((label(name), [_percent(share)], bar))
     rows: list[StatsRow] = [("rows taken", ["per call", "share"], ())]
     in_all = sum(found.rows.values())
     for name, times in [*found.rows.items()][:ROWS]:
@@ -250,7 +262,8 @@ def _outcome_rows(odds: AnyOdds, table: Table) -> list[StatsRow]:
     """Return a row for each outcome, with a bar in the colour of its kind."""
     rows: list[StatsRow] = [("outcome", ["probability"], ())]
     for name, share in _outcomes(odds):
-        rows.append((plain(name), [_percent(share)], [(share, table.kind_of_end(name))]))
+        bar = [(share, table.kind_of_end(name))]
+        rows.append((plain(name), [_percent(share)], bar))
     return rows
 
 

@@ -92,7 +92,8 @@ def tune(
         raise ConfigurationError(
             f"a target of cost needs prices in the rates; missing: {', '.join(unpriced)}"
         )
-    precision = max(FINEST, min(PRECISION, (1 - (targets.done or 0)) / 20))
+    may_fail = 1 - (targets.done or 0)
+    precision = max(FINEST, min(PRECISION, may_fail / 20))
     space = space or space_of(policy, rates)
     search = _TargetSearch(
         policy=policy,
@@ -132,7 +133,8 @@ def space_of(policy: Policy, rates: Rates) -> dict[str, Sequence[Any]]:
     space["timeouts.total"] = [policy.timeouts.total, *_cuts(rates)]
     for name in WAITS:
         wait = getattr(policy.waits, name)
-        space[f"waits.{name}"] = [wait, *(wait * factor for factor in FACTORS)]
+        longer_and_shorter = [wait * factor for factor in FACTORS]
+        space[f"waits.{name}"] = [wait, *longer_and_shorter]
     return {name: tuple(dict.fromkeys(values)) for name, values in space.items()}
 
 
@@ -141,7 +143,11 @@ def _orders(count: int) -> list[tuple[int, ...]]:
     places = range(count)
     if count <= MOST_ORDERED:
         return [*permutations(places)]
-    return [(first, *(place for place in places if place != first)) for first in places]
+    orders = []
+    for first in places:
+        others = [place for place in places if place != first]
+        orders.append((first, *others))
+    return orders
 
 
 def _spendable(policy: Policy, rates: Rates) -> set[str]:
@@ -151,16 +157,20 @@ def _spendable(policy: Policy, rates: Rates) -> set[str]:
     for backend in rates.backend:
         for position in POSITIONS:
             for rate in getattr(backend, position):
-                if rate.share:
-                    ways = branches(table, rate.event, table.hub)
-                    names.update(way.takes for way in ways if way.takes and _fits(way, rate))
+                if not rate.share:
+                    continue
+                for way in branches(table, rate.event, table.hub):
+                    if way.takes and _fits(way, rate):
+                        names.add(way.takes)
     return names
 
 
 def _fits(way: Branch, rate: EventRate) -> bool:
     """Tell whether the facts of an event can lead through a way; some depend on the call."""
+    open_facts = SETTLED | {"has_text"}
     for name, held in way.facts.items():
-        if name not in SETTLED and name != "has_text" and (name in rate.facts) is not held:
+        holds = name in rate.facts
+        if name not in open_facts and holds is not held:
             return False
     return True
 
@@ -180,7 +190,8 @@ def _cuts(rates: Rates) -> list[float]:
     values.sort()
     up_to = [*accumulate(share for _, share in values)]
     places = [bisect_left(up_to, share * up_to[-1]) for share in CUTS]
-    return [float(f"{values[place][0]:.2g}") for place in places]
+    cuts = [values[place][0] for place in places]
+    return [float(f"{seconds:.2g}") for seconds in cuts]
 
 
 def dominates(one: Sequence[float], other: Sequence[float]) -> bool:
@@ -221,7 +232,8 @@ class _TargetSearch:
             promising = []
             for place, values in enumerate(every):
                 promising.append([*self._mattering(own, place, values)])
-        if prod(map(len, promising)) <= self.most - len(self.tried):
+        may_try = self.most - len(self.tried)
+        if prod(map(len, promising)) <= may_try:
             self.attempt(product(*promising))
         self._follow(promising)
         # what was left out may help together with what was found
@@ -246,7 +258,12 @@ class _TargetSearch:
         missed = self.targets.missed(each.figures)
         return sum(missed.values()), each.figures.cost
 
-    def _mattering(self, own: Point, place: int, values: Sequence[Any]) -> Iterator[Any]:
+    def _mattering(
+        self,
+        own: Point,
+        place: int,
+        values: Sequence[Any],
+    ) -> Iterator[Any]:
         """Yield the values that change the figures, and not only for the worse.
 
         Arguments:
@@ -266,12 +283,14 @@ class _TargetSearch:
 
     def attempt(self, points: Iterable[Point]) -> None:
         """Try candidates that were not tried yet, while any more may be."""
-        untried = [each for each in dict.fromkeys(points) if each not in self.tried]
+        each_once = dict.fromkeys(points)
+        untried = [point for point in each_once if point not in self.tried]
         new = untried[: self.most - len(self.tried)]
         changes = [self._changes(point) for point in new]
         rates = [self._rates(each) for each in changes]
         policies = [self._policy(each) for each in changes]
-        found = self.each(partial(odds, left_out=self.precision), policies, rates)
+        roughly = partial(odds, left_out=self.precision)
+        found = self.each(roughly, policies, rates)
         for parts in zip(new, changes, policies, rates, found, strict=True):
             self.tried[parts[0]] = Candidate(*parts)
             self.progress(len(self.tried))
@@ -294,11 +313,12 @@ class _TargetSearch:
             if key != "chain":
                 part, _, name = key.partition(".")
                 parts[part][name] = value
-        limits = Limits(**{**self.policy.limits, **parts.pop("limits", {})})
+        limits = dict(self.policy.limits)
+        limits.update(parts.pop("limits", {}))
         changed = {}
         for part, values in parts.items():
             changed[part] = evolve(getattr(self.policy, part), **values)
-        return evolve(self.policy, limits=limits, **changed)
+        return evolve(self.policy, limits=Limits(**limits), **changed)
 
     def key(self, each: Candidate) -> tuple[float, ...]:
         """Return what is compared: whether a target is missed, and the figures; less is better.
@@ -307,8 +327,13 @@ class _TargetSearch:
         """
         done, p99, cost = each.figures
         digits = round(-log10(self.precision))
-        misses = float(bool(self.targets.missed(each.figures)))
-        return misses, -round(done, digits), float(f"{p99:.3g}"), float(f"{cost:.3g}")
+        misses = bool(self.targets.missed(each.figures))
+        return (
+            float(misses),
+            -round(done, digits),
+            float(f"{p99:.3g}"),
+            float(f"{cost:.3g}"),
+        )
 
     def front(self) -> tuple[Candidate, ...]:
         """Return what nothing dominates, the cheapest first.
@@ -320,7 +345,8 @@ class _TargetSearch:
             best.setdefault(self.key(each), each)
         front = []
         for key, each in best.items():
-            if not any(dominates(other, key) for other in best):
+            is_dominated = any(dominates(other, key) for other in best)
+            if not is_dominated:
                 front.append(each)
         return tuple(sorted(front, key=_cheapest))
 
@@ -333,7 +359,8 @@ class _TargetSearch:
             policies = [each.policy for each in unsure]
             rates = [each.rates for each in unsure]
             exact = self.each(odds, policies, rates)
-            certificates = self.each(verify, policies, [len(each.backend) for each in rates])
+            backends = [len(each.backend) for each in rates]
+            certificates = self.each(verify, policies, backends)
             for each, found, certificate in zip(unsure, exact, certificates, strict=True):
                 if certificate.ok:
                     self.tried[each.point] = evolve(each, odds=found, certificate=certificate)

@@ -28,7 +28,14 @@ from typing import Any, Final, NamedTuple
 
 from attrs import define, field
 
-from rungwise.fsm.analysis.odds.configurations import NO_WAIT, Configurations, End, Wait, Way
+from rungwise.fsm.analysis.odds.configurations import (
+    NO_WAIT,
+    Configurations,
+    End,
+    Target,
+    Wait,
+    Way,
+)
 from rungwise.fsm.analysis.odds.grid import POINTS, Flow, masses_of, numpy, uniform
 from rungwise.fsm.call.budget.reserve import reserved_seconds
 
@@ -59,7 +66,8 @@ class NoClock:
 
     def ways(self, number: int, mass: Any) -> Iterator[tuple[Way, Any]]:
         """Yield each way out of a configuration, with the mass that goes it."""
-        return ((way, mass * way.share) for way in self.chain.ways(number))
+        for way in self.chain.ways(number):
+            yield way, mass * way.share
 
     def wait(self, mass: Any, way: Way) -> tuple[Any, Any, float]:
         """Let a mass wait for the next attempt.
@@ -177,9 +185,15 @@ class Clock(NoClock):
         return self.np.fft.rfft(mass, 2 * POINTS)
 
     def _moved(self, mass: Any, by: Any) -> Any:
-        return self.np.clip(self.np.fft.irfft(mass * by, 2 * POINTS)[:POINTS], 0.0, None)
+        moved = self.np.fft.irfft(mass * by, 2 * POINTS)
+        return self.np.clip(moved[:POINTS], 0.0, None)
 
-    def _transformed(self, backend: int, position: str, events: tuple[int, ...]) -> Any:
+    def _transformed(
+        self,
+        backend: int,
+        position: str,
+        events: tuple[int, ...],
+    ) -> Any:
         """Return the transform of what some events add to the time, each with its share."""
         rates = [self.chain.events[backend, position][place] for place in events]
         return self._transform(
@@ -253,14 +267,21 @@ def walk_all_but(clock: NoClock, light: float) -> Followed:
                     if not moves:
                         continue
                     target = part.target
-                    flow = Flow(number, target, way.events, moves / share, part.wait, part.rows)
+                    flow = Flow(
+                        source=number,
+                        target=target,
+                        events=way.events,
+                        share=moves / share,
+                        wait=part.wait,
+                        rows=part.rows,
+                    )
                     flows.append(flow)
-                    if isinstance(target, End):
-                        never = [0.0] * (chain.steps + 1)
-                        walked.ended_after.setdefault(target, never)[attempt] += moves
-                        walked.ended_at[target] = walked.ended_at[target] + part.mass
-                    else:
+                    if not isinstance(target, End):
                         then[target] = then[target] + part.mass
+                        continue
+                    never = [0.0] * (chain.steps + 1)
+                    walked.ended_after.setdefault(target, never)[attempt] += moves
+                    walked.ended_at[target] = walked.ended_at[target] + part.mass
         walked.layers.append(flows)
         masses = then
     return walked
@@ -269,7 +290,7 @@ def walk_all_but(clock: NoClock, light: float) -> Followed:
 class _Part(NamedTuple):
     """Hold where a part of a mass goes, by which rows of the table, and after which wait."""
 
-    target: int | End
+    target: Target
     rows: tuple[int, ...]
     wait: Wait
     mass: Any
