@@ -73,8 +73,11 @@ def _kind_of(headers: Mapping[str, str], body: bytes) -> str:
         pass
     else:
         return "JSON of another shape"
-    named = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
-    kind = named.partition(";")[0].strip().lower()
+    kind = ""
+    for name, value in headers.items():
+        if name.lower() == "content-type":
+            kind = value.partition(";")[0].strip().lower()
+            break
     if not _MEDIA_TYPE.fullmatch(kind):
         return "no JSON"
     if "json" in kind:

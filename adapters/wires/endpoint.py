@@ -75,7 +75,8 @@ def read_url(url: str, path: str) -> Endpoint:
         port = parts.port
     except ValueError:
         return Endpoint("base_url is not a URL")
-    if "@" in parts.netloc or any(SECRET_QUERY.search(name) for name, _ in parse_qsl(parts.query)):
+    names = [name for name, _ in parse_qsl(parts.query)]
+    if "@" in parts.netloc or any(map(SECRET_QUERY.search, names)):
         raise ConfigurationError(
             "base_url holds a secret: put it into api_key or headers, which are never shown"
         )
@@ -137,7 +138,8 @@ def _is_local(host: str) -> bool:
 
 def shown_url(url: object) -> str:
     """Return the `repr` of a URL without anything that could be a secret."""
-    return repr(re.sub(r"[?#].*", "", re.sub(r"//[^/]*@", "//", str(url))))
+    without_user = re.sub(r"//[^/]*@", "//", str(url))
+    return repr(re.sub(r"[?#].*", "", without_user))
 
 
 def is_header_text(value: str) -> bool:
@@ -267,7 +269,11 @@ def _header_fault(name: object, value: object) -> str | None:
 
 def merged(*layers: Mapping[str, str]) -> SecretMap:
     """Return headers with lower-case names; later layers win."""
-    return SecretMap({name.lower(): value for layer in layers for name, value in layer.items()})
+    headers: dict[str, str] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            headers[name.lower()] = value
+    return SecretMap(headers)
 
 
 def variables_of(origin: str) -> tuple[str, ...]:

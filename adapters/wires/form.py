@@ -242,7 +242,8 @@ class Form(Shapes, ABC):
 
     def shows(self, part: MediaPart) -> bool:
         """Tell whether a picture, a recording or a document is sent itself, and not only named."""
-        return in_words(part) not in _texts_in(self.sent_to("", Message("user", (part,))))
+        written = self.sent_to("", Message("user", (part,)))
+        return in_words(part) not in _texts_in(written)
 
     def lost_tools(self, tools: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Return the tools that have no form here."""

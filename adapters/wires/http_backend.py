@@ -246,7 +246,9 @@ class HttpBackend(HttpLink):
             endpoint.check_headers(send.headers, "Request.headers")
             headers = endpoint.merged(headers, send.headers)
         self.refuse_reserved(send.parameters, "Request.parameters")
-        return HttpRequest(self._url(stream=stream), headers, dump(self._body(send, stream=stream)))
+        url = self._url(stream=stream)
+        body = self._body(send, stream=stream)
+        return HttpRequest(url, headers, dump(body))
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read a whole response, of any status."""

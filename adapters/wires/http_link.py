@@ -127,8 +127,10 @@ class HttpLink(Backend, ABC):
     capabilities: Capabilities = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        keys = self.api_key if isinstance(self.api_key, tuple) else ()
-        self._set(pool=tuple([evolve(self, api_key=key) for key in keys]), keys=len(keys) or 1)
+        pool = []
+        if isinstance(self.api_key, tuple):
+            pool = [evolve(self, api_key=key) for key in self.api_key]
+        self._set(pool=tuple(pool), keys=len(pool) or 1)
         url = self._read_endpoint()
         key = self._key_for(url.origin)
         credentials = endpoint.merged(self._credentials(key) if key else {}, self.headers)
@@ -140,11 +142,10 @@ class HttpLink(Backend, ABC):
         capabilities = capabilities_of(self.API, self.base_url, self.model)
         if self._own_capabilities is not None:
             capabilities = self._own_capabilities.or_else(capabilities)
+        places = frozenset(((url.place, self.model), (url.root, self.model)))
+        provider = f"{self.API}:{url.place}/{self.model}"
         self._set(
-            identities=identities,
-            places=frozenset(((url.place, self.model), (url.root, self.model))),
-            provider=f"{self.API}:{url.place}/{self.model}",
-            capabilities=capabilities,
+            identities=identities, places=places, provider=provider, capabilities=capabilities
         )
 
     def _set(self, **values: Any) -> None:
@@ -153,8 +154,9 @@ class HttpLink(Backend, ABC):
             object.__setattr__(self, name, value)
 
     def _key_for(self, origin: str) -> Secret | None:
-        """Return the key that is known beforehand; None if a function is asked for it, or if there
-        is none.
+        """Return the key that is known beforehand.
+
+        None if a function is asked for it, or if there is none.
         """
         if self.renews_key:
             return None
@@ -175,12 +177,12 @@ class HttpLink(Backend, ABC):
         Two keys for one model are two accounts, each with its own limits. Of a function that
         returns keys, only its identity is known.
         """
-        known = dict(credentials)
+        account = dict(credentials)
         if self.renews_key:
-            known["key of"] = str(id(self.api_key))
+            account["key of"] = str(id(self.api_key))
         who = self.model
-        if known:
-            who = f"{self.model} ({fingerprint(known)})"
+        if account:
+            who = f"{self.model} ({fingerprint(account)})"
         return frozenset({(url.place, who), (url.root, who)})
 
     @property
@@ -218,7 +220,10 @@ class HttpLink(Backend, ABC):
     @property
     def name(self) -> str:
         """Name the backend in journals and errors."""
-        return self._name or "/".join(filter(None, (self._endpoint.place, self.model)))
+        if self._name:
+            return self._name
+        place = self._endpoint.place
+        return f"{place}/{self.model}" if place else self.model
 
     @property
     def digest(self) -> str:

@@ -33,7 +33,7 @@ _DENSEST: Final = 16
 # Bytes of memory that CPython 3.11 takes at most for what one of these begins: an object with a
 # member or two, an array, one more value with its place. Measured with orjson 3.13 and with json; a
 # reply full of log probabilities comes to 14 for each of its bytes, `{},` without end to 110.
-_WEIGHTS: Final[tuple[tuple[bytes, int], ...]] = ((b"{", 240), (b"[", 90), (b",", 90))
+_WEIGHTS: Final[Mapping[bytes, int]] = {b"{": 240, b"[": 90, b",": 90}
 # A string, or what is left of one, and whole strings with what is between them; possessive, so that
 # no text makes the search go back.
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
@@ -65,7 +65,7 @@ def weight_of(data: bytes) -> int:
 
 
 def _weight(data: bytes) -> int:
-    return sum(data.count(mark) * weight for mark, weight in _WEIGHTS)
+    return sum(data.count(mark) * weight for mark, weight in _WEIGHTS.items())
 
 
 def _weight_outside_strings(data: bytes, most: int) -> int:
@@ -261,10 +261,11 @@ class ObjectScanner:
         """
         match = self._WHOLE.match(piece, place, place + _WINDOW)
         assert match is not None
-        depths = array("b", self._NO_BRACKETS.sub("", match[0]).encode().translate(self._STEPS))
-        if not match[0] or min(accumulate(depths, initial=self._depth)) < 1:
+        brackets = self._NO_BRACKETS.sub("", match[0])
+        steps = array("b", brackets.encode().translate(self._STEPS))
+        if not match[0] or min(accumulate(steps, initial=self._depth)) < 1:
             return 0
-        self._depth += sum(depths)
+        self._depth += sum(steps)
         return match.end()
 
     def _string(self, piece: str, place: int) -> int:

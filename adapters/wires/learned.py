@@ -155,12 +155,13 @@ def _changed(old: Lessons, add: Lessons, remove: Lessons) -> Lessons:
     """Return lessons with others added and some removed."""
     dropped = old.dropped
     if add.dropped & CAPS:
-        dropped -= CAPS  # the server names its cap anew, and one must stay
+        dropped -= CAPS  # what is new about the cap replaces the old: one of its names must stay
+    dropped |= add.dropped
     no_prefill = old.no_prefill or add.no_prefill
     restores = old.restore_reasoning or add.restore_reasoning
     return evolve(
         old,
-        dropped=(dropped | add.dropped) - remove.dropped,
+        dropped=dropped - remove.dropped,
         no_prefill=no_prefill and not remove.no_prefill,
         restore_reasoning=restores and not remove.restore_reasoning,
         largest_output=add.largest_output or old.largest_output,

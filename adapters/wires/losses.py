@@ -43,8 +43,9 @@ _OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
 
 @cache
 def _read() -> Mapping[str, frozenset[str]]:
-    """Return which members of each kind of part and tool Rungwise reads, in the form of any
-    protocol. Parts without a type are of the kind "block".
+    """Return which members of each kind of part and tool Rungwise reads, in any protocol's form.
+
+    Parts without a type are of the kind "block".
     """
     members: dict[str, set[str]] = {}
     untyped: set[str] = set()
@@ -53,8 +54,8 @@ def _read() -> Mapping[str, frozenset[str]]:
         for kind, names in wire.members.items():
             members.setdefault(kind, set()).update(names.split())
     read = {"block": frozenset(untyped)}
-    for kind, found in members.items():
-        read[kind] = frozenset(found)
+    for kind, names_of_kind in members.items():
+        read[kind] = frozenset(names_of_kind)
     return read
 
 
@@ -123,8 +124,9 @@ def _in_block(block: Any, kind: str = "") -> Iterator[str]:
 
 
 def _members(block: Mapping[str, Any], kind: str) -> Iterator[str]:
-    """Yield the members of a part or a tool that no protocol translates, by name, and each cache
-    mark.
+    """Yield the members of a part or a tool that no protocol translates, by name.
+
+    Each cache mark counts as well.
     """
     read = _read()[kind]
     for member, value in block.items():
@@ -271,7 +273,8 @@ def _grammars(tools: Iterable[Mapping[str, Any]], form: Form) -> Iterator[object
         format = inner.get("format") if isinstance(inner, Mapping) else None
         if not isinstance(format, Mapping) or format.get("type") != "grammar":
             continue
-        if not any(each.get("type") == "custom" for each in form.written_tools((tool,))):
+        written = form.written_tools((tool,))
+        if not any(each.get("type") == "custom" for each in written):
             yield inner.get("name")
 
 
@@ -335,7 +338,8 @@ def _kind_of(part: OpaquePart | CitationPart) -> Iterator[str]:
         yield "citation"
         return
     block = part.block if isinstance(part.block, Mapping) else {}
-    kind = label(str(block.get("type") or next(iter(block), "something"))) or "something"
+    named = block.get("type") or next(iter(block), "something")
+    kind = label(str(named)) or "something"
     if kind in declared("marks"):
         yield MARKED_MESSAGE
     elif kind not in declared("sealed") and not (part.provider and readable(block)):

@@ -73,7 +73,8 @@ class Results:
         """
         later_uses = self.uses[call.id]
         later_uses.popleft()
-        for key in dict.fromkeys(((call.id, ""), ("", call.name), ("", ""))):
+        keys = [(call.id, ""), ("", call.name), ("", "")]
+        for key in dict.fromkeys(keys):
             waiting = self.waiting.get(key, deque())
             while waiting and waiting[0][0] < place:
                 self._pass_over(waiting)

@@ -1,5 +1,4 @@
-"""Make a conversation valid for a protocol, whatever form it has and whichever models answered in
-it.
+"""Make a conversation valid for a protocol, whatever its form and whoever answered in it.
 
 Theory
 ------
@@ -104,13 +103,13 @@ def written(
     sound = _mended(grouped, rules, provider)
     if sound == grouped and _all_fit(messages, form, is_portable=is_portable):
         # Only the signatures were wrong: everything else of the caller's messages is sent.
-        kept: list[AnyMessage] = []
+        unsigned: list[AnyMessage] = []
         for one in messages:
             if isinstance(one, Message):
-                kept.append(_without_foreign(one, provider, rules))
+                unsigned.append(_without_foreign(one, provider, rules))
             else:
-                kept.append(form.unsigned(one) if is_portable else one)
-        return _all_as_they_are(kept, form, provider)
+                unsigned.append(form.unsigned(one) if is_portable else one)
+        return _all_as_they_are(unsigned, form, provider)
     result: list[PlainMessage] = []
     for message in sound:
         result += origins.get(id(message)) or form.sent_to(provider, message)

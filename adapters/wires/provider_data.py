@@ -42,7 +42,7 @@ class Aside:
     """Gather what a stream brings besides the reply, in the places that a whole body has for it."""
 
     size: int = field(default=0, init=False)  # bytes of memory, roughly
-    said: dict[str, Any] = field(factory=dict, init=False)  # by member of the whole body
+    members: dict[str, Any] = field(factory=dict, init=False)  # by member of the whole body
 
     def take(self, new: Mapping[str, Any], *, grows: frozenset[str] = frozenset()) -> int:
         """Take more data, up to a limit of memory, and return roughly how many bytes it takes up.
@@ -59,16 +59,16 @@ class Aside:
             return 0
         self.size += size
         for name, value in new.items():
-            old = self.said.get(name)
+            old = self.members.get(name)
             if isinstance(old, dict) and isinstance(value, dict):
                 for key, inner in value.items():
                     _extend(old, key, inner)
             elif name in grows:
-                _extend(self.said, name, value)
+                _extend(self.members, name, value)
             elif isinstance(value, dict):
-                self.said[name] = {**value}
+                self.members[name] = {**value}
             else:
-                self.said[name] = value
+                self.members[name] = value
         return size
 
 
@@ -116,14 +116,18 @@ def _citation(block: Mapping[str, Any], provider: str) -> CitationPart:
     (chat completions), or in the one member of its location, whose name says what is counted
     (Bedrock).
     """
-    place, location = next(iter(mapping_of(block.get("location")).items()), ("", None))
-    by_type = mapping_of(block.get(str(block.get("type"))))
-    members = {**block, **by_type, **mapping_of(location)}
+    members = dict(block)
+    members |= mapping_of(block.get(str(block.get("type"))))
+    counted_there = "characters"
+    for place, location in mapping_of(block.get("location")).items():
+        counted_there = _LOCATIONS.get(place, "characters")
+        members |= mapping_of(location)
+        break
     passages = [text_in(members, "cited_text", "text")]
     for content in list_of(block.get("sourceContent")):
         passages.append(text_in(content, "cited_text", "text"))
     position = None
-    for start, end, counted in (*_POSITIONS, ("start", "end", _LOCATIONS.get(place, "characters"))):
+    for start, end, counted in (*_POSITIONS, ("start", "end", counted_there)):
         if start in members:
             position = (counted, count_of(members[start]), count_of(members.get(end)))
             break

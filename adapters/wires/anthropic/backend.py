@@ -185,11 +185,14 @@ def _as_names(value: Iterable[str] | str) -> Any:
 
 
 def _check_names(instance: object, attribute: Any, value: Any) -> None:
-    names = value if isinstance(value, tuple) else (None,)
-    if not all(isinstance(each, str) and each.strip() and is_header_text(each) for each in names):
+    if not isinstance(value, tuple) or not all(map(_is_name, value)):
         raise ConfigurationError(
             "beta must be a list of the names of beta features, as in the anthropic-beta header"
         )
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and is_header_text(value)
 
 
 @hides_arguments

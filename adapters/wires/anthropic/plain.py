@@ -1,4 +1,8 @@
-"""Read Anthropic's blocks, as callers write them, into neutral parts."""
+"""Read Anthropic's blocks, as callers write them, into neutral parts.
+
+Reasoning is read as text alone: a signature goes back to Anthropic only in a message that is sent
+unchanged. What has no reader here is opaque, and goes to no other provider.
+"""
 
 from __future__ import annotations
 

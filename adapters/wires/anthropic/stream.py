@@ -1,4 +1,13 @@
-"""Read a message, whole or streamed: its blocks, stop reason, tokens, and what each event adds."""
+"""Read a message, whole or streamed: its blocks, stop reason, tokens, and what each event adds.
+
+A stream is `message_start`; for each block `content_block_start`, deltas and `content_block_stop`,
+all with its index; then `message_delta` with the stop reason and the tokens; `message_stop`. Other
+servers of the protocol leave out starts and stops, or begin blocks with text in them. So a delta
+begins a block if none of its kind is open, and a stop reason alone makes a message whole.
+
+Rungwise does not know every type of block. One that it does not know is kept as it came, for its
+provider, and the texts in its deltas are gathered by the member that holds them.
+"""
 
 from __future__ import annotations
 

@@ -122,7 +122,8 @@ def _parted(messages: Sequence[PlainMessage]) -> tuple[list[Any], list[PlainMess
             group = [{"role": role, "content": blocks}]
         turns += group
     if not turns or turns[0]["role"] != "user":
-        turns.insert(0, {"role": "user", "content": [{"text": BEGINNING if turns else NO_TEXT}]})
+        text = BEGINNING if turns else NO_TEXT
+        turns.insert(0, {"role": "user", "content": [{"text": text}]})
     return system, turns
 
 
@@ -225,15 +226,16 @@ class Bedrock(HttpBackend):
         account.needs_region()
         self._set(_account=account)
         if key:
-            known = merged({"access-key-id": key.reveal()}, self.headers)
-            who = f"{self.model} ({fingerprint(known)})"
+            account_headers = merged({"access-key-id": key.reveal()}, self.headers)
+            who = f"{self.model} ({fingerprint(account_headers)})"
             url = self._endpoint
             self._set(identities=frozenset({(url.place, who), (url.root, who)}))
 
     @property
     def _may_look_for_credentials(self) -> bool:
-        """Tell whether what AWS's tools find may go to the host: it is AWS's, or a profile says
-        so.
+        """Tell whether what AWS's tools find may go to the host.
+
+        It may if the host is AWS's, or if the caller named a profile.
         """
         return self.profile is not None or bool(KEYS.origins.fullmatch(self._endpoint.origin))
 

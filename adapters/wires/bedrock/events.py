@@ -86,10 +86,10 @@ class FrameReader(StreamReader):
             headers = self._known.get(frame[_PRELUDE:start])
             place += length
             # Both checksums are verified, as in botocore's parser.
-            is_sound = (
-                crc32(frame[:8]) == checksum
-                and crc32(frame[:-4]) == _CHECKSUM(frame, length - 4)[0]
-            )
+            is_sound = crc32(frame[:8]) == checksum
+            if is_sound:
+                (whole,) = _CHECKSUM(frame, length - 4)
+                is_sound = crc32(frame[:-4]) == whole
             if headers is None or not is_sound:
                 self._parse(frame, handler)
                 continue

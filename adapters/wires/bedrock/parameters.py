@@ -162,8 +162,9 @@ def fit_budget(body: Body, cap: int | None) -> None:
 def set_thinking(body: Body, thinking: Any) -> None:
     """Set Claude's `thinking` in a body; None removes it."""
     fields = dict(mapping_of(body.pop("additionalModelRequestFields", None)))
-    fields.pop("thinking", None)
-    if thinking is not None:
+    if thinking is None:
+        fields.pop("thinking", None)
+    else:
         fields["thinking"] = thinking
     if fields:
         body["additionalModelRequestFields"] = fields

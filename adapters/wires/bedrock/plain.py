@@ -1,6 +1,7 @@
 """Read the blocks of Bedrock's Converse, which have no type.
 
-The name of their only member says what they are; each reader gets what is in it.
+The name of their only member says what they are; each reader gets what is in it. The media type of
+a picture or a document is a short format here, which says the second half of the type alone.
 """
 
 from __future__ import annotations

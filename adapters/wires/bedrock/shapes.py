@@ -105,7 +105,8 @@ def _format(part: MediaPart, kind: str) -> str:
     PDF.
     """
     formats = _FORMATS[kind]
-    name = part.media_type.partition(";")[0].rpartition("/")[2].strip().lower()
+    media_type = part.media_type.partition(";")[0]
+    name = media_type.rpartition("/")[2].strip().lower()
     format = formats.get(name, "")
     if not name and kind == "document":
         format = "pdf"
@@ -345,8 +346,8 @@ def _marked_calls(message: PlainMessage | Message) -> int:
     if isinstance(message, Message):
         return 0
     count = 0
-    for each in (*list_of(message.get("content")), *list_of(message.get("tool_calls"))):
-        block = mapping_of(each)
+    blocks = list_of(message.get("content")) + list_of(message.get("tool_calls"))
+    for block in map(mapping_of, blocks):
         if block.get("type") in ("tool_use", "function") and block.get("cache_control"):
             count += 1
     return count

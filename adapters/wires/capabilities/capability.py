@@ -71,12 +71,12 @@ class Capabilities:
 
     def or_else(self, other: Capabilities) -> Capabilities:
         """Return these capabilities; the others fill in what is unknown."""
-        known: dict[str, Any] = {}
+        own: dict[str, Any] = {}
         for each in fields(Capabilities):
             value = getattr(self, each.name)
             if value is not None:
-                known[each.name] = value
-        return evolve(other, **known)
+                own[each.name] = value
+        return evolve(other, **own)
 
 
 def pattern(text: str) -> Pattern:

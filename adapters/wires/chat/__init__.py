@@ -1,4 +1,8 @@
-"""Chat completions: the protocol of OpenAI, and of every server that speaks it."""
+"""Chat completions: the protocol of OpenAI, and of every server that speaks it.
+
+It is the common form: callers' messages are read in it unless they show another one, and the common
+parameters have its names.
+"""
 
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS
 from rungwise.adapters.wires.chat.plain import (

@@ -186,7 +186,9 @@ def reasoned(message: PlainMessage | Message) -> PlainMessage | Message:
     own = message.get("reasoning_content")
     if isinstance(own, str) and own:
         return message
-    reasoning = contents(message)[1] or contents({"content": message.get("thinking_blocks")})[1]
+    _, reasoning, _ = contents(message)
+    if not reasoning:
+        _, reasoning, _ = contents({"content": message.get("thinking_blocks")})
     return {**message, "reasoning_content": reasoning or STAND_IN}
 
 

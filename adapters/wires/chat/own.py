@@ -35,8 +35,9 @@ class _OwnBlock:
 
     def goes_on_with(self, fragment: Mapping[str, Any]) -> bool:
         """Tell whether a fragment belongs to this block; a signature ends a block."""
-        same = all(self.rest.get(name) == fragment.get(name) for name in ("type", "index"))
-        return same and not self.rest.get("signature") and "data" not in fragment
+        if self.rest.get("signature") or "data" in fragment:
+            return False
+        return all(self.rest.get(name) == fragment.get(name) for name in ("type", "index"))
 
     def add(self, fragment: Mapping[str, Any]) -> None:
         """Take a fragment: its texts are appended, and of the rest the last value counts."""

@@ -70,7 +70,7 @@ class Beside:
     _loose: int = field(default=0, init=False)  # characters that may be no text of a model's
     # the last whole message: its calls, and its text, reasoning and refusal
     _calls: str = field(default="", init=False)
-    _said: tuple[str, str, str] = field(default=("", "", ""), init=False)
+    _last_texts: tuple[str, str, str] = field(default=("", "", ""), init=False)
 
     @property
     def letters(self) -> int:
@@ -122,7 +122,7 @@ class Beside:
             buffers: the text, the reasoning and the refusal that deltas have gathered.
         """
         texts = contents(message)
-        for new, gathered, last in zip(texts, buffers, self._said, strict=True):
+        for new, gathered, last in zip(texts, buffers, self._last_texts, strict=True):
             repeated = 0
             # Anything longer cannot be a prefix of this; do not copy it.
             if gathered.tell() <= len(new) and new.startswith(gathered.getvalue()):
@@ -131,7 +131,7 @@ class Beside:
             if new.startswith(last):
                 repeated = max(repeated, len(last))
             self._letters += len(new) - repeated
-        self._said = texts
+        self._last_texts = texts
         calls = "".join([text for text, _ in _texts(calls_in(message))])
         self._letters += len(calls)
         if calls.startswith(self._calls):

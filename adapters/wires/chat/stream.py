@@ -144,13 +144,13 @@ class ChatDecoder(StreamDecoder):
         """Put the reply together."""
         texts = (self._text.getvalue(), self._reasoning.getvalue(), self._refusal.getvalue())
         calls = self._calls.gathered(self.provider)
-        annotations = self._aside.said.get("message", {}).get("annotations")
+        annotations = self._aside.members.get("message", {}).get("annotations")
         draft = self._draft(texts, calls, self._own.gathered(), annotations)
         reply = draft.reply(
             error=self.error,
             cut=self._is_cut_off(calls, ended=self.done),
             cause=cause,
-            raw={"choices": [self._aside.said]} if self._aside.said else None,
+            raw={"choices": [self._aside.members]} if self._aside.members else None,
         )
         if self._is_counted or self._usage is None or isinstance(reply, Failure):
             return reply

@@ -1,4 +1,7 @@
-"""Gemini's generateContent."""
+"""Gemini's generateContent.
+
+A conversation is a list of contents with parts, and the model is named in the URL.
+"""
 
 from rungwise.adapters.wires.capabilities.capability import Capabilities, CapabilityRow
 from rungwise.adapters.wires.capabilities.table import GEMINI_PREFILLS

@@ -67,7 +67,10 @@ def in_order(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | 
                 results += message.tool_results
         places = {id: place for place, id in enumerate(names)}
         results.sort(key=lambda each: places.get(each.id, len(places)))
-        named = [evolve(each, name=each.name or names.get(each.id, "")) for each in results]
+        named = []
+        for result in results:
+            name = result.name or names.get(result.id, "")
+            named.append(evolve(result, name=name))
         ordered.append(Message("tool", named))
     return ordered
 
@@ -108,8 +111,9 @@ def _signed(content: PlainMessage) -> PlainMessage:
         if isinstance(part, Mapping) and part.keys() & _CALLS:
             if part.get("thoughtSignature") or part.get("thought_signature"):
                 return content
-            signed = {**part, "thoughtSignature": DUMMY}
-            return {**content, "parts": [*parts[:place], signed, *parts[place + 1 :]]}
+            parts = [*parts]
+            parts[place] = {**part, "thoughtSignature": DUMMY}
+            return {**content, "parts": parts}
     return content
 
 

@@ -260,7 +260,8 @@ def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Body:
     """Return the parameters of two bodies; the second wins, also within the `generationConfig`."""
     both = {**first, **second}
-    config = {**first.get(_CONFIG[0], {}), **second.get(_CONFIG[0], {})}
+    config = dict(first.get(_CONFIG[0], {}))
+    config |= second.get(_CONFIG[0], {})
     if config:
         both[_CONFIG[0]] = config
     return both
@@ -326,7 +327,8 @@ def without(body: Body, names: Iterable[str], retained: Iterable[str]) -> None:
         own = _PLACES.get(name, name)
         if name.lower().startswith("thinking"):
             own = "thinkingConfig"
-        config = {key: value for key, value in body.get(_CONFIG[0], {}).items() if key != own}
+        config = dict(body.get(_CONFIG[0], {}))
+        config.pop(own, None)
         if own == "responseMimeType":
             for schema in ("responseJsonSchema", "responseSchema"):
                 config.pop(schema, None)

@@ -1,4 +1,9 @@
-"""Read Gemini's contents: messages with `parts`, whose members may be spelled in two ways."""
+"""Read Gemini's contents, as callers write them, into neutral parts.
+
+They are messages with `parts`, whose members may be spelled in camel case or in snake case. A part
+has no type: the member that it has says what it is. Code that Gemini ran becomes text in a fence,
+as any model can read that.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +54,8 @@ def _read(part: Any) -> Iterator[Part]:
     result = _member(part, "functionResponse")
     text = part.get("text")
     if call is not None:
-        yield ToolCall(text_in(call, "id"), text_in(call, "name"), as_json(call.get("args") or {}))
+        arguments = as_json(call.get("args") or {})
+        yield ToolCall(text_in(call, "id"), text_in(call, "name"), arguments)
     elif result is not None:
         yield _result(result)
     elif isinstance(text, str):
@@ -106,7 +112,7 @@ def _result(block: Mapping[str, Any]) -> ToolResult:
 
 
 def _member(part: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """Return a member in either of the two spellings that the API takes."""
+    """Return a member in either of the two spellings that the API takes; None if it is missing."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     value = part.get(name, part.get(snake))
     return value if isinstance(value, Mapping) else None

@@ -335,22 +335,23 @@ class GeminiDecoder(StreamDecoder):
         error = self.error
         if word and word.lower() in FAILURES and not error:
             error = Failure(FAILURES[word.lower()], status=200, code=word, message=message)
-        parts = (*self.parts(), *grounding_of(self._aside.said, self.provider))
+        parts = (*self.parts(), *grounding_of(self._aside.members, self.provider))
         usage = usage_of(self._usage, parts)
         # an earlier report counted the answer up to there
         if usage is not None and not self._is_counted:
             usage = at_least(usage, parts)
+        about = [self._id, self._model, self._usage, text_of(parts), reasoning_of(parts)]
         draft = Draft(
             parts=parts,
             stop=(reason, word),
             usage=usage,
             model=self._model,
             refusal=message if reason == "content_filter" else "",
-            about=[self._id, self._model, self._usage, text_of(parts), reasoning_of(parts)],
+            about=about,
             made_up=MADE_UP,
         )
-        if raw is None and self._aside.said:
-            raw = {"candidates": [self._aside.said]}
+        if raw is None and self._aside.members:
+            raw = {"candidates": [self._aside.members]}
         return draft.reply(error=error, cut=is_cut, cause=cause, raw=raw)
 
     def whole(self, body: bytes) -> Reply | Failure:

@@ -138,7 +138,8 @@ class OllamaDecoder(StreamDecoder):
     def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
         """Put the reply together."""
         draft = self._draft(self.text_of("content"), self.text_of("thinking"), self._calls)
-        return draft.reply(error=self.error, cut=is_cut, cause=cause, raw=self._aside.said or None)
+        raw = self._aside.members or None
+        return draft.reply(error=self.error, cut=is_cut, cause=cause, raw=raw)
 
     def _draft(self, text: str, reasoning: str, calls: Iterable[RawCall]) -> Draft:
         """Return the draft of a reply."""
@@ -149,6 +150,7 @@ class OllamaDecoder(StreamDecoder):
             parts.append(TextPart(text))
         for id, name, arguments in mended([*calls]):
             parts.append(ToolCall(id, name, arguments, provider=self.provider))
+        about = [str(self._model), str(self._created), str(self._usage), text, reasoning]
         return Draft(
             parts=parts,
             # The server has few words of its own; the words that it passes on may be anybody's.
@@ -156,7 +158,7 @@ class OllamaDecoder(StreamDecoder):
             usage=self._usage,
             model=self._model,
             is_ordered=False,
-            about=[*map(str, (self._model, self._created, self._usage)), text, reasoning],
+            about=about,
         )
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:

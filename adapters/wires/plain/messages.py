@@ -127,7 +127,8 @@ def read_message(message: PlainMessage) -> tuple[Message, ...]:
         id = text_in(message, "tool_call_id", "id")
         if not id and message["role"] == "function":
             id = tool  # calls of functions, OpenAI's older form of tools, have no other id
-        return (Message("tool", (result_of(id, tool, parts_of(message.get("content"))),)),)
+        result = result_of(id, tool, parts_of(message.get("content")))
+        return (Message("tool", (result,)),)
     return split(role, _parts(role, message))
 
 
@@ -251,10 +252,10 @@ def readable(block: Any) -> list[Part]:
             tries.append({"role": "assistant", member: [block]})
     if "role" not in block:
         tries.append(block)
-    found: list[Part] = []
+    parts: list[Part] = []
     for message in read_messages(tries):
-        found += [part for part in message.parts if isinstance(part, TextPart | MediaPart)]
-    return found
+        parts += [part for part in message.parts if isinstance(part, TextPart | MediaPart)]
+    return parts
 
 
 def is_untyped(block: Mapping[str, Any]) -> bool:

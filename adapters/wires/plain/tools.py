@@ -1,4 +1,13 @@
-"""Read tool definitions and tool choices in any form."""
+"""Read tool definitions and tool choices in any form.
+
+A tool that the caller runs becomes a `ToolDefinition`, whatever its form: OpenAI's nest it under
+`function` or `custom`, Bedrock under `toolSpec`, Gemini holds several functions in one tool, and
+the member with the schema has six names. A tool that a provider runs has no equivalent elsewhere,
+and stays as it is. Choices become those of chat completions, which every wire can translate.
+
+Gemini's older schemas are a dialect of JSON Schema: types in capitals, `nullable`, counts that may
+be text, and names in snake case (`json_schema_of`).
+"""
 
 from __future__ import annotations
 
@@ -185,12 +194,13 @@ def _definition(tool: Mapping[str, Any]) -> ToolDefinition | None:
     if not name or not (schema is None or isinstance(schema, Mapping)):
         return None
     strict = inner.get("strict")
+    mark = tool.get("cache_control", inner.get("cache_control"))
     return ToolDefinition(
         name=name,
         description=text_in(inner, "description"),
         parameters=schema or _NO_PARAMETERS,
         strict=strict if isinstance(strict, bool) else None,
-        cache=tool.get("cache_control", inner.get("cache_control")),
+        cache=mark,
     )
 
 
@@ -261,8 +271,11 @@ def _allowed(choice: Mapping[str, Any], tools: Any) -> dict[str, Any]:
 
 
 def _is_free_text(name: str, tools: Any) -> bool:
+    """Tell whether a tool among these takes free text, in either of OpenAI's forms."""
     for tool in map(mapping_of, list_of(tools)):
-        if tool.get("type") == "custom" and text_in(tool.get("custom", tool), "name") == name:
+        if tool.get("type") != "custom":
+            continue
+        if text_in(tool.get("custom", tool), "name") == name:
             return True
     return False
 

@@ -341,8 +341,10 @@ class EventReader(LineSplitter):
             handler.take_error(data)
 
     def _take_first(self, line: bytes, handler: EventHandler) -> None:
-        """Take a line before any event: without the mark and blanks that some servers begin with,
-        or as part of a body that is no stream.
+        """Take a line before any event.
+
+        Some servers begin the first line with a mark or with blanks. Any other line is part of a
+        body that is no stream.
         """
         if not self.plain:
             bare = line.lstrip(_BOM + b" \t")

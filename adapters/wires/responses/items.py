@@ -50,7 +50,10 @@ def parts_of_items(items: Sequence[Any], provider: str) -> tuple[tuple[Part, ...
     parts: list[Part] = []
     refusals: list[str] = []
     # the actions that the provider took itself, as their outputs show
-    ran = {text_in(item, "call_id") for item in items if text_in(item, "type").endswith("_output")}
+    ran: set[str] = set()
+    for item in items:
+        if text_in(item, "type").endswith("_output"):
+            ran.add(text_in(item, "call_id"))
     for item in items:
         kind = item.get("type") if isinstance(item, dict) else None
         if kind == "message":
@@ -282,8 +285,9 @@ class Slot:
         return contents
 
     def _text_part(self, index: int, part: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a text with its annotations and log probabilities; those of the item win over
-        those of deltas.
+        """Return a text with its annotations and log probabilities.
+
+        Those of the item win over those of deltas.
         """
         whole: dict[str, Any] = {"type": "output_text", "annotations": []}
         if self.annotations.get(index):

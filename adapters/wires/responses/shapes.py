@@ -1,4 +1,10 @@
-"""The form of Responses: how a message is written as items, and a tool as a definition."""
+"""The form of Responses: how a message is written as items, and a tool as a definition.
+
+One answer is several items in a row: messages, calls, reasoning. The provider's own items go back
+unchanged, in the order in which the model wrote them; an item of reasoning must be followed by what
+it led to. A text that the provider sent with citations or an id goes back inside its envelope
+(`items.envelope_of`).
+"""
 
 from __future__ import annotations
 

@@ -97,11 +97,13 @@ class ResponsesDecoder(StreamDecoder):
                 return (at, text) if _ARGUMENTS[name][1] == "delta" else None
             kind, key, place = _DELTAS[name]
             index = value[place]
-            if type(index) is int and not value.get("logprobs") and (key, index) in slot.places:
-                return (kind, (at, key, index)), text
+            if type(index) is not int or value.get("logprobs"):
+                return None
+            if (key, index) not in slot.places:
+                return None
+            return (kind, (at, key, index)), text
         except (KeyError, TypeError, AttributeError):
-            pass
-        return None
+            return None
 
     def take_piece(self, kind: Kind | int, text: str) -> None:
         """Take a piece of text, or of the arguments of the call at this index."""
