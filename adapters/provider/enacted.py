@@ -15,7 +15,7 @@ import orjson
 
 from rungwise.adapters.gateway.languages.language import event
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.fsm.analysis.certificate.enactment import EnactedAttempt
+from rungwise.fsm.analysis.certificate.path_answers import EnactedAttempt
 from rungwise.fsm.analysis.certificate.shown.scripts import WorstScript
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.failures.failure import Reason

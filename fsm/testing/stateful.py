@@ -1,4 +1,8 @@
-"""A ready stateful test: many calls at once on the shared machine, in any order."""
+"""A ready stateful test: many calls at once on the shared machine, in any order.
+
+It does not play calls with `call/play.py`: Hypothesis chooses the next step of some call each time,
+so there is no loop from begin to end that a player could run.
+"""
 
 from __future__ import annotations
 
@@ -38,19 +42,29 @@ Snapshot = tuple[Any, ...]
 
 @define(eq=False)
 class OngoingCall:
-    """A call in progress."""
+    """A call in progress.
+
+    Arguments:
+        call: the call.
+        send: what goes out next, or is in flight; None once the call has ended.
+        is_sent: whether that has gone out.
+        deltas: of the attempt in flight.
+        events: what a consumer of the stream has received.
+        snapshot: the call after the last step.
+    """
 
     call: Call
-    send: Send | None = None  # None once it has ended
-    is_sent: bool = False  # whether that has gone out
-    deltas: list[Text | Reasoning] = field(factory=list)  # of the attempt in flight
+    send: Send | None = None
+    is_sent: bool = False
+    deltas: list[Text | Reasoning] = field(factory=list)
     events: list[StreamEvent] = field(factory=list)
-    snapshot: Snapshot = ()  # after the last touch
+    snapshot: Snapshot = ()
 
     def look(self) -> Snapshot:
         """Return everything about the call that another call might disturb."""
-        call, position = self.call, self.call.position
-        counts = tuple(position.spent), position.attempts, len(call.journal.steps)
+        call = self.call
+        position = call.position
+        counts = (tuple(position.spent), position.attempts, len(call.journal.steps))
         return position.state, counts, call.backend, call.spending.usage
 
     def settle(self) -> None:
@@ -166,12 +180,12 @@ class CallMachine(RuleBasedStateMachine):
         running = self.in_flight[which % len(self.in_flight)]
         arrived = partial_reply(running.deltas)
         if isinstance(reply, Reply) and running.call.is_streaming:
-            text, reasoning = (arrived.text, arrived.reasoning) if arrived is not None else ("", "")
+            before = arrived or Reply()
             if reply.text:
                 running.events += running.call.hear(Text(reply.text))
-            reply = attrs.evolve(
-                reply, text=text + reply.text, reasoning=reasoning + reply.reasoning
-            )
+            text = before.text + reply.text
+            reasoning = before.reasoning + reply.reasoning
+            reply = attrs.evolve(reply, text=text, reasoning=reasoning)
         self.now += seconds
         running.send = running.call.receive(reply, self.now)
         running.is_sent = False
@@ -268,8 +282,18 @@ def check_settings(
     most: int,
     what: str,
 ) -> None:
-    """Refuse what cannot be tested: another policy, a chain that cannot be used or has no prices,
-    no calls at all.
+    """Refuse what cannot be tested.
+
+    Arguments:
+        policy: what should be a policy.
+        kind: the class of policy that it should be.
+        chain: the backends, which must be usable.
+        budgets: those of the policy; one with money needs prices.
+        most: how many calls or turns there are at once.
+        what: their name, in the plural.
+
+    Raises:
+        ConfigurationError: one of these is wrong.
     """
     if not isinstance(policy, kind):
         raise ConfigurationError(f"policy must be a {kind.__name__}, not {type(policy).__name__}")

@@ -122,7 +122,10 @@ class TurnPlayer(TurnAnswers):
         clock: VirtualClock | None = None,
         request: Request | None = None,
     ) -> TurnPlayer:
-        """Make a turn that has not begun; the arguments and errors are those of `run_turn`."""
+        """Make a turn that has not begun.
+
+        Arguments: those of `run_turn`, which raises the same errors.
+        """
         clock = clock or VirtualClock()
         first = request or script.request
         turn = Turn(

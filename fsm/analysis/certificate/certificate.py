@@ -1,6 +1,4 @@
-"""The certificate: the result of a check and its worst cases, with the forms that they can be
-written in.
-"""
+"""The certificate: the result of a check and its worst cases, in every form they are written in."""
 
 from __future__ import annotations
 
@@ -29,18 +27,26 @@ made.
 
 @frozen
 class WorstCase:
-    """Hold the most that a call or a turn can spend of one thing."""
+    """Hold the most that a call or a turn can spend of one thing.
+
+    Arguments:
+        name: of what is spent.
+        value: the most that can be spent; None if it is unbounded or unknown.
+        ladder: that without any budget; None if it is unbounded, unknown or too hard to find.
+        ended_by: what ends the worst path: `ladder`, or the field of the budget.
+        enacted: the costliest path that was found, as a real call took it.
+        note: what is counted and what is not.
+        within: the most in 1 attempt, in 2, ..., money in units; empty if unknown.
+        is_certain: whether the value rests on no estimate; otherwise it is never exact.
+    """
 
     name: str
-    value: Number | None  # the most that can be spent; None if it is unbounded or unknown
-    # that without any budget; None if it is unbounded, unknown or too hard to find
+    value: Number | None
     ladder: Number | None
-    ended_by: str  # what ends the worst path: `ladder`, or the field of the budget
-    enacted: Enacted  # the costliest path that was found, as a real call took it
-    note: str  # what is counted and what is not
-    # in 1 attempt, in 2, ...; empty if unknown; in units
+    ended_by: str
+    enacted: Enacted
+    note: str
     within: tuple[Number, ...] = field(default=(), repr=False)
-    # whether nothing that the value rests on is estimated; otherwise it is never exact
     is_certain: bool = True
 
     @property
@@ -50,17 +56,12 @@ class WorstCase:
 
     @property
     def is_exact(self) -> bool:
-        """Tell whether the path attains the value, up to rounding; otherwise the value is an upper
-        bound.
-        """
+        """Tell whether the path attains the value, up to rounding; else it is an upper bound."""
         value = self.value
         attained = self.attained
-        return (
-            self.is_certain
-            and value is not None
-            and attained is not None
-            and math.isclose(value, attained)
-        )
+        if value is None or attained is None:
+            return False
+        return self.is_certain and math.isclose(value, attained)
 
     @property
     def rungs(self) -> tuple[str, ...]:
@@ -74,13 +75,15 @@ class WorstCase:
 
     def to_json(self) -> dict[str, Any]:
         """Return the worst case as plain values."""
+        steps = self.enacted.steps
         return {
-            **{
-                name: getattr(self, name)
-                for name in ("name", "value", "ladder", "ended_by", "path")
-            },
-            "events": [step.event for step in self.enacted.steps],
-            "guards": [step.guard for step in self.enacted.steps],
+            "name": self.name,
+            "value": self.value,
+            "ladder": self.ladder,
+            "ended_by": self.ended_by,
+            "path": self.path,
+            "events": [step.event for step in steps],
+            "guards": [step.guard for step in steps],
             "attained": self.attained,
             "exact": self.is_exact,
             "note": self.note,
@@ -99,24 +102,41 @@ BUDGETS = {
 
 
 def unknown(budget: Budget, name: str, why: str, beyond: float = 0.0) -> WorstCase:
-    """Return a worst case that at most one field of the budget bounds, which may be exceeded by
-    `beyond`.
+    """Return a worst case that at most one field of the budget bounds.
+
+    Arguments:
+        budget: of the call or turn.
+        name: of what is spent.
+        why: no path can be searched.
+        beyond: by how much the budget may be exceeded.
     """
-    most = getattr(budget, BUDGETS[name])
-    value, ended_by = (most + beyond, f"budget.{BUDGETS[name]}") if most else (most, "nothing")
-    return WorstCase(name, value, None, ended_by, Enacted(), why, is_certain=name != "money")
+    value = getattr(budget, BUDGETS[name])
+    ended_by = "nothing"
+    if value:
+        value += beyond
+        ended_by = f"budget.{BUDGETS[name]}"
+    return WorstCase(
+        name=name,
+        value=value,
+        ladder=None,
+        ended_by=ended_by,
+        enacted=Enacted(),
+        note=why,
+        is_certain=name != "money",
+    )
 
 
 def number_text(value: int | float) -> str:
     """Write a figure with thousands separators and at most six places."""
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.6f}".rstrip("0").rstrip(".")
 
 
 def backends_text(count: int) -> str:
     """Write a number of backends."""
-    return {1: "one backend", 2: "two backends", 3: "three backends"}.get(
-        count, f"{count} backends"
-    )
+    words = {1: "one backend", 2: "two backends", 3: "three backends"}
+    return words.get(count, f"{count} backends")
 
 
 def counted(number: float, what: str) -> str:
@@ -127,30 +147,33 @@ def counted(number: float, what: str) -> str:
 def duration(seconds: float) -> str:
     """Write seconds, longer ones in minutes or hours as well: `900 s (15 min)`."""
     plain = f"{number_text(seconds)} s"
-    if seconds < 120:
-        return plain
-    return (
-        f"{plain} ({seconds / 3600:.3g} h)"
-        if seconds >= 7200
-        else f"{plain} ({seconds / 60:.3g} min)"
-    )
+    if seconds >= 7200:
+        return f"{plain} ({seconds / 3600:.3g} h)"
+    if seconds >= 120:
+        return f"{plain} ({seconds / 60:.3g} min)"
+    return plain
 
 
 def stated(worst: WorstCase, what: str = "it") -> str:
     """Write a worst case, and what ends the path to it."""
     if worst.value is None:
         return "not known"
-    figure = ("" if worst.is_exact else "no more than ") + number_text(worst.value)
+    text = number_text(worst.value)
+    if not worst.is_exact:
+        text = f"no more than {text}"
     if worst.ended_by == "ladder":
-        return f"{figure}; the ladder ends {what}"
-    alone = f" (the ladder alone: {number_text(worst.ladder)})" if worst.ladder is not None else ""
-    return f"{figure}; {worst.ended_by} ends {what}{alone}"
+        return f"{text}; the ladder ends {what}"
+    text += f"; {worst.ended_by} ends {what}"
+    if worst.ladder is not None:
+        text += f" (the ladder alone: {number_text(worst.ladder)})"
+    return text
 
 
 def played(worst: WorstCase) -> str:
     """Write the path of a worst case, and what it spends if that is less than the bound."""
-    short = worst.value is not None and worst.attained is not None and not worst.is_exact
-    return f"{worst.path} (spends {number_text(worst.attained or 0)})" if short else worst.path
+    if worst.value is None or worst.attained is None or worst.is_exact:
+        return worst.path
+    return f"{worst.path} (spends {number_text(worst.attained)})"
 
 
 def amount(worst: WorstCase) -> str:
@@ -159,16 +182,16 @@ def amount(worst: WorstCase) -> str:
         return "not known"
     if worst.name == "money":
         return f"{worst.value:,.4g}" if abs(worst.value) < 1000 else f"{worst.value:,.2f}"
-    return duration(worst.value) if "seconds" in worst.name else number_text(worst.value)
+    if "seconds" in worst.name:
+        return duration(worst.value)
+    return number_text(worst.value)
 
 
 def figure(worst: WorstCase) -> str:
     """Write a worst case with its unit, and mark an upper bound."""
-    return (
-        amount(worst)
-        if worst.value is None or is_attained(worst)
-        else f"no more than {amount(worst)}"
-    )
+    if worst.value is None or is_attained(worst):
+        return amount(worst)
+    return f"no more than {amount(worst)}"
 
 
 def is_attained(worst: WorstCase) -> bool:
@@ -178,18 +201,16 @@ def is_attained(worst: WorstCase) -> bool:
 
 
 def path_end(worst: WorstCase) -> str:
-    """Say what ends a worst path, and how far the longest path that was played gets if the figure
-    is an upper bound.
-    """
-    ends = f"{'the ladder' if worst.ended_by == 'ladder' else worst.ended_by} ends it"
+    """Say what ends a worst path, and what it attains if the figure is an upper bound."""
+    end = "the ladder" if worst.ended_by == "ladder" else worst.ended_by
+    text = f"{end} ends it"
     if is_attained(worst):
-        return ends
-    if worst.attained is None:
-        return f"{ends}; an upper bound"
-    return (
-        f"{ends}; an upper bound, the longest path played: "
-        f"{amount(evolve(worst, value=worst.attained))}"
-    )
+        return text
+    text += "; an upper bound"
+    if worst.attained is not None:
+        longest = evolve(worst, value=worst.attained)
+        text += f", the longest path played: {amount(longest)}"
+    return text
 
 
 def compressed(names: Sequence[str]) -> str:
@@ -197,11 +218,14 @@ def compressed(names: Sequence[str]) -> str:
     runs: list[str] = []
     place = 0
     while place < len(names):
-        single = _times(names, place, 1)
-        pairs = _times(names, place, 2)
-        size, times = (2, pairs) if single == 1 and pairs >= LEAST_PAIRS else (1, single)
+        size = 1
+        if _times(names, place, 1) == 1 and _times(names, place, 2) >= LEAST_PAIRS:
+            size = 2
+        times = _times(names, place, size)
         block = ", ".join(names[place : place + size])
-        runs.append(block if times == 1 else f"{block if size == 1 else f'({block})'} x{times}")
+        if size == 2:
+            block = f"({block})"
+        runs.append(block if times == 1 else f"{block} x{times}")
         place += size * times
     return ", ".join(runs)
 
@@ -211,10 +235,15 @@ LEAST_PAIRS = 3
 
 
 def _times(names: Sequence[str], start: int, size: int) -> int:
+    """Count how often a block of some size stands in a row."""
     block = names[start : start + size]
+    if len(block) < size:
+        return 1
     times = 1
-    while len(block) == size and names[start + size * times : start + size * (times + 1)] == block:
+    end = start + size
+    while names[end : end + size] == block:
         times += 1
+        end += size
     return times
 
 
@@ -262,18 +291,15 @@ class Certificate:
     tools: Mapping[str, float] | None = field(default=None, hash=False)
 
     def __repr__(self) -> str:
-        most = (
-            f"{each.name} {'?' if each.value is None else number_text(each.value)}"
-            for each in self.worst
-        )
-        found = (
-            f"at most {', '.join(most)}"
-            if self.ok
-            else f"{', '.join(each.name for each in self.failed)}: no"
-        )
-        return (
-            f"<Certificate of a {self.table} over {counted(len(self.chain), 'backend')}: {found}>"
-        )
+        backends = counted(len(self.chain), "backend")
+        finding = f"{', '.join(each.name for each in self.failed)}: no"
+        if self.ok:
+            most = []
+            for each in self.worst:
+                value = "?" if each.value is None else number_text(each.value)
+                most.append(f"{each.name} {value}")
+            finding = f"at most {', '.join(most)}"
+        return f"<Certificate of a {self.table} over {backends}: {finding}>"
 
     @property
     def ok(self) -> bool:
@@ -291,23 +317,18 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         """Return the certificate as plain values."""
-        nested = attrs.filters.exclude("properties", "rows", "overlaps", "worst", "call", "tools")
-        of_turn = (
-            {}
-            if self.call is None
-            else {"tools": dict(self.tools or {}), "call": self.call.to_json()}
-        )
-        return {
-            "table": self.table,
-            "ok": self.ok,
-            **attrs.asdict(self, filter=nested),
-            "chain": list(self.chain),
-            "properties": [each.to_json() for each in self.properties],
-            "worst": [each.to_json() for each in self.worst],
-            "rows": [each.to_json() for each in self.rows],
-            "overlaps": [[str(first), str(second)] for first, second in self.overlaps],
-            **of_turn,
-        }
+        nested = ("properties", "rows", "overlaps", "worst", "call", "tools")
+        plain: dict[str, Any] = {"table": self.table, "ok": self.ok}
+        plain |= attrs.asdict(self, filter=attrs.filters.exclude(*nested))
+        plain["chain"] = list(self.chain)
+        plain["properties"] = [each.to_json() for each in self.properties]
+        plain["worst"] = [each.to_json() for each in self.worst]
+        plain["rows"] = [each.to_json() for each in self.rows]
+        plain["overlaps"] = [[str(first), str(second)] for first, second in self.overlaps]
+        if self.call is not None:
+            plain["tools"] = dict(self.tools or {})
+            plain["call"] = self.call.to_json()
+        return plain
 
     def to_text(self) -> str:
         """Write the certificate as Markdown, as `rungwise verify` prints it."""
@@ -319,19 +340,23 @@ class Certificate:
         Arguments:
             calls: whether the certificate of a turn's calls follows.
         """
+        verdict = "everything holds"
         failed = [each.name for each in self.failed]
         if self.call is not None and not self.call.ok:
             failed.append("its calls are not proved")
+        if failed:
+            verdict = f"fails: {'; '.join(failed)}"
         others = [proof.why for proof in self.rows if not proof.is_argued]
         # the guards that lose against a guard of an event
         winners: dict[tuple[str, str], dict[str, None]] = {}
         for first, second in self.overlaps:
             winners.setdefault((first.event, str(first.guard)), {})[str(second.guard)] = None
+        fields = attrs.asdict(self, recurse=False)
+        fields["budget"] = attrs.asdict(self.budget)
         text = render_text(
             "certificate.md",
-            **attrs.asdict(self, recurse=False, filter=attrs.filters.exclude("budget")),
-            budget=attrs.asdict(self.budget),
-            verdict=f"fails: {'; '.join(failed)}" if failed else "everything holds",
+            **fields,
+            verdict=verdict,
             arguments=_arguments(self.rows),
             ends=sum("ends" in why for why in others),
             others=len(others),
@@ -343,21 +368,19 @@ class Certificate:
             played=played,
             stated=stated,
         )
-        return text if self.call is None or not calls else f"{text}\n{self.call.to_markdown()}"
+        if self.call is None or not calls:
+            return text
+        return f"{text}\n{self.call.to_markdown()}"
 
 
 def _arguments(rows: Sequence[RowProof]) -> list[tuple[str, RowProof, dict[str, None]]]:
-    """Group the rows to rungs by their argument, each group with its events; refused rows come
-    first.
-    """
+    """Group the rows to rungs by their argument, with their events; refused rows come first."""
     arguments: dict[tuple[str, str], tuple[str, RowProof, dict[str, None]]] = {}
     for proof in rows:
         if proof.is_argued:
-            title = (
-                f"[{proof.row.guard}] -> {proof.row.target}"
-                if proof.row.guard
-                else f"-> {proof.row.target}"
-            )
+            title = f"-> {proof.row.target}"
+            if proof.row.guard:
+                title = f"[{proof.row.guard}] {title}"
             _, _, events = arguments.setdefault((title, proof.argument), (title, proof, {}))
             events[proof.row.event] = None
     return sorted(arguments.values(), key=lambda each: each[1].verdict == "proved")
@@ -365,12 +388,11 @@ def _arguments(rows: Sequence[RowProof]) -> list[tuple[str, RowProof, dict[str, 
 
 def by_fallbacks(worst: Mapping[int, Sequence[WorstCase]]) -> str:
     """Write the worst cases of chains with 0, 1, 2, ... fallbacks as a table in Markdown."""
-    lines = [
-        [
-            cases[0].name,
-            *("not known" if each.value is None else f"{each.value:,.10g}" for each in cases),
-        ]
-        for cases in zip(*worst.values(), strict=True)
-    ]
+    lines = []
+    for cases in zip(*worst.values(), strict=True):
+        line = [cases[0].name]
+        for each in cases:
+            line.append("not known" if each.value is None else f"{each.value:,.10g}")
+        lines.append(line)
     table = markdown_table(["fallbacks", *map(str, worst)], lines)
     return f"\n## Worst cases by the number of fallbacks\n\n{table}"

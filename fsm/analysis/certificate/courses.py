@@ -45,9 +45,11 @@ class Scene:
 
     def takes(self, number: int, backend: int) -> bool:
         """Tell whether the attempt of this number, at this backend, fails."""
-        return {"the first backend": backend == 0, "the first attempt": number == 1}.get(
-            self.fails, True
-        )
+        if self.fails == "the first backend":
+            return backend == 0
+        if self.fails == "the first attempt":
+            return number == 1
+        return True
 
     def __str__(self) -> str:
         """Name the scene for a reader."""
@@ -58,19 +60,29 @@ class Scene:
 
 @frozen
 class PlayedTrouble:
-    """Hold what a call did about a trouble."""
+    """Hold what a call did about a trouble.
 
-    rungs: tuple[tuple[str, float], ...]  # each with the seconds of the wait before it
-    outcome: str | None  # None if it took more attempts than are played
-    cause: str  # the field of the budget that ended it
+    Arguments:
+        rungs: each with the seconds of the wait before it.
+        outcome: how it ended; None if it took more attempts than are played.
+        cause: the field of the budget that ended it.
+        seconds: that it took.
+    """
+
+    rungs: tuple[tuple[str, float], ...]
+    outcome: str | None
+    cause: str
     seconds: float
+
+    @property
+    def way(self) -> tuple[list[str], str | None]:
+        """Return the rungs without their waits, and the outcome."""
+        return [name for name, _ in self.rungs], self.outcome
 
 
 @frozen
 class Course:
-    """Hold what a call does about a trouble with the shortest random waits, and with the
-    longest.
-    """
+    """Hold what a call does about a trouble with the shortest and with the longest waits."""
 
     least: PlayedTrouble
     most: PlayedTrouble
@@ -78,39 +90,36 @@ class Course:
     @property
     def outcomes(self) -> tuple[str, ...]:
         """List how the calls end; empty if they are not played to their ends."""
-        return tuple(
-            dict.fromkeys(
-                each.outcome for each in (self.least, self.most) if each.outcome is not None
-            )
-        )
+        outcomes = (self.least.outcome, self.most.outcome)
+        return tuple(dict.fromkeys(each for each in outcomes if each is not None))
 
     @property
     def path(self) -> str:
         """Write the rungs with the shortest waits: `retry x3 (2, 4, 8 s), fallback`."""
         if len(self.least.rungs) == 1:
             return "not asked again"
-        runs = [
-            (name, [wait for _, wait in run])
-            for name, run in groupby(self.least.rungs[1:], lambda each: each[0])
-        ]
-        parts = [
-            f"{name}{f' x{len(waits)}' if len(waits) > 1 else ''}{_waits(waits)}"
-            for name, waits in runs
-        ]
-        return ", ".join(parts[:MOST_RUNS] + (["..."] if len(runs) > MOST_RUNS else []))
+        parts = []
+        for name, run in groupby(self.least.rungs[1:], lambda each: each[0]):
+            waits = [wait for _, wait in run]
+            times = f" x{len(waits)}" if len(waits) > 1 else ""
+            parts.append(f"{name}{times}{_waits(waits)}")
+        if len(parts) > MOST_RUNS:
+            parts[MOST_RUNS:] = ["..."]
+        return ", ".join(parts)
 
     @property
     def spent(self) -> str:
         """Write the attempts and the seconds, least to most."""
         attempts = sorted({len(self.least.rungs), len(self.most.rungs)})
+        text = counted(attempts[-1], "attempt")
+        if len(attempts) > 1:
+            text = f"{attempts[0]} to {text}"
         seconds = sorted({round(self.least.seconds, 1), round(self.most.seconds, 1)})
-        text = f"{attempts[0]} to " * (len(attempts) > 1) + counted(attempts[-1], "attempt")
         if seconds != [0.0]:
             text += f", {' to '.join(map(number_text, seconds))} s"
-        least, most = (
-            ([name for name, _ in each.rungs], each.outcome) for each in (self.least, self.most)
-        )
-        return text if least == most else f"{text}; the path is that with the shortest waits"
+        if self.least.way != self.most.way:
+            text += "; the path is that with the shortest waits"
+        return text
 
     def __str__(self) -> str:
         ends = " or ".join(self.outcomes) or MORE
@@ -118,6 +127,7 @@ class Course:
 
 
 def _waits(waits: Sequence[float]) -> str:
+    """Write the waits of a run of rungs; nothing if there are none."""
     if not any(waits):
         return ""
     if len(waits) > 1 and len(set(waits)) == 1:
@@ -128,8 +138,9 @@ def _waits(waits: Sequence[float]) -> str:
 
 @frozen
 class TroubleChange:
-    """Hold what a call does about troubles in a scene before and now; None if the table lacks their
-    events.
+    """Hold what a call does about troubles in a scene before and now.
+
+    A course is None if the table lacks the events of these troubles.
     """
 
     names: tuple[str, ...]
@@ -145,9 +156,11 @@ class TroubleChange:
 
 def scenes_of(backends: int) -> tuple[Scene, ...]:
     """List the scenes for a chain: those that end well come first."""
-    several = backends > 1
-    well = [Scene("the first backend", backends)] * several + [Scene("the first attempt", 1)]
-    return (*well, Scene("every attempt", 1), *[Scene("every attempt", backends)] * several)
+    scenes = [Scene("the first attempt", 1), Scene("every attempt", 1)]
+    if backends > 1:
+        scenes.insert(0, Scene("the first backend", backends))
+        scenes.append(Scene("every attempt", backends))
+    return tuple(scenes)
 
 
 def trouble_changes(
@@ -159,8 +172,17 @@ def trouble_changes(
     max_tokens: int | None = None,
     input_tokens: int | None = None,
 ) -> tuple[TroubleChange, ...]:
-    """Play every trouble under two policies in each scene, and group the troubles with the same
-    courses.
+    """Play every trouble under two policies in each scene.
+
+    Troubles with the same courses are grouped.
+
+    Arguments:
+        old: the policy before.
+        new: the policy now.
+        backends: how many there are.
+        prices: of every backend.
+        max_tokens: the caller's output cap.
+        input_tokens: the tokens of the prompt.
     """
     before = _playable(old, prices)
     after = _playable(new, prices)
@@ -181,9 +203,9 @@ def _playable(policy: Policy, prices: Prices | None) -> Policy:
     table = policy.table
     if not table.own_facts:
         return policy
-    facts = [
-        evolve(fact, of=_Holds(fact.name)) if fact.of is not None else fact for fact in table.facts
-    ]
+    facts = []
+    for fact in table.facts:
+        facts.append(fact if fact.of is None else evolve(fact, of=_Holds(fact.name)))
     return evolve(policy, table=evolve(table, facts=tuple(facts)))
 
 
@@ -272,16 +294,19 @@ class _TroubleAnswers(Answers):
 
 
 def reported(reply: Reply, cap: int | None, prompt: int | None) -> Reply:
-    """Add the usage that a provider reports: the prompt, and the words, or the whole cap if the
-    reply fills it.
+    """Add the usage that a provider reports.
+
+    Arguments:
+        reply: what comes back. If it is cut at its cap, it has used all of it.
+        cap: the output tokens that the request allows; None for no cap.
+        prompt: its input tokens; None if they are unknown.
     """
     if reply.interrupted:
         return reply  # usage comes last
     output = least_tokens(*texts_of(reply))
-    return evolve(
-        reply,
-        usage=Usage(prompt or PROMPT, (cap or output) if reply.stop_reason == "length" else output),
-    )
+    if reply.stop_reason == "length" and cap:
+        output = cap
+    return evolve(reply, usage=Usage(prompt or PROMPT, output))
 
 
 def _comes_back(

@@ -1,55 +1,60 @@
 """Play a path of the search to a real call and see what it spends, so that every worst case has
 happened once.
 
-The search knows rows and counters. What brings the facts of a row about is up to the call. So each
-move becomes a reply or a failure as a provider might send it, at its dearest, and the certificate
-shows the path that the call took.
+Theory
+------
+
+The search (`engine/checker/longest.py`) knows rows and counters. It does not know which facts can
+hold together, how a call splits its reserve among backends, or when it leaves one. So its heaviest
+path is a bound, and whether a call can reach it is an experiment: the path is played to a real
+`Call` on a virtual clock (`call/play.py`), and what the call spent is read off its journal. A worst
+case that is reached is exact, without an argument: it has happened. The certificate shows the path
+that the call took, and `rungwise verify --scripts` writes its replies for a server.
+
+*How a move becomes a reply* (`path_answers.py`). Each event and its facts are caused by a reply or
+a failure as a provider might send it, and at its dearest: its usage fills the cap, at the dearest
+of the prices for input; its text is as long as the cap allows; its failure requests the longest
+wait that the policy allows. Replies differ from each other, because a call treats the same one
+twice in a row as no progress. If the call takes a later move of the path first, the two are
+exchanged. After the path, one reply ends the call, at its dearest too.
+
+*Ways.* What is dearest is not always known beforehand: a prompt that ends with a tool result allows
+nudges, an overload has other waits than a server error, a requested wait may not fit the time. So a
+path is played in every combination of these, and the dearest counts.
+
+*Why it is sound.* Nothing is played that a provider could not cause, and the call under test is the
+one that runs in production. A play that misses the bound proves nothing: the bound stands then, and
+the certificate says "no more than".
+
+*Cost.* Four or eight plays of a path. Their texts are the expensive part, so only plays for money,
+where text counts as input later, have long ones.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise, product
 from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, field, frozen
 
-from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
-from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.fsm.analysis.certificate.path_answers import (
+    SHORTEST_TEXT,
+    EnactedAttempt,
+    PathAnswers,
+)
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.link import PlainLink
 from rungwise.fsm.call.chain.prices import Prices
-from rungwise.fsm.call.clocks.silence import CLOSING
-from rungwise.fsm.call.clocks.waiting import longest_wait
-from rungwise.fsm.call.conversation.observation import WRONG
-from rungwise.fsm.call.conversation.request import Request, Send
-from rungwise.fsm.call.play import Answers, Came, PlayClock, play
+from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.play import PlayClock, play
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.recording import silent
-from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.engine.checker.moves import Move
 from rungwise.fsm.engine.journal.record import Record, Step
-from rungwise.fsm.replies.failures.failure import Failure, Reason
-from rungwise.fsm.replies.parts import ToolCall
-from rungwise.fsm.replies.reply import Reply, StopReason
+from rungwise.fsm.replies.failures.failure import Reason
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.money import as_money
-from rungwise.fsm.values.usage import Usage
-
-
-@frozen
-class EnactedAttempt:
-    """Hold one attempt of a path that was played to a call."""
-
-    backend: int  # counted from 0
-    wait: float  # seconds before it
-    seconds: float  # that it lasted
-    closing: float  # seconds that closing its connection took
-    is_late: bool  # whether it left no time for another attempt at the same backend
-    came: Reply | Failure = field(repr=False)
-
 
 PASSING: tuple[Reason, ...] = ("server_error", "overloaded")
 """The transient failures that have a series of waits of their own."""
@@ -73,22 +78,23 @@ allow.
 
 ANSWER = Reply("An answer.", stop_reason="stop")
 
-JUST_BEFORE = 2.0**-32
-"""The part of the seconds by which a wait ends before the budget: one that ends together with it is
-not made.
-"""
-
-SHORTEST_TEXT = 12
-"""Bytes of a part that stitching keeps: it could take a shorter one for a restart."""
-
 
 @frozen
 class Enacted:
-    """Hold what a call did when a path was played to it."""
+    """Hold what a call did when a path was played to it.
 
-    steps: tuple[Step, ...] = ()  # that led to a rung
+    Arguments:
+        steps: those that led to a rung.
+        rungs: of each attempt.
+        spent: what was spent, by the names of the worst cases.
+        moves: the path of the search.
+        attempts: what was sent and came back.
+        messages: the prompt.
+    """
+
+    steps: tuple[Step, ...] = ()
     rungs: tuple[str, ...] = ()
-    spent: Mapping[str, float] = field(factory=dict, hash=False)  # by the names of the worst cases
+    spent: Mapping[str, float] = field(factory=dict, hash=False)
     moves: tuple[Move, ...] = field(default=(), hash=False)
     attempts: tuple[EnactedAttempt, ...] = field(default=(), hash=False, repr=False)
     messages: tuple[Mapping[str, Any], ...] = field(default=(), hash=False, repr=False)
@@ -129,7 +135,7 @@ def enact(
     for messages, reason, asks in product((PLAIN, AFTER_A_TOOL), PASSING, asking):
         request = Request(messages, max_tokens=max_tokens, input_tokens=input_tokens)
         call = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True, observer=silent)
-        answers = Play(
+        answers = PathAnswers(
             policy,
             prices,
             input_tokens=request.input_tokens or 0,
@@ -147,261 +153,8 @@ def enact(
 
 def links_of(prices: Sequence[Prices | None], keys: int = 1) -> list[PlainLink]:
     """Return backends with these prices, and so many keys each."""
-    return [
-        PlainLink(f"backend {number}", prices=price, keys=keys)
-        for number, price in enumerate(prices, 1)
-    ]
-
-
-@define
-class Play(Answers):
-    """Answer calls along a path of the search, each attempt at its dearest.
-
-    Arguments:
-        policy: of the calls.
-        prices: of each backend; None where they are unknown.
-        input_tokens: of the request.
-        passing: the reason of transient failures.
-        longest: bytes of a part of text.
-        lasts: whether attempts last as long as they may; otherwise they take no time.
-        asks: whether failures request a wait.
-        fills: whether a requested wait that is too long is cut to the remaining time.
-        attempts: those of all calls so far, in order.
-    """
-
-    policy: Policy
-    prices: Sequence[Prices | None]
-    input_tokens: int
-    passing: Reason
-    longest: int = SHORTEST_TEXT
-    lasts: bool = False
-    asks: bool = True
-    fills: bool = False
-    attempts: list[EnactedAttempt] = field(factory=list, init=False)
-    _last: Reply = field(default=ANSWER, init=False)  # ends the call
-    _todo: deque[Move] = field(factory=deque, init=False)  # the rest of the path
-    _move: Move | None = field(default=None, init=False)  # what the attempt before was to cause
-    _is_over: bool = field(default=False, init=False)  # whether the last reply was given
-    _number: int = field(default=0, init=False)  # of the move, over all calls
-
-    def along(self, moves: Iterable[Move], last: Reply) -> Play:
-        """Begin a call: answer it along a path, and end it with a reply."""
-        start = self.policy.table.start
-        self._todo = deque(moves)
-        if self._todo and self._todo[0].row.source == start:  # nothing is sent there
-            self._todo.popleft()
-        self._last = last
-        self._move = None
-        self._is_over = False
-        return self
-
-    def proposed(self, call: Call, send: Send) -> Send | None:
-        """Compare where the call went with the path, and stop after the last reply."""
-        if self._is_over:
-            return None
-        if self._move is not None:
-            self._reorder(call.position.state, self._move)
-            if self.is_filled(call, send):
-                self._todo.clear()
-        return send
-
-    def _reorder(self, state: str, move: Move) -> None:
-        """Exchange a move with a later one that the call took first."""
-        if state == move.row.target:
-            return
-        for index, other in enumerate(self._todo):
-            if other.row.target == state:
-                del self._todo[index]
-                self._todo.appendleft(move)
-                return
-
-    def answer(self, call: Call, sent: Send, now: float) -> Came:
-        """Return what causes the next move; after the path, the reply that ends the call.
-
-        That reply costs as much as it may, too.
-        """
-        if not self._todo:
-            self._is_over = True
-            reply = evolve(self._last, usage=self.usage(sent))
-            return self._recorded(sent, reply, now, self._end_of_attempt(call, now))
-        move = self._todo.popleft()
-        self._move = move
-        self._number += 1
-        end = self._end_of_attempt(call, now)
-        is_detour = move.via is not None
-        ends_by = call.clocks().ends_by
-        if is_detour and ends_by is not None:  # too late for another attempt at this backend
-            end = max(end, ends_by)
-        came = self.reply_for(move.via or move, call, sent, is_detour=is_detour)
-        return self._recorded(sent, came, now, end, is_late=is_detour)
-
-    def _recorded(
-        self, sent: Send, came: Reply | Failure, now: float, end: float, *, is_late: bool = False
-    ) -> Came:
-        """Record an attempt, and return what comes back from it.
-
-        Arguments:
-            sent: what went out.
-            came: what comes back.
-            now: when it went out, in seconds on the clock.
-            end: when it ends, its connection closed.
-            is_late: whether it leaves no time for another attempt at the same backend.
-        """
-        closing = CLOSING if self.lasts else 0.0
-        self.attempts.append(
-            EnactedAttempt(
-                backend=sent.backend,
-                wait=sent.wait,
-                seconds=end - closing - now,
-                closing=closing,
-                is_late=is_late,
-                came=came,
-            )
-        )
-        return Came(came, end)
-
-    def _end_of_attempt(self, call: Call, now: float) -> float:
-        """Return when the attempt in flight ends, its connection closed."""
-        if not self.lasts:
-            return now
-        ends = []
-        total = self.policy.timeouts.total
-        if total is not None:
-            ends.append(now + total)
-        ends_by = call.clocks().ends_by
-        if ends_by is not None:
-            ends.append(ends_by)
-        return min(ends) + CLOSING
-
-    def usage(self, send: Send) -> Usage:
-        """Return the most tokens that an attempt may count as."""
-        prompt = self.input_tokens + send.added_tokens
-        price = self.prices[send.backend]
-        output = most_counted(send.max_tokens or 0)
-        if price is None:
-            return Usage(prompt, output)
-        read = price.cache_read or 0.0
-        created = price.cache_creation or 0.0
-        return Usage(
-            prompt,
-            output,
-            cache_read_tokens=prompt if read > max(price.input, created) else 0,
-            cache_creation_tokens=prompt if created > price.input and created >= read else 0,
-        )
-
-    def text(self, send: Send) -> str:
-        """Return as much text as the cap allows, with no part twice."""
-        size = max(min(BYTES_A_TOKEN * (send.max_tokens or 0), self.longest), SHORTEST_TEXT)
-        unit = f"part {self._number} word "
-        return (
-            "".join(f"{unit}{count} " for count in range(size // len(unit) + 1))[: size - 1] + "."
-        )
-
-    def reply_for(
-        self, move: Move, call: Call, send: Send, *, is_detour: bool = False
-    ) -> Reply | Failure:
-        """Return what causes the event and the facts of a move; it requests a wait only if an
-        attempt follows.
-        """
-        event = move.row.event
-        facts = move.facts
-        usage = self.usage(send)
-        requested = None if is_detour else self.requested_wait(move, call)
-        if facts.get("connection_was_stale"):
-            return Failure("connection", is_stale=True)
-        if move.row.target == "retry" and self.may_fail_instead(call, event):
-            event = "failed_transiently"  # the call leaves a backend after few broken streams
-        reason = self.passing if event == "failed_transiently" else _FAILURES.get(event)
-        if move.row.target == "fallback":
-            reason = "model_not_found"  # leaves a backend, whatever else it could still try
-        elif move.row.target == "rotate":
-            reason = "rate_limit" if event == "failed_transiently" else "auth"
-        if reason is not None:
-            # An error inside a stream, after reasoning has used up the cap.
-            failure = Failure(reason, asked_wait=requested, parameter=f"p{self._number}")
-            return Reply(usage=usage, interrupted=True, failure=failure)
-        text = self.text(send)
-        if event == "interrupted":
-            visible = text if facts.get("added_text", True) else ""
-            return Reply(
-                visible,
-                usage=usage,
-                interrupted=True,
-                failure=Failure("connection", asked_wait=requested),
-            )
-        if event in ("tools_truncated", "json_truncated"):
-            return Reply(
-                tool_calls=(ToolCall("1", "look_up", "{"),), usage=usage, stop_reason="length"
-            )
-        if event in WRONG.values():  # different each time; nobody needs to judge what is no object
-            calls = (ToolCall(f"call_{self._number}", "look_up", json.dumps([text])),)
-            return Reply(tool_calls=calls, usage=usage, stop_reason="stop")
-        if event in ("only_reasoned", "reasoning_truncated"):
-            stop: StopReason = "stop" if event == "only_reasoned" else "length"
-            return Reply(reasoning=text, usage=usage, stop_reason=stop)
-        if event in _STOPS:
-            return Reply(text, usage=usage, stop_reason=_STOPS[event])
-        # Empty, and different each time.
-        return Reply(usage=usage, stop_reason="stop", stop_raw=f"stop {self._number}")
-
-    def may_fail_instead(self, call: Call, event: str) -> bool:
-        """Tell whether a failure that passes leads to a retry as well, and to no shorter wait."""
-        row = call.position.would_take("failed_transiently", ("wait_fits",))
-        rung = None if row is None else self.policy.table.rung(row.target)
-        if rung is None or rung.name != "retry":
-            return False
-        number = call.position.spent_of(rung.counter) + 1
-        other, own = (
-            longest_wait(self.policy.waits, rung, number, each)
-            for each in ("failed_transiently", event)
-        )
-        return other >= own
-
-    def requested_wait(self, move: Move, call: Call) -> float | None:
-        """Return the requested wait that makes a move dearest: the longest that the policy allows,
-        or none.
-        """
-        waits = self.policy.waits
-        row = move.row
-        if not self.asks or not keeps_asked_wait(row.event, row.target):
-            return None
-        rung = self.policy.table.rung(row.target)
-        assert rung is not None
-        spent = call.position.spent_of(rung.counter) + 1
-        own = longest_wait(evolve(waits, longest_asked=0.0), rung, spent, row.event)
-        if not self.fills:
-            return waits.longest_asked if waits.longest_asked > own else None
-        ends_by = call.clocks().ends_by
-        least = 0.0
-        remaining = math.inf
-        if ends_by is not None:
-            began = call.spending.began or 0.0
-            least = JUST_BEFORE * (ends_by - began)
-            remaining = ends_by - (began + call.spending.elapsed)
-        requested = min(waits.longest_asked, remaining - least)
-        return requested if requested > least and (requested > own or own >= remaining) else None
-
-    def is_filled(self, call: Call, send: Send) -> bool:
-        """Tell whether no time remains for another wait."""
-        limit = call.spending.limit
-        return (
-            self.fills
-            and limit is not None
-            and call.spending.elapsed + send.wait >= limit * (1 - 2 * JUST_BEFORE)
-        )
-
-
-_FAILURES: Mapping[str, Reason] = {
-    "malformed": "malformed",
-    "rejected_fixably": "parameter_unsupported",
-    "failed_permanently": "auth",
-    "refused": "content_policy",
-}
-_STOPS: Mapping[str, StopReason] = {
-    "truncated": "length",
-    "paused": "paused",
-    "overflowed": "overflow",
-}
+    numbered = enumerate(prices, 1)
+    return [PlainLink(f"backend {number}", prices=price, keys=keys) for number, price in numbered]
 
 
 def waited(journal: Record) -> float:
@@ -411,8 +164,8 @@ def waited(journal: Record) -> float:
 
 
 def _enacted(call: Call, moves: Sequence[Move]) -> Enacted:
+    """Return what a call did that has ended."""
     path = [step for step in call.journal.steps if step.event != "skipped"]
-    rungs = [step.source for step in path if step.event == "sent"]
     spent = {
         "attempts": call.position.attempts,
         "waiting seconds": waited(call.journal),
@@ -420,9 +173,14 @@ def _enacted(call: Call, moves: Sequence[Move]) -> Enacted:
         "output tokens": call.spending.usage.output_tokens,
         "money": as_money(call.spending.cost or 0),
     }
-    led = tuple(
+    led = [
         step
         for step, after in pairwise(path)
         if step.event != "sent" and after.event in ("sent", "ran_out")
+    ]
+    return Enacted(
+        steps=tuple(led),
+        rungs=tuple(step.source for step in path if step.event == "sent"),
+        spent=spent,
+        moves=tuple(moves),
     )
-    return Enacted(led, tuple(rungs), spent, tuple(moves))

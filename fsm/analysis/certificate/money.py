@@ -1,4 +1,9 @@
-"""The money that an attempt, a call, and all calls of a turn cost at most."""
+"""The money that an attempt, a call, and all calls of a turn cost at most.
+
+All costs are counted in units of money, which are whole numbers (`values/money.py`), so sums are
+exact. A prompt grows by what earlier attempts wrote; what is estimated here must never be less than
+what a call can reserve, or a worst case could be passed.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +39,20 @@ from rungwise.fsm.values.money import units_of
 
 
 def together(within: Sequence[Number], calls: int, attempts: int) -> list[Number]:
-    """Return the most that calls spend together in 0 attempts, in 1, ..., from what one spends in
-    1, in 2, ...
+    """Return the most that calls spend together in 0 attempts, in 1, in 2, ...
+
+    Calls are joined by doubling: what two calls spend, what four spend, ...
+
+    Arguments:
+        within: the most that one call spends in 1 attempt, in 2, ...
+        calls: how many calls there are.
+        attempts: the most of them all.
     """
-    power: list[Number] = [0, *(within[min(count, len(within) - 1)] for count in range(attempts))]
+    last = len(within) - 1
+    power: list[Number] = [0]
+    power += [within[min(count, last)] for count in range(attempts)]
     best: list[Number] = [0] * (attempts + 1)
-    while calls:  # by doubling: what two calls can, what four can, ...
+    while calls:
         if calls % 2:
             best = joined(best, power)
         calls //= 2
@@ -50,7 +63,11 @@ def together(within: Sequence[Number], calls: int, attempts: int) -> list[Number
 
 def joined(one: Sequence[Number], other: Sequence[Number]) -> list[Number]:
     """Return the most by number of attempts, split in the dearest way between two."""
-    return [max(map(add, one[: count + 1], other[count::-1])) for count in range(len(one))]
+    best = []
+    for count in range(len(one)):
+        splits = map(add, one[: count + 1], other[count::-1])
+        best.append(max(splits))
+    return best
 
 
 LEAST_TURN_TOKENS = 3
@@ -73,7 +90,17 @@ NO_MORE_INPUT = (
 
 
 class Cost:
-    """Weigh an attempt by its cost, in units."""
+    """Weigh an attempt by its cost, in units.
+
+    Arguments:
+        policy: of the call.
+        limits: the limit of each counter.
+        targets: the rungs that moves lead to.
+        cap: counts a reply within the cap of an attempt, in tokens.
+        prices: of each backend.
+        input_tokens: the tokens of the prompt.
+        assistant_turns: of the prompt; None for as many as it can hold.
+    """
 
     def __init__(
         self,
@@ -85,7 +112,6 @@ class Cost:
         input_tokens: int,
         assistant_turns: int | None,
     ) -> None:
-        # which counts a reply within the cap of an attempt
         self.policy = policy
         self.limits = limits
         self.cap = cap
@@ -95,11 +121,12 @@ class Cost:
         start = policy.table.start
         self.start = start if start not in targets else None
         self.seeded = {rung for rung in targets if self.keeps_seed(rung)}
-        counts = range(limits["continuations"] + 1)
         # A part is at most as long as the widest cap of a request after so many continuations.
-        self.widest = [
-            cap(SimpleNamespace(**{**limits, "continuations": count})) for count in counts
-        ]
+        self.widest = []
+        for count in range(limits["continuations"] + 1):
+            spent = SimpleNamespace(**limits)
+            spent.continuations = count
+            self.widest.append(cap(spent))
         self.parts = [0, *accumulate(self.widest)]
         hints = policy.hints
         texts = [
@@ -112,9 +139,9 @@ class Cost:
         # all that one request may contain
         self.hints = sum(map(message_tokens, texts)) + MESSAGE_TOKENS
         self.seeds = limits["prefills"] * policy.hints.seed.count("{reasoning}")
-        self.turns = (
-            input_tokens // LEAST_TURN_TOKENS if assistant_turns is None else assistant_turns
-        )
+        self.turns = input_tokens // LEAST_TURN_TOKENS
+        if assistant_turns is not None:
+            self.turns = assistant_turns
         # A wrong reply goes back with the reasons, and stays until another backend is asked.
         self.correction = most_of_correction(hints) if "correct" in targets else 0
         # If a prompt ends with an assistant turn and cannot be prefilled, the first request adds a
@@ -136,32 +163,29 @@ class Cost:
         """Return the most that an attempt costs; a resend replaces an attempt that was free."""
         if spent.rung == RESEND.name:
             return 0
-        backend = min(spent.fallbacks, len(self.inputs) - 1)
-        tokens = self.input_tokens + self.parts[spent.continuations]
+        widest = self.widest[spent.continuations]
+        tokens: int = self.input_tokens + self.parts[spent.continuations]
         if spent.rung in self.seeded:
             tokens += self.seeds * self.cap(spent)
-        tokens += getattr(spent, "corrections", 0) * (
-            self.widest[spent.continuations] + self.correction
-        )
+        tokens += getattr(spent, "corrections", 0) * (widest + self.correction)
         # An overflow or a broken stream leaves text too, which the next backend continues.
-        tokens += (spent.fallbacks + spent.compactions) * self.widest[spent.continuations]
-        tokens += self.opening if spent.rung == self.start else self.hints + self.stand_ins
+        tokens += (spent.fallbacks + spent.compactions) * widest
+        if spent.rung == self.start:
+            tokens += self.opening
+        else:
+            tokens += self.hints + self.stand_ins
+        backend = min(spent.fallbacks, len(self.inputs) - 1)
         cost: int = tokens * self.inputs[backend] + self.cap(spent) * self.outputs[backend]
         return cost
 
     def ceiling(self) -> int:
         """Return more than any attempt costs."""
-        parts = (
-            sum(self.limits[name] for name in ("continuations", "fallbacks", "compactions"))
-            + self.seeds
-        )
         corrections = self.limits.get("corrections", 0)
-        tokens = (
-            self.input_tokens
-            + (parts + corrections) * self.widest[-1]
-            + self.hints
-            + self.stand_ins
-        )
+        parts = self.seeds + corrections
+        for name in ("continuations", "fallbacks", "compactions"):
+            parts += self.limits[name]
+        tokens = self.input_tokens + self.hints + self.stand_ins
+        tokens += parts * self.widest[-1]
         tokens += corrections * self.correction
         return tokens * max(self.inputs) + self.widest[-1] * max(self.outputs)
 
@@ -174,22 +198,41 @@ BESIDE_RESULT = MESSAGE_TOKENS + MARK_TOKENS + 3 * tokens_in(LONGEST_NAME)
 twice.
 """
 
-MOST_JOINED, LEAST_STEPS = 3_200, 4
-"""How many conversation lengths to distinguish, by the attempts: calls in between count as the
+MOST_JOINED = 3_200
+"""The most conversation lengths to distinguish, times the attempts: calls in between count as the
 longer.
 """
+
+LEAST_STEPS = 4
+"""The fewest conversation lengths to distinguish."""
 
 
 @frozen(slots=False)
 class Growth:
-    """Compute the most that a turn costs as its conversation grows, in units."""
+    """Compute the most that a turn costs as its conversation grows, in units.
+
+    Each call has a longer prompt than the one before it. The calls are taken in groups, and each
+    group is given the prompt of its last call, so that the sum is an upper bound for any number of
+    calls and takes a bounded time.
+
+    Arguments:
+        policy: of the turn.
+        call: the certificate of its calls.
+        prices: of each backend.
+    """
 
     policy: TurnPolicy
     call: Certificate
     prices: Sequence[Prices]
 
     def most(self, calls: int, rounds: int, attempts: int) -> Number:
-        """Return the most that all calls cost together."""
+        """Return the most that all calls cost together.
+
+        Arguments:
+            calls: how many there are.
+            rounds: of tools.
+            attempts: the most of all calls.
+        """
         money = self.call.worst_of("money").within
         tokens = self.call.worst_of("output tokens").within
         step = -(-calls // max(LEAST_STEPS, MOST_JOINED // attempts))
@@ -198,7 +241,7 @@ class Growth:
         for first in range(0, calls, step):
             count = min(step, calls - first)
             written = together(tokens, count, attempts)
-            # the last of these calls
+            # what was written before the last of these calls
             before = joined(output, together(tokens, count - 1, attempts))[-1]
             added = self.added(before, first + count - 1, rounds) * self.dearest
             within = [self.capped(each + tries * added) for tries, each in enumerate(money, 1)]
@@ -219,29 +262,36 @@ class Growth:
         return cost if most is None else min(cost, units_of(most))
 
     def added(self, output: Number, calls: int, rounds: int) -> int:
-        """Return the most tokens that a prompt grows by after this output, so many calls and rounds
-        of tools.
+        """Return the most tokens that a prompt grows by.
+
+        Arguments:
+            output: the tokens that were written before.
+            calls: how many were made before.
+            rounds: of tools, at most.
         """
-        most = self.policy.budget.output_tokens
+        if not calls:
+            return int(self.within_budget(output))
         results = self.policy.result_tokens + self.policy.calls_per_reply * BESIDE_RESULT
-        marks = MESSAGE_TOKENS + (STAND_IN_TOKENS if self.call.limits.get("repairs") else 0)
-        written = output if most is None else min(output, most)
-        return (
-            int(written)
-            + min(calls, rounds) * results
-            + calls * marks
-            + (self.hints if calls else 0)
-        )
+        marks = MESSAGE_TOKENS
+        if self.call.limits.get("repairs"):
+            marks += STAND_IN_TOKENS
+        tokens = int(self.within_budget(output)) + self.hints
+        tokens += min(calls, rounds) * results
+        tokens += calls * marks
+        return tokens
+
+    def within_budget(self, output: Number) -> Number:
+        """Return the output that the budget of the turn allows."""
+        most = self.policy.budget.output_tokens
+        return output if most is None else min(output, most)
 
     @cached_property
     def hints(self) -> int:
-        """Return the tokens of the turn's own hints, and of the message around a text that is
-        continued.
-        """
-        summary = (
-            message_tokens(self.policy.hints.summary) if self.policy.limits["summaries"] else 0
-        )
-        return summary + message_tokens(self.policy.of_calls.hints.continuation) + MESSAGE_TOKENS
+        """Return the tokens of the turn's own hints, and of the message around a continued text."""
+        tokens = message_tokens(self.policy.of_calls.hints.continuation) + MESSAGE_TOKENS
+        if self.policy.limits["summaries"]:
+            tokens += message_tokens(self.policy.hints.summary)
+        return tokens
 
     @cached_property
     def dearest(self) -> int:

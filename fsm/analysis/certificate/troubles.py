@@ -57,11 +57,18 @@ Comes = Callable[[int], Reply | Failure | Response]
 
 @frozen
 class Trouble:
-    """Hold one thing that goes wrong."""
+    """Hold one thing that goes wrong.
 
-    name: str  # what an operator sees
+    Arguments:
+        name: what an operator sees.
+        comes: makes what comes back.
+        lasts: how long an attempt takes.
+        messages: the prompt.
+    """
+
+    name: str
     comes: Comes = field(eq=False, repr=False)
-    lasts: Literal["no time", "silence", "all its time"] = "no time"  # of an attempt
+    lasts: Literal["no time", "silence", "all its time"] = "no time"
     messages: tuple[Mapping[str, Any], ...] = field(default=PLAIN, eq=False, repr=False)
 
 
@@ -73,15 +80,14 @@ def marked(fact: str) -> str:
 def troubles_of(old: Policy, new: Policy) -> Iterator[Trouble]:
     """Yield what may go wrong; requested waits lie on either side of what each policy allows."""
     yield _responds("429", 429)
-    waits = {SOON, *(min(policy.waits.longest_asked, LONGEST_ASKED) for policy in (old, new))} - {
-        0.0
-    }
-    for seconds in sorted({*waits, max(waits) + 1}):
-        yield _responds(
-            f"429 with a Retry-After of {seconds:,.10g} s",
-            429,
-            headers={"retry-after": repr(seconds)},
-        )
+    waits = {SOON}
+    for policy in (old, new):
+        if policy.waits.longest_asked:
+            waits.add(min(policy.waits.longest_asked, LONGEST_ASKED))
+    waits.add(max(waits) + 1)
+    for seconds in sorted(waits):
+        name = f"429 with a Retry-After of {seconds:,.10g} s"
+        yield _responds(name, 429, headers={"retry-after": repr(seconds)})
     for status in (500, 503, 529):
         yield _responds(str(status), status)
     refused = Failure("unreachable", exception=ConnectError())
@@ -119,8 +125,14 @@ def _responds(
     code: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Trouble:
-    """Return the trouble of a response, in the form of chat completions unless it has a body of its
-    own.
+    """Return the trouble of a response.
+
+    Arguments:
+        name: what an operator sees.
+        status: of the response.
+        body: of the response; by default an error in the form of chat completions.
+        code: of that error.
+        headers: of the response.
     """
     error = {"error": {"message": name, "type": "error", "param": None, "code": code}}
     response = Response(status, body or json.dumps(error), headers or {})
@@ -128,9 +140,15 @@ def _responds(
 
 
 def _rejected(number: int) -> Response:
+    """Return a response that names another parameter for each attempt."""
     message = f"Unsupported parameter: 'parameter_{number}' is not supported with this model."
-    error = {"message": message, "type": "invalid_request_error", "code": "unsupported_parameter"}
-    return Response(400, json.dumps({"error": {**error, "param": f"parameter_{number}"}}))
+    error = {
+        "message": message,
+        "type": "invalid_request_error",
+        "code": "unsupported_parameter",
+        "param": f"parameter_{number}",
+    }
+    return Response(400, json.dumps({"error": error}))
 
 
 def _where_facts_hold(tables: Iterable[Table]) -> Iterator[Trouble]:
@@ -140,8 +158,8 @@ def _where_facts_hold(tables: Iterable[Table]) -> Iterator[Trouble]:
         for fact in table.own_facts:
             for event in table.events:
                 guards = [table.guard(row.guard) for row in table.ladder(event, table.hub)]
-                looks = any(fact.name in (*guard.holds, *guard.lacks) for guard in guards)
-                if looks and event in EVENTS and (fact.name, event) not in seen:
+                is_read = any(fact.name in (*guard.holds, *guard.lacks) for guard in guards)
+                if is_read and event in EVENTS and (fact.name, event) not in seen:
                     seen.add((fact.name, event))
                     cause = CAUSES[event].replace("`", "")
                     comes = partial(reply_of, event, stop_raw=marked(fact.name))
@@ -157,6 +175,7 @@ def reply_of(event: str, number: int, stop_raw: str | None = None) -> Reply:
 
 
 def _text(number: int) -> str:
+    """Return a text of several words that differs for each attempt."""
     return " ".join(f"part {number} word {count}" for count in range(6)) + "."
 
 

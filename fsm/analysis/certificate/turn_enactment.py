@@ -17,10 +17,10 @@ from rungwise.fsm.analysis.certificate.enactment import (
     AFTER_A_TOOL,
     PASSING,
     Enacted,
-    Play,
     links_of,
     waited,
 )
+from rungwise.fsm.analysis.certificate.path_answers import PathAnswers
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
@@ -118,10 +118,10 @@ class _TurnPlay(TurnAnswers):
     runs: int = field(default=0, init=False)
     tool_seconds: float = field(default=0.0, init=False)
     number: int = field(default=0, init=False)
-    play: Play = field(init=False)
+    play: PathAnswers = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.play = Play(
+        self.play = PathAnswers(
             self.policy.of_calls,
             self.prices,
             self.input_tokens,
@@ -178,8 +178,13 @@ class _TurnPlay(TurnAnswers):
             "money": result.cost or 0.0,
         }
         path = turn.journal.steps
-        led = tuple(
+        led = [
             step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent"
+        ]
+        return Enacted(
+            steps=tuple(led),
+            rungs=tuple(step.source for step in path if step.event == "sent"),
+            spent=spent,
+            attempts=tuple(self.play.attempts),
+            messages=AFTER_A_TOOL,
         )
-        rungs = tuple(step.source for step in path if step.event == "sent")
-        return Enacted(led, rungs, spent, attempts=tuple(self.play.attempts), messages=AFTER_A_TOOL)

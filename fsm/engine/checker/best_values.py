@@ -61,7 +61,8 @@ def merged(chains: Iterable[Units]) -> list[Units]:
             even.setdefault(chain.weight, []).append(chain)
     for weight, alike in even.items():
         leaves = tuple(leaf for chain in alike for leaf in chain.leaves)
-        apart.append(Units(leaves, (), sum(chain.count for chain in alike), weight))
+        count = sum(chain.count for chain in alike)
+        apart.append(Units(leaves, (), count, weight))
     return apart
 
 
@@ -89,7 +90,8 @@ def leaving(least: int, values: Values) -> Values:
 
 def better(one: Values, other: Values) -> Values:
     """Return the larger of each pair."""
-    return [first if first > second else second for first, second in zip(one, other, strict=True)]
+    pairs = zip(one, other, strict=True)
+    return [first if first > second else second for first, second in pairs]
 
 
 def _spend(values: Values, chain: Units) -> Values:

@@ -11,6 +11,9 @@ Result = tuple[Row | None, str | None, tuple[str, ...]]
 Leaf = tuple[list[tuple[str, bool]], Result]
 """The facts that one way reads, in that order, and its result."""
 
+Way = tuple[tuple[str, ...], Result]
+"""The facts that hold, and what the event does then."""
+
 Combination = tuple[tuple[str, ...], Row | None]
 """The facts that hold, and the first row whose guard then holds."""
 
@@ -51,11 +54,13 @@ class Combinations:
             takes, refills = changes(self._table, row, ask)
             return row, takes, refills
 
-        leaves = [(list(answers.items()), result) for answers, result in ways(body)]
-        return [(facts, result[0]) for facts, result in _apart(leaves, 0)]
+        leaves: list[Leaf] = []
+        for answers, result in ways(body):
+            leaves.append((list(answers.items()), result))
+        return [(facts, row) for facts, (row, _, _) in _apart(leaves, 0)]
 
 
-def _apart(leaves: list[Leaf], depth: int) -> list[tuple[tuple[str, ...], Result]]:
+def _apart(leaves: list[Leaf], depth: int) -> list[Way]:
     """Return the facts that hold in each way and its result.
 
     Questions whose answer makes no difference are left out.

@@ -158,9 +158,8 @@ class _Search:
     def solve(self) -> None:
         """Find the best values of every state, those with the most spent first."""
         for state in self.space.states():
-            values = [
-                after_spending(option.values, option.chains) for option in self.options(state)
-            ]
+            options = self.options(state)
+            values = [after_spending(option.values, option.chains) for option in options]
             self.best[state] = reduce(better, values)
 
     def firsts(self) -> Iterator[_Option]:
@@ -222,7 +221,8 @@ class _Search:
             kept: the attempts that are reserved; a move that takes from the reserve may use one,
                 and nothing else goes out before it then.
         """
-        weight = self.problem.weigh(way_of(move), self.space.spent(after))
+        spent = self.space.spent(after)
+        weight = self.problem.weigh(way_of(move), spent)
         values = after_send(self.best[after], weight)
         refilled = [leaf for leaf in self.space.leaves if leaf in move.refills]
         chains = self.chains(refilled, state)

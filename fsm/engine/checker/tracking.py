@@ -97,7 +97,10 @@ class Problem:
         openings: Sequence[Move],
         passed: str | None,
     ) -> Problem:
-        """Take away what cannot happen within so many attempts; the arguments are `longest`'s."""
+        """Take away what cannot happen within the attempts.
+
+        Arguments: those of `longest`.
+        """
         whole = dict(limits)
         most = dict(limits)
         if attempts:  # no counter can be taken from more often than attempts follow the first
@@ -234,16 +237,17 @@ class StateSpace:
         if states * (problem.size + 100) > MOST_WORK:
             raise TooLarge(f"{states} states of {', '.join(tracked)}")
         moves = [move for move in problem.moves if move.takes in names - lumps]
-        outdone = [
-            move for move in moves if any(_outdoes(other, move, set(tracked)) for other in moves)
-        ]
+        best = []
+        for move in moves:
+            if not any(_outdoes(other, move, set(tracked)) for other in moves):
+                best.append(move)
         return cls(
             problem=problem,
             tracked=tracked,
             leaves=[name for name in counters if name not in names],
             lumps=[name for name in tracked if name in lumps],
             sizes=sizes,
-            moves=[move for move in moves if move not in outdone],
+            moves=best,
         )
 
     @cached_property
@@ -262,16 +266,15 @@ class StateSpace:
         A move takes a unit and refills only counters that rank below it, so what is spent, summed
         rank by rank, rises in the lexicographic order. The states with the most spent come first.
         """
-        groups = [
-            [self.place[name] for name in group if name in self.place]
-            for group in self.problem.order
-        ]
+        groups = []
+        for group in self.problem.order:
+            groups.append([self.place[name] for name in group if name in self.place])
+
+        def spent_by_rank(state: State) -> list[int]:
+            return [sum([state[place] for place in group]) for group in groups]
+
         ranges = [range(size + 1) for size in self.sizes.values()]
-        return sorted(
-            product(*ranges),
-            key=lambda state: [sum([state[at] for at in group]) for group in groups],
-            reverse=True,
-        )
+        return sorted(product(*ranges), key=spent_by_rank, reverse=True)
 
     def spent(self, state: State) -> dict[str, int]:
         """Return what is spent of every counter in a state, nothing of a leaf."""
@@ -315,7 +318,8 @@ class StateSpace:
         reads = problem.read_for[leaf]
         ways = frozenset(way_of(move) for move in self.open_takers(leaf, state))
         counts = zip(self.tracked, state, strict=True)
-        key = (leaf, ways, tuple(count for name, count in counts if name in reads))
+        read = tuple(count for name, count in counts if name in reads)
+        key = (leaf, ways, read)
         if key not in self._chains:
             self._chains[key] = self._new_chain(leaf, state, ways)
         return self._chains[key]
@@ -336,8 +340,13 @@ class StateSpace:
             weights.append(max(weighed, default=0))
         while len(weights) > 1 and weights[-2] == weights[-1]:
             weights.pop()
-        prefix = tuple(weights[:-1])
-        return Units(((leaf, limit),), prefix, limit - len(prefix), weights[-1])
+        last = weights.pop()
+        return Units(
+            leaves=((leaf, limit),),
+            prefix=tuple(weights),
+            count=limit - len(weights),
+            weight=last,
+        )
 
     def is_perishable(self, leaf: str) -> bool:
         """Tell whether some move makes a leaf's units lighter without refilling it."""
@@ -363,7 +372,9 @@ def _is_lighter(one: Units, other: Units) -> bool:
 
 def _outdoes(one: Move, other: Move, tracked: AbstractSet[str]) -> bool:
     """Tell whether a move is like another but refills more leaves, which is never a loss."""
-    if way_of(one) != way_of(other) or one.takes != other.takes or one.also != other.also:
+    if way_of(one) != way_of(other):
+        return False
+    if one.takes != other.takes or one.also != other.also:
         return False
     more = one.refills - other.refills
     return one.refills > other.refills and not more & tracked

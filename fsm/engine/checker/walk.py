@@ -46,12 +46,29 @@ from rungwise.fsm.engine.machine.run import Run, fact_bits_of, rows_tried
 from rungwise.fsm.engine.machine.table import Row, Table
 
 PURE = "guards pure"
-PROPERTIES = (TOTAL, ORDERED, ALIVE, REACHED, ABSORB, ILLEGAL, PURE, COUNTS, BOUNDED, FALLS, ENDS)
+PROPERTIES = (
+    TOTAL,
+    ORDERED,
+    ALIVE,
+    REACHED,
+    ABSORB,
+    ILLEGAL,
+    PURE,
+    COUNTS,
+    BOUNDED,
+    FALLS,
+    ENDS,
+)
+"""What a walk checks, in the order of the certificate."""
+
 OF_ENDINGS = frozenset({ABSORB, FALLS, ENDS})
 """The properties that a cyclic machine does not have: it has no outcomes and never ends."""
 
 Change = tuple[str, str | None, tuple[str, ...]]
 """Where a firing leads, and the counters that it takes from and refills."""
+
+Ladder = tuple[str, str]
+"""An event, and the state in which it is fired."""
 
 UNKNOWN_EVENT = "no event of any table"
 PROGRESS_EVERY = 1000
@@ -88,7 +105,8 @@ def walk(
             read nor take from. It does the same then, unless the machine does other things than its
             table declares.
     """
-    walker = _Walker(table, {name: limits[name] for name in table.counters}, repeats=repeats)
+    known = {name: limits[name] for name in table.counters}
+    walker = _Walker(table, known, repeats=repeats)
     walker.run(progress)
     walker.check_machine()
     goal = goal or (*table.outcomes, table.start)[0]
@@ -102,12 +120,14 @@ def walk(
     names = [*PROPERTIES, goal_name]
     if table.kind != "ending":
         names = [name for name in names if name not in OF_ENDINGS]
+    properties = []
+    for name in names:
+        fault = walker.faults.get(name)
+        properties.append(fault or Property(name, True, details[name]))
     return Walk(
         configurations=tuple(walked.order),
         edges=tuple(tuple(sorted(each)) for each in walked.edges),
-        properties=tuple(
-            walker.faults.get(name) or Property(name, True, details[name]) for name in names
-        ),
+        properties=tuple(properties),
     )
 
 
@@ -126,8 +146,11 @@ class _Walker:
         self.repeats = repeats
         # by event, state and the counters that matter to the rows
         self.known: dict[object, dict[Change, Firing]] = {}
-        self.counters = {key: _counters(table, rows) for key, rows in table.ladders.items()}
-        self.combinations = {key: Combinations(table, rows) for key, rows in table.ladders.items()}
+        self.counters: dict[Ladder, set[int]] = {}
+        self.combinations: dict[Ladder, Combinations] = {}
+        for ladder, rows in table.ladders.items():
+            self.counters[ladder] = _counters(table, rows)
+            self.combinations[ladder] = Combinations(table, rows)
         self.zero = (0,) * len(limits)
         self.real = Run.at_start(table, limits)
         self.walked = Walked(table, limits, [], [], set())
@@ -198,7 +221,11 @@ class _Walker:
             self.arrive(index, known, (target, tuple(after)))
 
     def look(
-        self, index: int, event: str, facts: tuple[str, ...], first: Row | None = None
+        self,
+        index: int,
+        event: str,
+        facts: tuple[str, ...],
+        first: Row | None = None,
     ) -> Firing | None:
         """Fire an event in a configuration, and check the result against each property.
 
@@ -316,14 +343,19 @@ class _Walker:
     def step(self, firing: Firing) -> PathStep:
         """Return a firing as a step of a path."""
         row = firing.row
-        pairs = zip(self.table.counters, firing.before[1], firing.after[1], strict=True)
+        source, before = firing.before
+        target, after = firing.after
+        changed = {}
+        for name, old, new in zip(self.table.counters, before, after, strict=True):
+            if old != new:
+                changed[name] = (old, new)
         return PathStep(
             event=firing.event,
-            source=firing.before[0],
-            target=firing.after[0] if row else None,
+            source=source,
+            target=target if row else None,
             guard=row.guard if row else None,
             facts=firing.facts,
-            changed={name: (before, after) for name, before, after in pairs if before != after},
+            changed=changed,
         )
 
 

@@ -1,17 +1,20 @@
-"""Write the page on which a reviewer plays a policy's machine, with the facts that usually hold
-with each event.
+"""Write the page on which a reviewer plays a policy's machine.
+
+A reviewer chooses events; the page proposes the facts that usually hold with each. They are not
+declared anywhere: examples are played to real calls and turns, and the facts are read off their
+journals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise, repeat
+from itertools import chain, repeat
 
 from attrs import asdict, evolve, frozen
 
 from rungwise.fsm.analysis.certificate.certificate import Certificate
 from rungwise.fsm.analysis.certificate.enactment import ANSWER, links_of
-from rungwise.fsm.analysis.certificate.shown.settings import settings_of
+from rungwise.fsm.analysis.certificate.shown.settings import settings_of, table_of
 from rungwise.fsm.analysis.certificate.troubles import EVENTS, reply_of
 from rungwise.fsm.analysis.certificate.verify import verify
 from rungwise.fsm.call.call import Call
@@ -30,7 +33,6 @@ from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.turn.actions import Compact, RunTools, ToolOutcome
 from rungwise.fsm.turn.play import TurnAnswers, play_turn
 from rungwise.fsm.turn.policy import TurnPolicy
-from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.turn.tools import Tool
 from rungwise.fsm.turn.turn import Turn
 
@@ -72,8 +74,11 @@ UNCAUSED = ("sent", "skipped")
 
 @frozen
 class Usual:
-    """Hold the facts that usually hold with an event, and those of them that still hold at the next
-    reply.
+    """Hold the facts that usually hold with an event.
+
+    Arguments:
+        now: those that hold with it.
+        later: those that still hold at the next reply.
     """
 
     now: tuple[str, ...]
@@ -81,32 +86,37 @@ class Usual:
 
 
 def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1) -> str:
-    """Write the page on which a reviewer plays a policy's machine; refuse one that cannot be
-    proved.
+    """Write the page on which a reviewer plays a policy's machine.
+
+    Raises:
+        TableError: the table of the policy cannot be proved.
     """
-    table = TURN if isinstance(policy, TurnPolicy) else policy.table
+    table = table_of(policy)
     certificate = verify(policy, backends)
     if not certificate.ok:
         failed = "; ".join(each.detail for each in certificate.failed)
         raise TableError(f"the table {table.name!r} cannot be proved: {failed}")
-    usual = (
-        usual_facts_of_turn() if isinstance(policy, TurnPolicy) else usual_facts(policy, backends)
-    )
-    facts = {event: asdict(each) for event, each in usual.items()}
     settings = settings_of(policy)
-    # whose budget counts requests, while its page counts actions
     if isinstance(policy, TurnPolicy):
-        heading = _turn_at_worst(certificate)
-        setup = Setup(limits=certificate.limits)
+        usual = usual_facts_of_turn()
         return play_page(
-            table, setup, heading=heading, facts=facts, unit="action", settings=settings
+            table,
+            Setup(limits=certificate.limits),  # its budget counts requests, its page actions
+            heading=_turn_at_worst(certificate),
+            facts={event: asdict(each) for event, each in usual.items()},
+            unit="action",
+            settings=settings,
         )
-    heading = _at_worst(certificate)
-    setup = Setup(limits=certificate.limits, budget=asdict(policy.budget))
-    first = min(
-        (each.now for event, each in usual.items() if event not in UNSENT), key=len, default=()
+    usual = usual_facts(policy, backends)
+    caused = [each.now for event, each in usual.items() if event not in UNSENT]
+    return play_page(
+        table,
+        Setup(limits=certificate.limits, budget=asdict(policy.budget)),
+        heading=_at_worst(certificate),
+        at_first=min(caused, key=len, default=()),
+        facts={event: asdict(each) for event, each in usual.items()},
+        settings=settings,
     )
-    return play_page(table, setup, heading=heading, at_first=first, facts=facts, settings=settings)
 
 
 def _turn_at_worst(certificate: Certificate) -> str:
@@ -123,12 +133,12 @@ def _turn_at_worst(certificate: Certificate) -> str:
 
 def _at_worst(certificate: Certificate) -> str:
     worst = {each.name: each.value for each in certificate.worst}
-    seconds = "" if worst["seconds"] is None else f" and takes at most {worst['seconds']:,g} s"
-    chain = (
-        "one backend"
-        if len(certificate.chain) == 1
-        else f"a chain of {len(certificate.chain)} backends"
-    )
+    seconds = ""
+    if worst["seconds"] is not None:
+        seconds = f" and takes at most {worst['seconds']:,g} s"
+    chain = "one backend"
+    if len(certificate.chain) > 1:
+        chain = f"a chain of {len(certificate.chain)} backends"
     return (
         f"With {chain}, a call makes at most {worst['attempts']:,} attempts{seconds}. Choose what "
         f"comes back, and "
@@ -164,19 +174,20 @@ def _where_it_runs_out(policy: Policy, backends: int) -> dict[str, Usual]:
     once = evolve(policy, budget=Budget(attempts=backends))
     call = Call(Request("a prompt"), once, links_of([None] * backends), observer=silent)
     play(call, _Examples([Failure("server_error", status=503)]), PlayClock())
-    return {
-        step.event: Usual(step.facts, ()) for step in call.journal.steps if step.event == "ran_out"
-    }
+    out = [step for step in call.journal.steps if step.event == "ran_out"]
+    return {step.event: Usual(step.facts, ()) for step in out}
 
 
 def usual_facts_of_turn() -> dict[str, Usual]:
     """Return the usual facts of each event of a turn that an example causes, by event."""
     usual: dict[str, Usual] = {}
     for first, shortened in TURN_EXAMPLES:
-        steps = [step for step in _played(first, shortened).journal.steps if step.event != "sent"]
-        for step, after in pairwise([*steps, None]):
-            if step is not None and step.event not in usual:
-                usual[step.event] = Usual(step.facts, after.facts if after is not None else ())
+        turn = _played(first, shortened)
+        steps = [step for step in turn.journal.steps if step.event != "sent"]
+        later = [step.facts for step in steps[1:]] + [()]
+        for step, facts in zip(steps, later, strict=True):
+            if step.event not in usual:
+                usual[step.event] = Usual(step.facts, facts)
     return usual
 
 

@@ -37,8 +37,8 @@ def draw_policy(
         policy: of a call or of a turn.
         format: `svg`, `mermaid`, `dot`, or `rows` for Markdown.
         view: `hub` for the states and their transitions, `ladder` for the order in which guards are
-        tried. hides_off: whether to omit the rows that can never be taken; otherwise they are
-        struck out.
+            tried.
+        hides_off: whether to omit the rows that can never be taken; otherwise they are struck out.
 
     Raises:
         ConfigurationError: there is no such format or view.
@@ -65,8 +65,9 @@ CHAINS = (1, 2, 3)
 
 
 def write_all(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list[str]:
-    """Write the pictures, certificates and README blocks of a call and of its turn; list the files
-    that changed.
+    """Write the pictures, certificates and README blocks of a call and of its turn.
+
+    Return the names of the files that changed.
     """
     directory.mkdir(parents=True, exist_ok=True)
     changed = dict(_drifted(directory, policy))
@@ -81,24 +82,29 @@ def drift(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list
 
 
 def fill(text: str, blocks: dict[str, str]) -> str:
-    """Put each block between its two markers, `<!-- begin NAME -->` and `<!-- end NAME -->`; the
-    rest stays.
+    """Put each block between its two markers, `<!-- begin NAME -->` and `<!-- end NAME -->`.
+
+    The rest of the text stays.
     """
     for name, block in blocks.items():
-        begin = f"<!-- begin {name} -->"
-        end = f"<!-- end {name} -->"
-        pattern = re.compile(f"({re.escape(begin)}\n).*?({re.escape(end)})", re.DOTALL)
-        text = pattern.sub(lambda match, block=block: f"{match[1]}\n{block}\n{match[2]}", text)  # type: ignore[misc]
+        begin = re.escape(f"<!-- begin {name} -->")
+        end = re.escape(f"<!-- end {name} -->")
+        parts = re.split(f"({begin}\n).*?({end})", text, flags=re.DOTALL)
+        for marker in range(1, len(parts), 3):
+            parts[marker] += f"\n{block}\n"
+        text = "".join(parts)
     return text
 
 
 def _drifted(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
-    return (
-        (name, text) for name, text in _files(directory, policy) if _read(directory / name) != text
-    )
+    """Yield the files that differ from those in a directory: the name and the text of each."""
+    for name, text in _files(directory, policy):
+        if _read(directory / name) != text:
+            yield name, text
 
 
 def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of every file."""
     turn = policy if isinstance(policy, TurnPolicy) else TurnPolicy(call=policy)
     call = turn.of_calls
     yield from _pictures(call, "")
@@ -107,33 +113,36 @@ def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, 
         yield name.format(name=HEALTH.name, of=OF_HEALTH), render(HEALTH, format, view)
     explanation = _read(directory / EXPLANATION)
     if explanation is not None:
-        properties = [
-            [each.name, "yes" if each.holds else "**no**", each.detail] for each in verify_health()
-        ]
-        blocks = {
-            "decisions": draw_policy(call, "rows", "ladder"),
-            "counters": counters(call.table, call.limits),
-            "numbers": numbers(call),
-            "turn_decisions": draw_policy(turn, "rows", "ladder"),
-            "turn_counters": counters(TURN, turn.limits),
-            "turn_numbers": numbers(turn),
-            "health_decisions": render(HEALTH, "rows", "ladder"),
-            "health_properties": markdown_table(["property", "holds", "how"], properties),
-        }
-        yield EXPLANATION, fill(explanation, blocks)
+        yield EXPLANATION, fill(explanation, _blocks(call, turn))
     yield CERTIFICATE, _certificates(call)
     yield f"{OF_TURNS}{CERTIFICATE}", _certificates(turn)
 
 
+def _blocks(call: Policy, turn: TurnPolicy) -> dict[str, str]:
+    """Return the generated blocks of the README, by name."""
+    blocks = {}
+    blocks["decisions"] = draw_policy(call, "rows", "ladder")
+    blocks["counters"] = counters(call.table, call.limits)
+    blocks["numbers"] = numbers(call)
+    blocks["turn_decisions"] = draw_policy(turn, "rows", "ladder")
+    blocks["turn_counters"] = counters(TURN, turn.limits)
+    blocks["turn_numbers"] = numbers(turn)
+    blocks["health_decisions"] = render(HEALTH, "rows", "ladder")
+    properties = []
+    for each in verify_health():
+        properties.append([each.name, "yes" if each.holds else "**no**", each.detail])
+    blocks["health_properties"] = markdown_table(["property", "holds", "how"], properties)
+    return blocks
+
+
 def _pictures(policy: Policy | TurnPolicy, of: str) -> Iterator[tuple[str, str]]:
+    """Yield the pictures of a policy, with a prefix for their names."""
     for name, format, view in PICTURES:
         yield name.format(name=table_of(policy).name, of=of), draw_policy(policy, format, view)
 
 
 def _certificates(policy: Policy | TurnPolicy) -> str:
-    """Write the certificate for each chain length, without that of a turn's calls, which has its
-    own file.
-    """
+    """Write the certificate for each chain length; that of a turn's calls has a file of its own."""
     return "\n".join(
         verify(policy, links_of([None] * length)).to_markdown(calls=False) for length in CHAINS
     )
@@ -147,15 +156,12 @@ def _read(path: Path) -> str | None:
 
 
 def numbers(policy: Policy | TurnPolicy) -> str:
-    """Write the fields of a policy that no row and no counter shows: budget, waits, clocks, output
-    caps, tools.
+    """Write the fields of a policy that no row and no counter shows.
+
+    These are the budget, waits, clocks, output caps and tools.
     """
-    fields = {
-        name: each
-        for name, each in fields_of(policy).items()
-        if not name.startswith(("limits.", "hints."))
-    }
-    lines = [
-        [f"`{name}`", value_text(name, value), says_of(name)] for name, value in fields.items()
-    ]
+    lines = []
+    for name, value in fields_of(policy).items():
+        if not name.startswith(("limits.", "hints.")):
+            lines.append([f"`{name}`", value_text(name, value), says_of(name)])
     return markdown_table(["field", "value", "meaning"], lines)

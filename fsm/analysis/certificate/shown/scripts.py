@@ -7,7 +7,7 @@ from itertools import pairwise
 from attrs import field, frozen
 
 from rungwise.fsm.analysis.certificate.certificate import WorstCase
-from rungwise.fsm.analysis.certificate.enactment import EnactedAttempt
+from rungwise.fsm.analysis.certificate.path_answers import EnactedAttempt
 from rungwise.fsm.analysis.certificate.turn_enactment import WORKS
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.replies.failures.failure import Failure
@@ -17,8 +17,12 @@ from rungwise.fsm.turn.policy import TurnPolicy
 
 @frozen
 class WorstScript:
-    """Describe the replies of a chain in one worst case, in the order of the requests, and what the
-    client needs.
+    """Describe the replies of a chain in one worst case, and what the client needs.
+
+    Arguments:
+        case: the worst case.
+        policy: of the call or turn.
+        backends: how many there are.
     """
 
     case: WorstCase
@@ -38,18 +42,15 @@ class WorstScript:
     @property
     def requests(self) -> tuple[int, ...]:
         """Count the requests to each backend."""
-        return tuple(
-            sum(each.backend == number for each in self.attempts) for number in range(self.backends)
-        )
+        backends = [attempt.backend for attempt in self.attempts]
+        return tuple(backends.count(number) for number in range(self.backends))
 
     @property
     def rungs(self) -> tuple[str, ...]:
         """Name the rung of each request; for a turn, only `request`."""
-        return (
-            ("request",) * len(self.attempts)
-            if isinstance(self.policy, TurnPolicy)
-            else self.case.rungs
-        )
+        if isinstance(self.policy, TurnPolicy):
+            return ("request",) * len(self.attempts)
+        return self.case.rungs
 
     @property
     def takes(self) -> float:
@@ -63,8 +64,9 @@ class WorstScript:
 
     @property
     def longest_pause(self) -> float | None:
-        """Return the longest pause within a reply that silence does not end, in seconds; None for
-        no limit.
+        """Return the longest pause within a reply, in seconds, that silence does not end.
+
+        None for no limit.
         """
         timeouts = self.calls.timeouts
         clocks = [each for each in (timeouts.first_token, timeouts.stall) if each is not None]
@@ -75,8 +77,12 @@ class WorstScript:
         """Return the seconds of the waits with jitter: those that no reply requests."""
         if not self.calls.waits.jitter:
             return 0.0
-        pairs = ((_failure_of(before), after.wait) for before, after in pairwise(self.attempts))
-        return sum(wait for failure, wait in pairs if failure is None or failure.asked_wait is None)
+        seconds: float = 0
+        for before, after in pairwise(self.attempts):
+            failure = _failure_of(before)
+            if failure is None or failure.asked_wait is None:
+                seconds += after.wait
+        return seconds
 
     @property
     def follows_tool(self) -> bool:
@@ -90,21 +96,23 @@ class WorstScript:
 
     @property
     def tool(self) -> str | None:
-        """Name the tool that the client must have, with a number as its argument; None if none
-        runs.
+        """Name the tool that the client must have; None if none runs.
+
+        Its argument is a number.
         """
         replies = [each.came for each in self.attempts if isinstance(each.came, Reply)]
-        return (
-            WORKS.name
-            if any(call.name == WORKS.name for each in replies for call in each.tool_calls)
-            else None
-        )
+        for reply in replies:
+            if any(call.name == WORKS.name for call in reply.tool_calls):
+                return WORKS.name
+        return None
 
     @property
     def tool_seconds(self) -> float:
         """Return how long each run of that tool takes."""
         is_timed = self.case.name in ("seconds", "tool seconds")
-        return self.policy.tool_seconds if isinstance(self.policy, TurnPolicy) and is_timed else 0.0
+        if is_timed and isinstance(self.policy, TurnPolicy):
+            return self.policy.tool_seconds
+        return 0.0
 
     @property
     def unseen(self) -> str | None:
@@ -115,19 +123,18 @@ class WorstScript:
             return "no path to it is known"
         for attempt in self.attempts:
             failure = _failure_of(attempt)
-            if failure is not None and failure.is_stale:
+            if failure is None:
+                continue
+            if failure.is_stale:
                 return (
                     "it needs a connection that breaks before its answer, at a moment that "
                     "no script can choose"
                 )
-            if (
-                failure is not None
-                and failure.reason == "malformed"
-                and failure.asked_wait is not None
-            ):
+            if failure.reason == "malformed" and failure.asked_wait is not None:
                 return "it needs a wait that an unreadable reply requests"
         return None
 
 
 def _failure_of(attempt: EnactedAttempt) -> Failure | None:
+    """Return the failure that came back; None for a whole reply."""
     return attempt.came.failure if isinstance(attempt.came, Reply) else attempt.came
