@@ -1,5 +1,7 @@
-"""Compare two policies before a change is merged: fields, rows, events, waits, worst cases, and
-past calls.
+"""Compare two policies before a change is merged.
+
+The comparison finds what differs in fields, rows, events, waits and worst cases, and what past
+calls would have done. `findings.py` holds what it finds; `markdown.py` and `page.py` write it.
 """
 
 from __future__ import annotations
@@ -10,14 +12,13 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from rungwise.fsm.analysis.certificate.certificate import Certificate, counted, duration
+from rungwise.fsm.analysis.certificate.certificate import Certificate
 from rungwise.fsm.analysis.certificate.courses import trouble_changes
 from rungwise.fsm.analysis.certificate.enactment import links_of
 from rungwise.fsm.analysis.certificate.shown.settings import (
     fields_of,
     off_rows,
     settings_of,
-    span,
     table_of,
 )
 from rungwise.fsm.analysis.certificate.verify import calls_of, verify, worst_by_fallbacks
@@ -29,138 +30,34 @@ from rungwise.fsm.analysis.review import markdown, page
 from rungwise.fsm.analysis.review.findings import (
     Assumptions,
     Change,
-    EventChange,
     Findings,
-    Ladder,
-    Rank,
     RowGroup,
     WorstChange,
 )
-from rungwise.fsm.analysis.review.words import reserve_text
+from rungwise.fsm.analysis.review.ladders import events_of as events_of
+from rungwise.fsm.analysis.review.ladders import waits_of as waits_of
+from rungwise.fsm.analysis.review.redeclared import redeclared as redeclared
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.chain.prices import Prices
-from rungwise.fsm.call.clocks.waiting import BROKEN
-from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import SWITCH_EVENTS, Policy
-from rungwise.fsm.call.run.causes import CAUSES
-from rungwise.fsm.call.table import MAY_ASK
+from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.diagram.extract import picture_of
-from rungwise.fsm.diagram.merge import change_of, merged
-from rungwise.fsm.diagram.model import Decision, Picture
-from rungwise.fsm.engine.machine.declare import Fact
+from rungwise.fsm.diagram.merge import change_of
+from rungwise.fsm.diagram.model import Picture
 from rungwise.fsm.engine.machine.table import Row, Table
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.replies.failures.failure import Failure, event_of_failure
 from rungwise.fsm.turn.policy import TurnPolicy
 
-
-def events_of(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> Iterator[EventChange]:
-    """Yield every event that has a ladder, with what it leads to under both policies."""
-    before = _ladders(old)
-    after = _ladders(new)
-    causes = CAUSES if isinstance(new, Policy) else {}
-    for event, number in merged(list(before), list(after)):
-        table = table_of(new if event in table_of(new).events else old)
-        ladders = before.get((event, number)), after.get((event, number))
-        yield EventChange(event, table.says(event), causes.get(event, ""), *ladders)
-
-
-def _ladders(policy: Policy | TurnPolicy) -> dict[tuple[str, int], Ladder]:
-    """Return the ladders of each event, numbered if it has several in different states."""
-    table = table_of(policy)
-    picture = picture_of(table, settings=settings_of(policy))
-    ladders: dict[tuple[str, int], Ladder] = {}
-    for each in picture.decisions:
-        if each.event != "sent":
-            number = sum(event == each.event for event, _ in ladders)
-            remarks = tuple(_remarks(policy, each.event)) if isinstance(policy, Policy) else ()
-            ladders[each.event, number] = Ladder(
-                tuple(_ranks(table, picture, each)), remarks, _where(table, each)
-            )
-    return ladders
-
-
-def _where(table: Table, decision: Decision) -> str:
-    if decision.sources == (table.hub,) or {*decision.sources} >= {*table.rungs}:
-        return ""
-    missing = [rung for rung in table.rungs if rung not in decision.sources]
-    if len(missing) < len(decision.sources):
-        return f"in every rung but {', '.join(missing)}"
-    return f"in {', '.join(decision.sources)}"
-
-
-def _ranks(table: Table, picture: Picture, decision: Decision) -> Iterator[Rank]:
-    for line in decision.lines:
-        node = picture.node(line.row.target)
-        says = table.guard(line.row.guard).says if line.row.guard else ""
-        detail = node.detail if node.kind == "rung" else ""
-        yield Rank(decision.guard(line), says, node.name, node.kind, detail, line.off)
-
-
-def _remarks(policy: Policy, event: str) -> Iterator[str]:
-    """Describe the numbers of a policy that matter for an event, besides the limits and waits of
-    its rungs.
-    """
-    clocks = policy.timeouts
-    waits = policy.waits
-    if event == "fell_silent":
-        yield (
-            f"after {_limit(clocks.first_token)} before the first content, "
-            f"{_limit(clocks.stall)} between two pieces"
-        )
-    if event == "failed_transiently":
-        yield (
-            f"timeouts: {_limit(clocks.connect)} to connect, {_limit(clocks.total)} for a "
-            f"whole attempt"
-        )
-    if event in MAY_ASK:
-        yield f"a Retry-After of up to {duration(waits.longest_asked)} is waited for"
-    if event in BROKEN:
-        yield f"a retry waits as long as a reask: {span(waits.reask_base, waits.reask_cap)}"
-    limits = sorted(policy.switch_after.items())
-    switches = [
-        f"{count} of `{reason}`"
-        for reason, count in limits
-        if count < LARGEST_LIMIT and _is_by(reason, event)
-    ]
-    if switches:
-        yield f"the next backend is asked after {', '.join(switches)}"
-    if event == "truncated" and policy.handful:
-        yield f"an answer cut at a cap of {policy.handful} tokens or fewer is accepted"
-    if event in ("truncated", "paused", "tools_truncated", "json_truncated", "reasoning_truncated"):
-        yield f"raised caps start at {policy.base_cap:,} tokens and end at {policy.largest_cap:,}"
-    nudges = policy.nudge_window and "nudge" in policy.table.rungs and policy.limits.get("nudges")
-    if event in ("came_empty", "only_reasoned") and nudges:
-        yield (
-            f"a nudge needs a tool result among the last {counted(policy.nudge_window, 'message')}"
-        )
-    if event == "ran_out" and policy.reserve.is_on:
-        yield reserve_text(policy)
-
-
-def _is_by(reason: str, event: str) -> bool:
-    return event in (SWITCH_EVENTS.get(reason) or (event_of_failure(Failure(reason)),))  # type: ignore[arg-type]
-
-
-def _limit(seconds: float | None) -> str:
-    return "no limit" if seconds is None else duration(seconds)
-
-
-def waits_of(old: Policy, new: Policy) -> Iterator[Change]:
-    """Yield the waits of each rung that differ, with how often it is taken."""
-    before, after = (settings_of(policy).says for policy in (old, new))
-    for rung in dict.fromkeys((*old.table.declared_rungs, *new.table.declared_rungs)):
-        change = Change(rung.name, before.get(rung.name, "never"), after.get(rung.name, "never"))
-        if rung.wait is not None and change.is_change:
-            yield change
-
-
 CHAINS = (1, 2, 3)
-"""The numbers of backends for the worst cases by default."""
+"""The numbers of backends for which worst cases are compared by default."""
 
-IN_HEADLINE = 2  # the number of backends in the headline by default
-BEHIND = "nothing leads to "  # the reason of a row begins with this if its state is never entered
-UNSEEN = "not checked"  # the verdict on a property that a proof leaves out
+IN_HEADLINE = 2
+"""The number of backends in the headline by default."""
+
+BEHIND = "nothing leads to "
+"""How the reason of a row begins that is off because its state is never entered."""
+
+UNSEEN = "not checked"
+"""The verdict on a property that a proof leaves out."""
 
 SAME_CAUSE: Mapping[str, str] = {"no summary is asked for": "the limit of summaries is 0"}
 """Reasons that restate another one."""
@@ -175,8 +72,9 @@ class PolicyDiff(Findings):
 
     Arguments:
         fields: the fields that differ; in `switch_after`, None is a reason that the policy does not
-        name. appear, vanish: the rows that only the new table has, and those that only the old one
-        had. reordered: the events whose rows are tried in another order, each with its state.
+            name.
+        appear, vanish: the rows that only the new table has, and those that only the old one had.
+        reordered: the events whose rows are tried in another order, each with its state.
         die, revive: the rows of both tables that can no longer be taken, and those that can be now,
             each with the reason: a limit of 0, or another field of the policy.
         fall, come_back: the same rows, grouped by their cause.
@@ -224,20 +122,22 @@ def diff_policies(
     names: tuple[str, str] | None = None,
     rates: Rates | None = None,
 ) -> PolicyDiff:
-    """Compare two policies with their tables and worst cases; two policies of turns with those of
-    their calls.
+    """Compare two policies with their tables and worst cases.
+
+    Two policies of turns are compared with those of their calls.
 
     Arguments:
         old, new: both of calls, or both of turns.
         backends: the chain, or its length; None compares the worst cases for one, two and three
-        backends. max_tokens: the output cap that the caller will give; without it the output of a
-        call is unbounded. input_tokens: the tokens of the prompt, which the worst case in money
-        needs.
+            backends.
+        max_tokens: the output cap that the caller will give; without it the output of a call is
+            unbounded.
+        input_tokens: the tokens of the prompt, which the worst case in money needs.
         prices: of every backend, if `backends` is not a chain.
         journals: what past calls would have done, as `what_if` finds it.
         names: the names of the policies, for the reader.
-        rates: of the backends of calls; from them alone the odds take the backends and their
-            prices.
+        rates: of the backends of calls. The odds take the backends and their prices from the rates
+            alone.
 
     Raises:
         ConfigurationError: no backend is usable, a counter of a table has no limit, one policy is
@@ -248,30 +148,38 @@ def diff_policies(
         raise ConfigurationError(f"a call's policy and a turn's cannot be compared: {kinds}")
     request: Mapping[str, Any] = {"max_tokens": max_tokens, "input_tokens": input_tokens}
     before = _certified("old", old, backends, prices, **request)
-    after = before if old == new else _certified("new", new, backends, prices, **request)
+    after = before
+    if old != new:
+        after = _certified("new", new, backends, prices, **request)
     count = IN_HEADLINE if backends is None else next(iter(after))
     if isinstance(old, TurnPolicy) and isinstance(new, TurnPolicy):
-        calls = calls_of(old), calls_of(new)
-        was, now = (
-            {size: each.call for size, each in side.items() if each.call}
-            for side in (before, after)
-        )
-        of_calls = _compared(*calls, was, now, count)
+        old_calls = calls_of(old)
+        new_calls = calls_of(new)
+        of_calls = _compared(old_calls, new_calls, _of_calls(before), _of_calls(after), count)
         # The certificate of the calls has no compactions, which the turn makes; the policy may well
         # have.
         of_calls["fields"] = tuple(_field_changes(old.of_calls, new.of_calls))
     else:
         assert isinstance(old, Policy)
         assert isinstance(new, Policy)
-        calls = old, new
+        old_calls = old
+        new_calls = new
         of_calls = _compared(old, new, before, after, count)
-    of_calls["troubles"] = trouble_changes(*calls, count, prices=prices, **request)
+    of_calls["troubles"] = trouble_changes(old_calls, new_calls, count, prices=prices, **request)
     parts = of_calls
     if isinstance(old, TurnPolicy):
-        parts = _compared(old, new, before, after, count) | {"calls": PolicyDiff(**of_calls)}
-    setting = Assumptions(names, max_tokens, input_tokens, prices)
-    probably = None if rates is None else compare(odds(old, rates), odds(new, rates))
-    return PolicyDiff(**parts, journals=tuple(journals), setting=setting, odds=probably)
+        parts = _compared(old, new, before, after, count)
+        parts["calls"] = PolicyDiff(**of_calls)
+    parts["setting"] = Assumptions(names, max_tokens, input_tokens, prices)
+    if rates is not None:
+        parts["odds"] = compare(odds(old, rates), odds(new, rates))
+    parts["journals"] = tuple(journals)
+    return PolicyDiff(**parts)
+
+
+def _of_calls(certificates: Certificates) -> Certificates:
+    """Return the certificates of the calls of a turn."""
+    return {count: each.call for count, each in certificates.items() if each.call}
 
 
 def _certified(
@@ -281,35 +189,51 @@ def _certified(
     prices: Prices | None,
     **request: Any,
 ) -> Certificates:
-    """Return the certificates of a policy; the proof of a call is the same for any chain, and made
-    once.
+    """Prove a policy.
+
+    The proof of a call is the same for any chain. So it is made once, and only the worst cases are
+    computed again for each number of backends.
+
+    Arguments:
+        name: what a message calls the policy, `old` or `new`.
+        policy: the policy.
+        backends: the chain, or its length; None is each of `CHAINS`.
+        prices: of every backend, if `backends` is not a chain.
+        request: the tokens of the request, as `verify` takes them.
+
+    Raises:
+        ConfigurationError: the policy cannot be proved.
     """
-    certificate = verify(
-        policy, _links(IN_HEADLINE if backends is None else backends, prices), **request
-    )
+    chain = _links(IN_HEADLINE if backends is None else backends, prices)
+    certificate = verify(policy, chain, **request)
     if not certificate.ok:
-        failed = [
-            *certificate.failed,
-            *(certificate.call.failed if certificate.call is not None else ()),
-        ]
+        failed = list(certificate.failed)
+        if certificate.call is not None:
+            failed += certificate.call.failed
         raise ConfigurationError(
             f"the {name} policy cannot be proved, so it cannot be compared: {failed[0].name}"
         )
     if backends is not None:
         return {len(certificate.chain): certificate}
+    certificates = {}
     if isinstance(policy, TurnPolicy):
-        others = {
-            count: verify(policy, _links(count, prices), **request)
-            for count in CHAINS
-            if count != IN_HEADLINE
-        }
-        return {count: others.get(count, certificate) for count in CHAINS}
+        for count in CHAINS:
+            if count == IN_HEADLINE:
+                certificates[count] = certificate
+            else:
+                certificates[count] = verify(policy, _links(count, prices), **request)
+        return certificates
     worst = worst_by_fallbacks(policy, max(CHAINS) - 1, prices=prices, **request)
-    return {count: attrs.evolve(certificate, worst=worst[count - 1]) for count in CHAINS}
+    for count in CHAINS:
+        certificates[count] = attrs.evolve(certificate, worst=worst[count - 1])
+    return certificates
 
 
 def _links(chain: int | Sequence[Link], prices: Prices | None) -> int | Sequence[Link]:
-    return chain if prices is None or not isinstance(chain, int) else links_of([prices] * chain)
+    """Return a chain with prices, if it is only a number and there are prices."""
+    if prices is None or not isinstance(chain, int):
+        return chain
+    return links_of([prices] * chain)
 
 
 def _compared(
@@ -319,84 +243,117 @@ def _compared(
     after: Certificates,
     backends: int,
 ) -> dict[str, Any]:
-    tables = table_of(old), table_of(new)
-    off = off_rows(old)
-    now_off = off_rows(new)
-    shared = [row for row in tables[0].rows if row in tables[1].rows]
-    die = {row: now_off[row] for row in shared if row in now_off and row not in off}
-    revive = {row: off[row] for row in shared if row in off and row not in now_off}
-    was, now = (
-        {each.name: each.verdict for each in side[backends].properties} for side in (before, after)
-    )
+    """Compare two policies of one kind; the result has the fields of a `PolicyDiff` by name.
+
+    Arguments:
+        old, new: the policies.
+        before, after: their certificates.
+        backends: the number of backends in the headline.
+    """
+    findings = _row_changes(old, new)
+    findings["fields"] = tuple(_field_changes(old, new))
+    findings["reordered"] = tuple(_reordered(table_of(old), table_of(new)))
+    findings["redeclared"] = tuple(redeclared(table_of(old), table_of(new)))
+    findings["events"] = tuple(events_of(old, new))
+    findings["waits"] = ()
+    if isinstance(old, Policy) and isinstance(new, Policy):
+        findings["waits"] = tuple(waits_of(old, new))
+    findings["picture"] = change_of(_picture(old), _picture(new))
+    findings["policies"] = (old, new)
+    findings["table"] = after[backends].table
+    findings["backends"] = backends
+    findings["kept"] = (before[backends].kept, after[backends].kept)
+    findings["properties"] = tuple(_property_changes(before[backends], after[backends]))
+    findings["chains"] = {
+        count: tuple(map(WorstChange, before[count].worst, after[count].worst)) for count in after
+    }
+    return findings
+
+
+def _row_changes(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> dict[str, Any]:
+    """Compare the rows of two tables, and which of them the policies turn off."""
+    old_rows = table_of(old).rows
+    new_rows = table_of(new).rows
+    off_before = off_rows(old)
+    off_now = off_rows(new)
+    shared = [row for row in old_rows if row in new_rows]
+    die = {row: off_now[row] for row in shared if row in off_now and row not in off_before}
+    revive = {row: off_before[row] for row in shared if row in off_before and row not in off_now}
     return {
-        "fields": tuple(_field_changes(old, new)),
-        "appear": tuple(row for row in tables[1].rows if row not in shared),
-        "vanish": tuple(row for row in tables[0].rows if row not in shared),
-        "reordered": tuple(_reordered(*tables)),
+        "appear": tuple(row for row in new_rows if row not in shared),
+        "vanish": tuple(row for row in old_rows if row not in shared),
         "die": die,
         "revive": revive,
-        "fall": grouped(die, now_off),
-        "come_back": grouped(revive, off),
-        "redeclared": tuple(redeclared(*tables)),
-        "chains": {
-            count: tuple(map(WorstChange, before[count].worst, after[count].worst))
-            for count in after
-        },
-        "backends": backends,
-        "events": tuple(events_of(old, new)),
-        "waits": tuple(waits_of(old, new))
-        if isinstance(old, Policy) and isinstance(new, Policy)
-        else (),
-        "properties": tuple(
-            Change(name, was.get(name, UNSEEN), now.get(name, UNSEEN)) for name in {**was, **now}
-        ),
-        "kept": (before[backends].kept, after[backends].kept),
-        "picture": change_of(
-            *(picture_of(table_of(each), settings=settings_of(each)) for each in (old, new))
-        ),
-        "table": after[backends].table,
-        "policies": (old, new),
+        "fall": grouped(die, off_now),
+        "come_back": grouped(revive, off_before),
     }
 
 
+def _picture(policy: Policy | TurnPolicy) -> Picture:
+    return picture_of(table_of(policy), settings=settings_of(policy))
+
+
+def _property_changes(old: Certificate, new: Certificate) -> Iterator[Change]:
+    """Yield the verdict on each property of either certificate, before and now."""
+    before = {each.name: each.verdict for each in old.properties}
+    after = {each.name: each.verdict for each in new.properties}
+    for name in dict.fromkeys((*before, *after)):
+        yield Change(name, before.get(name, UNSEEN), after.get(name, UNSEEN))
+
+
 def _field_changes(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> Iterator[Change]:
+    """Yield the fields that differ."""
     before = fields_of(old)
     after = fields_of(new)
-    changes = (
-        Change(name, before.get(name), after.get(name)) for name in dict.fromkeys((*before, *after))
-    )
-    return (each for each in changes if each.is_change)
+    for name in dict.fromkeys((*before, *after)):
+        change = Change(name, before.get(name), after.get(name))
+        if change.is_change:
+            yield change
 
 
 def _reordered(old: Table, new: Table) -> Iterator[tuple[str, str]]:
-    """List the events whose shared rows stand in another order."""
+    """Yield the events whose shared rows stand in another order, each with its state."""
     for event, source in dict.fromkeys((row.event, row.source) for row in old.rows):
         before = old.ladder(event, source)
         after = new.ladder(event, source)
-        if [row for row in before if row in after] != [row for row in after if row in before]:
+        shared_before = [row for row in before if row in after]
+        shared_after = [row for row in after if row in before]
+        if shared_before != shared_after:
             yield event, source
 
 
 def grouped(off: Mapping[Row, str], all_off: Mapping[Row, str]) -> tuple[RowGroup, ...]:
-    """Group rows by their cause; those that both policies turn off may explain why a state is never
-    entered.
+    """Group rows by their cause.
+
+    Arguments:
+        off: the rows, each with the reason why it is off.
+        all_off: all rows that are off under the same policy. Those that both policies turn off may
+            explain why a state is never entered.
     """
     direct: dict[str, list[Row]] = {}
     behind: dict[str, list[Row]] = {}
     for row, reason in off.items():
         cause = next(_causes(row, reason, all_off, set()), reason)
         cause = SAME_CAUSE.get(cause, cause)
-        (behind if reason.startswith(BEHIND) and cause != reason else direct).setdefault(
-            cause, []
-        ).append(row)
-    return tuple(
-        RowGroup(reason, tuple(direct.get(reason, ())), tuple(behind.get(reason, ())))
-        for reason in dict.fromkeys((*direct, *behind))
-    )
+        is_behind = reason.startswith(BEHIND) and cause != reason
+        groups = behind if is_behind else direct
+        groups.setdefault(cause, []).append(row)
+    row_groups = []
+    for cause in dict.fromkeys((*direct, *behind)):
+        own = tuple(direct.get(cause, ()))
+        row_groups.append(RowGroup(cause, own, tuple(behind.get(cause, ()))))
+    return tuple(row_groups)
 
 
 def _causes(row: Row, reason: str, off: Mapping[Row, str], seen: set[str]) -> Iterator[str]:
-    """Follow a state that is never entered back to the reasons that turn off the rows to it."""
+    """Follow a state that is never entered back to the reasons that turn off the rows to it.
+
+    Arguments:
+        row: a row that leaves the state.
+        reason: why it is off.
+        off: all rows that are off, each with its reason.
+        seen: the states that were followed already; it grows.
+    """
     if not reason.startswith(BEHIND):
         yield reason
         return
@@ -404,59 +361,3 @@ def _causes(row: Row, reason: str, off: Mapping[Row, str], seen: set[str]) -> It
     for other, why in off.items():
         if other.target == row.source and other.source not in seen:
             yield from _causes(other, why, off, seen)
-
-
-def redeclared(old: Table, new: Table) -> Iterator[str]:
-    """Describe the names of both tables that mean something else now: facts, guards, effects, and
-    rungs.
-    """
-    facts = {fact.name: fact for fact in old.facts}
-    for fact in new.facts:
-        if fact.name in facts:
-            yield from _fact_changes(facts[fact.name], fact)
-    guards = {row.guard for row in old.rows}
-    effects = {row.effect for row in old.rows}
-    for name in dict.fromkeys(row.guard for row in new.rows if row.guard in guards):
-        if name and _needs(old, name) != _needs(new, name):
-            yield f"the guard `{name}` needs {_needs(new, name)}; before, {_needs(old, name)}"
-    for name in dict.fromkeys(row.effect for row in new.rows if row.effect in effects):
-        if name and _counts(old, name) != _counts(new, name):
-            yield f"the effect `{name}` {_counts(new, name)}; before, it {_counts(old, name)}"
-    for name in new.rungs:
-        for what in ("wait", "change"):
-            before = old.rung(name)
-            after = new.rung(name)
-            if before and after and getattr(before, what) != getattr(after, what):
-                yield f"the rung `{name}` has another {what}"
-
-
-def _fact_changes(old: Fact, new: Fact) -> Iterator[str]:
-    if old.of != new.of:
-        yield f"another function decides the fact `{new.name}`"
-    if (old.any_holds, old.any_lacks) != (new.any_holds, new.any_lacks):
-        yield f"the fact `{new.name}` follows from {_follows(new)}; before, {_follows(old)}"
-    if old.lasts != new.lasts:
-        yield f"the fact `{new.name}` holds {_lasts(new)}; before, {_lasts(old)}"
-
-
-def _follows(fact: Fact) -> str:
-    return ", ".join([*fact.any_holds, *(f"not {each}" for each in fact.any_lacks)]) or "nothing"
-
-
-def _lasts(fact: Fact) -> str:
-    return f"while {fact.lasts} has a unit left" if fact.lasts else "for one reply"
-
-
-def _needs(table: Table, name: str) -> str:
-    guard = table.guard(name)
-    counter = [f"a unit of {guard.counter}"] if guard.counter else []
-    return (
-        ", ".join([*counter, *guard.holds, *(f"not {each}" for each in guard.lacks)]) or "nothing"
-    )
-
-
-def _counts(table: Table, name: str) -> str:
-    effect = table.effect(name)
-    refills = f" and refills {', '.join(effect.refills)}" if effect.refills else ""
-    when = f" on {effect.refills_on}" if effect.refills and effect.refills_on else ""
-    return f"takes a unit of {effect.spends}{refills}{when}" if effect.spends else "counts nothing"

@@ -1,5 +1,7 @@
-"""What a change of policy does, as data: each kind of finding is a class, and `Findings` holds them
-all.
+"""What a change of policy does, as data.
+
+Each kind of finding is a class, and `Findings` holds them all. Nothing here is written for a
+reader; `summary.py`, `markdown.py` and `page.py` do that.
 """
 
 from collections.abc import Mapping
@@ -20,8 +22,9 @@ from rungwise.fsm.turn.policy import TurnPolicy
 
 @frozen
 class Change:
-    """Hold one named thing before and now: a field of the policy, the waits of a rung, or the
-    verdict on a property.
+    """Hold one named thing before and now.
+
+    It is a field of the policy, the waits of a rung, or the verdict on a property.
     """
 
     name: str
@@ -48,12 +51,15 @@ class WorstChange:
 
     @property
     def factor(self) -> float | None:
-        """Return the new worst case divided by the old one; None if either is unknown or the old
-        one is 0.
+        """Return the new worst case divided by the old one.
+
+        It is None if either is unknown, or if the old one is 0.
         """
         old = self.old.value
         new = self.new.value
-        return None if old is None or new is None or old == 0 else new / old
+        if old is None or new is None or old == 0:
+            return None
+        return new / old
 
     @property
     def is_known(self) -> bool:
@@ -63,16 +69,23 @@ class WorstChange:
     @property
     def is_change(self) -> bool:
         """Tell whether the figure changes, or what ends the worst path."""
-        return (self.old.value, self.old.ended_by) != (self.new.value, self.new.ended_by)
+        is_other_figure = self.old.value != self.new.value
+        return is_other_figure or self.old.ended_by != self.new.ended_by
 
 
 @frozen
 class RowGroup:
-    """Hold the rows that one cause turns off, or on again."""
+    """Hold the rows that one cause turns off, or on again.
+
+    Arguments:
+        reason: the cause.
+        rows: the rows that it turns off itself.
+        behind: the rows of states that nothing else leads to.
+    """
 
     reason: str
     rows: tuple[Row, ...]
-    behind: tuple[Row, ...] = ()  # in states that nothing else leads to
+    behind: tuple[Row, ...] = ()
 
     @property
     def count(self) -> int:
@@ -82,14 +95,23 @@ class RowGroup:
 
 @frozen
 class Rank:
-    """Hold one line of a ladder: its guard, where it leads, and for a rung its limit and waits."""
+    """Hold one line of a ladder.
+
+    Arguments:
+        guard: its guard.
+        says: what must hold, in words.
+        target: where it leads.
+        kind: the kind of that state.
+        detail: the limit and waits of a rung.
+        off: why it can never be taken; None if it can be.
+    """
 
     guard: str
-    says: str  # what must hold, in words
+    says: str
     target: str
     kind: Kind
     detail: str
-    off: str | None  # why it can never be taken
+    off: str | None
 
     def __str__(self) -> str:
         return " ".join(filter(None, (f"[{self.guard}]", self.target, self.detail)))
@@ -97,13 +119,17 @@ class Rank:
 
 @frozen
 class Ladder:
-    """Hold what one event leads to under one policy: lines in order, and other numbers that
-    matter.
+    """Hold what one event leads to under one policy.
+
+    Arguments:
+        ranks: the lines, in order.
+        remarks: other numbers of the policy that matter, in words.
+        where: the states in which the event occurs; empty for the hub and for every state.
     """
 
     ranks: tuple[Rank, ...]
     remarks: tuple[str, ...]
-    where: str  # the states in which the event occurs, unless it is the hub or every state
+    where: str
 
     @property
     def taken(self) -> tuple[Rank, ...]:
@@ -113,19 +139,26 @@ class Ladder:
 
 @frozen
 class EventChange:
-    """Hold one event with its ladders before and now; None if the table has none."""
+    """Hold one event with its ladders before and now.
+
+    Arguments:
+        event: the event.
+        says: what it means.
+        causes: what causes it, in terms of HTTP.
+        old, new: its ladders; None if a table has none.
+    """
 
     event: str
     says: str
-    causes: str  # in terms of HTTP
+    causes: str
     old: Ladder | None
     new: Ladder | None
 
     @property
     def where(self) -> str:
-        """Name the states in which it occurs, unless it is the hub or every state."""
+        """Name the states in which it occurs; empty for the hub and for every state."""
         ladder = self.new or self.old
-        return ladder.where if ladder is not None else ""
+        return "" if ladder is None else ladder.where
 
     @property
     def is_change(self) -> bool:
@@ -141,8 +174,8 @@ class EventChange:
 
 
 Tone = Literal["more", "less", "same", "added", "removed", "note"]
-"""The kind of a finding: a worst case that rises or falls, or something that is the same, new, gone
-or different.
+"""The kind of a finding: a worst case that rises or falls; something the same, new, gone, or other
+than before.
 """
 
 
@@ -156,12 +189,19 @@ class Highlight:
 
 @frozen
 class Assumptions:
-    """Hold what the figures of a comparison assume."""
+    """Hold what the figures of a comparison assume.
 
-    names: tuple[str, str] | None = None  # of the policies, for the reader; None if they have none
+    Arguments:
+        names: the names of the policies, for the reader; None if they have none.
+        max_tokens: the output cap of a request; None if it is unknown.
+        input_tokens: the tokens of its prompt; None if that is unknown.
+        prices: of every backend, if the chain is only a number.
+    """
+
+    names: tuple[str, str] | None = None
     max_tokens: int | None = None
     input_tokens: int | None = None
-    prices: Prices | None = None  # of every backend, if the chain is only a number
+    prices: Prices | None = None
 
 
 @frozen(kw_only=True)
@@ -204,10 +244,15 @@ class Findings:
 
     @property
     def is_effective(self) -> bool:
-        """Tell whether anything but wording changes: rows, limits, waits, counters, or a worst
-        case.
+        """Tell whether anything but wording changes.
+
+        That is a row, a limit, a wait, a counter or a worst case, also of the calls of a turn.
         """
         rows = (self.appear, self.vanish, self.reordered, self.die, self.revive, self.redeclared)
-        worst = any(each.is_change for chain in self.chains.values() for each in chain)
-        fields = any("hints." not in each.name for each in self.fields)
-        return fields or worst or any(rows) or (self.calls is not None and not self.calls.is_empty)
+        if any(rows):
+            return True
+        if any("hints." not in each.name for each in self.fields):
+            return True
+        if any(each.is_change for chain in self.chains.values() for each in chain):
+            return True
+        return self.calls is not None and not self.calls.is_empty

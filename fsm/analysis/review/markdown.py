@@ -1,10 +1,14 @@
-"""Write a change of policy as Markdown: for a comment on a pull request, within its limits, or for
-a terminal.
+"""Write a change of policy as Markdown: a comment on a pull request, or text for a terminal.
+
+A comment has limits, folds long parts and shows a picture; a text for a terminal has everything in
+full. Either way the parts are the same, in the same order.
+
+Names of policies, reasons and hints come from outside. A comment is read by others, so nothing of
+that may act as markup, as a link or as a mention (`escapes.py`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -13,9 +17,13 @@ from attrs import evolve, frozen
 from rungwise.fsm.analysis.certificate.certificate import WorstCase, backends_text, figure, path_end
 from rungwise.fsm.analysis.certificate.courses import TroubleChange
 from rungwise.fsm.analysis.certificate.shown.settings import value_text
-from rungwise.fsm.analysis.odds.shown import TITLE
+from rungwise.fsm.analysis.odds.shown import TITLE, Comparison
+from rungwise.fsm.analysis.replay.what_if import WhatIf
 from rungwise.fsm.analysis.review import summary, words
-from rungwise.fsm.analysis.review.findings import Change, EventChange, Findings
+from rungwise.fsm.analysis.review.escapes import LONGEST
+from rungwise.fsm.analysis.review.escapes import code as code
+from rungwise.fsm.analysis.review.escapes import prose as prose
+from rungwise.fsm.analysis.review.findings import Change, EventChange, Findings, Ladder, Tone
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.markdown import markdown_table
 from rungwise.fsm.engine.machine.table import Row
@@ -23,284 +31,347 @@ from rungwise.fsm.engine.machine.table import Row
 # characters of a comment: GitHub takes 65 536, and the tool that posts it may add a few
 LARGEST = 60_000
 MOST_ROWS = 40  # lines of a table or list in a comment
-LONGEST = 240  # characters of a text from outside in a comment
 LARGEST_PICTURE = 6_000  # characters of a picture in a comment
 
 UNLIMITED = 10**9
 
 NO_EVENT = "there is no such event"
-SIGNS = {"more": "🔺", "less": "🔽", "same": "⚪", "added": "`+`", "removed": "`-`", "note": "`~`"}
+SIGNS: dict[Tone, str] = {
+    "more": "🔺",
+    "less": "🔽",
+    "same": "⚪",
+    "added": "`+`",
+    "removed": "`-`",
+    "note": "`~`",
+}
 
-_MARKUP = re.compile(r"[^\w\s,.;:?'\"()/=+×→·“”…%-]|(?<!\w)_|_(?!\w)|(?<=[wW]{3})\.|:(?=/)")
-_PLAIN = re.compile(r"[\w ,.;:?'()\[\]/=+×→·%-]*")
-"""What may stand between backticks, even in a cell of a table."""
 
-Block = tuple[str, str, bool]
-"""A part of the whole: its title, its text, and whether it is folded in a comment."""
+@frozen
+class Block:
+    """Hold a part of the whole.
+
+    Arguments:
+        title: its title; empty for none.
+        text: its text, in Markdown.
+        is_folded: whether a comment folds it.
+    """
+
+    title: str
+    text: str
+    is_folded: bool = False
+
+    def as_comment(self) -> str:
+        """Write the part for a comment."""
+        if self.is_folded:
+            summary_line = f"<summary>{self.title}</summary>"
+            return f"<details>{summary_line}\n\n{self.text}\n</details>\n"
+        if self.title:
+            return f"**{self.title}**\n\n{self.text}"
+        return self.text
+
+    def in_full(self) -> str:
+        """Write the part for a terminal."""
+        if self.title:
+            return f"## {self.title}\n\n{self.text}"
+        return self.text
 
 
 def as_markdown(findings: Findings, *, is_comment: bool = True) -> str:
-    """Write a difference as Markdown: in full, or as a comment, which has limits, folds and a
-    picture.
+    """Write a difference as Markdown.
+
+    Arguments:
+        findings: the difference.
+        is_comment: whether it is a comment, which leaves out the parts that have no room in it;
+            otherwise it is in full.
     """
     if findings.is_empty and not findings.journals:
         return f"{summary.NOTHING}\n"
-    writer = (
-        _Writer(is_comment, MOST_ROWS, LONGEST)
-        if is_comment
-        else _Writer(is_comment, UNLIMITED, UNLIMITED)
-    )
+    writer = _Writer(UNLIMITED, UNLIMITED)
+    if is_comment:
+        writer = _Writer(MOST_ROWS, LONGEST)
     text = f"**{writer.prose(summary.headline(findings))}**\n"
     omitted = []
-    for title, body, is_folded in writer.blocks(findings):
+    for block in writer.blocks(findings, with_picture=is_comment):
         if not is_comment:
-            text += f"\n## {title}\n\n{body}" if title else f"\n{body}"
+            text += f"\n{block.in_full()}"
             continue
-        block = (
-            f"<details><summary>{title}</summary>\n\n{body}\n</details>\n" if is_folded else body
-        )
-        block = f"**{title}**\n\n{body}" if title and not is_folded else block
-        if len(text) + len(block) > LARGEST:
-            omitted.append(title)
+        part = block.as_comment()
+        if len(text) + len(part) > LARGEST:
+            omitted.append(block.title)
         else:
-            text += f"\n{block}"
+            text += f"\n{part}"
     if omitted:
-        text += (
-            f"\nOmitted for lack of space: {'; '.join(omitted)}. `rungwise diff -o "
-            f"page.html` shows everything.\n"
-        )
+        everything = "`rungwise diff -o page.html` shows everything."
+        text += f"\nOmitted for lack of space: {'; '.join(omitted)}. {everything}\n"
     return text
-
-
-def prose(text: str, longest: int = LONGEST) -> str:
-    """Escape text so that Markdown finds nothing in it: no markup, no HTML, no link, no mention."""
-    cut = text if len(text) <= 4 * longest else f"{text[: 4 * longest]}..."
-    escaped = _MARKUP.sub(lambda match: f"&#{ord(match[0])};", " ".join(cut.split()))
-    return escaped.replace("&#64;", "&#64;&#8288;")  # a word joiner, so that nobody is mentioned
-
-
-def code(text: str, longest: int = LONGEST) -> str:
-    """Write text from outside as code."""
-    cut = text if len(text) <= longest else f"{text[:longest]}..."
-    if _PLAIN.fullmatch(cut) and cut.strip():
-        return f"`{cut.strip()}`"
-    return f"<code>{prose(cut, longest)}</code>" if cut.strip() else ""
 
 
 @frozen
 class _Writer:
-    is_comment: bool
+    """Write the parts of a difference.
+
+    Arguments:
+        most_rows: the most lines of a table or list.
+        longest: the most characters of a text from outside.
+    """
+
     most_rows: int
     longest: int
 
     def prose(self, text: str) -> str:
         """Write text, in which only code between backticks is markup."""
-        pieces = enumerate(text.split("`"))
-        return "".join(
-            self.code(piece) if place % 2 else self._plain(piece) for place, piece in pieces
-        )
+        written = ""
+        for place, piece in enumerate(text.split("`")):
+            is_code = place % 2 == 1
+            written += self.code(piece) if is_code else self._plain(piece)
+        return written
 
     def _plain(self, text: str) -> str:
-        ends = (" " if text[:1].isspace() else "", " " if text[-1:].isspace() else "")
-        return f"{ends[0]}{prose(text, self.longest)}{ends[1]}" if text.strip() else text
+        """Escape text, but keep that there is space at its ends."""
+        if not text.strip():
+            return text
+        before = " " if text[:1].isspace() else ""
+        after = " " if text[-1:].isspace() else ""
+        return f"{before}{prose(text, self.longest)}{after}"
 
     def code(self, text: str) -> str:
+        """Write text from outside as code."""
         return code(text, self.longest)
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        more = f"\nand {len(rows) - self.most_rows} more\n" if len(rows) > self.most_rows else ""
-        return markdown_table(list(head), [list(row) for row in rows[: self.most_rows]]) + more
+        """Write a table, and below it how many of its rows are left out."""
+        shown = [list(row) for row in rows[: self.most_rows]]
+        table = markdown_table(list(head), shown)
+        if len(rows) > self.most_rows:
+            table += f"\nand {len(rows) - self.most_rows} more\n"
+        return table
 
     def sides(self, changes: Iterable[Change]) -> str:
-        rows = [
-            [self.prose(cell) for cell in (each.name, str(each.old), str(each.new))]
-            for each in changes
-        ]
+        """Write a table of things before and now."""
+        rows = []
+        for each in changes:
+            cells = (each.name, str(each.old), str(each.new))
+            rows.append([self.prose(cell) for cell in cells])
         return self.table(["", "before", "now"], rows)
 
     def list(self, lines: Sequence[str]) -> str:
-        more = [f"* and {len(lines) - self.most_rows} more"] if len(lines) > self.most_rows else []
-        return "\n".join([*lines[: self.most_rows], *more]) + "\n"
+        """Write a list, and at its end how many of its lines are left out."""
+        shown = [*lines[: self.most_rows]]
+        if len(lines) > self.most_rows:
+            shown.append(f"* and {len(lines) - self.most_rows} more")
+        return "\n".join(shown) + "\n"
 
-    def blocks(self, findings: Findings) -> Iterator[Block]:
-        short = [
-            f"* {SIGNS[each.tone]} {self.prose(each.text)}" for each in summary.highlights(findings)
-        ]
-        yield "", self.list(short), False
+    def blocks(self, findings: Findings, *, with_picture: bool) -> Iterator[Block]:
+        """Yield all parts, in the order in which a reviewer needs them."""
+        highlights = []
+        for each in summary.highlights(findings):
+            highlights.append(f"* {SIGNS[each.tone]} {self.prose(each.text)}")
+        yield Block("", self.list(highlights))
         if findings.odds is not None:
-            cells = [
-                [[self.prose(cell) for cell in (name, *cells)] for name, cells, _ in rows]
-                for rows in findings.odds.tables
-            ]
-            tables = [self.table(head, rows) for head, *rows in cells]
-            yield TITLE, "\n".join([f"{self.prose(summary.PROBABLY)}\n", *tables]), False
-        yield from self.parts(findings)
+            yield self.odds(findings.odds)
+        yield from self.parts(findings, with_picture=with_picture)
         if findings.calls is not None and not findings.calls.is_empty:
-            yield "", "### Each call\n", False
-            yield from self.parts(findings.calls)
-        yield "", f"{self.prose(summary.assumptions_text(findings.setting))}\n", False
+            yield Block("", "### Each call\n")
+            yield from self.parts(findings.calls, with_picture=with_picture)
+        yield Block("", f"{self.prose(summary.assumptions_text(findings.setting))}\n")
         if findings.journals:
-            lines = []
-            for each in findings.journals:
-                notes = "".join(f"\n  * {self.prose(text)}" for text in each.notes)
-                lines.append(
-                    f"* {self.code(each.name)}: {self.prose(summary.journal_text(each))}{notes}"
-                )
-            yield (
-                "Past calls",
-                f"{self.prose(summary.journals_text(findings.journals))}\n\n{self.list(lines)}",
-                False,
-            )
+            yield self.journals(findings.journals)
 
-    def parts(self, findings: Findings) -> Iterator[Block]:
-        chain = backends_text(findings.backends)
-        troubles = [each for each in findings.troubles if each.is_change]
-        if troubles:
-            tables = [
-                f"{self.prose(words.capitalized(str(scene)))}:\n\n"
-                + self.sides(map(self.trouble, group))
-                for scene, group in groupby(troubles, lambda each: each.scene)
-            ]
-            title = f"What happens on ... ({len(troubles)} of {len(findings.troubles)})"
-            yield title, "\n".join([self.prose(summary.PLAYED) + "\n", *tables]), False
+    def parts(self, findings: Findings, *, with_picture: bool) -> Iterator[Block]:
+        """Yield the parts of one machine: of the calls, or of the turns."""
+        yield from self.troubles(findings)
         yield self.worst(findings, findings.backends)
-        if findings.fields:
-            fields = [
-                [
-                    self.code(each.name),
-                    *(self.code(value_text(each.name, value)) for value in (each.old, each.new)),
-                ]
-                for each in findings.fields
-            ]
-            yield f"Fields ({len(fields)})", self.table(["field", "before", "now"], fields), False
+        yield from self.fields(findings)
         if findings.waits:
-            yield "Waits", self.sides(findings.waits), False
-        events = [each for each in findings.events if each.is_change]
-        for title, changed in (
-            (
-                "Events that lead to something else",
-                [each for each in events if each.leads_elsewhere],
-            ),
-            (
-                "Events that lead to the same, with other numbers",
-                [each for each in events if not each.leads_elsewhere],
-            ),
-        ):
-            if changed:
-                yield f"{title} ({len(changed)})", self.list([*map(self.event, changed)]), True
-        rows_of_table = list(self.rows(findings))
-        if rows_of_table:
-            yield (
-                f"Rows that are new, gone, off or on ({len(rows_of_table)})",
-                self.list(rows_of_table),
-                True,
-            )
-        yield from (
-            self.worst(findings, count) for count in findings.chains if count != findings.backends
-        )
-        paths = list(self.paths(findings))
-        if paths:
-            why = (
-                f"{self.prose(summary.refills(findings))}\n\n" if summary.refills(findings) else ""
-            )
-            yield f"The worst paths, with {chain}", why + self.list(paths), True
+            yield Block("Waits", self.sides(findings.waits))
+        yield from self.events(findings)
+        rows = list(self.rows(findings))
+        if rows:
+            title = f"Rows that are new, gone, off or on ({len(rows)})"
+            yield Block(title, self.list(rows), is_folded=True)
+        for count in findings.chains:
+            if count != findings.backends:
+                yield self.worst(findings, count)
+        yield from self.paths(findings)
         chances = [each for each in summary.chances(findings) if each.is_change]
         if chances:
-            yield "Which backends get a chance", self.sides(chances), False
-        picture = _picture(findings) if self.is_comment else ""
+            yield Block("Which backends get a chance", self.sides(chances))
+        picture = _picture(findings) if with_picture else ""
         if picture:
-            yield "The ladders that change", picture, True
+            yield Block("The ladders that change", picture, is_folded=True)
 
-    def trouble(self, change: TroubleChange) -> Change:
-        return Change(
-            "; ".join(change.names), str(change.old or NO_EVENT), str(change.new or NO_EVENT)
-        )
+    def odds(self, odds: Comparison) -> Block:
+        """Write what calls will probably come to, before and now."""
+        tables = [f"{self.prose(summary.PROBABLY)}\n"]
+        for rows in odds.tables:
+            lines = []
+            for name, figures, _ in rows:
+                lines.append([self.prose(cell) for cell in (name, *figures)])
+            head, *body = lines
+            tables.append(self.table(head, body))
+        return Block(TITLE, "\n".join(tables))
+
+    def journals(self, journals: Sequence[WhatIf]) -> Block:
+        """Write what past calls would have done."""
+        lines = []
+        for each in journals:
+            line = f"* {self.code(each.name)}: {self.prose(summary.journal_text(each))}"
+            for note in each.notes:
+                line += f"\n  * {self.prose(note)}"
+            lines.append(line)
+        counts = self.prose(summary.journals_text(journals))
+        return Block("Past calls", f"{counts}\n\n{self.list(lines)}")
+
+    def troubles(self, findings: Findings) -> Iterator[Block]:
+        """Write what calls do about each trouble for which they do something else now."""
+        changed = [each for each in findings.troubles if each.is_change]
+        if not changed:
+            return
+        tables = [f"{self.prose(summary.PLAYED)}\n"]
+        for scene, group in groupby(changed, lambda each: each.scene):
+            heading = self.prose(words.capitalized(str(scene)))
+            tables.append(f"{heading}:\n\n{self.sides(map(_sides_of_trouble, group))}")
+        title = f"What happens on ... ({len(changed)} of {len(findings.troubles)})"
+        yield Block(title, "\n".join(tables))
 
     def worst(self, findings: Findings, count: int) -> Block:
+        """Write the worst cases for a number of backends."""
         changes = findings.chains[count]
         rows = []
         unknown = ""
         for each in changes:
             if each.is_known:
-                factor = f"{'x ' if (each.factor or 1) != 1 else ''}{words.factor_text(each)}"
-                rows.append(
-                    [*map(self.prose, (each.name, _ended(each.old), _ended(each.new), factor))]
-                )
+                factor = words.factor_text(each)
+                if (each.factor or 1) != 1:
+                    factor = f"x {factor}"
+                cells = (each.name, _ended(each.old), _ended(each.new), factor)
+                rows.append([self.prose(cell) for cell in cells])
             else:
                 unknown += f"\n{self.prose(f'{each.name}: not known; {each.new.note}')}\n"
-        same = "" if any(change.is_change for change in changes) else ": unchanged"
-        title = f"Worst cases of a {findings.table}, with {backends_text(count)}{same}"
+        title = f"Worst cases of a {findings.table}, with {backends_text(count)}"
+        if not any(change.is_change for change in changes):
+            title += ": unchanged"
         table = self.table(["worst case", "before", "now", "factor"], rows)
-        return title, table + unknown, count != findings.backends
+        return Block(title, table + unknown, is_folded=count != findings.backends)
+
+    def fields(self, findings: Findings) -> Iterator[Block]:
+        """Write the fields of the policy that differ."""
+        if not findings.fields:
+            return
+        rows = []
+        for each in findings.fields:
+            old = value_text(each.name, each.old)
+            new = value_text(each.name, each.new)
+            rows.append([self.code(cell) for cell in (each.name, old, new)])
+        yield Block(f"Fields ({len(rows)})", self.table(["field", "before", "now"], rows))
+
+    def events(self, findings: Findings) -> Iterator[Block]:
+        """Write the events that lead to something else, and those for which only numbers differ."""
+        elsewhere = []
+        same = []
+        for each in findings.events:
+            if each.leads_elsewhere:
+                elsewhere.append(self.event(each))
+            elif each.is_change:
+                same.append(self.event(each))
+        if elsewhere:
+            title = f"Events that lead to something else ({len(elsewhere)})"
+            yield Block(title, self.list(elsewhere), is_folded=True)
+        if same:
+            title = f"Events that lead to the same, with other numbers ({len(same)})"
+            yield Block(title, self.list(same), is_folded=True)
 
     def event(self, change: EventChange) -> str:
+        """Write an event with its ladders before and now, as an entry of a list."""
+        meaning = self.prose(change.causes or change.says)
         where = f", {change.where}" if change.where else ""
-        lines = [
-            f"* {self.code(change.event)} ({self.prose(change.causes or change.says)}"
-            f"){self.prose(where)}"
-        ]
-        for name, side, other in (
-            ("before", change.old, change.new),
-            ("now", change.new, change.old),
-        ):
-            leads = (
-                "nothing"
-                if side is None
-                else ", ".join(self.code(str(rank)) for rank in side.taken)
-            )
-            lines.append(f"  * {name}: {leads}")
-            if side is not None and other is not None:
-                lines += [
-                    f"  * {name}: {self.prose(text)}"
-                    for text in side.remarks
-                    if text not in other.remarks
-                ]
+        lines = [f"* {self.code(change.event)} ({meaning}){self.prose(where)}"]
+        lines += self.side("before", change.old, change.new)
+        lines += self.side("now", change.new, change.old)
         return "\n".join(lines)
 
+    def side(self, name: str, ladder: Ladder | None, other: Ladder | None) -> Iterator[str]:
+        """Yield the lines of one side of an event.
+
+        Arguments:
+            name: the side: `before` or `now`.
+            ladder: its ladder; None if the table does not have the event.
+            other: the ladder of the other side, whose remarks are not repeated.
+        """
+        if ladder is None:
+            yield f"  * {name}: nothing"
+            return
+        ranks = [self.code(str(rank)) for rank in ladder.taken]
+        yield f"  * {name}: {', '.join(ranks)}"
+        if other is not None:
+            for remark in ladder.remarks:
+                if remark not in other.remarks:
+                    yield f"  * {name}: {self.prose(remark)}"
+
     def rows(self, findings: Findings) -> Iterator[str]:
+        """Yield an entry of a list for each row that is new, gone, off or on."""
         groups: list[tuple[str, Sequence[Row]]] = [
             ("new", findings.appear),
             ("gone", findings.vanish),
         ]
-        groups += [(f"off ({each.reason})", (*each.rows, *each.behind)) for each in findings.fall]
-        groups += [
-            (f"on (before, {each.reason})", (*each.rows, *each.behind))
-            for each in findings.come_back
-        ]
+        for fallen in findings.fall:
+            groups.append((f"off ({fallen.reason})", (*fallen.rows, *fallen.behind)))
+        for back in findings.come_back:
+            groups.append((f"on (before, {back.reason})", (*back.rows, *back.behind)))
         for kind, rows in groups:
             for row in rows:
-                yield (
-                    f"* {self.prose(kind)}: {self.code(words.row_short(row))} from "
-                    f"{self.code(row.source)}"
-                )
+                name = self.code(words.row_short(row))
+                yield f"* {self.prose(kind)}: {name} from {self.code(row.source)}"
 
-    def paths(self, findings: Findings) -> Iterator[str]:
+    def paths(self, findings: Findings) -> Iterator[Block]:
+        """Write the worst paths that change."""
+        entries = []
         for change in findings.worst:
             if change.is_change and (change.old.rungs or change.new.rungs):
-                yield f"* {self.prose(change.name)}" + "".join(
-                    f"\n  * {name}: {self.prose(f'{worst.path} ({path_end(worst)})')}"
-                    for name, worst in (("before", change.old), ("now", change.new))
-                )
+                before = self.prose(_path_text(change.old))
+                now = self.prose(_path_text(change.new))
+                name = self.prose(change.name)
+                entries.append(f"* {name}\n  * before: {before}\n  * now: {now}")
+        if not entries:
+            return
+        refills = summary.refills(findings)
+        why = f"{self.prose(refills)}\n\n" if refills else ""
+        title = f"The worst paths, with {backends_text(findings.backends)}"
+        yield Block(title, why + self.list(entries), is_folded=True)
+
+
+def _sides_of_trouble(change: TroubleChange) -> Change:
+    """Return what calls do about a trouble, before and now, under its names."""
+    name = "; ".join(change.names)
+    return Change(name, str(change.old or NO_EVENT), str(change.new or NO_EVENT))
 
 
 def _ended(worst: WorstCase) -> str:
     """Write a worst case with the part of the budget that ends it."""
-    return figure(worst) + (
-        f" ({worst.ended_by})" if worst.ended_by.startswith("budget.") and worst.value else ""
-    )
+    if worst.value and worst.ended_by.startswith("budget."):
+        return f"{figure(worst)} ({worst.ended_by})"
+    return figure(worst)
+
+
+def _path_text(worst: WorstCase) -> str:
+    """Write the path of a worst case with its end."""
+    return f"{worst.path} ({path_end(worst)})"
 
 
 def _picture(findings: Findings) -> str:
+    """Draw the ladders that change; empty if there are none, or if a comment has no room for it."""
     picture = findings.picture
-    at_hub = [each for each in picture.decisions if each.sources == (picture.hub,)]
-    changed = [each for each in at_hub if any(line.difference for line in each.lines)]
-    names = {line.row.target for each in changed for line in each.lines} | {picture.hub}
+    changed = []
+    names = {picture.hub}
+    for decision in picture.decisions:
+        is_at_hub = decision.sources == (picture.hub,)
+        if is_at_hub and any(line.difference for line in decision.lines):
+            changed.append(decision)
+            names.update(line.row.target for line in decision.lines)
     if not changed:
         return ""
     nodes = tuple(node for node in picture.nodes if node.name in names)
     diagram = draw(evolve(picture, decisions=tuple(changed), nodes=nodes), "mermaid", "ladder")
-    return (
-        ""
-        if len(diagram) > LARGEST_PICTURE or "```" in diagram
-        else f"```mermaid\n{diagram}\n```\n"
-    )
+    if len(diagram) > LARGEST_PICTURE or "```" in diagram:
+        return ""
+    return f"```mermaid\n{diagram}\n```\n"

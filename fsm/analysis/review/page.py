@@ -1,26 +1,28 @@
-"""Write a change of policy as a page in one file, without scripts, that answers what a reviewer
-asks.
+"""Write a change of policy as one page that answers what a reviewer asks.
+
+It is one file without scripts. The template holds its order and its words; what the template needs
+beyond the findings is in this module.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 
 from rungwise.fsm.analysis.certificate import certificate
 from rungwise.fsm.analysis.certificate.certificate import backends_text, counted
-from rungwise.fsm.analysis.certificate.courses import MORE
+from rungwise.fsm.analysis.certificate.courses import MORE, Scene, TroubleChange
 from rungwise.fsm.analysis.certificate.shown import settings
 from rungwise.fsm.analysis.review import summary, words
 from rungwise.fsm.analysis.review.findings import Change, Findings, Rank
 from rungwise.fsm.call.clocks.silence import CLOSING
-from rungwise.fsm.call.table import CALL
+from rungwise.fsm.call.table import AWAIT, CALL
 from rungwise.fsm.diagram import draw
-from rungwise.fsm.diagram.model import Decision
+from rungwise.fsm.diagram.model import Decision, Picture
 from rungwise.fsm.diagram.page.templates import html, ladders_html, render
-from rungwise.fsm.engine.machine.table import Row
+from rungwise.fsm.engine.machine.table import Row, Table
 
 SIGNS = {"more": "▲", "less": "▼", "same": "=", "added": "+", "removed": "−", "note": "~"}
 LONG = 60  # characters of a text from which on the page shows only the words that differ
@@ -28,71 +30,92 @@ LONG = 60  # characters of a text from which on the page shows only the words th
 
 def as_page(findings: Findings) -> str:
     """Write a difference as one page."""
-    return render(
-        "review",
-        title=f"A change of the policy of {'turns' if findings.calls is not None else 'calls'}",
-        findings=findings,
-        words=words,
-        summary=summary,
-        SIGNS=SIGNS,
-        CLOSING=CLOSING,
-        broken=lambda words: html(re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", escape(words))),
-        coded=_coded,
-        figures=certificate,
-        settings=settings,
-        counted=counted,
-        backends_text=backends_text,
-        is_long=_is_long,
-        kind_of_end=lambda end, table: (table if end in table.outcomes else CALL).kind_of_end(end),
-        MORE=MORE,
-        ladders=ladders_html,
-        moved=_moved,
-        by_scenes=lambda changes: [
-            (scene, [*group]) for scene, group in groupby(changes, lambda each: each.scene)
-        ],
-        rows_text=_rows_text,
-        split_decisions=_split_decisions,
-        svg=lambda picture: html(draw(picture, "svg")),
-    )
+    machine = "calls" if findings.calls is None else "turns"
+    modules = {
+        "words": words,
+        "summary": summary,
+        "figures": certificate,
+        "settings": settings,
+    }
+    constants = {"SIGNS": SIGNS, "CLOSING": CLOSING, "MORE": MORE}
+    functions = {
+        "broken": _broken,
+        "coded": _coded,
+        "counted": counted,
+        "backends_text": backends_text,
+        "is_long": _is_long,
+        "kind_of_end": _kind_of_end,
+        "ladders": ladders_html,
+        "moved": _moved,
+        "by_scenes": _by_scenes,
+        "rows_text": _rows_text,
+        "split_decisions": _split_decisions,
+        "svg": _svg,
+    }
+    title = f"A change of the policy of {machine}"
+    return render("review", title=title, findings=findings, **modules, **constants, **functions)
+
+
+def _svg(picture: Picture) -> str:
+    return html(draw(picture, "svg"))
+
+
+def _kind_of_end(end: str, table: Table) -> str:
+    """Return the kind of an outcome: one of the table, or of a call within a turn."""
+    return (table if end in table.outcomes else CALL).kind_of_end(end)
+
+
+def _by_scenes(changes: Iterable[TroubleChange]) -> list[tuple[Scene, list[TroubleChange]]]:
+    """Group troubles by their scenes, in which they stand in order."""
+    return [(scene, list(group)) for scene, group in groupby(changes, lambda each: each.scene)]
+
+
+def _broken(name: str) -> str:
+    """Write a long name so that a line may break behind its dots and underscores."""
+    return html(re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", escape(name)))
 
 
 def _coded(text: str) -> str:
     """Write what stands between backticks as code."""
-    pieces = enumerate(escape(text).split("`"))
-    return html("".join(f"<code>{piece}</code>" if place % 2 else piece for place, piece in pieces))
+    written = ""
+    for place, piece in enumerate(escape(text).split("`")):
+        is_code = place % 2 == 1
+        written += f"<code>{piece}</code>" if is_code else piece
+    return html(written)
 
 
 def _is_long(change: Change) -> bool:
-    return (
-        isinstance(change.old, str)
-        and isinstance(change.new, str)
-        and len(change.old) + len(change.new) > LONG
-    )
+    """Tell whether two texts are so long that only the words that differ are shown."""
+    if not isinstance(change.old, str) or not isinstance(change.new, str):
+        return False
+    return len(change.old) + len(change.new) > LONG
 
 
 def _moved(ranks: Sequence[Rank], others: Sequence[Rank]) -> dict[Rank, int]:
-    """Return the lines that both ladders have in another order, each with its place in the other
-    one.
+    """Return the lines that both ladders have in another order.
+
+    Each comes with its place in the other ladder, from 1.
     """
     places = {(rank.guard, rank.target): place for place, rank in enumerate(others, 1)}
-    shared = {
-        rank: places[rank.guard, rank.target]
-        for rank in ranks
-        if (rank.guard, rank.target) in places
-    }
+    shared: dict[Rank, int] = {}
+    for rank in ranks:
+        place = places.get((rank.guard, rank.target))
+        if place is not None:
+            shared[rank] = place
     in_order = sorted(shared.values())
-    return {
-        rank: place
-        for (rank, place), expected in zip(shared.items(), in_order, strict=True)
-        if place != expected
-    }
+    moved: dict[Rank, int] = {}
+    for (rank, place), expected in zip(shared.items(), in_order, strict=True):
+        if place != expected:
+            moved[rank] = place
+    return moved
 
 
 def _rows_text(rows: Sequence[Row]) -> list[str]:
-    texts = (
-        f"{'' if row.source == 'await' else f'{row.source}: '}{words.row_short(row)}"
-        for row in rows
-    )
+    """Write rows in short, each once; the state is named unless it is the hub of a call."""
+    texts = []
+    for row in rows:
+        state = "" if row.source == AWAIT else f"{row.source}: "
+        texts.append(f"{state}{words.row_short(row)}")
     return list(dict.fromkeys(texts))
 
 
@@ -101,9 +124,17 @@ def _split_decisions(findings: Findings) -> tuple[list[Decision], list[Decision]
     changed: list[Decision] = []
     same: list[Decision] = []
     for decision in findings.picture.decisions:
-        nodes = [findings.picture.node(line.row.target) for line in decision.lines]
-        differs = any(line.difference for line in decision.lines) or any(
-            node.was or node.change for node in nodes
-        )
-        (changed if differs else same).append(decision)
+        if _differs(findings.picture, decision):
+            changed.append(decision)
+        else:
+            same.append(decision)
     return changed, same
+
+
+def _differs(picture: Picture, decision: Decision) -> bool:
+    """Tell whether a line of a ladder changes, or the state that it leads to."""
+    for line in decision.lines:
+        node = picture.node(line.row.target)
+        if line.difference or node.was or node.change:
+            return True
+    return False

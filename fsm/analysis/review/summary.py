@@ -1,6 +1,4 @@
-"""What a reviewer reads first: the headline in one sentence, a finding for each thing that matters,
-and past calls.
-"""
+"""What a reviewer reads first: a headline, a sentence for each finding, and past calls."""
 
 from __future__ import annotations
 
@@ -39,6 +37,7 @@ PROBABLY = (
 NOTHING = "Nothing changes: the two policies are the same."
 COSTS = ("money", "output tokens", "attempts")
 """What the headline calls the cost: the first of these that is known before and after."""
+
 UNITS = {
     "money": ("cost", "as much"),
     "output tokens": ("write", "as many output tokens"),
@@ -60,6 +59,7 @@ FIRST = ("budget", "limits", "switch_after", "after_refusal", "waits", "timeouts
 """The groups of fields in order of weight; others follow."""
 MOST_EVENTS = 3  # how many events the headline names
 LONGEST_NAME = 120  # characters of the name of a policy
+LEAST_WAIT = 0.05  # seconds; anything less would be shown as 0.0 s
 
 KINDS = {
     "same": ("takes the same path to the end", "take the same path to the end"),
@@ -81,42 +81,52 @@ def headline(findings: Findings) -> str:
             f"Only wording changes ({names}): what a {findings.table} does stays the same, "
             f"and so does every bound."
         )
-    worst = {change.name: change for change in findings.worst if change.factor is not None}
-    cost = next((worst[name] for name in COSTS if name in worst), None)
-    bounds = []
-    for each in filter(None, (cost, worst.get("seconds"))):
-        verb, unit = UNITS[each.name]
-        much = f"{unit} as before" if each.factor == 1 else f"{words.factor_text(each)} × {unit}"
-        bounds.append(f"{verb} at most {much}")
-    effect = " and ".join(bounds) or "spend without bounds"
-    parts = [
-        f"With {backends_text(findings.backends)}, this change lets a {findings.table} {effect}"
-    ]
+    chain = backends_text(findings.backends)
+    parts = [f"With {chain}, this change lets a {findings.table} {_bounds_in_short(findings)}"]
     parts += _rows_in_short(findings)
     if findings.calls is not None:
         parts += [f"{each} in its calls" for each in _rows_in_short(findings.calls)]
     return "; ".join(parts) + "."
 
 
+def _bounds_in_short(findings: Findings) -> str:
+    """Say how the bounds of cost and time change."""
+    worst = {change.name: change for change in findings.worst if change.factor is not None}
+    cost = [name for name in COSTS if name in worst][:1]
+    bounds = []
+    for name in (*cost, "seconds"):
+        if name in worst:
+            verb, unit = UNITS[name]
+            factor = words.factor_text(worst[name])
+            much = f"{unit} as before" if worst[name].factor == 1 else f"{factor} × {unit}"
+            bounds.append(f"{verb} at most {much}")
+    return " and ".join(bounds) or "spend without bounds"
+
+
 def _rows_in_short(findings: Findings) -> Iterator[str]:
-    fallen, back = (
-        sum(each.count for each in groups) for groups in (findings.fall, findings.come_back)
-    )
-    for count, one, many in (
-        (len(findings.appear), "is new", "are new"),
-        (len(findings.vanish), "is gone", "are gone"),
-        (fallen, "can no longer be taken", "can no longer be taken"),
-        (back, "can be taken now", "can be taken now"),
-    ):
-        if count:
-            yield f"{counted(count, 'row')} {one if count == 1 else many}"
+    """Yield how many rows and events a change concerns."""
+    new = len(findings.appear)
+    if new:
+        yield f"{counted(new, 'row')} {'is' if new == 1 else 'are'} new"
+    gone = len(findings.vanish)
+    if gone:
+        yield f"{counted(gone, 'row')} {'is' if gone == 1 else 'are'} gone"
+    fallen = sum(each.count for each in findings.fall)
+    if fallen:
+        yield f"{counted(fallen, 'row')} can no longer be taken"
+    back = sum(each.count for each in findings.come_back)
+    if back:
+        yield f"{counted(back, 'row')} can be taken now"
     if findings.reordered:
         names = list(dict.fromkeys(event for event, _ in findings.reordered))
-        more = f" and {len(names) - MOST_EVENTS} others" if len(names) > MOST_EVENTS else ""
-        yield f"the order of {', '.join(names[:MOST_EVENTS])}{more} changes"
+        listed = ", ".join(names[:MOST_EVENTS])
+        if len(names) > MOST_EVENTS:
+            listed += f" and {len(names) - MOST_EVENTS} others"
+        yield f"the order of {listed} changes"
     events = sum(each.leads_elsewhere for each in findings.events)
     if events:
-        yield f"{counted(events, 'event')} {'leads' if events == 1 else 'lead'} to something else"
+        verb = "leads" if events == 1 else "lead"
+        yield f"{counted(events, 'event')} {verb} to something else"
 
 
 def highlights(findings: Findings) -> Iterator[Highlight]:
@@ -129,36 +139,52 @@ def highlights(findings: Findings) -> Iterator[Highlight]:
             "same", "The machine, its limits and waits, and every worst case stay the same."
         )
         return
-    changed = [change for change in findings.worst if change.is_change and change.factor != 1]
-    for change in changed:
-        tone: Tone = "note" if change.factor is None else "more" if change.factor > 1 else "less"
-        yield Highlight(tone, _worst_text(change))
-    yield from (Highlight("note", text) for text in _fields_in_short(findings.fields))
-    if not changed:
-        yield Highlight(
-            "same", f"Every worst case stays the same with {backends_text(findings.backends)}."
-        )
-    yield from (
-        Highlight("removed", words.group_text(group, falls=True)) for group in findings.fall
-    )
-    yield from (
-        Highlight("added", words.group_text(group, falls=False)) for group in findings.come_back
-    )
+    yield from _worst_findings(findings)
+    for group in findings.fall:
+        yield Highlight("removed", words.group_text(group, falls=True))
+    for group in findings.come_back:
+        yield Highlight("added", words.group_text(group, falls=False))
     yield from _row_findings(findings, "added", "New", findings.appear)
     yield from _row_findings(findings, "removed", "Gone", findings.vanish)
-    yield from (Highlight("note", f"{words.capitalized(text)}.") for text in findings.redeclared)
-    old, new = findings.policies
-    if isinstance(old, Policy) and isinstance(new, Policy):
-        before = {*conflicts_of(old)}
-        yield from (
-            Highlight("note", f"Now {each}.") for each in conflicts_of(new) if each not in before
-        )
+    for text in findings.redeclared:
+        yield Highlight("note", f"{words.capitalized(text)}.")
+    yield from _conflict_findings(findings)
     for event, state in findings.reordered:
         yield Highlight("note", f"The order of guards changes for `{event}` in `{state}`.")
-    for each in findings.properties:
-        if each.is_change:
-            yield Highlight("note", f"“{each.name}”: {each.old} before, {each.new} now.")
-    if not any(each.is_change for each in findings.properties):
+    yield from _property_findings(findings)
+
+
+def _worst_findings(findings: Findings) -> Iterator[Highlight]:
+    """Yield the worst cases that change, and the fields of the policy."""
+    changed = [change for change in findings.worst if change.is_change and change.factor != 1]
+    for change in changed:
+        tone: Tone = "note"
+        if change.factor is not None:
+            tone = "more" if change.factor > 1 else "less"
+        yield Highlight(tone, _worst_text(change))
+    for text in _fields_in_short(findings.fields):
+        yield Highlight("note", text)
+    if not changed:
+        chain = backends_text(findings.backends)
+        yield Highlight("same", f"Every worst case stays the same with {chain}.")
+
+
+def _conflict_findings(findings: Findings) -> Iterator[Highlight]:
+    """Yield where one limit of the new policy cuts off what another one allows."""
+    old, new = findings.policies
+    if isinstance(old, Policy) and isinstance(new, Policy):
+        before = set(conflicts_of(old))
+        for conflict in conflicts_of(new):
+            if conflict not in before:
+                yield Highlight("note", f"Now {conflict}.")
+
+
+def _property_findings(findings: Findings) -> Iterator[Highlight]:
+    """Yield the properties whose verdict changes, or that none does."""
+    changed = [each for each in findings.properties if each.is_change]
+    for each in changed:
+        yield Highlight("note", f"“{each.name}”: {each.old} before, {each.new} now.")
+    if not changed:
         count = sum(each.new == "holds" for each in findings.properties)
         yield Highlight(
             "same",
@@ -169,6 +195,14 @@ def highlights(findings: Findings) -> Iterator[Highlight]:
 def _row_findings(
     findings: Findings, tone: Tone, word: str, rows: Sequence[Row]
 ) -> Iterator[Highlight]:
+    """Yield the rows that are new, or those that are gone, by their rungs if they have any.
+
+    Arguments:
+        findings: the change.
+        tone: `added` or `removed`.
+        word: the word for it.
+        rows: the rows.
+    """
     rungs = ", ".join(node.name for node in findings.picture.nodes if node.change == tone)
     if rungs:
         yield Highlight(tone, f"{word}: {rungs}, with {counted(len(rows), 'row')}.")
@@ -182,62 +216,66 @@ def _fields_in_short(fields: Iterable[Change]) -> Iterator[str]:
     for each in fields:
         group, _, name = each.name.partition(".")
         groups.setdefault(group, []).append(f"{name} {_change(each)}".strip())
-    weights = {name: place for place, name in enumerate(FIRST)}
-    for group in sorted(groups, key=lambda name: (name == "hints", weights.get(name, len(FIRST)))):
+
+    def weight(group: str) -> tuple[bool, int]:
+        place = FIRST.index(group) if group in FIRST else len(FIRST)
+        return group == "hints", place
+
+    for group in sorted(groups, key=weight):
         yield f"{group}: {', '.join(groups[group])}."
 
 
 def _change(change: Change) -> str:
-    if "hints." in change.name:
-        return (
-            "is new"
-            if change.old is None
-            else "is gone"
-            if change.new is None
-            else "has another wording"
-        )
-    return f"{value_text(change.name, change.old)} → {value_text(change.name, change.new)}"
+    """Say how a field changes; a hint is too long to be quoted."""
+    if "hints." not in change.name:
+        old = value_text(change.name, change.old)
+        return f"{old} → {value_text(change.name, change.new)}"
+    if change.old is None:
+        return "is new"
+    if change.new is None:
+        return "is gone"
+    return "has another wording"
 
 
 def _worst_text(change: WorstChange) -> str:
-    factor = f" ({words.factor_text(change)} ×)" if change.factor is not None else ""
-    by = change.new.ended_by
-    is_lower_budget = by == f"budget.{change.name.replace(' ', '_')}" and (change.factor or 1) < 1
-    ends = "; more calls may end over_budget" if is_lower_budget else ""
-    return (
-        f"{words.capitalized(change.name)}: at most {amount(change.new)}, before "
-        f"{amount(change.old)}{factor}{ends}."
-    )
+    """Say how a worst case changes, and whether a lower budget may end more calls."""
+    text = f"{words.capitalized(change.name)}: at most {amount(change.new)}"
+    text += f", before {amount(change.old)}"
+    if change.factor is not None:
+        text += f" ({words.factor_text(change)} ×)"
+    budget = f"budget.{change.name.replace(' ', '_')}"
+    if change.new.ended_by == budget and (change.factor or 1) < 1:
+        text += "; more calls may end over_budget"
+    return f"{text}."
 
 
 def conflicts_of(policy: Policy) -> Iterator[str]:
     """Yield where one limit of a policy cuts off what another one allows."""
     seconds = policy.budget.seconds
-    total = policy.timeouts.total
     if seconds is None:
         return
+    total = policy.timeouts.total
     if total is None or total > seconds:
         allowed = "any time" if total is None else duration(total)
-        yield (
-            f"an attempt may take {allowed} (timeouts.total), but the call ends at "
-            f"{duration(seconds)}"
-        )
-    limit = limits_of(policy).get("retries") or 0
+        end = duration(seconds)
+        yield f"an attempt may take {allowed} (timeouts.total), but the call ends at {end}"
     rung = policy.table.rung("retry")
-    reserved = policy.reserve.seconds or policy.reserve.share * seconds
     if rung is None or not policy.reserve.is_on:
         return
-    waits = sum(
-        longest_wait(policy.waits, rung, number, "fell_silent") for number in range(1, limit + 1)
-    )
+    retries = limits_of(policy).get("retries") or 0
+    reserved = policy.reserve.seconds or policy.reserve.share * seconds
+    waits = 0.0
+    for number in range(1, retries + 1):
+        waits += longest_wait(policy.waits, rung, number, "fell_silent")
     if waits > reserved:
         all_of_it = f"all retries of one backend may wait {duration(waits)}"
         yield f"{all_of_it}, more than the {duration(reserved)} reserved for the next"
 
 
 def refills(findings: Findings) -> str:
-    """Say why a rung may occur in a path more often than its limit: what refills its counter; "" if
-    nothing does.
+    """Say why a rung may occur in a path more often than its limit: what refills its counter.
+
+    It is empty if nothing does.
     """
     table = table_of(findings.policies[1])
     parts = []
@@ -245,7 +283,9 @@ def refills(findings: Findings) -> str:
         if rung.refills and rung.name in table.rungs:
             when = f" if {table.fact(rung.refills_on).says}" if rung.refills_on else ""
             parts.append(f"{rung.name}{when} ({', '.join(rung.refills)})")
-    return f"A counter starts again after what refills it: {'; '.join(parts)}." if parts else ""
+    if not parts:
+        return ""
+    return f"A counter starts again after what refills it: {'; '.join(parts)}."
 
 
 def chances(findings: Findings) -> Iterator[Change]:
@@ -253,48 +293,45 @@ def chances(findings: Findings) -> Iterator[Change]:
     old, new = findings.policies
     if isinstance(old, TurnPolicy) or isinstance(new, TurnPolicy):
         return
-    one, other = (policy.limits.get("fallbacks") for policy in (old, new))
-    followers = (
-        "all of the chain" if limit is None else counted(limit, "backend") for limit in (one, other)
-    )
-    yield Change("backends that can follow the first", *followers)
+    yield Change("backends that can follow the first", _followers(old), _followers(new))
     yield Change("reserve", words.reserve_text(old), words.reserve_text(new))
     if findings.backends > 1:
-        yield Change(f"minimum for the last of {findings.backends}", *map(_reserved, findings.kept))
+        before, now = findings.kept
+        name = f"minimum for the last of {findings.backends}"
+        yield Change(name, _reserved(before), _reserved(now))
     refusal = {"fall_back": "the next backend is asked", "end": "no other backend is asked"}
     yield Change("after a refusal", refusal[old.after_refusal], refusal[new.after_refusal])
 
 
+def _followers(policy: Policy) -> str:
+    """Say how many backends can follow the first."""
+    limit = policy.limits.get("fallbacks")
+    return "all of the chain" if limit is None else counted(limit, "backend")
+
+
 def _reserved(reserve: Mapping[str, float] | None) -> str:
+    """Say what is reserved for the last backend."""
     if reserve is None:
         return "nothing"
-    seconds = f" and {duration(reserve['seconds'])}" if "seconds" in reserve else ""
-    return f"{counted(reserve['attempts'], 'attempt')}{seconds}"
+    attempts = counted(reserve["attempts"], "attempt")
+    if "seconds" not in reserve:
+        return attempts
+    return f"{attempts} and {duration(reserve['seconds'])}"
 
 
 def journals_text(journals: Iterable[WhatIf]) -> str:
     """Count what past calls would have done."""
     count: Counter[str] = Counter(each.kind for each in journals)
-    parts = [
-        f"{count[kind]} {one if count[kind] == 1 else many}"
-        for kind, (one, many) in KINDS.items()
-        if count[kind]
-    ]
+    parts = []
+    for kind, (one, many) in KINDS.items():
+        if count[kind]:
+            parts.append(f"{count[kind]} {one if count[kind] == 1 else many}")
     return f"Of {counted(count.total(), 'past journal')}: {', '.join(parts)}."
 
 
 def journal_text(past: WhatIf) -> str:
     """Say what one past call would have done, and what of that is unknown."""
-    more = past.attempts[1] - past.attempts[0]
-    waits = past.waits[1] - past.waits[0]
-    attempts = (
-        f"{counted(abs(more), 'attempt')} {'more' if more > 0 else 'fewer'}"
-        if more
-        else "as many attempts"
-    )
-    how = "more" if waits > 0 else "less"
-    seconds = f"{abs(waits):,.1f} s {how} of waits" if abs(waits) >= 0.05 else "the same waits"
-    cost = f"{attempts} and {seconds}"
+    cost = _cost_text(past)
     if past.kind == "same":
         return f"the same path to the end ({past.outcome or 'not ended'}), with {cost}"
     if past.kind == "not replayed":
@@ -302,37 +339,59 @@ def journal_text(past: WhatIf) -> str:
     if past.kind == "unclear":
         return f"the same up to {past.where}, with {cost}; unclear from there: {past.why}"
     why = f" ({past.why})" if past.why else ""
-    rest = "" if past.kind == "ends earlier" else "; no journal holds what would follow"
-    return f"{past.where}: before: {past.before}; now: {past.now}{why}; until then {cost}{rest}"
+    text = f"{past.where}: before: {past.before}; now: {past.now}{why}; until then {cost}"
+    if past.kind == "ends earlier":
+        return text
+    return f"{text}; no journal holds what would follow"
+
+
+def _cost_text(past: WhatIf) -> str:
+    """Say how many more or fewer attempts and seconds of waits a past call would have taken."""
+    more_attempts = past.attempts[1] - past.attempts[0]
+    attempts = "as many attempts"
+    if more_attempts:
+        how = "more" if more_attempts > 0 else "fewer"
+        attempts = f"{counted(abs(more_attempts), 'attempt')} {how}"
+    more_waits = past.waits[1] - past.waits[0]
+    waits = "the same waits"
+    if abs(more_waits) >= LEAST_WAIT:
+        how = "more" if more_waits > 0 else "less"
+        waits = f"{abs(more_waits):,.1f} s {how} of waits"
+    return f"{attempts} and {waits}"
 
 
 def assumptions_text(setting: Assumptions) -> str:
     """Say what was compared, and what the figures assume."""
-    parts = []
-    for what, number in (("an output cap", setting.max_tokens), ("a prompt", setting.input_tokens)):
-        parts.append(
-            f"{what} of {number_text(number)} tokens"
-            if number is not None
-            else f"{what} of unknown size"
-        )
-    if setting.prices is not None:
-        paid = (
-            f"{number_text(setting.prices.input)} for input and "
-            f"{number_text(setting.prices.output)} for output"
-        )
-        parts.append(f"prices for a million tokens of {paid}, at every backend")
-    names = (
-        "OLD is {}, NEW is {}. ".format(*map(_short, setting.names))
-        if setting.names is not None
-        else ""
-    )
+    sizes = {"an output cap": setting.max_tokens, "a prompt": setting.input_tokens}
+    assumed = []
+    for what, tokens in sizes.items():
+        if tokens is None:
+            assumed.append(f"{what} of unknown size")
+        else:
+            assumed.append(f"{what} of {number_text(tokens)} tokens")
+    prices = setting.prices
+    if prices is not None:
+        paid = f"{number_text(prices.input)} for input and {number_text(prices.output)} for output"
+        assumed.append(f"prices for a million tokens of {paid}, at every backend")
+    text = f"The figures assume {'; '.join(assumed)}. Compared by {_compared_by()}."
+    if setting.names is None:
+        return text
+    old, new = map(_short, setting.names)
+    return f"OLD is {old}, NEW is {new}. {text}"
+
+
+def _compared_by() -> str:
+    """Name this library, with its version if it is installed."""
     try:
-        by = f"rungwise {version('rungwise')}"
+        return f"rungwise {version('rungwise')}"
     except PackageNotFoundError:  # run from its sources
-        by = "rungwise"
-    return f"{names}The figures assume {'; '.join(parts)}. Compared by {by}."
+        return "rungwise"
 
 
 def _short(name: str) -> str:
-    plain = " ".join("".join(each if each.isprintable() else "?" for each in name).split())
-    return plain if len(plain) <= LONGEST_NAME else f"...{plain[-LONGEST_NAME:]}"
+    """Write the name of a policy on one line; of a long one, its end, which tells files apart."""
+    printable = "".join(each if each.isprintable() else "?" for each in name)
+    plain = " ".join(printable.split())
+    if len(plain) <= LONGEST_NAME:
+        return plain
+    return f"...{plain[-LONGEST_NAME:]}"

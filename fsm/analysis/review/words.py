@@ -29,55 +29,67 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
 
 
 def words_that_differ(old: str, new: str) -> list[tuple[str, str]]:
-    """Split two texts into pieces `same`, `old` and `new`; a piece `left out` replaces text far
-    from any difference.
+    """Split two texts into pieces, each with its kind: `same`, `old` or `new`.
+
+    A piece `left out` replaces text far from any difference.
     """
-    before, after = (re.findall(r"\s*\S+|\s+", text) for text in (old, new))
+    before = re.findall(r"\s*\S+|\s+", old)
+    after = re.findall(r"\s*\S+|\s+", new)
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     pieces: list[tuple[str, str]] = []
-    for kind, a, b, c, d in difflib.SequenceMatcher(
-        None, before, after, autojunk=False
-    ).get_opcodes():
-        if kind != "equal":
-            pieces += [
-                (name, "".join(words))
-                for name, words in (("old", before[a:b]), ("new", after[c:d]))
-                if words
-            ]
+    for kind, old_begin, old_end, new_begin, new_end in matcher.get_opcodes():
+        gone = before[old_begin:old_end]
+        come = after[new_begin:new_end]
+        if kind == "equal":
+            is_first = old_begin == 0 and new_begin == 0
+            is_last = old_end == len(before) and new_end == len(after)
+            pieces += _shortened(gone, 0 if is_first else CONTEXT, 0 if is_last else CONTEXT)
             continue
-        head = 0 if a == c == 0 else CONTEXT
-        tail = 0 if b == len(before) and d == len(after) else CONTEXT
-        if b - a <= head + tail + 1:
-            pieces.append(("same", "".join(before[a:b])))
-        else:
-            begin = "".join(before[a : a + head])
-            end = "".join(before[b - tail : b])
-            pieces += [
-                each for each in (("same", begin), ("left out", "..."), ("same", end)) if each[1]
-            ]
+        if gone:
+            pieces.append(("old", "".join(gone)))
+        if come:
+            pieces.append(("new", "".join(come)))
+    return pieces
+
+
+def _shortened(same: Sequence[str], head: int, tail: int) -> list[tuple[str, str]]:
+    """Return the pieces of words that two texts share.
+
+    Arguments:
+        same: the words.
+        head, tail: how many words are shown at either end, if more than one lies between them.
+    """
+    if len(same) <= head + tail + 1:
+        return [("same", "".join(same))]
+    pieces = []
+    if head:
+        pieces.append(("same", "".join(same[:head])))
+    pieces.append(("left out", "..."))
+    if tail:
+        pieces.append(("same", "".join(same[-tail:])))
     return pieces
 
 
 def reserve_text(policy: Policy) -> str:
     """Describe what is reserved for each backend to come."""
     reserve = policy.reserve
-    whole = policy.budget.seconds
     if not reserve.is_on:
         return "nothing is reserved for the backends to come"
-    share = f"up to {reserve.share * 100:g} % of the budget" if reserve.share else ""
-    if share and whole is not None and reserve.seconds is None:
-        share += f" (of the time: {duration(reserve.share * whole)})"
-    seconds = (
-        f"up to {duration(reserve.seconds)} of the time" if reserve.seconds is not None else ""
-    )
-    return (
-        f"one attempt is reserved for each backend to come, with "
-        f"{' and '.join(filter(None, (share, seconds)))}"
-    )
+    amounts = []
+    if reserve.share:
+        share = f"up to {reserve.share * 100:g} % of the budget"
+        if policy.budget.seconds is not None and reserve.seconds is None:
+            share += f" (of the time: {duration(reserve.share * policy.budget.seconds)})"
+        amounts.append(share)
+    if reserve.seconds is not None:
+        amounts.append(f"up to {duration(reserve.seconds)} of the time")
+    return f"one attempt is reserved for each backend to come, with {' and '.join(amounts)}"
 
 
 def factor_text(change: WorstChange) -> str:
-    """Write the new worst case divided by the old one, in two or three digits; a factor close to 1
-    in words.
+    """Write the new worst case divided by the old one, in two or three digits.
+
+    A factor that these digits would round to 1 is written in words.
     """
     factor = change.factor
     if factor is None:
@@ -98,30 +110,33 @@ def row_short(row: Row) -> str:
 def named_rows(rows: Sequence[Row]) -> str:
     """Name some rows as code, and count the others."""
     names = [f"`{name}`" for name in dict.fromkeys(map(row_short, rows))]
-    more = f", and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    named = ", ".join(names[:MOST_NAMED])
+    if len(names) > MOST_NAMED:
+        named += f", and {len(names) - MOST_NAMED} more"
+    return named
 
 
 def group_reason(group: RowGroup, *, falls: bool) -> str:
     """Say why rows are off, or were before, and what that means."""
     reason = group.reason if falls else f"before, {group.reason}"
-    meanings = MEANINGS.get(group.reason)
-    return reason if meanings is None else f"{meanings[0 if falls else 1]} ({reason})"
+    if group.reason not in MEANINGS:
+        return reason
+    off, on = MEANINGS[group.reason]
+    return f"{off if falls else on} ({reason})"
 
 
 def group_text(group: RowGroup, *, falls: bool) -> str:
     """Write the rows of one cause in one sentence."""
-    can = "can no longer be taken" if falls else "can be taken now"
-    parts = (
-        [f"{counted(len(group.rows), 'row')} {can}: {named_rows(group.rows)}"] if group.rows else []
-    )
+    parts = []
+    if group.rows:
+        can = "can no longer be taken" if falls else "can be taken now"
+        parts.append(f"{counted(len(group.rows), 'row')} {can}: {named_rows(group.rows)}")
     if group.behind:
         states = ", ".join(dict.fromkeys(row.source for row in group.behind))
         leads = "nothing leads to any more" if falls else "is entered now"
-        parts.append(
-            f"{'and ' if parts else ''}{counted(len(group.behind), 'row')} from {states}, which "
-            f"{leads}"
-        )
+        more = "and " if parts else ""
+        rows = counted(len(group.behind), "row")
+        parts.append(f"{more}{rows} from {states}, which {leads}")
     return capitalized(f"{group_reason(group, falls=falls)}: {', '.join(parts)}.")
 
 
