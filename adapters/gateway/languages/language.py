@@ -66,6 +66,13 @@ class Completion:
             return "tool_calls" if self.tool_calls else "stop"
         return self.finish or None
 
+    @property
+    def finish_or_refusal(self) -> str | None:
+        """Return the finish reason in a protocol in which a refusal is one."""
+        if self.refusal and self.finish is None:
+            return "content_filter"
+        return self.finish_reason
+
 
 @define(eq=False)
 class AnswerStream(ABC):
