@@ -84,15 +84,14 @@ class Tracing(Follower):
     @property
     def is_off(self) -> bool:
         """Tell whether there is no SDK that records anything."""
-        tracer = self.tracer
         meter = self.meters.meter
-        is_unset = isinstance(tracer, ProxyTracer) and isinstance(
-            get_tracer_provider(), ProxyTracerProvider
-        )
-        has_meter = (
-            not isinstance(meter, NoOpMeter) and getattr(meter, "_real_meter", meter) is not None
-        )
-        return not has_meter and (is_unset or isinstance(tracer, NoOpTracer))
+        if not isinstance(meter, NoOpMeter) and getattr(meter, "_real_meter", meter) is not None:
+            return False
+        if isinstance(self.tracer, NoOpTracer):
+            return True
+        # both stand in for what an SDK may still set
+        is_proxy = isinstance(self.tracer, ProxyTracer)
+        return is_proxy and isinstance(get_tracer_provider(), ProxyTracerProvider)
 
     @property
     def may_quote(self) -> bool:
@@ -136,9 +135,15 @@ class TracedRun(Follower):
     def _start(
         self, name: str, step: Step, kind: SpanKind, parent: Context | None, attributes: Attributes
     ) -> Span:
-        """Start the span of the run at its first step, dated back to when the run began."""
+        """Start the span of the run at its first step, dated back to when the run began.
+
+        Arguments:
+            name, kind, attributes: of the span.
+            step: the step. After a crash it is not the first of the run, and nobody knows when the
+                run began.
+            parent: the context around the run; None for the current one.
+        """
         now = time.time_ns()
-        # another process had begun it
         began = now - int(step.at * 1e9) if step.number == 1 else now
         self._span = span = self.tracing.tracer.start_span(
             name, parent, kind, attributes, start_time=began
@@ -167,7 +172,8 @@ class TracedCall(TracedRun):
     def headers(self) -> Mapping[str, str]:
         """Return the headers that let the server continue the trace of the attempt in flight."""
         carrier: dict[str, str] = {}
-        if (span := self._attempt or self._span) is not None and span.get_span_context().is_valid:
+        span = self._attempt or self._span
+        if span is not None and span.get_span_context().is_valid:
             _TRACEPARENT.inject(carrier, set_span_in_context(span))
         return carrier
 
@@ -189,10 +195,8 @@ class TracedCall(TracedRun):
             self.tracing.meters.took(step)
         if span.is_recording():
             self._wait = step.wait
-            row = (
-                f"{step.source} --{step.event}{f' [{step.guard}]' if step.guard else ''}--> "
-                f"{step.target}"
-            )
+            guard = f" [{step.guard}]" if step.guard else ""
+            row = f"{step.source} --{step.event}{guard}--> {step.target}"
             known = _known(
                 event=step.event,
                 guard=step.guard,
@@ -205,6 +209,7 @@ class TracedCall(TracedRun):
             self._end(span)
 
     def _begin(self, step: Step) -> Span:
+        """Start the span of the call."""
         call = self.call
         link = of_link(call.link)
         self._attributes = {"gen_ai.operation.name": "chat", **link, **of_request(call)}
@@ -215,6 +220,7 @@ class TracedCall(TracedRun):
         return span
 
     def _send(self, step: Step) -> None:
+        """Start the span of an attempt."""
         attributes = {
             **of_link(self.call.link),
             "http.request.method": "POST",
@@ -227,6 +233,7 @@ class TracedCall(TracedRun):
         )
 
     def _receive(self, step: Step, attempt: Span) -> None:
+        """End the span of an attempt."""
         last = None if step.event == "cancelled" else self.call.last
         is_failure = last is not None and last.failure is not None
         status = 200 if last is not None and not is_failure else step.status
@@ -247,6 +254,7 @@ class TracedCall(TracedRun):
         self._attempt = None
 
     def _end(self, span: Span) -> None:
+        """End the span of the call, and count the call."""
         result = self.call.result
         attributes = {**self._attributes, **of_result(result)}
         if self._first is not None and self.call.is_streaming:
@@ -302,23 +310,27 @@ class TracedTurn(TracedRun):
         """Start the span of a tool, or go on with it, and make it the current one of this
         context.
         """
-        call, known = run.call, self._tools.get(id(run.call))
-        if known is None:
-            named = {
-                "gen_ai.tool.name": call.name,
-                "gen_ai.tool.call.id": call.id,
-                "gen_ai.tool.type": "function",
-            }
-            attributes = {"gen_ai.operation.name": "execute_tool", **named}
-            if run.tool.explained:
-                attributes["gen_ai.tool.description"] = run.tool.explained
-            if self.tracing.may_quote:
-                attributes["gen_ai.tool.call.arguments"] = call.arguments
-            span = self.tracing.tracer.start_span(
-                f"execute_tool {call.name}", self.within, attributes=attributes
-            )
-            known = self._tools[id(call)] = span, time.monotonic()
-        attach(set_span_in_context(known[0]))
+        key = id(run.call)
+        if key not in self._tools:
+            self._tools[key] = (self._start_tool(run), time.monotonic())
+        span, _ = self._tools[key]
+        attach(set_span_in_context(span))
+
+    def _start_tool(self, run: ToolRun) -> Span:
+        """Start the span of a tool."""
+        call = run.call
+        attributes: Attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": call.name,
+            "gen_ai.tool.call.id": call.id,
+            "gen_ai.tool.type": "function",
+        }
+        if run.tool.explained:
+            attributes["gen_ai.tool.description"] = run.tool.explained
+        if self.tracing.may_quote:
+            attributes["gen_ai.tool.call.arguments"] = call.arguments
+        name = f"execute_tool {call.name}"
+        return self.tracing.tracer.start_span(name, self.within, attributes=attributes)
 
     @_harmless
     def tool_ended(self, run: ToolRun, outcome: ToolOutcome) -> None:
