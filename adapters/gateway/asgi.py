@@ -41,7 +41,8 @@ def asgi(client: Client | Mapping[str, Client], *, hold: bool = False) -> Asgi:
 
     Arguments:
         client: a `Client`, or clients by the name of the model that selects them; `"*"` stands for
-        every other model. hold: whether streams wait until text is final; see `Transport`.
+            every other model.
+        hold: whether streams wait until text is final; see `Transport`.
 
     Raises:
         ConfigurationError: `client` is neither.

@@ -182,7 +182,9 @@ class Pump:
     def broken_off(self, problem: Problem) -> bytes:
         """Return the error that ends the stream."""
         self._change(
-            text="".join(self._text), reasoning="".join(self._thoughts), error_event=problem.event()
+            text="".join(self._text),
+            reasoning="".join(self._thoughts),
+            error_event=problem.event(),
         )
         return self._begun() + b"".join(self._stream.end())
 

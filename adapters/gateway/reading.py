@@ -263,10 +263,12 @@ _ANTHROPIC: Final = Fields(
 
 def _config(asked: Asked, value: Any) -> None:
     """Take the parameters of Gemini, which stand in one object; a schema comes in two dialects."""
-    config = {camel(name): each for name, each in mapping_of(value).items() if each is not None}
-    schema = config.pop("responseJsonSchema", None) or json_schema_of(
-        config.pop("responseSchema", None)
-    )
+    config = {}
+    for name, each in mapping_of(value).items():
+        if each is not None:
+            config[camel(name)] = each
+    in_openapi = config.pop("responseSchema", None)
+    schema = config.pop("responseJsonSchema", None) or json_schema_of(in_openapi)
     if config.pop("responseMimeType", "text/plain") == "application/json":
         asked.options["response_format"] = {"type": "json_object"}
     if schema is not None:
@@ -283,10 +285,8 @@ def _config(asked: Asked, value: Any) -> None:
 def _tool_config(asked: Asked, value: Any) -> None:
     """Take which tools must be called: one, any of some, any, or none."""
     config = {camel(name): each for name, each in mapping_of(value).items()}
-    calling = {
-        camel(name): each
-        for name, each in mapping_of(config.pop("functionCallingConfig", None)).items()
-    }
+    calling_config = mapping_of(config.pop("functionCallingConfig", None))
+    calling = {camel(name): each for name, each in calling_config.items()}
     mode = str(calling.get("mode", "AUTO")).upper()
     names = list_of(calling.get("allowedFunctionNames"))
     if mode not in _MODES or any(each is not None for each in config.values()):

@@ -1,8 +1,11 @@
 """Spans of calls, attempts, turns and tools, made from the steps as they happen.
 
 A call is one client span, with all its retries, as the conventions ask. Each attempt is a child of
-it, and each rung an event. Nothing here decides anything: without an SDK, or if it raises, a call
-runs as it would have run.
+it, and each rung an event. A turn is an internal span; its calls and tools are children of it, also
+where they run in other threads and tasks.
+
+Nothing here decides anything: without an SDK, or if it raises, a call runs as it would have run.
+What an observer raises is logged by the call itself; what raises beside a tool is caught here.
 """
 
 from __future__ import annotations
@@ -162,10 +165,13 @@ class TracedCall(TracedRun):
 
     call: Call
     of_turn: Callable[[], Context | None] = lambda: None  # the context of the turn around it
+    # the attempt in flight, the wait before it, and when it was sent: seconds of the call
     _attempt: Span | None = field(default=None, init=False)
     _wait: float = field(default=0.0, init=False)
     _sent_at: float = field(default=0.0, init=False)
+    # when the first content came, in seconds of the call
     _first: float | None = field(default=None, init=False)
+    # those of the span from its beginning, which the metrics have, too
     _attributes: Attributes = field(factory=dict, init=False)
 
     @property
@@ -178,6 +184,7 @@ class TracedCall(TracedRun):
         return carrier
 
     def _take(self, step: Step) -> None:
+        """Make an event of the step, or begin or end the span of an attempt or of the call."""
         span = self._span or self._begin(step)
         if step.event == SKIPPED:
             span.add_event("rungwise.skipped", _known(backend=step.backend, why=step.note))
@@ -275,8 +282,9 @@ class TracedTurn(TracedRun):
     """The spans of a turn: its calls and its tools are children of it."""
 
     turn: Turn
+    # the span of each tool that runs, and when it began, by the identity of its call
     _tools: dict[int, tuple[Span, float]] = field(factory=dict, init=False)
-    _ran: int = field(default=0, init=False)
+    _ran: int = field(default=0, init=False)  # how many tools have ended
 
     def watch(self, call: Call) -> Observer:
         """Return the observer of a call of the turn."""
@@ -285,6 +293,7 @@ class TracedTurn(TracedRun):
         )
 
     def _take(self, step: Step) -> None:
+        """Make an event of the step, and end the span with the turn."""
         operation = {"gen_ai.operation.name": "invoke_agent"}
         span = self._span or self._start("invoke_agent", step, SpanKind.INTERNAL, None, operation)
         if step.event != "sent":

@@ -117,12 +117,15 @@ class _MessageStream(AnswerStream):
 
     def begin(self) -> Iterator[bytes]:
         """Begin the message. The output tokens so far are one: Anthropic counts from there."""
+        begun = _message(self.answer, self.request)
+        begun["content"] = []
+        for name in ("stop_reason", "stop_sequence", "stop_details"):
+            begun[name] = None
         usage = _usage(self.answer, self.request)
-        begun = {**_message(self.answer, self.request), "content": []}
-        begun |= dict.fromkeys(("stop_reason", "stop_sequence", "stop_details"))
         if usage:
-            begun["usage"] = {**usage, "output_tokens": min(1, usage.get("output_tokens", 0))}
-            begun["usage"].pop("output_tokens_details", None)
+            usage["output_tokens"] = min(1, usage.get("output_tokens", 0))
+            usage.pop("output_tokens_details", None)
+            begun["usage"] = usage
         yield _event("message_start", message=begun)
         yield _event("ping")
 
@@ -154,9 +157,11 @@ class _MessageStream(AnswerStream):
         if answer.error_event is not None:
             yield event(LANGUAGE.error(answer.error_event, 500), "error")
         elif answer.done:
+            members: dict[str, Any] = {"delta": _stop(answer)}
             usage = _usage(answer, self.request)
-            usage_member = {"usage": {"output_tokens": 0, **usage}} if usage else {}
-            yield _event("message_delta", delta=_stop(answer), **usage_member)
+            if usage:
+                members["usage"] = {"output_tokens": 0, **usage}
+            yield _event("message_delta", **members)
             yield _event("message_stop")
 
     def _open(self, kind: str, block: Mapping[str, Any]) -> Iterator[bytes]:

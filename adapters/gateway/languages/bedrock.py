@@ -52,6 +52,8 @@ STOPS: Final[Mapping[str, str]] = {
     "tool_calls": "tool_use",
     "content_filter": "content_filtered",
 }
+_TEXT: Final = b"\x07"
+"""The type of a header whose value is a text."""
 _AROUND: Final = 16
 """Bytes of a frame beside its headers and payload: two lengths and two checksums."""
 _LATENCY: Final = {"latencyMs": 1}
@@ -66,8 +68,9 @@ class _Converse(Language):
 
     def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
         """Return what matters of a request; the path holds the model, and whether it streams."""
-        parts = path.rsplit("/", 2)
-        return AnswerRequest(unquote(parts[-2]), parts[-1] == "converse-stream", body, number)
+        *_, model, method = path.rsplit("/", 2)
+        is_streaming = method == "converse-stream"
+        return AnswerRequest(unquote(model), is_streaming, body, number)
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         kind, message = _error(fields, status)
@@ -96,7 +99,8 @@ class _Converse(Language):
             yield frame("contentBlockStop", {"contentBlockIndex": index})
         if reply.error_event is not None:
             kind, message = _error(reply.error_event, 500)
-            yield frame(kind[0].lower() + kind[1:], {"message": message}, is_exception=True)
+            name = kind[0].lower() + kind[1:]
+            yield frame(name, {"message": message}, is_exception=True)
         elif reply.done:
             stop = _stop(reply)
             if stop:
@@ -119,9 +123,10 @@ def frame(name: str, payload: Mapping[str, Any], *, is_exception: bool = False) 
 
 
 def _header(name: str, value: str) -> bytes:
-    """Return a header whose value is a text, which is type 7."""
+    """Return a header whose value is a text."""
+    key = name.encode()
     text = value.encode()
-    return _number(len(name), 1) + name.encode() + b"\x07" + _number(len(text), 2) + text
+    return _number(len(key), 1) + key + _TEXT + _number(len(text), 2) + text
 
 
 def _number(value: int, size: int) -> bytes:
@@ -163,17 +168,24 @@ def _blocks(reply: Completion) -> Iterator[dict[str, Any]]:
         }
 
 
-def _streamed(reply: Completion) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+Block = tuple[dict[str, Any], list[dict[str, Any]]]
+"""The start of a block, {} if it is not announced, and its deltas."""
+
+
+def _streamed(reply: Completion) -> Iterator[Block]:
     """Yield the start of each block, which only a call has, with its deltas."""
     size = reply.chunk_size
     if reply.reasoning:
-        deltas = [{"reasoningContent": {"text": piece}} for piece in split(reply.reasoning, size)]
-        yield {}, [*deltas, {"reasoningContent": {"signature": reply.signature or SIGNATURE}}]
-    if reply.text or reply.refusal:
-        yield {}, [{"text": piece} for piece in split(reply.text + reply.refusal, size)]
+        thoughts: list[dict[str, Any]] = [{"text": piece} for piece in split(reply.reasoning, size)]
+        thoughts.append({"signature": reply.signature or SIGNATURE})
+        yield {}, [{"reasoningContent": each} for each in thoughts]
+    text = reply.text + reply.refusal
+    if text:
+        yield {}, [{"text": piece} for piece in split(text, size)]
     for call in reply.tool_calls:
-        start = {"toolUse": {"toolUseId": call.id, "name": call.name, "type": "tool_use"}}
-        yield start, [{"toolUse": {"input": piece}} for piece in split(call.arguments, size)]
+        start = {"toolUseId": call.id, "name": call.name, "type": "tool_use"}
+        pieces = split(call.arguments, size)
+        yield {"toolUse": start}, [{"toolUse": {"input": piece}} for piece in pieces]
 
 
 def _usage(reply: Completion, request: AnswerRequest) -> dict[str, Any]:

@@ -136,15 +136,19 @@ class _ChatStream(AnswerStream):
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
         index = self._calls
-        self._calls = self._calls + 1
-        yield self._delta({"tool_calls": [{"index": index, **_tool_call(call, "")}]})
+        self._calls += 1
+        begun = {"index": index, **_tool_call(call, "")}
+        yield self._delta({"tool_calls": [begun]})
         for piece in pieces:
-            yield self._delta({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+            more = {"index": index, "function": {"arguments": piece}}
+            yield self._delta({"tool_calls": [more]})
 
     def end(self) -> Iterator[bytes]:
         answer = self.answer
+        counted = b""  # the chunk with the usage
         usage = _usage(answer, self.request.body) if self._reports else None
-        counted = event({**self._envelope, "choices": [], "usage": usage}) if usage else b""
+        if usage:
+            counted = event({**self._envelope, "choices": [], "usage": usage})
         if answer.error_event is not None:
             if counted and answer.usage is not None:
                 yield counted

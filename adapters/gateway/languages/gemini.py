@@ -83,12 +83,12 @@ class _GeminiLanguage(SpokenLanguage):
     def listing(self, path: str, models: Iterable[str]) -> Any:
         if not path.endswith("/v1beta/models"):
             return None
-        shared = {"supportedGenerationMethods": ["generateContent", "streamGenerateContent"]}
-        return {
-            "models": [
-                {"name": f"models/{model}", "displayName": model, **shared} for model in models
-            ]
-        }
+        methods = ["generateContent", "streamGenerateContent"]
+        listed = []
+        for model in models:
+            about = {"name": f"models/{model}", "displayName": model}
+            listed.append({**about, "supportedGenerationMethods": methods})
+        return {"models": listed}
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         """Return the body of an error, with the details that Google's SDKs show."""
@@ -136,9 +136,10 @@ class _GeminiLanguage(SpokenLanguage):
             parts.append({"text": answer.text})
         for index, call in enumerate(answer.tool_calls):
             parts.append(_call(call, _signature(answer) if index == 0 else {}))
-        last = _last(answer, _signed(answer, _candidate(parts)))
-        counted = _metadata(_usage(answer, request))
-        return orjson.dumps({**last, **counted, **_envelope(answer, request)})
+        whole = _last(answer, _signed(answer, _candidate(parts)))
+        whole |= _metadata(_usage(answer, request))
+        whole |= _envelope(answer, request)
+        return orjson.dumps(whole)
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
         return _ContentStream(request, answer)
@@ -172,9 +173,11 @@ class _ContentStream(AnswerStream):
         if answer.error_event is not None:
             yield event(LANGUAGE.error(answer.error_event, 500))
         elif answer.done:
-            candidate = _signed(answer, _candidate([{"text": ""}]), is_last=True)
-            counted = _metadata(_usage(answer, self.request))
-            yield event({**_last(answer, candidate), **counted, **_envelope(answer, self.request)})
+            empty = _candidate([{"text": ""}])
+            last = _last(answer, _signed(answer, empty, is_last=True))
+            last |= _metadata(_usage(answer, self.request))
+            last |= _envelope(answer, self.request)
+            yield event(last)
 
     def _part(self, part: dict[str, Any]) -> bytes:
         """Write a part, with the usage so far where it is estimated."""
@@ -186,8 +189,10 @@ class _ContentStream(AnswerStream):
             so_far["candidatesTokenCount"] = written
             so_far.pop("thoughtsTokenCount", None)
             so_far["totalTokenCount"] = so_far["promptTokenCount"] + written
-        envelope = _envelope(self.answer, self.request)
-        return event({"candidates": [_candidate([part])], **_metadata(so_far), **envelope})
+        piece: dict[str, Any] = {"candidates": [_candidate([part])]}
+        piece |= _metadata(so_far)
+        piece |= _envelope(self.answer, self.request)
+        return event(piece)
 
 
 def _error_info(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,9 +57,9 @@ class _OllamaChat(Language):
 
     def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
         """Return what matters of a request; replies are streamed by default."""
-        return AnswerRequest(
-            str(body.get("model") or DEFAULT_MODEL), body.get("stream") is not False, body, number
-        )
+        model = str(body.get("model") or DEFAULT_MODEL)
+        is_streaming = body.get("stream") is not False
+        return AnswerRequest(model, is_streaming, body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
         """Return the answer to a GET of this path: the server's version, or the list of models."""
@@ -71,7 +71,8 @@ class _OllamaChat(Language):
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         phrase = responses.get(status, "Unknown status")
-        return orjson.dumps({"error": (fields or {}).get("message") or ERRORS.get(status, phrase)})
+        message = (fields or {}).get("message")
+        return orjson.dumps({"error": message or ERRORS.get(status, phrase)})
 
     def whole(self, reply: Completion, request: AnswerRequest) -> bytes:
         if reply.error_event is not None:
