@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
@@ -26,9 +26,11 @@ class BackendCheck:
 
     Arguments:
         name: the name of the backend, with its protocol or position if others of the chain have the
-        same name. problem: why it cannot be used at all, such as a missing key; None if it can.
+            same name.
+        problem: why it cannot be used at all, such as a missing key; None if it can.
         losses: the parts of the request that it does not get, does not understand, or has no room
-        for. unknowns: questions that the capability table cannot answer.
+            for.
+        unknowns: questions that the capability table cannot answer.
     """
 
     name: str
@@ -42,12 +44,14 @@ class BackendCheck:
         return self.problem is None and not self.losses
 
     def __str__(self) -> str:
-        lines = [f"loses: {loss}" for loss in self.losses]
-        lines += [f"unknown: {unknown}" for unknown in self.unknowns]
-        problem = [f"cannot be used: {self.problem}"] if self.problem is not None else []
-        return "\n".join(
-            [self.name, *[f"  {each}" for each in (*problem, *(lines or ["takes all of it"]))]]
-        )
+        lines = [self.name]
+        if self.problem is not None:
+            lines.append(f"  cannot be used: {self.problem}")
+        lines += [f"  loses: {loss}" for loss in self.losses]
+        lines += [f"  unknown: {unknown}" for unknown in self.unknowns]
+        if not self.losses and not self.unknowns:
+            lines.append("  takes all of it")
+        return "\n".join(lines)
 
 
 @frozen
@@ -76,36 +80,31 @@ class Check:
 
 def check_request(request: Request, chain: Sequence[Backend]) -> Check:
     """List what each backend of a chain would lose of a request. It sends nothing."""
-    held = frozenset(_media_in(read_messages(request.messages)))
-    checked = [_checked(request, chain[0], backend, held) for backend in chain]
-    return Check(
-        tuple(
-            [
-                evolve(each, name=name)
-                for each, name in zip(checked, _distinct_names(chain), strict=True)
-            ]
-        )
-    )
+    media = frozenset(_media_in(read_messages(request.messages)))
+    checks = []
+    for backend, name in zip(chain, _distinct_names(chain), strict=True):
+        checks.append(evolve(_checked(request, chain[0], backend, media), name=name))
+    return Check(tuple(checks))
 
 
 def _distinct_names(chain: Sequence[Backend]) -> list[str]:
-    """Return distinct names of the backends: add the protocol or, if that is not enough, the
+    """Return distinct names of the backends: with the protocol or, if that is not enough, with the
     position.
     """
-    names = [backend.name for backend in chain]
-    # a backend of the user's own may have none
-    apis = [getattr(backend, "API", "") for backend in chain]
-    names = [
-        f"{name} ({api})" if api and names.count(name) > 1 else name
-        for name, api in zip(names, apis, strict=True)
-    ]
-    return [
-        f"{name}, backend {place}" if names.count(name) > 1 else name
-        for place, name in enumerate(names, start=1)
-    ]
+    plain = [backend.name for backend in chain]
+    names = []
+    for backend in chain:
+        api = getattr(backend, "API", "")  # a backend of the user's own may have none
+        is_shared = plain.count(backend.name) > 1
+        names.append(f"{backend.name} ({api})" if api and is_shared else backend.name)
+    distinct = []
+    for place, name in enumerate(names, start=1):
+        distinct.append(f"{name}, backend {place}" if names.count(name) > 1 else name)
+    return distinct
 
 
 def _media_in(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield the kind of each picture, document, ... in some messages and tool results."""
     for message in messages:
         for part in message.parts:
             if isinstance(part, MediaPart):
@@ -114,58 +113,106 @@ def _media_in(messages: Iterable[Message]) -> Iterator[str]:
                 yield from (media.kind for media in part.media)
 
 
+@frozen
+class _Question:
+    """Whether a model can do what a request asks of it.
+
+    Arguments:
+        is_asked: whether the request asks it.
+        can: whether the model can; None where the capability table does not say.
+        loss: what is lost if it cannot.
+        whether: the question, behind "whether it".
+    """
+
+    is_asked: bool
+    can: bool | None
+    loss: str
+    whether: str
+
+
 def _checked(
-    request: Request, first: Backend, backend: Backend, held: frozenset[str]
+    request: Request, first: Backend, backend: Backend, media: frozenset[str]
 ) -> BackendCheck:
-    # a backend of the user's own may have none
+    """Return what one backend would lose of a request.
+
+    Arguments:
+        request: the request.
+        first: the first backend of the chain, whose protocol the parameters are of.
+        backend: the one that is checked.
+        media: the kinds of media in the messages and tool results.
+    """
+    # a backend of the user's own may have neither
     model = getattr(backend, "capabilities", None) or Capabilities()
     parameters = {**getattr(backend, "parameters", {}), **parameters_for(request, first, backend)}
     losses = list(losses_of(request, first, backend))
     unknowns = []
-    effort = parameters.get("reasoning_effort")
-    wants_schema = mapping_of(parameters.get("response_format")).get("type") == "json_schema"
-    for is_asked, can, lost, wants in (
-        (
-            bool(request.tools or parameters.get("tools")),
-            model.tools,
-            "tools, which it does not call",
-            "calls tools",
-        ),
-        ("image" in held, model.images, "pictures, which it does not see", "sees pictures"),
-        ("file" in held, model.documents, "documents, which it does not read", "reads documents"),
-        (
-            wants_schema,
-            model.json_schema,
-            "the JSON schema, which it is not held to",
-            "keeps to a schema",
-        ),
-        (
-            effort not in (None, "none"),
-            model.reasoning,
-            "reasoning_effort, which it does not know",
-            "knows efforts",
-        ),
-    ):
-        if is_asked and can is False:
-            losses.append(lost)
-        elif is_asked and can is None:
-            unknowns.append(f"whether it {wants}")
-    if beside := sorted(held & {"audio", "video"}):
-        unknowns.append(f"whether it takes {' and '.join(beside)}")
+    for question in _questions(request, model, parameters, media):
+        if not question.is_asked:
+            continue
+        if question.can is False:
+            losses.append(question.loss)
+        elif question.can is None:
+            unknowns.append(f"whether it {question.whether}")
+    # no table says which models take these
+    others = sorted(media & {"audio", "video"})
+    if others:
+        unknowns.append(f"whether it takes {' and '.join(others)}")
     cap = request.max_tokens or backend.max_tokens
     if cap is not None and model.largest_output is not None and cap > model.largest_output:
         losses.append(f"{cap} tokens of output, of which it writes {model.largest_output} at most")
     prompt = request.input_tokens
     if prompt is None:
         prompt = sum(map(estimate_tokens, (request.messages, request.tools, parameters)))
-    needed = prompt + (cap or 0)
-    if model.window is not None and needed > model.window:
-        losses.append(
-            f"about {prompt} tokens of prompt and {cap or 0} of output, in a window of "
-            f"{model.window}"
-        )
-    elif model.window is None and needed > SMALLEST_WINDOW:
-        unknowns.append(
-            f"whether about {prompt} tokens of prompt and {cap or 0} of output fit its window"
-        )
+    output = cap or 0
+    needed = prompt + output
+    tokens = f"about {prompt} tokens of prompt and {output} of output"
+    if model.window is None:
+        if needed > SMALLEST_WINDOW:
+            unknowns.append(f"whether {tokens} fit its window")
+    elif needed > model.window:
+        losses.append(f"{tokens}, in a window of {model.window}")
     return BackendCheck(backend.name, backend.problem, tuple(losses), tuple(unknowns))
+
+
+def _questions(
+    request: Request, model: Capabilities, parameters: Mapping[str, Any], media: frozenset[str]
+) -> Iterator[_Question]:
+    """Yield what the capability table may know of a model.
+
+    Arguments:
+        request, media: as for `_checked`.
+        model: what the table knows.
+        parameters: those of the request and of the backend.
+    """
+    yield _Question(
+        is_asked=bool(request.tools or parameters.get("tools")),
+        can=model.tools,
+        loss="tools, which it does not call",
+        whether="calls tools",
+    )
+    yield _Question(
+        is_asked="image" in media,
+        can=model.images,
+        loss="pictures, which it does not see",
+        whether="sees pictures",
+    )
+    yield _Question(
+        is_asked="file" in media,
+        can=model.documents,
+        loss="documents, which it does not read",
+        whether="reads documents",
+    )
+    form = mapping_of(parameters.get("response_format")).get("type")
+    yield _Question(
+        is_asked=form == "json_schema",
+        can=model.json_schema,
+        loss="the JSON schema, which it is not held to",
+        whether="keeps to a schema",
+    )
+    effort = parameters.get("reasoning_effort")
+    yield _Question(
+        is_asked=effort not in (None, "none"),
+        can=model.reasoning,
+        loss="reasoning_effort, which it does not know",
+        whether="knows efforts",
+    )

@@ -119,19 +119,22 @@ class Client(Turns, Closing, AsyncClosing):
             "jitter": clocks.jitter,
             "has_compactor": compactor is not None,
         }
+        connections = Connections(http, async_http, max_connections)
+        deadlines = Deadlines(clocks.clock, clocks.wall_clock, header_name(deadline_header))
+        shared = shared_of(health, store, clocks.clock, clocks.wall_clock, chain)
         self.runtime = Runtime(
             chain=chain,
             policy=policy,
             call_options=call_options,
             compactor=compactor,
-            connections=Connections(http, async_http, max_connections),
-            deadlines=Deadlines(clocks.clock, clocks.wall_clock, header_name(deadline_header)),
+            connections=connections,
+            deadlines=deadlines,
             clock=clocks.clock,
             sleep=clocks.sleep,
             async_sleep=clocks.async_sleep,
             largest_reply=largest_reply,
             stream_calls=stream_calls,
-            shared=shared_of(health, store, clocks.clock, clocks.wall_clock, chain),
+            shared=shared,
             throttle=throttle_of(retry_share),
         )
         check_chain(chain)

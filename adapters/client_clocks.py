@@ -66,12 +66,14 @@ class Clocks:
         """Return these with a check of what each returns, but for `clock`, which is read too
         often.
         """
+        jitter = checked_number(self.jitter, 0, 1, "jitter must return a number from 0 to 1")
+        sleep = None if self.sleep is None else checked_sleep(self.sleep)
         return Clocks(
             clock=self.clock,
-            sleep=None if self.sleep is None else checked_sleep(self.sleep),
+            sleep=sleep,
             async_sleep=checked_waits(self.async_sleep),
             wall_clock=checked_clock(self.wall_clock),
-            jitter=checked_number(self.jitter, 0, 1, "jitter must return a number from 0 to 1"),
+            jitter=jitter,
         )
 
 
@@ -114,7 +116,13 @@ def checked_clock(wall_clock: Clock) -> Clock:
 def checked_number(
     function: Callable[[], float], least: float, most: float, what: str
 ) -> Callable[[], float]:
-    """Return the function with a check that it returns a number within these bounds."""
+    """Return the function with a check of its result.
+
+    Arguments:
+        function: the function.
+        least, most: the bounds of what it may return.
+        what: how the sentence of the error begins.
+    """
 
     def call() -> float:
         number = function()

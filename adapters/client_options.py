@@ -55,11 +55,11 @@ class CallOptions(RunOptions, total=False):
         tools: the definitions of tools, as the provider takes them.
         within: a `rungwise.SharedBudget` that the call draws from.
         deadline: when the call must have ended: a `datetime` with a time zone, or seconds since
-        1970. verdict: a function that judges the reply, or several: it takes the
-        `rungwise.core.Reply` with the whole text,
-            and the value if it takes two arguments (None where the model called tools), and returns
-            None, or a sentence that tells the model what is wrong. A turn's judges what would end
-            it.
+            1970.
+        verdict: a function that judges the reply, or several. It takes the `rungwise.core.Reply`
+            with the whole text, and the value if it takes two arguments (None where the model
+            called tools). It returns None, or a sentence that tells the model what is wrong. That
+            of a turn judges the reply that would end the turn.
         turn: the turn around the call.
         policy: replaces the client's policy.
     """
@@ -165,8 +165,16 @@ def check_policy(policy: object) -> Policy:
 def shared_of(
     health: object, store: object, clock: Clock, wall_clock: Clock, chain: Iterable[Backend]
 ) -> Shared | None:
-    """Return what calls share, in memory or behind a URL: health by some rules, quotas, and only
-    there budgets.
+    """Return what calls share: the health of backends, quotas, and, behind a URL only, budgets.
+
+    Arguments:
+        health: the rules of health, a `rungwise.Health`; None remembers nothing.
+        store: the URL of a Redis server; None for the memory of this process.
+        clock, wall_clock: return seconds; see `rungwise.testing.Clocks`.
+        chain: the backends, which may have quotas.
+
+    Raises:
+        ConfigurationError: `health` or `store` is something else.
     """
     if store is not None and not isinstance(store, str):
         raise ConfigurationError(
@@ -183,9 +191,9 @@ def shared_of(
         from rungwise.adapters.stores.redis_store import RedisStore  # an extra
 
         budgets = RedisStore(store, clock)
-    kept = MemoryStore(clock) if budgets is None else budgets
-    watch = None if health is None else Watch(kept, health, wall_clock)
-    return Shared(kept, watch, has_quotas, budgets)
+    memory = MemoryStore(clock) if budgets is None else budgets
+    watch = None if health is None else Watch(memory, health, wall_clock)
+    return Shared(memory, watch, has_quotas, budgets)
 
 
 def throttle_of(share: object) -> RetryThrottle | None:
@@ -217,16 +225,13 @@ def check_sync(name: str, cancellation: object, compactor: object) -> None:
     # if nobody imported one, it does not run
     asyncio = sys.modules.get("asyncio")
     trio = sys.modules.get("trio")
-    is_blocking = (asyncio and asyncio._get_running_loop()) or (
-        trio and trio.lowlevel.in_trio_run()
-    )
-    if is_blocking and name not in _warned:
+    is_in_asyncio = asyncio is not None and asyncio._get_running_loop() is not None
+    is_in_trio = trio is not None and trio.lowlevel.in_trio_run()
+    if (is_in_asyncio or is_in_trio) and name not in _warned:
         _warned.add(name)
-        instead = (
-            f"await client.a{name}(...)"
-            if name in ("call", "turn")
-            else f"async with client.a{name}(...)"
-        )
+        keyword = "await" if name in ("call", "turn") else "async with"
         warnings.warn(
-            f"client.{name}() blocks the event loop that runs here; use `{instead}`", stacklevel=3
+            f"client.{name}() blocks the event loop that runs here; use "
+            f"`{keyword} client.a{name}(...)`",
+            stacklevel=3,
         )

@@ -134,8 +134,11 @@ class Runtime:
     def new_turn(
         self, messages: Messages, options: TurnOptions, returns: Any, *, is_streaming: bool
     ) -> Planned:
-        """Return a turn that has not begun, with its compactor. Takes and raises what `new_call`
-        does.
+        """Return a turn that has not begun, with its compactor; raises what `new_call` does.
+
+        Arguments:
+            messages, options, returns: as `Client.turn` takes them.
+            is_streaming: as for `new_call`.
         """
         request = request_of(messages, options, OF_TURNS)
         deadline = self.deadlines.of(options.get("deadline"), request.headers)
@@ -234,6 +237,7 @@ class Runtime:
         return (await driver.run(planned.turn)).raise_for_outcome()
 
     def _settings(self, ending: Cancellation, timeouts: Timeouts) -> dict[str, Any]:
+        """Return the arguments that drivers of threads and of event loops share."""
         return {
             "chain": self.chain,
             "timeouts": timeouts,

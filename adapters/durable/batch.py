@@ -66,15 +66,7 @@ def _line(number: int, data: bytes) -> PromptLine:
         plain = orjson.loads(data)
         if not isinstance(plain, Mapping):
             raise ConfigurationError(f"it must be a JSON object, not {short(plain)}")
-        own = plain.get("id", number)
-        if (
-            isinstance(own, bool)
-            or not isinstance(own, str | int)
-            or not 0 < len(str(own).strip()) <= LONGEST_ID
-        ):
-            form = f"a text of 1 to {LONGEST_ID} characters, or a number"
-            raise ConfigurationError(f"id must be {form}, not {short(own)}")
-        id = str(own)
+        id = _id_in(plain, number)
         return PromptLine(number, id, _request(plain))
     except orjson.JSONDecodeError as error:
         return PromptLine(number, id, fault=f"it is not JSON: {error}")
@@ -82,7 +74,18 @@ def _line(number: int, data: bytes) -> PromptLine:
         return PromptLine(number, id, fault=str(error))
 
 
+def _id_in(plain: Mapping[str, Any], number: int) -> str:
+    """Return the id of a line: its own, or its number."""
+    own = plain.get("id", number)
+    is_of_its_form = isinstance(own, str | int) and not isinstance(own, bool)
+    if not is_of_its_form or not 0 < len(str(own).strip()) <= LONGEST_ID:
+        form = f"a text of 1 to {LONGEST_ID} characters, or a number"
+        raise ConfigurationError(f"id must be {form}, not {short(own)}")
+    return str(own)
+
+
 def _request(plain: Mapping[str, Any]) -> Request:
+    """Return what a line asks, or raise a ConfigurationError."""
     for name in plain:
         if name not in _MEMBERS:
             raise ConfigurationError(
@@ -98,7 +101,8 @@ def _request(plain: Mapping[str, Any]) -> Request:
         messages = [{"role": "user", "content": prompt}]
     if not isinstance(messages, list):
         raise ConfigurationError(f"messages must be a list of messages, not {short(messages)}")
-    if isinstance(system := plain.get("system"), str):
+    system = plain.get("system")
+    if isinstance(system, str):
         messages = [{"role": "system", "content": system}, *messages]
     options = {name: value for name, value in plain.items() if name in REQUEST_OPTIONS}
     return request_of(messages, options, frozenset())
@@ -143,20 +147,21 @@ class Batch:
             yield self._next(window)
 
     def _next(self, window: deque[Future[LineResult]]) -> LineResult:
-        """Wait for the oldest, or for any."""
-        if not self.in_order:
-            done, _ = wait(window, return_when=FIRST_COMPLETED)
-            found = next(each for each in window if each in done)
-            window.remove(found)
-            return found.result()
-        return window.popleft().result()
+        """Wait for the oldest call, or for any."""
+        if self.in_order:
+            return window.popleft().result()
+        done, _ = wait(window, return_when=FIRST_COMPLETED)
+        first = next(each for each in window if each in done)
+        window.remove(first)
+        return first.result()
 
     async def _one(self, line: PromptLine) -> LineResult:
+        """Run the call of a line, in the loop of the engine."""
         if line.request is None:
             return LineResult(line, fault=line.fault)
+        workflows = self.durable.workflows
         async with self._places:
             try:
-                workflows = self.durable.workflows
                 begun = await workflows.begin(
                     f"{self.name}/{line.id}",
                     line.request,

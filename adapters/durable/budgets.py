@@ -68,24 +68,28 @@ class BudgetRow:
         left = [each for each in self.holds if each[0] != attempt]
         if len(left) < len(self.holds):
             self.holds = left
-            self.attempts = self.attempts + paid.attempts
-            self.tokens = self.tokens + paid.tokens
+            self.attempts += paid.attempts
+            self.tokens += paid.tokens
             self.money += paid.money
 
     def has_room(self, reserved: Paid, ledger: Ledger) -> bool:
         """Tell whether one more attempt fits under the ceilings."""
-        held = Paid(
-            len(self.holds),
-            sum(each[2] for each in self.holds),
-            sum(each[3] for each in self.holds),
+        attempts = self.attempts + reserved.attempts
+        tokens = self.tokens + reserved.tokens
+        money = self.money + reserved.money
+        for _, _, held_tokens, held_money in self.holds:
+            attempts += 1
+            tokens += held_tokens
+            money += held_money
+        return (
+            _is_within(attempts, ledger.budget.attempts)
+            and _is_within(tokens, ledger.budget.output_tokens)
+            and _is_within(money, ledger.most_money)
         )
-        spent = Paid(self.attempts, self.tokens, self.money)
-        ceilings = ledger.budget.attempts, ledger.budget.output_tokens, ledger.most_money
-        sums = map(sum, zip(spent, held, reserved, strict=True))
-        return all(
-            most is None or all_of_it <= most
-            for all_of_it, most in zip(sums, ceilings, strict=True)
-        )
+
+
+def _is_within(amount: int, ceiling: int | None) -> bool:
+    return ceiling is None or amount <= ceiling
 
 
 @define(eq=False)
@@ -99,17 +103,24 @@ class DatabaseBudgets:
     def hold(
         self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]
     ) -> Work[Answer]:
-        """Hold what an attempt may use; see `BudgetStore.hold`."""
+        """Hold what an attempt may use; see `BudgetStore.hold`.
+
+        Arguments:
+            attempt: the id of the attempt.
+            lease: seconds after which it counts as used up if nobody has paid.
+            reserved: what it may use at most.
+            ledgers: the levels, each with the name of its row.
+        """
 
         def change(rows: list[BudgetRow], now: float) -> Answer:
             has_room = all(
                 row.has_room(reserved, ledger) for row, ledger in zip(rows, ledgers, strict=True)
             )
-            for row in rows if has_room else ():
-                row.holds.append([attempt, now + lease, reserved.tokens, reserved.money])
-            return has_room, [
-                (Paid(row.attempts, row.tokens, row.money), now - row.began) for row in rows
-            ]
+            if has_room:
+                for row in rows:
+                    row.holds.append([attempt, now + lease, reserved.tokens, reserved.money])
+            paid = [(Paid(row.attempts, row.tokens, row.money), now - row.began) for row in rows]
+            return has_room, paid
 
         answer: Answer = yield (
             BUDGETS,
@@ -131,10 +142,9 @@ class DatabaseBudgets:
 
         def change(rows: list[BudgetRow], now: float) -> None:
             for row in rows:
-                row.holds = [
-                    [each[0], now, *each[2:]] if each[0].startswith(prefix) else each
-                    for each in row.holds
-                ]
+                for hold in row.holds:
+                    if hold[0].startswith(prefix):
+                        hold[1] = now
                 row.expire(now)
 
         self._changed([level["name"] for level in plain_within(within)], change)
@@ -174,20 +184,21 @@ class DatabaseBudgets:
     def _in_transaction(
         self, connection: Any, names: Sequence[str], change: Callable[[list[BudgetRow], float], T]
     ) -> T:
+        """Read the rows, change them, and write them, on the clock that all processes share."""
         mark = "?"
-        now = time.time()
+        now = time.time()  # SQLite's processes are on one machine
         if is_postgres(self.url):
             mark = "%s"
             connection.execute("LOCK TABLE rungwise_budgets IN EXCLUSIVE MODE")
             [now] = connection.execute(
                 "SELECT extract(epoch FROM clock_timestamp())::float8"
             ).fetchone()
-        found = [connection.execute(READ.format(mark), [name]).fetchone() for name in names]
-        rows = [
-            BudgetRow(now) if each is None else BudgetRow(**json.loads(each[0])) for each in found
-        ]
-        for row in rows:
+        rows = []
+        for name in names:
+            stored = connection.execute(READ.format(mark), [name]).fetchone()
+            row = BudgetRow(now) if stored is None else BudgetRow(**json.loads(stored[0]))
             row.expire(now)
+            rows.append(row)
         changed = change(rows, now)
         for name, row in zip(names, rows, strict=True):
             value = json.dumps(attrs.asdict(row))  # orjson refuses the long integers of money
@@ -237,8 +248,13 @@ class BesideBudgets:
 def shared_with(
     shared: Shared | None, budgets: DatabaseBudgets, clock: Callable[[], float], prefix: str
 ) -> Shared:
-    """Return what a call shares, with its budgets in a database, where the ids of its attempts
-    begin with `prefix`.
+    """Return what a call shares, with its budgets in a database.
+
+    Arguments:
+        shared: what the calls of the client share; None for nothing.
+        budgets: those of the database.
+        clock: returns the seconds of the client's clock.
+        prefix: how the ids of the call's attempts begin.
     """
     beside: Any = BesideBudgets(MemoryStore(clock) if shared is None else shared.store, budgets)
     if shared is None:

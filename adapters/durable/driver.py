@@ -34,16 +34,21 @@ LARGEST: Final = 2_000
 
 
 def joined(pieces: Iterable[Plain], name: str) -> list[Plain]:
-    """Join texts, in the member of this name, that follow one another and differ in nothing
-    else.
+    """Join neighbours that differ in nothing but a text.
+
+    Arguments:
+        pieces: entries of a tape, or events.
+        name: the member that holds the text.
     """
-    all: list[Plain] = []
+    result: list[Plain] = []
     for piece in pieces:
-        if name in piece and all and {**all[-1], name: ""} == {**piece, name: ""}:
-            all[-1] = {**piece, name: all[-1][name] + piece[name]}
+        before = result[-1] if result else {}
+        is_same = name in piece and {**before, name: ""} == {**piece, name: ""}
+        if before and is_same:
+            result[-1] = {**piece, name: before[name] + piece[name]}
         else:
-            all.append(piece)
-    return all
+            result.append(piece)
+    return result
 
 
 @define(eq=False)
@@ -71,17 +76,21 @@ class Saver:
         if len(recorded.tape) == self.saved and not self._events:
             return
         new = recorded.tape[self.saved :]
+        events = self._events
         self.saved = len(recorded.tape)
-        events, self._events, self._size, self._last = self._events, [], 0, self.wall()
+        self._events = []
+        self._size = 0
+        self._last = self.wall()
         record = {"at": self._last, "spent": recorded.spent, "tape": joined(new, "text")}
-        await self.write(
-            json_of({**record, "events": joined(events, "Text")} if events else record)
-        )
+        if events:
+            record["events"] = joined(events, "Text")
+        await self.write(json_of(record))
 
     async def hand_on(self, event: StreamEvent) -> None:
         """Keep an event for those who read the stream."""
         self._events.append(plain_event(event))
-        self._size += len(event.text) if isinstance(event, Text) else 0
+        if isinstance(event, Text):
+            self._size += len(event.text)
         if self._size >= LARGEST or self.wall() - self._last >= EVERY:
             await self.save()
 

@@ -99,7 +99,11 @@ class Durable(Closing):
         restart: bool = False,
         **options: Unpack[CallOptions],
     ) -> Result:
-        """Run a call asynchronously; takes and raises what `call` does."""
+        """Run a call asynchronously; raises what `call` does.
+
+        Arguments:
+            id, messages, returns, restart, options: as for `call`.
+        """
         return await in_thread(
             partial(self.call, id, messages, returns=returns, restart=restart, **options)
         )
@@ -113,7 +117,10 @@ class Durable(Closing):
         restart: bool = False,
         **options: Unpack[CallOptions],
     ) -> Handle[Result]:
-        """Start a call and return at once; takes what `call` does.
+        """Start a call and return at once.
+
+        Arguments:
+            id, messages, returns, restart, options: as for `call`.
 
         Raises:
             ConfigurationError: another request has this id, or something cannot be stored.
@@ -134,9 +141,12 @@ class Durable(Closing):
         result.
 
         After a crash, the call continues from the text that was written, and who reads again reads
-        the same from the beginning, or from any `offset`, the number of events that you have.
-        `handle(id).stream(offset)` reads it in another process. Takes and raises what `call` does;
+        the same. `handle(id).stream(offset)` reads it in another process. Raises what `call` does;
         an error comes after the last event.
+
+        Arguments:
+            id, messages, returns, restart, options: as for `call`.
+            offset: how many events to leave out, because you have them.
         """
         return self._start(
             id, messages, options, OF_CALLS, returns, restart=restart, is_streaming=True
@@ -177,7 +187,10 @@ class Durable(Closing):
         restart: bool = False,
         **options: Unpack[TurnOptions],
     ) -> Handle[TurnResult]:
-        """Start a turn and return at once; takes what `turn` does.
+        """Start a turn and return at once.
+
+        Arguments:
+            id, messages, returns, restart, options: as for `turn`.
 
         Raises:
             ConfigurationError: another request has this id, or something cannot be stored.

@@ -1,4 +1,8 @@
-"""What a database holds of a call: plain data for JSON, and back."""
+"""What a database holds of a call: plain data for JSON, and back.
+
+Each `plain_...` has its `read_...`. A value that has its default is left out, so that a field that
+is added later reads as its default from what an older version wrote.
+"""
 
 from __future__ import annotations
 
@@ -63,13 +67,13 @@ class RecordedError(Exception):
 
 def plain_request(request: Request) -> Plain:
     """Return a request as plain data, headers included."""
-    plain = {
-        each.name: getattr(request, each.name)
-        for each in attrs.fields(Request)
-        if each.name != "messages"
-    }
-    plain["headers"] = dict(request.headers)
-    return {"messages": [stored(message) for message in request.messages], **thawed(plain)}
+    messages = [stored(message) for message in request.messages]
+    options: Plain = {}
+    for each in attrs.fields(Request):
+        if each.name != "messages":
+            options[each.name] = getattr(request, each.name)
+    options["headers"] = dict(request.headers)
+    return {"messages": messages, **thawed(options)}
 
 
 def read_request(plain: Mapping[str, Any]) -> Request:
@@ -90,64 +94,72 @@ def plain_reply(reply: Reply | Failure) -> Plain:
 def read_reply(plain: Mapping[str, Any]) -> Reply | Failure:
     """Return what `plain_reply` wrote."""
     values = dict(plain)
-    failure = values.pop("failure", None)
-    failure = None if failure is None else _read_failure(failure)
+    failure = _read_failure(values.pop("failure", None))
     if "parts" not in values:
-        assert failure is not None
+        assert isinstance(failure, Failure)
         return failure
-    values["parts"] = _read_parts(values["parts"])
-    return Reply(**{**values, "usage": Usage(**values["usage"]), "failure": failure})
+    parts = _read_parts(values.pop("parts"))
+    usage = Usage(**values.pop("usage"))
+    return Reply(parts=parts, usage=usage, failure=failure, **values)
 
 
 def plain_finding(finding: Finding | None) -> Plain | None:
     """Return what verdicts found wrong as plain data; None for nothing."""
     if finding is None or finding.is_right:
         return None
-    return {
-        **_changed(finding, ("reasons", "note", "of_calls")),
-        "raised": name_of_error(finding.raised),
-    }
+    plain = _changed(finding, ("reasons", "note", "of_calls"))
+    plain["raised"] = name_of_error(finding.raised)
+    return plain
 
 
 def read_finding(plain: Mapping[str, Any] | None) -> Finding | None:
     """Return what `plain_finding` wrote."""
     if plain is None:
         return None
-    lists = {name: tuple(plain.get(name, ())) for name in ("reasons", "of_calls")}
-    return Finding(note=plain["note"], raised=recorded_error(plain["raised"]), **lists)
+    return Finding(
+        reasons=tuple(plain.get("reasons", ())),
+        of_calls=tuple(plain.get("of_calls", ())),
+        note=plain["note"],
+        raised=recorded_error(plain["raised"]),
+    )
 
 
 def plain_result(result: Result) -> Plain:
     """Return a result as plain data; its journal is in it."""
-    return {
-        **{name: getattr(result, name) for name in _OF_RESULT},
-        "parts": list(result.parts),
-        "usage": _changed(result.usage),
-        "tool_calls": _parts(result.tool_calls),
-        "turn": _parts(result.turn),
-        "failures": [[name, _plain_failure(failure)] for name, failure in result.failures],
-        "reply": None if result.reply is None else plain_reply(result.reply),
-        "raised": name_of_error(result.raised),
-        "journal": result.journal.to_document(),
-    }
+    plain: Plain = {name: getattr(result, name) for name in _OF_RESULT}
+    plain["parts"] = list(result.parts)
+    plain["usage"] = _changed(result.usage)
+    plain["tool_calls"] = _parts(result.tool_calls)
+    plain["turn"] = _parts(result.turn)
+    plain["failures"] = [[name, _plain_failure(failure)] for name, failure in result.failures]
+    plain["reply"] = None if result.reply is None else plain_reply(result.reply)
+    plain["raised"] = name_of_error(result.raised)
+    plain["journal"] = result.journal.to_document()
+    return plain
 
 
 def read_result(plain: Mapping[str, Any], shapes: Shapes = NEUTRAL, value: Any = None) -> Result:
-    """Return the result that `plain_result` wrote."""
-    reply = None if plain["reply"] is None else read_reply(plain["reply"])
-    return Result(
-        **{name: plain[name] for name in _OF_RESULT},
-        parts=tuple(plain["parts"]),
-        usage=Usage(**plain["usage"]),
-        tool_calls=_read_parts(plain["tool_calls"]),
-        turn=_read_parts(plain["turn"]),
-        failures=tuple((name, _read_failure(failure)) for name, failure in plain["failures"]),
-        reply=reply if isinstance(reply, Reply) else None,
-        raised=recorded_error(plain["raised"]),
-        journal=Journal.from_document(plain["journal"]),
-        shapes=shapes,
-        value=value,
-    )
+    """Return the result that `plain_result` wrote.
+
+    Arguments:
+        plain: what it wrote.
+        shapes: the form of the messages of the backend that answered.
+        value: of the answer.
+    """
+    values: Plain = {name: plain[name] for name in _OF_RESULT}
+    values["parts"] = tuple(plain["parts"])
+    values["usage"] = Usage(**plain["usage"])
+    values["tool_calls"] = _read_parts(plain["tool_calls"])
+    values["turn"] = _read_parts(plain["turn"])
+    failures = [(name, _read_failure(failure)) for name, failure in plain["failures"]]
+    values["failures"] = tuple(failures)
+    values["reply"] = None
+    if plain["reply"] is not None:
+        reply = read_reply(plain["reply"])
+        values["reply"] = reply if isinstance(reply, Reply) else None
+    values["raised"] = recorded_error(plain["raised"])
+    values["journal"] = Journal.from_document(plain["journal"])
+    return Result(**values, shapes=shapes, value=value)
 
 
 def plain_outcome(outcome: ToolOutcome) -> Plain:
@@ -168,41 +180,43 @@ def read_outcome(plain: Mapping[str, Any]) -> ToolOutcome:
         return ToolOutcome(fault=plain["fault"])
     text = plain["text"]
     media = _read_parts(plain["media"])
-    return ToolOutcome([*([] if text is None else [text]), *media] if media else text)
+    if not media:
+        return ToolOutcome(text)
+    content = [] if text is None else [text]
+    return ToolOutcome([*content, *media])
 
 
 def plain_turn_result(result: TurnResult) -> Plain:
     """Return the result of a turn as plain data; the journals of its calls are in it."""
-    return {
-        **{name: getattr(result, name) for name in _OF_TURN},
-        **{name: _parts(getattr(result, name)) for name in _CALLS_OF_TURN},
-        "messages": list(result.messages),
-        "usage": _changed(result.usage),
-        "last": None if result.last is None else plain_result(result.last),
-        "raised": name_of_error(result.error),
-        "journal": result.journal.to_document(),
-    }
+    plain: Plain = {name: getattr(result, name) for name in _OF_TURN}
+    plain |= {name: _parts(getattr(result, name)) for name in _CALLS_OF_TURN}
+    plain["messages"] = list(result.messages)
+    plain["usage"] = _changed(result.usage)
+    plain["last"] = None if result.last is None else plain_result(result.last)
+    plain["raised"] = name_of_error(result.error)
+    plain["journal"] = result.journal.to_document()
+    return plain
 
 
 def read_turn_result(
     plain: Mapping[str, Any], shapes: Shapes = NEUTRAL, value: Any = None
 ) -> TurnResult:
-    """Return the result that `plain_turn_result` wrote."""
-    return TurnResult(
-        **{name: plain[name] for name in _OF_TURN},
-        **{name: _read_parts(plain[name]) for name in _CALLS_OF_TURN},
-        messages=Request(plain["messages"]).messages,
-        usage=Usage(**plain["usage"]),
-        last=None if plain["last"] is None else read_result(plain["last"], shapes, value),
-        error=recorded_error(plain["raised"]),
-        journal=TurnJournal.from_document(plain["journal"]),
-        shapes=shapes,
-        value=value,
-    )
+    """Return the result that `plain_turn_result` wrote; takes what `read_result` does."""
+    values: Plain = {name: plain[name] for name in _OF_TURN}
+    values |= {name: _read_parts(plain[name]) for name in _CALLS_OF_TURN}
+    values["messages"] = Request(plain["messages"]).messages
+    values["usage"] = Usage(**plain["usage"])
+    values["last"] = None
+    if plain["last"] is not None:
+        values["last"] = read_result(plain["last"], shapes, value)
+    values["error"] = recorded_error(plain["raised"])
+    values["journal"] = TurnJournal.from_document(plain["journal"])
+    return TurnResult(**values, shapes=shapes, value=value)
 
 
-def _changed(instance: Any, names: Any = None) -> Plain:
-    fields = {each.name: each for each in attrs.fields(type(instance))}
+def _changed(instance: Any, names: Sequence[str] = ()) -> Plain:
+    """Return the fields that differ from their defaults, of these names or of all."""
+    fields = attrs.fields_dict(type(instance))
     values = {name: getattr(instance, name) for name in (names or fields)}
     return {name: value for name, value in values.items() if value != fields[name].default}
 
@@ -219,8 +233,10 @@ def read_event(plain: Mapping[str, Any]) -> StreamEvent:
     [(name, value)] = plain.items()
     if name != "Step":
         return _EVENTS[name](value)
-    usage = Usage(**value.get("usage", {}))
-    return Step(**{**value, "usage": usage, "facts": tuple(value.get("facts", ()))})
+    values = dict(value)
+    values["usage"] = Usage(**value.get("usage", {}))
+    values["facts"] = tuple(value.get("facts", ()))
+    return Step(**values)
 
 
 def _parts(parts: Sequence[Part]) -> Any:
@@ -238,8 +254,13 @@ def _plain_failure(failure: Failure) -> Plain:
     return plain
 
 
-def _read_failure(plain: Mapping[str, Any]) -> Failure:
-    return Failure(**{**plain, "exception": recorded_error(plain.get("exception"))})
+def _read_failure(plain: Mapping[str, Any] | None) -> Any:
+    """Return the failure that `_plain_failure` wrote; None for None."""
+    if plain is None:
+        return None
+    values = dict(plain)
+    values["exception"] = recorded_error(plain.get("exception"))
+    return Failure(**values)
 
 
 def name_of_error(error: BaseException | None) -> str | None:

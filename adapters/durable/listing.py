@@ -39,18 +39,12 @@ class StoredCall:
         """Return its line of the table; whoever writes to the database may have put anything in
         there.
         """
-        numbers = [
-            self.attempts,
-            self.cost,
-            None if self.seconds is None else round(self.seconds, 1),
-        ]
-        texts = [
-            self.id,
-            self.status,
-            *("" if each is None else f"{each:.6g}" for each in numbers),
-            self.cause or "",
-        ]
-        return tuple(str(label(text, 100) or "") for text in texts)
+        seconds = None if self.seconds is None else round(self.seconds, 1)
+        texts = [self.id, self.status]
+        for number in (self.attempts, self.cost, seconds):
+            texts.append("" if number is None else f"{number:.6g}")
+        texts.append(self.cause or "")
+        return tuple([str(label(text, 100) or "") for text in texts])
 
     def as_mapping(self) -> Plain:
         """Return it as plain values, without its journal."""
@@ -77,10 +71,10 @@ class StoredCalls:
 
     def newest(self, most: int, *, only_failed: bool = False) -> Sequence[StoredCall]:
         """Return the newest calls."""
-        others = (*UNFINISHED, *FINE) if only_failed else ()
-        return list(
-            islice((call for call in self.all(sort_desc=True) if call.status not in others), most)
-        )
+        calls = self.all(sort_desc=True)
+        if only_failed:
+            calls = (call for call in calls if call.status not in (*UNFINISHED, *FINE))
+        return list(islice(calls, most))
 
     @staticmethod
     def table(calls: Iterable[StoredCall]) -> Iterator[str]:
@@ -118,6 +112,7 @@ class StoredCalls:
 
 
 def _read(status: Any) -> StoredCall:
+    """Return a call from what DBOS says of its workflow."""
     if status.status != "SUCCESS":
         cause = None if status.error is None else str(status.error)
         return StoredCall(status.workflow_id, STATUS.get(status.status, "broken"), cause=cause)

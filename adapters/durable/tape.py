@@ -1,17 +1,10 @@
-"""What a call was told, recorded so that another process can take the call to where it was.
+"""The tape of a call: what it was told, and how it is told so again.
 
-The core is pure: a call that is told the same again is in the same state again. So the record of a
-call, its tape, is the list of what its driver told it, each entry with the time. What the driver
-drew or found out beside that (jitter, facts that depend on other calls) is recorded with it. Two
-things follow. Nothing is decided anew after a crash. And an attempt whose end is not on the tape
-was cut off by a crash, for an attempt is recorded before it is sent: the call is told so once, as
-`crashed`, which is charged like any attempt that nobody heard of again. It counts as an attempt, so
-what the certificate says holds over any number of crashes.
+The theory stands in `recorded.py`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +17,7 @@ from rungwise.adapters.durable.forms import (
     read_finding,
     read_reply,
 )
+from rungwise.adapters.durable.recorded import Entry, Recorded
 from rungwise.fsm.analysis.replay.calls import recorded_budget
 from rungwise.fsm.call.budget.costs import price_of
 from rungwise.fsm.call.budget.shared import SharedBudget
@@ -34,7 +28,6 @@ from rungwise.fsm.call.conversation.observation import Finding, Observation
 from rungwise.fsm.call.conversation.plain import stored
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.run.delivery import StreamEvent
-from rungwise.fsm.call.run.recording import Observer, silent
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import JournalMismatch
 from rungwise.fsm.replies.failures.failure import Failure
@@ -45,15 +38,11 @@ from rungwise.fsm.values.usage import Usage
 CRASHED: Final = Failure("crashed")
 """What is known of an attempt that was in flight when its process ended."""
 
-Entry = Plain
-"""One thing that a call was told: `did` names the method, `now` is the time on the clock of the
-call.
-"""
-
 
 class SharedDecision(NamedTuple):
-    """What a step says of the decisions of a shared budget, which depend on other calls; see
-    `Step`.
+    """What a step says of the decisions of a shared budget, which depend on other calls.
+
+    The members are those of a `Step`.
     """
 
     event: str
@@ -63,43 +52,10 @@ class SharedDecision(NamedTuple):
     note: str | None
     facts: Sequence[str]
 
-
-class Recorded(ABC):
-    """A call or a turn that records what it is told."""
-
-    __slots__ = ()
-
-    tape: list[Entry]
-    _recorder: Any
-
-    def restore(self, tape: Iterable[Entry]) -> None:
-        """Tell a new one what is on a tape; a JournalMismatch if it does not do that again."""
-        # another process has told it of all this
-        observer, self._recorder.observer = self._recorder.observer, silent
-        for number, entry in enumerate(tape, start=1):
-            try:
-                self.retell(entry)
-            except JournalMismatch:
-                raise
-            except Exception as error:
-                what = (
-                    f"entry {number} ({entry.get('did')!r}) of its record is not what this "
-                    f"call can be told"
-                )
-                raise JournalMismatch(f"{what}: {type(error).__name__}") from error
-            self.tape.append(entry)
-        self._recorder.observer = observer
-
-    def observe(self, observer: Observer | None) -> None:
-        """Call an observer with each step from now on, or nobody."""
-        self._recorder.observer = observer
-
-    @abstractmethod
-    def retell(self, entry: Entry) -> None:
-        """Tell it one entry again, without recording that."""
-
-    def _note(self, did: str, now: float | None, **values: Any) -> None:
-        self.tape.append({"did": did, "now": now, **values})
+    @classmethod
+    def of(cls, step: Any) -> SharedDecision:
+        """Return what a step says."""
+        return cls(*[getattr(step, name) for name in cls._fields])
 
 
 class RecordedCall(Recorded, Call):
@@ -145,18 +101,26 @@ class RecordedCall(Recorded, Call):
 
     @staticmethod
     def within_of(tape: Sequence[Entry], within: SharedBudget) -> SharedBudget:
-        """Return what grants a call, as it is told its tape, what a shared budget has granted
-        it.
+        """Return a budget that grants a call what a shared budget granted it then.
+
+        Arguments:
+            tape: of the call; the times of its decisions count from its beginning.
+            within: the shared budget, for its ceilings.
         """
-        steps = [SharedDecision(*each) for entry in tape for each in entry.get("decided", ())]
-        decided: Any = tuple([each._replace(at=tape[0]["now"] + each.at) for each in steps])
-        recorded = recorded_budget(within.budgets, decided, None)
+        began = tape[0]["now"]
+        decided: Any = []
+        for entry in tape:
+            for values in entry.get("decided", ()):
+                decision = SharedDecision(*values)
+                decided.append(decision._replace(at=began + decision.at))
+        recorded = recorded_budget(within.budgets, tuple(decided), None)
         assert recorded is not None
         return recorded
 
     def go_on_within(self, within: SharedBudget) -> None:
         """Draw on a shared budget again, once the call was restored."""
-        self.spending.share, self._decided = within.share(), self.journal.size
+        self.spending.share = within.share()
+        self._decided = self.journal.size  # what that decided so far is on the tape
 
     @property
     def spent(self) -> Plain:
@@ -164,36 +128,43 @@ class RecordedCall(Recorded, Call):
         now.
         """
         spending = self.spending
-        flying = self._sender.in_flight
+        in_flight = self._sender.in_flight
         prices = self.link.prices
         tokens = spending.charged_tokens
         money = spending.charged_money
-        if flying is not None:
-            usage, _ = self._counter.usage_of(flying, None, CRASHED)
-            tokens = tokens + usage.output_tokens
-            money = money + (price_of(usage, prices) if prices else 0)
-        amounts = {"attempts": self.position.attempts, "seconds": spending.elapsed}
-        return {**amounts, "output_tokens": tokens, "money": as_money(money)}
+        if in_flight is not None:
+            usage, _ = self._counter.usage_of(in_flight, None, CRASHED)
+            tokens += usage.output_tokens
+            if prices:
+                money += price_of(usage, prices)
+        return {
+            "attempts": self.position.attempts,
+            "seconds": spending.elapsed,
+            "output_tokens": tokens,
+            "money": as_money(money),
+        }
 
     def begin(self, now: float = 0.0, throttle: RetryThrottle | None = None) -> Send | None:
         """Start the call, or go on with one that was restored; see `Call`."""
         if self._is_restored:
             return self._waiting
         send = super().begin(now, throttle)
-        lessons = [each.to_mapping() for each in self.journal.setting.lessons]
-        begun = {
-            "started": self.journal.started,
-            "deadline": self.spending.given_deadline,
-            "lessons": lessons,
-        }
-        self._note("begin", now, **begun)
+        self._note(
+            "begin",
+            now,
+            started=self.journal.started,
+            deadline=self.spending.given_deadline,
+            lessons=[each.to_mapping() for each in self.journal.setting.lessons],
+        )
         return send
 
     def resume(self, now: float, deadline: float | None, gone: float) -> None:
-        """Go on with a call that was restored; an attempt in flight was cut off.
+        """Go on with a call that was restored. If an attempt was in flight, it was cut off.
 
-        The deadline is on the clock of this process; of a wait the seconds since the last entry are
-        `gone`.
+        Arguments:
+            now: seconds on the clock of this process.
+            deadline: when the call must have ended, on the same clock; None for no deadline.
+            gone: the seconds since the last record, in which a wait has gone on.
         """
         if not self._is_restored:  # it has not begun
             return
@@ -227,10 +198,13 @@ class RecordedCall(Recorded, Call):
         """
         if not self.heard:
             return CRASHED
-        text, reasoning = (
-            "".join(each.text for each in self.heard if isinstance(each, kind))
-            for kind in (Text, Reasoning)
-        )
+        text = ""
+        reasoning = ""
+        for piece in self.heard:
+            if isinstance(piece, Text):
+                text += piece.text
+            else:
+                reasoning += piece.text
         return Reply(
             text, reasoning=reasoning, interrupted=True, failure=CRASHED, usage=Usage(lost=True)
         )
@@ -250,23 +224,22 @@ class RecordedCall(Recorded, Call):
         self.heard = []
         first = self.journal.first_token
         send = super().receive(reply, now, finding)
-        held = {"facts": list(self._held), "draws": self._draws}
         self._note(
             "receive",
             now,
             reply=plain_reply(reply),
             finding=plain_finding(finding),
             first=first,
-            **held,
+            facts=list(self._held),
+            draws=self._draws,
         )
         return send
 
     def compacted(self, messages: Sequence[Any], now: float | None = None) -> Send | None:
         """Take the messages of the compactor; see `Call`."""
         send = super().compacted(messages, now)
-        self._note(
-            "compact", now, messages=[stored(message) for message in Request(messages).messages]
-        )
+        plain = [stored(message) for message in Request(messages).messages]
+        self._note("compact", now, messages=plain)
         return send
 
     def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
@@ -274,7 +247,8 @@ class RecordedCall(Recorded, Call):
         was_over = self.is_over
         result = super().cancel(now, partial)
         if not was_over:
-            self._note("cancel", now, reply=None if partial is None else plain_reply(partial))
+            reply = None if partial is None else plain_reply(partial)
+            self._note("cancel", now, reply=reply)
         return result
 
     def _note(self, did: str, now: float | None, **values: Any) -> None:
@@ -282,9 +256,7 @@ class RecordedCall(Recorded, Call):
         if share is not None and share.is_stored:
             steps = self.journal.steps_from(self._decided + 1)
             self._decided += len(steps)
-            values["decided"] = [
-                [getattr(step, name) for name in SharedDecision._fields] for step in steps
-            ]
+            values["decided"] = [list(SharedDecision.of(step)) for step in steps]
         super()._note(did, now, **values)
 
     def _draw(self) -> float:
@@ -299,43 +271,70 @@ class RecordedCall(Recorded, Call):
         return super()._advance(observation, self._held)
 
     def retell(self, entry: Entry) -> None:
-        """Tell the call one entry again, without recording that."""
-        did = entry["did"]
+        """Tell the call one entry again, without recording that.
+
+        Raises:
+            JournalMismatch: the call would send something else.
+            ValueError: no call writes such an entry.
+        """
         now = entry["now"]
         self._is_restored = True
-        if did == "begin":
-            self.journal.started = entry.get("started")
-            self._waiting = super().begin(now)
-        elif did == "open":
-            self._waiting = super().found_open(entry["why"], now)
-        elif did == "resume":
-            self.spending.given_deadline = entry["deadline"]
-        elif did == "arrive":
-            super().arrive(entry["keys"], is_probe=entry["is_probe"])
-        elif did == "send":
-            self._waiting = super().sending(now, entry["waited"])
-            if (sent := _sent(self._waiting)) != entry["sent"]:
-                raise JournalMismatch(
-                    f"the record says that {entry['sent']} was sent, and now it would be {sent}"
-                )
-        elif did == "hear":
-            self.heard.append((Reasoning if entry["is_reasoning"] else Text)(entry["text"]))
-            super().hear(self.heard[-1])
-        elif did == "compact":
-            self._waiting = super().compacted(entry["messages"], now)
-        elif did == "cancel":
-            super().cancel(now, None if entry["reply"] is None else read_reply(entry["reply"]))  # type: ignore[arg-type]
-            self._waiting = None
-        else:
-            self.journal.first_token = entry.get("first")
-            self._retold = {"facts": entry["facts"], "draws": [*entry["draws"]]}
-            self.heard = []
-            try:
-                self._waiting = super().receive(
-                    read_reply(entry["reply"]), now, read_finding(entry["finding"])
-                )
-            finally:
-                self._retold = None
+        match entry["did"]:
+            case "begin":
+                self.journal.started = entry.get("started")
+                self._waiting = super().begin(now)
+            case "resume":
+                self.spending.given_deadline = entry["deadline"]
+            case "open":
+                self._waiting = super().found_open(entry["why"], now)
+            case "arrive":
+                super().arrive(entry["keys"], is_probe=entry["is_probe"])
+            case "send":
+                self._waiting = super().sending(now, entry["waited"])
+                self._check_sent(entry["sent"])
+            case "hear":
+                kind = Reasoning if entry["is_reasoning"] else Text
+                delta = kind(entry["text"])
+                self.heard.append(delta)
+                super().hear(delta)
+            case "receive":
+                self._waiting = self._receive_again(entry)
+            case "compact":
+                self._waiting = super().compacted(entry["messages"], now)
+            case "cancel":
+                self._cancel_again(entry)
+                self._waiting = None
+            case other:
+                raise ValueError(f"no call writes {other!r}")
+
+    def _check_sent(self, recorded: Any) -> None:
+        """Raise a JournalMismatch if what waits to be sent is not what was sent."""
+        sent = _sent(self._waiting)
+        if sent != recorded:
+            raise JournalMismatch(
+                f"the record says that {recorded} was sent, and now it would be {sent}"
+            )
+
+    def _receive_again(self, entry: Entry) -> Send | None:
+        """Tell the call what came back, with the draws and facts of then; see `_draw` and
+        `_advance`.
+        """
+        self.journal.first_token = entry.get("first")
+        self.heard = []
+        reply = read_reply(entry["reply"])
+        finding = read_finding(entry["finding"])
+        self._retold = {"facts": entry["facts"], "draws": list(entry["draws"])}
+        try:
+            return super().receive(reply, entry["now"], finding)
+        finally:
+            self._retold = None
+
+    def _cancel_again(self, entry: Entry) -> None:
+        """Tell the call that it was cancelled, with what had come of the reply."""
+        partial = None
+        if entry["reply"] is not None:
+            partial = read_reply(entry["reply"])
+        super().cancel(entry["now"], partial)  # type: ignore[arg-type]
 
 
 def _sent(send: Send | None) -> Any:

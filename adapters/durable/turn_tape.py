@@ -21,7 +21,8 @@ from rungwise.adapters.durable.forms import (
     read_outcome,
     recorded_error,
 )
-from rungwise.adapters.durable.tape import Entry, Recorded, RecordedCall
+from rungwise.adapters.durable.recorded import Entry, Recorded
+from rungwise.adapters.durable.tape import RecordedCall
 from rungwise.fsm.call.conversation.plain import stored
 from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.run.recording import observer_of, silent
@@ -50,16 +51,21 @@ class ToolsSoFar:
 
     def news(self, outcomes: Running) -> dict[int, Plain]:
         """Return the outcomes that are not known yet, of those that were handed out."""
-        return {
-            place: plain_outcome(outcome)
-            for place, outcome in zip(self.handed_out, outcomes, strict=True)
-            if outcome is not None and place not in self.ended
-        }
+        news = {}
+        for place, outcome in zip(self.handed_out, outcomes, strict=True):
+            if outcome is not None and place not in self.ended:
+                news[place] = plain_outcome(outcome)
+        return news
 
     def merged(self, outcomes: Running) -> list[Plain | None]:
         """Return what is known of each, with the outcomes of those that were handed out."""
         known = self.ended | self.news(outcomes)
         return [known.get(place) for place in sorted({*self.handed_out, *known})]
+
+
+def read_running(plain: Iterable[Plain | None]) -> Running:
+    """Return the outcomes that a tape has of tools, some of which have not ended."""
+    return [None if each is None else read_outcome(each) for each in plain]
 
 
 class RecordedTurn(Recorded, Turn):
@@ -93,8 +99,7 @@ class RecordedTurn(Recorded, Turn):
         self._to_come.extend(tape)
         super().restore(tuple(self._to_come))
         if isinstance(self._action, MakeCall):
-            call = self._action.call
-            assert isinstance(call, RecordedCall)
+            call = self._current_call
             observer = self._recorder.observer
             call.observe(observer and observer_of(observer, call))
 
@@ -103,19 +108,23 @@ class RecordedTurn(Recorded, Turn):
         self._move_deadline(deadline)
         self._note("resume turn", now, deadline=deadline)
         if isinstance(self._action, MakeCall):
-            assert isinstance(self._action.call, RecordedCall)
-            self._action.call.resume(now, deadline, gone)
+            self._current_call.resume(now, deadline, gone)
         elif isinstance(self._action, RunTools):
-            runs = self._action.runs
-            tools = self._tools
-            for place in tools.begun - tools.ended.keys():
-                if not runs[place].tool.repeatable:
-                    tools.ended[place] = {"fault": UNKNOWN}
-            tools.handed_out = [place for place in range(len(runs)) if place not in tools.ended]
-            seconds = None if self.deadline is None else max(self.deadline - now, 0.0)
-            self._action = evolve(
-                self._action, runs=tuple(runs[place] for place in tools.handed_out), seconds=seconds
-            )
+            self._action = self._rest_of(self._action, now)
+
+    def _rest_of(self, action: RunTools, now: float) -> RunTools:
+        """Return the tools that are still to be run; those that may have run are not among them."""
+        tools = self._tools
+        for place in tools.begun - tools.ended.keys():
+            if not action.runs[place].tool.repeatable:
+                tools.ended[place] = {"fault": UNKNOWN}
+        places = range(len(action.runs))
+        tools.handed_out = [place for place in places if place not in tools.ended]
+        runs = [action.runs[place] for place in tools.handed_out]
+        seconds = None
+        if self.deadline is not None:
+            seconds = max(self.deadline - now, 0.0)
+        return evolve(action, runs=tuple(runs), seconds=seconds)
 
     def begin(self, now: float = 0.0) -> Action | None:
         """Start the turn, or go on with one that was restored; see `Turn`."""
@@ -170,45 +179,49 @@ class RecordedTurn(Recorded, Turn):
         """End the turn; see `Turn`."""
         was_over = self.is_over
         plain = self._tools.merged(outcomes) if outcomes else []
-        result = super().cancel(
-            now, [None if each is None else read_outcome(each) for each in plain]
-        )
+        result = super().cancel(now, read_running(plain))
         if not was_over:
             self._note("stopped", now, outcomes=plain)
         return result
 
     def retell(self, entry: Entry) -> None:
-        """Tell the turn one entry again, without recording that."""
+        """Tell the turn one entry again, without recording that.
+
+        An entry that is not of a turn is for the call that it waits for.
+        """
         self._to_come.popleft()
-        did = entry["did"]
         now = entry["now"]
-        if did == "turn":
-            self.journal.started = entry.get("started")
-            self._action = super().begin(now)
-        elif did == "called":
-            assert isinstance(self._action, MakeCall)
-            self._action = super().called(self._action.call.result, now)
-        elif did == "tools":
-            self._tools.begun.update(entry["begun"])
-            self._tools.ended.update(entry["ended"])
-        elif did == "ran":
-            self._action = super().tools_ran(
-                [read_outcome(each) for each in entry["outcomes"]], now
-            )
-        elif did == "shortened":
-            error = recorded_error(entry["raised"])
-            self._action = super().compacted(entry["messages"] if error is None else error, now)
-        elif did == "stopped":
-            super().cancel(
-                now, [None if each is None else read_outcome(each) for each in entry["outcomes"]]
-            )
-            self._action = None
-        elif did == "resume turn":
-            self._move_deadline(entry["deadline"])
-        else:
-            assert isinstance(self._action, MakeCall)
-            assert isinstance(self._action.call, RecordedCall)
-            self._action.call.retell(entry)
+        match entry["did"]:
+            case "turn":
+                self.journal.started = entry.get("started")
+                self._action = super().begin(now)
+            case "resume turn":
+                self._move_deadline(entry["deadline"])
+            case "called":
+                result = self._current_call.result
+                self._action = super().called(result, now)
+            case "tools":
+                self._tools.begun.update(entry["begun"])
+                self._tools.ended.update(entry["ended"])
+            case "ran":
+                outcomes = [read_outcome(each) for each in entry["outcomes"]]
+                self._action = super().tools_ran(outcomes, now)
+            case "shortened":
+                error = recorded_error(entry["raised"])
+                shorter = entry["messages"] if error is None else error
+                self._action = super().compacted(shorter, now)
+            case "stopped":
+                super().cancel(now, read_running(entry["outcomes"]))
+                self._action = None
+            case _:
+                self._current_call.retell(entry)
+
+    @property
+    def _current_call(self) -> RecordedCall:
+        """Return the call that the turn waits for."""
+        assert isinstance(self._action, MakeCall)
+        assert isinstance(self._action.call, RecordedCall)
+        return self._action.call
 
     def _move_deadline(self, deadline: float | None) -> None:
         self._caller_deadline = self._caller.options["deadline"] = deadline
@@ -220,9 +233,8 @@ class RecordedTurn(Recorded, Turn):
         if self._to_come:
             options["observer"] = silent
             begun = next((each for each in self._to_come if each["did"] == "begin"), None)
-            options |= (
-                {} if begun is None else {"lessons": RecordedCall.setting_of([begun])["lessons"]}
-            )
+            if begun is not None:
+                options["lessons"] = RecordedCall.setting_of([begun])["lessons"]
         call = RecordedCall(*args, **options)
         call.tape = self.tape
         return call

@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import orjson
 from attrs import evolve, frozen
-from pydantic import TypeAdapter
 
 from rungwise.adapters.durable.driver import DurableDriver, DurableTurnDriver, Saver
 from rungwise.adapters.durable.forms import (
@@ -24,7 +21,9 @@ from rungwise.adapters.durable.forms import (
     plain_turn_result,
     read_request,
 )
-from rungwise.adapters.durable.tape import Entry, RecordedCall
+from rungwise.adapters.durable.import_paths import PATH, at_path, found, path_of, plain_returns
+from rungwise.adapters.durable.recorded import Entry
+from rungwise.adapters.durable.tape import RecordedCall
 from rungwise.adapters.durable.turn_tape import RecordedTurn
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.stores.sharing import Shared
@@ -36,7 +35,6 @@ from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, Timeouts
 from rungwise.fsm.call.run.call_journal import read_policy
 from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.replies.schemas.returns import returns_of
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Tool, Toolbox
 from rungwise.fsm.turn.turn_journal import read_turn_policy
@@ -44,9 +42,6 @@ from rungwise.fsm.values.frozen_map import thawed
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
-
-PATH: Final = "import path"
-"""The one member of what stands for a function or class, by which another process finds it."""
 
 FUNCTIONS: Final = ("executor", "compactor")
 """The options of a turn that are functions."""
@@ -67,25 +62,42 @@ def work_of(
     *,
     is_turn: bool,
 ) -> Plain:
-    """Return a call or a turn as plain data, or raise a ConfigurationError. The deadline is in
-    seconds since 1970.
+    """Return a call or a turn as plain data.
+
+    Arguments:
+        client: runs it.
+        request, options, returns: what it is asked, as for `Client.call` or `Client.turn`.
+        deadline: when it must have ended, in seconds since 1970; None for no deadline.
+        is_turn: whether it is a turn.
+
+    Raises:
+        ConfigurationError: something of it cannot be stored.
     """
-    verdicts = options.get("verdict") or ()
-    verdicts = [verdicts] if callable(verdicts) else list(verdicts)
-    policy = options.get("policy")
     asked = {
         "request": plain_request(request),
-        "returns": _plain_returns(returns),
-        "verdicts": [path_of(each, "a verdict of a durable call") for each in verdicts],
-        **(asked_of_turn(options) if is_turn else {}),
+        "returns": plain_returns(returns),
+        "verdicts": _paths_of_verdicts(options.get("verdict")),
     }
+    if is_turn:
+        asked |= asked_of_turn(options)
+    policy = options.get("policy")
     own = None if policy is None else _plain_policy(policy, is_turn=is_turn)
-    work = {"asked": asked, "own_policy": own, "is_turn": is_turn, "deadline": deadline}
-    return {
-        **work,
+    work = {
+        "asked": asked,
+        "own_policy": own,
+        "is_turn": is_turn,
+        "deadline": deadline,
         "digest": digest_of([asked, own]),
-        **setting_of(client, policy_of(client, work)),
     }
+    return work | setting_of(client, policy_of(client, work))
+
+
+def _paths_of_verdicts(verdict: Any) -> list[str]:
+    """Return the import paths of one verdict, or of several."""
+    verdicts = verdict or ()
+    if callable(verdicts):
+        verdicts = [verdicts]
+    return [path_of(each, "a verdict of a durable call") for each in verdicts]
 
 
 def policy_of(client: Client, work: Mapping[str, Any]) -> Policy | TurnPolicy:
@@ -98,6 +110,7 @@ def policy_of(client: Client, work: Mapping[str, Any]) -> Policy | TurnPolicy:
 
 
 def _plain_policy(policy: Any, *, is_turn: bool) -> Plain:
+    """Return a policy that a call was given, as plain data."""
     kind = TurnPolicy if is_turn else Policy
     if not isinstance(policy, kind):
         raise ConfigurationError(f"policy must be a {kind.__name__}, not {type(policy).__name__}")
@@ -119,11 +132,11 @@ def setting_of(client: Client, policy: Policy | TurnPolicy) -> Plain:
 
 @lru_cache(maxsize=16)  # or a batch would spend a tenth of its time here
 def _digest_of_policy(policy: Policy | TurnPolicy) -> str:
+    """Return a digest of a policy and of the rows of its table."""
     of_calls = policy.of_calls if isinstance(policy, TurnPolicy) else policy
-    rows = [
-        [each.event, each.source, each.guard, each.effect, each.target]
-        for each in of_calls.table.rows
-    ]
+    rows = []
+    for each in of_calls.table.rows:
+        rows.append([each.event, each.source, each.guard, each.effect, each.target])
     return digest_of([policy.to_mapping(), rows])
 
 
@@ -143,7 +156,14 @@ async def run_work(
 ) -> str:
     """Run a call or a turn, or what is left of it, and return its result as JSON.
 
-    `records` were saved of it, and `save` saves one more.
+    Arguments:
+        client: runs it.
+        work: what `work_of` wrote.
+        records: what was saved of it; none if it has not begun. See `recorded.py`.
+        save: saves one more record.
+        ending: ends it.
+        within: the shared budget that it draws on; None for none.
+        shared: what it shares with other calls; None for nothing.
 
     Raises:
         ConfigurationError: the policy, the table or the chain has changed since it began.
@@ -152,21 +172,16 @@ async def run_work(
     policy = policy_of(client, work)
     if not is_same_setting(setting_of(client, policy), work):
         raise ConfigurationError(CHANGED)  # whoever put it into this queue
-    read = [orjson.loads(record) for record in records]
-    tape = [entry for each in read for entry in each["tape"]]
+    saved = [orjson.loads(record) for record in records]
+    tape = [entry for record in saved for entry in record["tape"]]
     runtime = client.runtime
-    clock = runtime.clock
     wall = runtime.deadlines.wall_clock
-    # The time stands still while no process holds a call.
-    behind = (
-        clock() - max(entry["now"] for entry in tape if entry["now"] is not None) if tape else 0.0
-    )
-
-    def now() -> float:
-        return clock() - behind
+    clock = clock_behind(tape, runtime.clock)
 
     def deadline() -> float | None:
-        return None if work["deadline"] is None else now() + (work["deadline"] - wall())
+        """Return the deadline on the clock of the call: that of the machine may have been set."""
+        moment: float | None = work["deadline"]
+        return None if moment is None else clock() + (moment - wall())
 
     policy = evolve(policy, budget=left_of(policy.budget, work.get("spent", {})))
     run = prepared(client, work, within, policy, tape, deadline())
@@ -174,19 +189,32 @@ async def run_work(
         run.recorded.restore(tape)
         if isinstance(run.recorded, RecordedCall) and within is not None:
             run.recorded.go_on_within(within)
-        run.recorded.resume(now(), deadline(), wall() - read[-1]["at"])
+        run.recorded.resume(clock(), deadline(), gone=wall() - saved[-1]["at"])
     saver = Saver(run.recorded, save, wall, saved=len(tape))
     running = runtime.connections.in_this_loop()
     with either(running.cancellation, ending) as both:
         settings = runtime.async_settings(running, both, run.timeouts)
-        settings |= {
-            "clock": now,
-            "deadlines": evolve(runtime.deadlines, clock=now),
-            "shared": shared,
-        }
-        return json_of(
-            {**await run.by(DurableDriver(**settings, saver=saver)), "digest": work["digest"]}
-        )
+        settings["clock"] = clock
+        settings["deadlines"] = evolve(runtime.deadlines, clock=clock)
+        settings["shared"] = shared
+        plain = await run.by(DurableDriver(**settings, saver=saver))
+    plain["digest"] = work["digest"]
+    return json_of(plain)
+
+
+def clock_behind(tape: Sequence[Entry], clock: Callable[[], float]) -> Callable[[], float]:
+    """Return a clock that goes on from the last entry of a tape.
+
+    The clocks of two processes have nothing in common, and while no process holds a call, its time
+    stands still. So its clock is that of this process, less what makes it continue the tape.
+    """
+    times = [entry["now"] for entry in tape if entry["now"] is not None]
+    behind = clock() - max(times) if times else 0.0
+
+    def now() -> float:
+        return clock() - behind
+
+    return now
 
 
 @frozen
@@ -207,38 +235,33 @@ def prepared(
     tape: Sequence[Entry] = (),
     deadline: float | None = None,
 ) -> Prepared:
-    """Return a call or a turn that has not begun, with the arguments that it had if it is on a
-    tape.
+    """Return a call or a turn that has not begun.
+
+    Arguments:
+        client: runs it.
+        work: what `work_of` wrote.
+        within: the shared budget that it draws on; None for none.
+        policy: replaces that of `work`.
+        tape: what it was told, if it had begun: it gets the arguments that it had then.
+        deadline: when it must have ended, on its clock; a tape has its own.
     """
     policy = policy or policy_of(client, work)
     asked = work["asked"]
-    request = read_request(work["asked"]["request"])
+    request = read_request(asked["request"])
     settings: Plain = {
         "verdict": [found(path, "the verdict") for path in asked["verdicts"]] or None,
         "returns": at_path(asked["returns"], "returns"),
         "deadline": tape[0]["deadline"] if tape else deadline,
     }
     if isinstance(policy, TurnPolicy):
-        planned = new_turn(client, asked, request, policy, **settings)
-        turn = planned.turn
-        assert isinstance(turn, RecordedTurn)
-
-        async def run_turn(driver: DurableDriver) -> Plain:
-            return plain_turn_result(
-                await DurableTurnDriver(calls=driver, compactor=planned.compactor).run(turn)
-            )
-
-        return Prepared(turn, policy.of_calls.timeouts, run_turn)
+        return _prepared_turn(client, asked, request, policy, settings)
     if tape:
         settings |= RecordedCall.setting_of(tape)
-    if tape and within is not None:
-        within = RecordedCall.within_of(tape, within)
-    options = {
-        **client.runtime.call_options,
-        **settings,
-        "within": within,
-        "is_streaming": work["is_streaming"],
-    }
+        if within is not None:
+            within = RecordedCall.within_of(tape, within)
+    options = client.runtime.call_options | settings
+    options["within"] = within
+    options["is_streaming"] = work["is_streaming"]
     call = RecordedCall(request, with_overrides(policy), client.chain, **options)
 
     async def run_call(driver: DurableDriver) -> Plain:
@@ -251,17 +274,39 @@ def prepared(
     return Prepared(call, policy.timeouts, run_call)
 
 
+def _prepared_turn(
+    client: Client, asked: Plain, request: Request, policy: TurnPolicy, settings: Plain
+) -> Prepared:
+    """Return a turn that has not begun.
+
+    Arguments:
+        client, policy: run it.
+        asked, request: what it is asked.
+        settings: its verdicts, what it returns, and its deadline.
+    """
+    planned = new_turn(client, asked, request, policy, **settings)
+    turn = planned.turn
+    assert isinstance(turn, RecordedTurn)
+
+    async def run_turn(driver: DurableDriver) -> Plain:
+        of_turns = DurableTurnDriver(calls=driver, compactor=planned.compactor)
+        return plain_turn_result(await of_turns.run(turn))
+
+    return Prepared(turn, policy.of_calls.timeouts, run_turn)
+
+
 def left_of(budget: Budget, spent: Mapping[str, float]) -> Budget:
     """Return what is left of a budget, or raise a ConfigurationError if nothing is."""
-    left = {
-        name: most - spent.get(name, 0)
-        for name in attrs.fields_dict(Budget)
-        if (most := getattr(budget, name))
-    }
-    if gone := [name for name, amount in left.items() if amount <= 0]:
-        raise ConfigurationError(
-            f"it has spent all of its {gone[0].replace('_', ' ')}: nothing is left to start again"
-        )
+    left = {}
+    for name in attrs.fields_dict(Budget):
+        ceiling = getattr(budget, name)
+        if ceiling:
+            left[name] = ceiling - spent.get(name, 0)
+    for name, amount in left.items():
+        if amount <= 0:
+            raise ConfigurationError(
+                f"it has spent all of its {name.replace('_', ' ')}: nothing is left to start again"
+            )
     return evolve(budget, **left)
 
 
@@ -272,110 +317,73 @@ CHANGED: Final = (
 )
 
 
-def _plain_returns(returns: Any) -> Any:
-    """Return a schema as it is, a class that can be imported by its path, and the schema of any
-    other type.
-    """
-    if returns is None or isinstance(returns, Mapping):
-        return returns
-    returns_of(returns)  # which says what is wrong with it
-    with suppress(ConfigurationError):
-        return {PATH: path_of(returns, "returns")}
-    return TypeAdapter(returns).json_schema()
-
-
 def asked_of_turn(options: Mapping[str, Any]) -> Plain:
     """Return the options that only a turn has, as plain data, or raise a ConfigurationError if one
     cannot be stored.
     """
     tools = options.get("tools")
     approvals = options.get("approvals")
-    functions = {name: options[name] for name in FUNCTIONS if options.get(name) is not None}
+    plain: Plain = {"tools": None, "approvals": None}
     if tools is not None:
-        tools = [
-            _plain_tool(tool) for tool in Toolbox.of(tools, options.get("executor")).tools.values()
-        ]
-    return {
-        "tools": tools,
-        "approvals": None if approvals is None else dict(approvals),
-        **{
-            name: path_of(function, f"the {name} of a durable turn")
-            for name, function in functions.items()
-        },
-    }
+        toolbox = Toolbox.of(tools, options.get("executor"))
+        plain["tools"] = [_plain_tool(tool) for tool in toolbox.tools.values()]
+    if approvals is not None:
+        plain["approvals"] = dict(approvals)
+    for name in FUNCTIONS:
+        if options.get(name) is not None:
+            plain[name] = path_of(options[name], f"the {name} of a durable turn")
+    return plain
 
 
 def new_turn(
     client: Client, asked: Plain, request: Request, policy: TurnPolicy, **settings: Any
 ) -> Planned:
-    """Return a turn that has not begun, from what `asked_of_turn` wrote, or raise a
-    ConfigurationError.
+    """Return a turn that has not begun.
+
+    Arguments:
+        client, policy: run it.
+        asked: what `asked_of_turn` wrote.
+        request: what it is asked.
+        settings: its `verdict`, what it `returns`, and its `deadline`.
+
+    Raises:
+        ConfigurationError: a function cannot be imported.
     """
-    options: Any = {name: found(asked[name], f"the {name}") for name in FUNCTIONS if name in asked}
+    options: Any = {}
+    for name in FUNCTIONS:
+        if name in asked:
+            options[name] = found(asked[name], f"the {name}")
     if asked["tools"] is not None:
-        options["tools"] = [
-            Tool(**{name: at_path(value, f"the {name} of a tool") for name, value in plain.items()})
-            for plain in asked["tools"]
-        ]
-    options |= {
-        "policy": policy,
-        "approvals": asked["approvals"],
-        "verdict": settings.pop("verdict"),
-    }
-    settings = {**client.runtime.call_options, **settings}
+        options["tools"] = [_read_tool(plain) for plain in asked["tools"]]
+    options["policy"] = policy
+    options["approvals"] = asked["approvals"]
+    options["verdict"] = settings.pop("verdict")
+    runtime = client.runtime
     return Planned.of(
         request,
         options,
-        client.chain,
-        client.policy,
-        client.runtime.compactor,
+        runtime.chain,
+        runtime.policy,
+        runtime.compactor,
         RecordedTurn,
-        **settings,
+        **{**runtime.call_options, **settings},
     )
 
 
 def _plain_tool(tool: Tool) -> Plain:
-    values = {each.name: getattr(tool, each.name) for each in attrs.fields(Tool) if each.init}
-    for name in ("function", "needs_approval"):
-        if callable(values[name]):
-            what = f"the {name} of the tool {tool.name!r} of a durable turn"
-            values[name] = {PATH: path_of(values[name], what)}
-    return {name: thawed(value) for name, value in values.items()}
+    """Return a tool as plain data, its functions by their import paths."""
+    plain: Plain = {}
+    for each in attrs.fields(Tool):
+        if not each.init:
+            continue
+        value = getattr(tool, each.name)
+        if callable(value) and each.name in ("function", "needs_approval"):
+            what = f"the {each.name} of the tool {tool.name!r} of a durable turn"
+            value = {PATH: path_of(value, what)}
+        plain[each.name] = thawed(value)
+    return plain
 
 
-def path_of(value: Any, what: str) -> str:
-    """Return the import path of a function or class, or raise a ConfigurationError if it has
-    none.
-    """
-    module = getattr(value, "__module__", None)
-    name = getattr(value, "__qualname__", "")
-    if (
-        module in (None, "__main__")
-        or not name
-        or "<" in name
-        or found(f"{module}:{name}", what) is not value
-    ):
-        raise ConfigurationError(
-            f"{what} must stand at the top of a module that can be imported: another process may "
-            f"have to find it"
-        )
-    return f"{module}:{name}"
-
-
-def found(path: str, what: str) -> Any:
-    """Return what stands at an import path, or raise a ConfigurationError if nothing does."""
-    module, _, name = path.partition(":")
-    try:
-        value: Any = import_module(module)
-        for part in name.split("."):
-            value = getattr(value, part)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"{what} {path!r} cannot be imported: {error}") from None
-    return value
-
-
-def at_path(plain: Any, what: str) -> Any:
-    """Return the function or class that a mapping with its path stands for, and anything else
-    unchanged.
-    """
-    return found(plain[PATH], what) if isinstance(plain, Mapping) and PATH in plain else plain
+def _read_tool(plain: Plain) -> Tool:
+    """Return the tool that `_plain_tool` wrote."""
+    return Tool(**{name: at_path(value, f"the {name} of a tool") for name, value in plain.items()})

@@ -21,7 +21,8 @@ from rungwise.adapters.durable.budgets import (
     shared_with,
 )
 from rungwise.adapters.durable.engine import HOME, POLL, WORKFLOW, Engine
-from rungwise.adapters.durable.forms import Plain, read_result, read_turn_result
+from rungwise.adapters.durable.forms import Plain
+from rungwise.adapters.durable.results import result_of
 from rungwise.adapters.durable.work import (
     CHANGED,
     digest_of,
@@ -34,12 +35,9 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.wires.endpoint import KEY_HEADERS
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.call.run.result import SUCCESSES
 from rungwise.fsm.engine.journal.record import json_of
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch, RungwiseError
-from rungwise.fsm.replies.schemas.given import Misfit
-from rungwise.fsm.replies.schemas.returns import returns_of
 from rungwise.fsm.turn.result import SUCCESSES as SUCCESSES_OF_TURNS
 from rungwise.fsm.values.label import short
 
@@ -202,8 +200,13 @@ class Workflows:
         is_turn: bool,
         is_streaming: bool,
     ) -> Plain:
-        """Return what the database is given to do, or raise a ConfigurationError; takes what
-        `begin` does.
+        """Return what the database is given to do.
+
+        Arguments:
+            request, options, returns, is_turn, is_streaming: as for `begin`.
+
+        Raises:
+            ConfigurationError: something cannot be stored, or an option does not fit.
         """
         is_own_database = bool(self.engine.url)
         what = "call"
@@ -360,38 +363,13 @@ class Workflows:
             raise _ERRORS.get(kind, RungwiseError)(str(error)) from None
         if begun.digest is not None and plain.get("digest", begun.digest) != begun.digest:
             raise ConfigurationError(OTHER.format(name))  # which began at the same moment
-        value = _value(name, plain, returns)
-        is_turn = "last" in plain
-        last = plain["last"] if is_turn else plain  # of a turn, its last call
-        shapes = NEUTRAL
-        for backend in self.client.chain:
-            if last and backend.name == last["backend"]:
-                shapes = getattr(backend, "shapes", shapes)
-        result: Any
-        if is_turn:
-            result = read_turn_result(plain, shapes, value)
-        else:
-            result = read_result(plain, shapes, value)
-        return result.raise_for_outcome()
+        return result_of(begun.id, plain, returns, self.client.chain).raise_for_outcome()
 
 
 def _check_same(id: str, known: Plain, work: Plain) -> None:
     """Refuse an id that belongs to another request."""
     if known["digest"] != work["digest"]:
         raise ConfigurationError(OTHER.format(short(id)))
-
-
-def _value(name: str, plain: Plain, returns: Any) -> Any:
-    """Return the value of an answer, or raise a ConfigurationError if it does not fit `returns`."""
-    schema = returns_of(returns)
-    if schema is None or plain["outcome"] not in ("done", "finished"):
-        return None
-    try:
-        return schema.read_text(plain["text"])
-    except Misfit as error:
-        raise ConfigurationError(
-            f"the answer of {name} is not what returns= says: {error}"
-        ) from None
 
 
 _open: list[Workflows] = []

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from rungwise.adapters.gateway.languages.language import Completion, SpokenLanguage
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.run.result import CallError, Result, describe
-from rungwise.fsm.replies.failures.failure import Reason
+from rungwise.fsm.replies.failures.failure import Failure, Reason
 from rungwise.fsm.replies.parts import ReasoningPart, ToolCall
 from rungwise.fsm.replies.text.contents import is_json
 
@@ -23,6 +23,12 @@ PREFIX: Final = "x-rungwise-"
 """How the names of our headers begin."""
 BUSY: Final = "too_many_requests_at_once"
 """The code of a problem that passes by itself."""
+
+_MAY_BE_KEY: Final = re.compile(r"[\w.~+/=-]{8,}")
+"""A word that may be a key: eight or more of the letters that RFC 6750 allows in a token."""
+
+LONGEST_HEADER: Final = 1_000
+"""The most characters of a header that lists what was lost; servers refuse long ones."""
 
 _FAULTS: Final[tuple[Reason, ...]] = (
     "context_overflow",
@@ -41,60 +47,77 @@ _FAULTS: Final[tuple[Reason, ...]] = (
 
 def ended(answer: Completion, result: Result, language: SpokenLanguage) -> Completion:
     """Return an answer with how its call ended, but for its text and reasoning."""
-    calls = [
-        ToolCall(*map(str, map(mended, (call.id, call.name, call.arguments))))
-        for call in result.tool_calls
-    ]
-    is_refused = result.outcome == "refused"
-    refusal = str(mended((result.reply and result.reply.refusal) or "")) if is_refused else ""
+    refusal = ""
+    if result.outcome == "refused" and result.reply is not None:
+        refusal = _plain_text(result.reply.refusal or "")
+    finish = None  # the one that fits
+    if result.outcome == "partial":
+        finish = "length"
+    elif result.outcome == "refused" and not refusal:
+        finish = "content_filter"
     return evolve(
         answer,
-        tool_calls=tuple(calls),
+        tool_calls=tuple(map(_plain_call, result.tool_calls)),
         refusal=refusal,
-        finish="length"
-        if result.outcome == "partial"
-        else "content_filter"
-        if is_refused and not refusal
-        else None,
+        finish=finish,
         model=result.model or answer.model,
         usage=language.counts(result.usage),
         signature=_signature(result, answer.reasoning, language.api),
     )
 
 
-def _signature(result: Result, reasoning: str, api: str) -> str | None:
-    """Return the signature of the reasoning for a client that can send it back: the only one, of
-    this protocol.
+def _plain_text(text: str) -> str:
+    """Return a text that can be written as JSON: a lone half of a surrogate pair cannot."""
+    return str(mended(text))
 
-    Anthropic signs the text of the reasoning, Gemini the part beside it, and Responses a whole
-    item.
+
+def _plain_call(call: ToolCall) -> ToolCall:
+    """Return a tool call that can be written as JSON, without what only its provider reads."""
+    return ToolCall(_plain_text(call.id), _plain_text(call.name), _plain_text(call.arguments))
+
+
+def _signature(result: Result, reasoning: str, api: str) -> str | None:
+    """Return the signature of the reasoning, for a program that can send it back; None if it has
+    none, or several.
+
+    Anthropic signs the text of the reasoning, Gemini the part beside it, such as the first tool
+    call, and Responses a whole item.
+
+    Arguments:
+        result: of the call.
+        reasoning: the text that the program gets.
+        api: the protocol of the program. It can only use what a backend of that protocol signed.
     """
     own = f"{api}:"
-    signed: list[Any] = [
-        part.signature
-        for part in result.message.parts
-        if isinstance(part, ReasoningPart) and part.signature and part.provider.startswith(own)
-        if api != "anthropic" or part.text == reasoning
-    ]
+    signatures: list[Any] = []
+    for part in result.message.parts:
+        if not isinstance(part, ReasoningPart) or not part.signature:
+            continue
+        is_of_text = api != "anthropic" or part.text == reasoning
+        if part.provider.startswith(own) and is_of_text:
+            signatures.append(part.signature)
     if api == "gemini":
-        signed = [
-            *signed,
-            *[call.extras for call in result.tool_calls if call.provider.startswith(own)][:1],
-        ][-1:]
-    signature = signed[0] if len(signed) == 1 else None
+        calls = [call for call in result.tool_calls if call.provider.startswith(own)]
+        signatures += [call.extras for call in calls[:1]]
+        signatures = signatures[-1:]
+    if len(signatures) != 1:
+        return None
+    [signature] = signatures
     if isinstance(signature, Mapping):
         signature = signature.get("thoughtSignature") or signature.get("encrypted_content")
     return signature if isinstance(signature, str) else None
 
 
 def text_of(result: Result, *, is_json_wanted: bool) -> str:
-    """Return the text of a result; of a value that came in a fence or an object of ours, the
-    value.
+    """Return the text of a result.
+
+    Where a program wants JSON and a model has put it into a fence, or into an object that we asked
+    for, the text is the value alone.
     """
-    if is_json_wanted and result.value is not None:
-        is_bare = is_json(result.text) and orjson.loads(result.text) == result.value
-        return result.text if is_bare else orjson.dumps(result.value).decode()
-    return str(mended(result.text))
+    if not is_json_wanted or result.value is None:
+        return _plain_text(result.text)
+    is_bare = is_json(result.text) and orjson.loads(result.text) == result.value
+    return result.text if is_bare else orjson.dumps(result.value).decode()
 
 
 def headers_of(result: Result | None, journal: str) -> dict[str, str]:
@@ -104,14 +127,20 @@ def headers_of(result: Result | None, journal: str) -> dict[str, str]:
         return headers
     headers[f"{PREFIX}outcome"] = result.outcome
     headers[f"{PREFIX}attempts"] = str(result.attempts)
-    headers[f"{PREFIX}backend"] = result.backend.encode("ascii", "replace").decode()
+    headers[f"{PREFIX}backend"] = _ascii(result.backend)
     if result.cost is not None:
         headers[f"{PREFIX}cost"] = f"{result.cost:.6f}"
-    if lost := dict.fromkeys(
-        each for losses in result.journal.setting.links.losses for each in losses or ()
-    ):
-        headers[f"{PREFIX}lost"] = "; ".join(lost).encode("ascii", "replace").decode()[:1000]
+    lost: dict[str, None] = {}  # without what several backends lose, in order
+    for losses in result.journal.setting.links.losses:
+        lost |= dict.fromkeys(losses or ())
+    if lost:
+        headers[f"{PREFIX}lost"] = _ascii("; ".join(lost))[:LONGEST_HEADER]
     return headers
+
+
+def _ascii(text: str) -> str:
+    """Return a text as a header may hold it, with question marks for other letters."""
+    return text.encode("ascii", "replace").decode()
 
 
 @frozen(eq=False)
@@ -143,26 +172,26 @@ class Problem(Exception):
         where time ran out: what the chain does not bring, no retry of the program's brings either.
         """
         result = error.result
-        faults = [
-            each
-            for _, each in result.failures
-            if each.reason in _FAULTS and 400 <= (each.status or 0) < 500
-        ]
+        faults = [failure for _, failure in result.failures if _is_fault(failure)]
         if faults and result.outcome in ("failed", "refused"):
-            message = without_keys(faults[-1].message, chain) or describe(faults[-1])
-            return cls.saying(faults[-1].status or 400, message, code=faults[-1].code)
-        causes = [f"{name}: {describe(failure)}" for name, failure in result.failures]
-        status, code = (504, "deadline_passed") if _is_late(result) else (503, result.outcome)
-        return cls.saying(
-            status, str(error), code=code, attempts=result.attempts, causes=causes or [result.cause]
-        )
+            last = faults[-1]
+            message = without_keys(last.message, chain) or describe(last)
+            return cls.saying(last.status or 400, message, code=last.code)
+        causes: list[str | None] = []
+        for name, failure in result.failures:
+            causes.append(f"{name}: {describe(failure)}")
+        about = {"attempts": result.attempts, "causes": causes or [result.cause]}
+        if _is_late(result):
+            return cls.saying(504, str(error), code="deadline_passed", **about)
+        return cls.saying(503, str(error), code=result.outcome, **about)
 
     def response(
         self, language: SpokenLanguage, headers: Mapping[str, str] | None = None
     ) -> HttpResponse:
         """Return it as a response, which tells SDKs not to ask again."""
         about = {"content-type": "application/json", **(headers or {}), "x-should-retry": "false"}
-        about |= {"retry-after": "1"} if self.fields.get("code") == BUSY else {}
+        if self.fields.get("code") == BUSY:
+            about["retry-after"] = "1"
         return HttpResponse(self.status, about, language.error(self.fields, self.status))
 
     def event(self) -> dict[str, Any]:
@@ -176,19 +205,25 @@ def without_keys(text: str, chain: Iterable[Any]) -> str:
     """Return a provider's text without what may be a key of a backend: some providers repeat
     them.
     """
-    tell = [each.is_secret for each in chain if hasattr(each, "is_secret")]
-    return re.sub(
-        r"[\w.~+/=-]{8,}",
-        lambda word: "***" if any(is_key(word[0]) for is_key in tell) else word[0],
-        text,
-    )
+    checks = [each.is_secret for each in chain if hasattr(each, "is_secret")]
+
+    def hidden(word: re.Match[str]) -> str:
+        return "***" if any(is_secret(word[0]) for is_secret in checks) else word[0]
+
+    return _MAY_BE_KEY.sub(hidden, text)
+
+
+def _is_fault(failure: Failure) -> bool:
+    """Tell whether the request is at fault, by the word of its provider."""
+    return failure.reason in _FAULTS and 400 <= (failure.status or 0) < 500
 
 
 def _is_late(result: Result) -> bool:
+    """Tell whether a call ended because its time was up."""
     setting = result.journal.setting
-    last = result.journal.last
     limits = (setting.policy.budget.seconds, setting.deadline, setting.within_deadline)
     limit = min((each for each in limits if each is not None), default=inf)
-    return result.seconds >= limit or (
-        last.event == "ran_out" and " begin after " in (last.note or "")
-    )
+    if result.seconds >= limit:
+        return True
+    last = result.journal.last  # the next attempt might have begun too late only
+    return last.event == "ran_out" and " begin after " in (last.note or "")

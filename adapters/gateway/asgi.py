@@ -15,9 +15,10 @@ from attrs import define, evolve, field
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.answers import HttpResponse, Problem
-from rungwise.adapters.gateway.call import Rest
 from rungwise.adapters.gateway.gateway import ANY, SPOKEN, Gateway
 from rungwise.adapters.gateway.languages import CHAT
+from rungwise.adapters.gateway.languages.language import SpokenLanguage
+from rungwise.adapters.gateway.pump import Rest
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -40,7 +41,8 @@ def asgi(client: Client | Mapping[str, Client], *, hold: bool = False) -> Asgi:
 
     Arguments:
         client: a `Client`, or clients by the name of the model that selects them; `"*"` stands for
-        every other model. hold: whether streams wait until text is final; see `Transport`.
+            every other model.
+        hold: whether streams wait until text is final; see `Transport`.
 
     Raises:
         ConfigurationError: `client` is neither.
@@ -74,11 +76,7 @@ class Asgi:
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
-        path = scope["path"]
-        near = [api for api, part in _PATHS.items() if part in path]
-        language = (self.gateway.language(path) if scope["method"] == "POST" else None) or next(
-            (each for each in SPOKEN if each.api in near), CHAT
-        )
+        language = self.language_near(scope)
         try:
             headers = {
                 name.decode("latin-1").lower(): each.decode("latin-1")
@@ -94,6 +92,17 @@ class Asgi:
         with suppress(h11.LocalProtocolError):  # the request was not HTTP, and nobody waits
             await write(send, response)
 
+    def language_near(self, scope: Scope) -> SpokenLanguage:
+        """Return the protocol of a request, or for another path that in which its program most
+        likely reads errors.
+        """
+        path = scope["path"]
+        language = self.gateway.language(path)
+        if language is not None and scope["method"] == "POST":
+            return language
+        near = [api for api, part in _PATHS.items() if part in path]
+        return next((each for each in SPOKEN if each.api in near), CHAT)
+
     def refused(self, scope: Scope, headers: Mapping[str, str]) -> HttpResponse | None:
         """Return the response to a request that is not taken at all."""
         return None
@@ -102,21 +111,28 @@ class Asgi:
         self, scope: Scope, headers: Mapping[str, str], receive: Receive
     ) -> HttpResponse | None:
         """Return the response to a request that is no model call; None for one that is."""
-        if scope["method"] == "POST" and self.gateway.language(scope["path"]) is not None:
+        method = scope["method"]
+        path = scope["path"]
+        if method == "POST" and self.gateway.language(path) is not None:
             return None
-        if scope["method"] == "GET":
-            for each in SPOKEN:
-                listing = each.listing(
-                    scope["path"], [name for name in self.gateway.chains if name != ANY]
-                )
+        if method == "GET":
+            models = [name for name in self.gateway.chains if name != ANY]
+            for language in SPOKEN:
+                listing = language.listing(path, models)
                 if listing is not None:
                     return json_response(listing)
-        raise Problem.saying(404, f"there is no {scope['method']} of this address here")
+        raise Problem.saying(404, f"there is no {method} of this address here")
 
     async def answer(
         self, scope: Scope, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send
     ) -> None:
-        """Run the call of a request while its client is there."""
+        """Run the call of a request while its client is there.
+
+        Arguments:
+            scope, receive, send: of ASGI.
+            headers: with names in lower case.
+            body: the whole body of the request.
+        """
         query = scope.get("query_string", b"").decode("ascii", "replace")
         if self._is_ending:
             raise evolve(GOES_AWAY)  # a new one: each keeps the traceback of where it was raised
@@ -142,9 +158,8 @@ class Asgi:
             if response is None:
                 await write(send, GOES_AWAY.response(call.language))
             elif isinstance(response.body, Rest):
-                await send(
-                    {"type": "http.response.body", "body": response.body.pump.broken_off(GOES_AWAY)}
-                )
+                end = response.body.pump.broken_off(GOES_AWAY)
+                await send({"type": "http.response.body", "body": end})
 
     def end(self) -> None:
         """End what runs: streams with an error of their protocol, whole answers with status 503."""
@@ -179,14 +194,12 @@ def json_response(value: Any) -> HttpResponse:
 async def write(send: Send, response: HttpResponse) -> None:
     """Send a response; its pieces go out as they come."""
     body = response.body
-    named = {
-        **response.headers,
-        **({"content-length": str(len(body))} if isinstance(body, bytes) else {}),
-    }
-    headers = [
-        (name.encode("latin-1"), value.encode("latin-1", "replace"))
-        for name, value in named.items()
-    ]
+    named = dict(response.headers)
+    if isinstance(body, bytes):
+        named["content-length"] = str(len(body))
+    headers = []
+    for name, value in named.items():
+        headers.append((name.encode("latin-1"), value.encode("latin-1", "replace")))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     if isinstance(body, bytes):
         await send({"type": "http.response.body", "body": body})

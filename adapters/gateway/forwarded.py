@@ -25,8 +25,13 @@ ENCODING = "latin-1"
 
 
 class Forward:
-    """Stand for a backend that gets a body as it is, of at most `cap` output tokens, and remember
-    its answer.
+    """Stand for a backend that gets a body as it is, and remember its answer.
+
+    Arguments:
+        backend: the backend, whose address, headers and key are used.
+        body: what the program has sent.
+        streams: whether the answer is streamed.
+        cap: the most output tokens that the body asks for; None if it does not say.
     """
 
     def __init__(
@@ -60,12 +65,10 @@ class Forward:
         """Read a whole response, of any status."""
         self._note(status, headers)
         self.received = body
-        read = self._backend.decode(status, headers, body)
-        return (
-            read
-            if isinstance(read, Failure) and not 200 <= status < 300
-            else _as_text([body], read)
-        )
+        reply = self._backend.decode(status, headers, body)
+        if isinstance(reply, Failure) and not 200 <= status < 300:
+            return reply
+        return _as_text([body], reply)
 
     def decoder(self, headers: Mapping[str, str]) -> Decoder:
         """Start to read a streamed response."""
@@ -73,9 +76,12 @@ class Forward:
         return _ForwardDecoder(self._backend.decoder(headers))
 
     def _note(self, status: int, headers: Mapping[str, str]) -> None:
+        """Remember the head of the response, which the program gets, too."""
         self.status = status
-        kinds = [value for name, value in headers.items() if name.lower() == "content-type"]
-        self.content_type = kinds[0] if kinds else self.content_type
+        for name, value in headers.items():
+            if name.lower() == "content-type":
+                self.content_type = value
+                break
 
 
 class _ForwardDecoder(Decoder):
@@ -93,13 +99,13 @@ class _ForwardDecoder(Decoder):
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
         """Return everything as text, with the usage that was reported."""
-        read = self._decoder.close(failure)
-        is_cut = failure is not None and not self._decoder.finished
-        return evolve(
-            _as_text(self._pieces, read), interrupted=is_cut, failure=failure if is_cut else None
-        )
+        reply = _as_text(self._pieces, self._decoder.close(failure))
+        if failure is None or self._decoder.finished:
+            return reply
+        return evolve(reply, interrupted=True, failure=failure)
 
 
 def _as_text(pieces: list[bytes], read: Reply | Failure) -> Reply:
+    """Return bytes as a reply, with the usage that a decoder has read in them."""
     usage = read.usage if isinstance(read, Reply) else NO_USAGE
     return Reply(b"".join(pieces).decode(ENCODING), usage=usage, stop_reason="stop")

@@ -14,30 +14,31 @@ from attrs import evolve, field, frozen
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.gateway.answers import PREFIX, Problem
-from rungwise.adapters.gateway.call import LOGGER, GatewayCall, Keep
+from rungwise.adapters.gateway.call import GatewayCall
 from rungwise.adapters.gateway.forwarded import Forward
 from rungwise.adapters.gateway.languages import LANGUAGES
 from rungwise.adapters.gateway.languages.language import AnswerRequest, SpokenLanguage
 from rungwise.adapters.gateway.reading import read
+from rungwise.adapters.gateway.writing import LOGGER, Keep
 from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.secret import SecretMap
 
 SPOKEN: Final = tuple(each for each in LANGUAGES if isinstance(each, SpokenLanguage))
+PASSED_ON: Final = ("traceparent", "tracestate", "anthropic-beta")
+"""The headers that the first backend gets: those of tracing, and betas."""
 ANY: Final = "*"
 """The chain for every model without one of its own."""
 
 
 def chains_of(client: Client | Mapping[str, Client]) -> Mapping[str, Client]:
     """Return clients by the model that selects them."""
-    chains = (
-        {ANY: client}
-        if isinstance(client, Client)
-        else dict(client)
-        if isinstance(client, Mapping)
-        else {}
-    )
+    chains: dict[str, Client] = {}
+    if isinstance(client, Client):
+        chains = {ANY: client}
+    elif isinstance(client, Mapping):
+        chains = dict(client)
     if not chains or not all(isinstance(each, Client) for each in chains.values()):
         raise ConfigurationError(
             "give a Client, or Clients by the name of a model, with '*' for every other model"
@@ -65,33 +66,29 @@ class Gateway:
         body: bytes,
         timeout: float | None = None,
     ) -> GatewayCall:
-        """Read a request, or raise a Problem: it is not of its form, or nobody can answer it.
+        """Read a request, and return the call that answers it.
 
-        The headers have names in lower case; the program waits for a whole answer for `timeout`
-        seconds.
+        Arguments:
+            path: of its URL.
+            query: of its URL, without the question mark.
+            headers: with names in lower case.
+            body: the whole body.
+            timeout: seconds for which the program waits for a whole answer; None for any time.
+
+        Raises:
+            Problem: it is not of the form of its protocol, or nobody can answer it.
         """
         language = self.language(path)
         if language is None:
             raise Problem.saying(404, f"there is no {label(path)} here")
-        try:
-            parsed = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise Problem.saying(400, f"the body is not JSON: {error}") from None
-        if not isinstance(parsed, dict):
-            raise Problem.saying(400, "the body must be a JSON object")
-        asked_now = language.read_request(path, parsed, secrets.randbits(60))
-        request = evolve(asked_now, created=int(time.time()))
+        parsed = _object_in(body)
+        request = language.read_request(path, parsed, secrets.randbits(60))
+        request = evolve(request, created=int(time.time()))
         if language.api == "gemini" and request.streams and "alt=sse" not in query:
             raise Problem.saying(400, "give ?alt=sse to stream; a JSON array is not written here")
-        client = self.chains.get(request.model) or self.chains.get(ANY)
-        if client is None:
-            model = (
-                f"there is no model {label(request.model)!r}"
-                if request.model in str(body)
-                else "name a model"
-            )
-            raise Problem.saying(404, f"{model}; there are: {', '.join(sorted(self.chains))}")
+        client = self._client_for(request.model, body)
         try:
+            # streams have the clocks of the policy
             options = _options_in(headers, client, None if request.streams else timeout)
             return self._call_of(language, request, client, options, body)
         except ConfigurationError as error:
@@ -101,6 +98,16 @@ class Gateway:
             LOGGER.info("a request could not be read: %s", type(error).__name__)
             raise Problem.saying(400, "the request is not of the form of its protocol") from None
 
+    def _client_for(self, model: str, body: bytes) -> Client:
+        """Return the client that answers for a model."""
+        client = self.chains.get(model) or self.chains.get(ANY)
+        if client is not None:
+            return client
+        what = "name a model"
+        if model in str(body):  # else it is the default of a protocol
+            what = f"there is no model {label(model)!r}"
+        raise Problem.saying(404, f"{what}; there are: {', '.join(sorted(self.chains))}")
+
     def _call_of(
         self,
         language: SpokenLanguage,
@@ -109,23 +116,41 @@ class Gateway:
         limits: dict[str, Any],
         body: bytes,
     ) -> GatewayCall:
-        first = client.chain[0]
-        asked = read(language.api, request.body, is_own=getattr(first, "API", None) == language.api)
-        options = {**asked.options, **limits}
-        body_shown = (
-            {**request.body, "store": False} if language.api == "responses" else request.body
+        """Return the call that answers a request.
+
+        Arguments:
+            language: the protocol of the request.
+            request: what was read of it.
+            client: runs the call.
+            limits: the options that its headers ask for.
+            body: the request itself, for what the chain cannot express.
+        """
+        is_own = _speaks(client.chain[0], language)
+        asked = read(language.api, request.body, is_own=is_own)
+        shown = request  # what the answer repeats
+        if language.api == "responses":
+            shown = evolve(request, body={**request.body, "store": False})
+        call = GatewayCall(
+            language=language,
+            request=shown,
+            client=client,
+            asked=asked,
+            options={**asked.options, **limits},
+            hold=self.hold,
+            keep=self.keep,
         )
-        shown = evolve(request, body=body_shown)  # what the answer repeats
-        call = GatewayCall(language, shown, client, asked, options, self.hold, self.keep)
-        if not asked.unknown:
-            if asked.left_out:
-                LOGGER.info(
-                    "left out for a backend of another protocol: %s", ", ".join(asked.left_out)
-                )
-            return call
-        names = ", ".join(label(name) for name in dict.fromkeys(asked.unknown))
-        own = (each for each in client.chain if getattr(each, "API", None) == language.api)
-        if not isinstance(backend := next(own, None), HttpBackend):
+        if asked.unknown:
+            return self._forwarded(call, request, body)
+        if asked.left_out:
+            LOGGER.info("left out for a backend of another protocol: %s", ", ".join(asked.left_out))
+        return call
+
+    def _forwarded(self, call: GatewayCall, request: AnswerRequest, body: bytes) -> GatewayCall:
+        """Return the call that goes word for word to the first backend of its protocol."""
+        names = ", ".join(label(name) for name in dict.fromkeys(call.asked.unknown))
+        own = (each for each in call.client.chain if _speaks(each, call.language))
+        backend = next(own, None)
+        if not isinstance(backend, HttpBackend):
             raise Problem.saying(
                 400,
                 f"no backend of the chain speaks this protocol, and only one could take: {names}",
@@ -133,46 +158,66 @@ class Gateway:
         LOGGER.warning(
             "forwarded to %s without the ladder, which cannot express: %s", backend.name, names
         )
-        if request.model in self.chains and request.model != ANY and "model" in request.body:
+        is_name_of_chain = request.model in self.chains and request.model != ANY
+        if is_name_of_chain and "model" in request.body:
             body = orjson.dumps({**request.body, "model": backend.model})
-        cap = _cap(language, request.body)
+        cap = _cap(call.language, request.body)
         return call.forwarded(Forward(backend, body, streams=request.streams, cap=cap), body)
 
 
+def _object_in(body: bytes) -> dict[str, Any]:
+    """Return the object in a body, or raise a Problem."""
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Problem.saying(400, f"the body is not JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise Problem.saying(400, "the body must be a JSON object")
+    return parsed
+
+
+def _speaks(backend: Any, language: SpokenLanguage) -> bool:
+    """Tell whether a backend speaks a protocol; one of the user's own has no name for its own."""
+    return getattr(backend, "API", None) == language.api
+
+
 def _cap(language: SpokenLanguage, body: Mapping[str, Any]) -> int | None:
-    """Return the most output tokens that a body asks for, in all of its answers."""
+    """Return the most output tokens that a body asks for, in all of its answers; None if it does
+    not say.
+    """
     cap = language.cap_in(body)
+    answers = body.get("n")
     config = body.get("generationConfig")
-    many = (
-        body.get("n")
-        or (config.get("candidateCount") if isinstance(config, Mapping) else None)
-        or 1
-    )
-    return max(1, cap) * max(1, many) if isinstance(cap, int) and isinstance(many, int) else None
+    if not answers and isinstance(config, Mapping):
+        answers = config.get("candidateCount")
+    answers = answers or 1
+    if not isinstance(cap, int) or not isinstance(answers, int):
+        return None
+    return max(1, cap) * max(1, answers)
 
 
 def _options_in(
     headers: Mapping[str, str], client: Client, timeout: float | None
 ) -> dict[str, Any]:
-    """Return the options in the headers of a request: its deadline and budget only lower the
-    policy's.
+    """Return the options of a call that the headers of its request ask for.
+
+    Its deadline and budget can only lower those of the policy.
     """
-    # to the first backend: of tracing, and betas
-    passed = ("traceparent", "tracestate", "anthropic-beta")
-    options: dict[str, Any] = {
-        "headers": SecretMap({name: each for name, each in headers.items() if name in passed})
-    }
+    passed = {name: headers[name] for name in headers if name in PASSED_ON}
+    options: dict[str, Any] = {"headers": SecretMap(passed)}
     budget = client.policy.budget
     seconds = _number(headers, f"{PREFIX}deadline", budget.seconds)
     money = _number(headers, f"{PREFIX}budget", budget.money)
-    if ends := [each for each in (seconds, timeout) if each is not None]:
-        options["deadline"] = client.runtime.deadlines.wall_clock() + min(ends)
+    limits = [each for each in (seconds, timeout) if each is not None]
+    if limits:
+        options["deadline"] = client.runtime.deadlines.wall_clock() + min(limits)
     if money is not None:
         options["policy"] = evolve(client.policy, budget=evolve(budget, money=money))
     return options
 
 
 def _number(headers: Mapping[str, str], name: str, most: float | None) -> float | None:
+    """Return the number in a header, which must be above 0 and at most `most`; None without it."""
     if name not in headers:
         return None
     try:

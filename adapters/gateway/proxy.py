@@ -5,7 +5,6 @@ is orderly.
 from __future__ import annotations
 
 import hmac
-from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ _HOPS: Final = frozenset(
 )
 """Headers of a response that belong to one connection."""
 _SECONDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
+"""The bounds of the histogram of calls; 900 s are the default budget."""
 
 
 @define(eq=False)
@@ -40,7 +40,11 @@ class Proxy(Asgi):
     async def answer(
         self, scope: Scope, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send
     ) -> None:
-        """Answer a model call, unless too many run already."""
+        """Answer a model call, unless too many run already.
+
+        Arguments:
+            scope, headers, body, receive, send: as for `Asgi.answer`.
+        """
         if self._count >= self.most:
             raise Problem.saying(503, "too many requests at once", code=BUSY)
         self._count += 1
@@ -57,10 +61,7 @@ class Proxy(Asgi):
         if scope["path"] == "/healthz":
             return json_response({"status": "ok", "running": self._count})
         if self.key is not None:
-            shown = [headers.get("x-api-key"), headers.get("x-goog-api-key")]
-            shown.append(headers.get("authorization", "").partition(" ")[2])
-            wanted = self.key.reveal().encode()
-            if not any(hmac.compare_digest((each or "").encode(), wanted) for each in shown):
+            if not _shows(headers, self.key):
                 raise Problem.saying(401, "this proxy wants a key that it knows")
         elif "origin" in headers:
             raise Problem.saying(403, "requests of web pages need a proxy with a key")
@@ -82,26 +83,26 @@ class Proxy(Asgi):
             if not self.forwards or not scope["path"].startswith("/v1"):
                 raise
         backend, path = self._address(scope["path"])
-        url = (
-            f"{backend.root}{path}?{scope.get('query_string', b'').decode('ascii', 'replace')}"
-        ).rstrip("?")
+        query = scope.get("query_string", b"").decode("ascii", "replace")
+        url = f"{backend.root}{path}?{query}".rstrip("?")
         own = backend.question(f"{backend.origin}/").headers
         passed = {name: headers[name] for name in ("content-type", "accept") if name in headers}
         body = await read_body(receive, self.largest_body)
         client = httpx.AsyncClient(timeout=600, headers={**own, **passed})
         try:
-            answer = await client.send(
-                client.build_request(scope["method"], url, content=body), stream=True
-            )
+            request = client.build_request(scope["method"], url, content=body)
+            answer = await client.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             await client.aclose()
             raise Problem.saying(
                 502, f"{backend.name} could not be asked ({type(error).__name__})"
             ) from None
-        rest = {name: value for name, value in answer.headers.items() if name.lower() not in _HOPS}
-        return HttpResponse(
-            answer.status_code, {**rest, f"{PREFIX}outcome": "forwarded"}, _read(client, answer)
-        )
+        rest = {}
+        for name, value in answer.headers.items():
+            if name.lower() not in _HOPS:
+                rest[name] = value
+        rest[f"{PREFIX}outcome"] = "forwarded"
+        return HttpResponse(answer.status_code, rest, _read(client, answer))
 
     def _address(self, path: str) -> tuple[HttpBackend, str]:
         """Return the backend of the protocol that a path belongs to, and the path behind its base
@@ -116,13 +117,22 @@ class Proxy(Asgi):
         clients = [self.gateway.chains.get(ANY), *self.gateway.chains.values()]
         backends = [each for client in clients if client is not None for each in client.chain]
         for each in backends:
-            # or it names a host
-            if isinstance(each, HttpBackend) and each.API in wanted and rest.startswith("/"):
+            if not isinstance(each, HttpBackend) or each.API not in wanted:
+                continue
+            if rest.startswith("/"):  # or it would name a host
                 return each, rest
         raise Problem.saying(
             404,
             f"no backend of a chain speaks the protocol of this address ({' or '.join(wanted)})",
         )
+
+
+def _shows(headers: Mapping[str, str], key: Secret) -> bool:
+    """Tell whether a request has a key, in one of the headers of the SDKs, in constant time."""
+    _, _, bearer = headers.get("authorization", "").partition(" ")
+    shown = [headers.get("x-api-key", ""), headers.get("x-goog-api-key", ""), bearer]
+    wanted = key.reveal().encode()
+    return any(hmac.compare_digest(each.encode(), wanted) for each in shown)
 
 
 async def _read(client: httpx.AsyncClient, answer: httpx.Response) -> AsyncGenerator[bytes]:
@@ -156,10 +166,9 @@ class Metrics:
     def count(self, result: Result) -> None:
         """Count a call."""
         self._calls.labels(result.outcome, result.backend).inc()
-        for name, times in Counter(
-            step.backend for step in result.journal.steps if step.event == "sent"
-        ).items():
-            self._attempts.labels(name).inc(times)
+        for step in result.journal.steps:
+            if step.event == "sent":
+                self._attempts.labels(step.backend).inc()
         self._cost.inc(result.cost or 0)
         self._seconds.observe(result.seconds)
 

@@ -9,11 +9,11 @@ came; each wire reads all forms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from math import inf
 from typing import Any, Final
 
-from attrs import Factory, define, field, frozen
-
+from rungwise.adapters.gateway.fields import Asked, Fields, Take
 from rungwise.adapters.wires.gemini.parameters import camel
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
@@ -21,79 +21,6 @@ from rungwise.adapters.wires.plain.tools import ToolDefinition, json_schema_of, 
 from rungwise.adapters.wires.registry import declared
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.parts import OpaquePart
-
-
-@define
-class Asked:
-    """Hold a request as a call takes it."""
-
-    messages: Any = None  # in the form of their protocol
-    options: dict[str, Any] = field(factory=dict)  # those that every protocol translates
-    own: dict[str, Any] = field(factory=dict)  # parameters for backends of the same protocol
-    returns: Any = None  # the schema of the answer
-    unknown: list[str] = field(factory=list)  # the fields that a chain cannot express
-    # the fields that only a backend of the same protocol would get
-    left_out: list[str] = field(factory=list)
-
-    def take_format(self, form: Any, name: str) -> None:
-        """Take what form the answer must have, as chat completions or Responses say it."""
-        kind = mapping_of(form).get("type")
-        if kind == "json_schema":
-            self.returns = mapping_of(form.get("json_schema", form)).get("schema")
-            if not isinstance(self.returns, Mapping):
-                raise ConfigurationError(f"{name} must hold a schema")
-        elif kind == "json_object":
-            self.options["response_format"] = {"type": "json_object"}
-        elif kind != "text":
-            self.unknown.append(name)
-
-
-Take = Callable[[Asked, Any], None]
-"""Take the value of a field."""
-
-
-def _names(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
-
-@frozen(kw_only=True)
-class Fields:
-    """Declare the fields of a protocol's requests. Names in one string are separated by blanks."""
-
-    common: Mapping[str, str]  # the fields with a name in chat completions, by their own
-    special: Mapping[str, Take]  # what takes each of the others
-    # what a backend of the same protocol gets as it is
-    own: frozenset[str] = field(converter=_names)
-    hints: frozenset[str] = field(converter=_names)  # the same, where other backends do without
-    # the values that ask for nothing, by field
-    plain: Mapping[str, tuple[Any, ...]] = Factory(dict)
-    # what takes fields of `own` for backends of other protocols
-    foreign: Mapping[str, Take] = Factory(dict)
-
-    def read(self, body: Mapping[str, Any], asked: Asked) -> Asked:
-        """Read a body, or a part of one, into `asked`."""
-        for name, value in body.items():
-            if value is None or value in self.plain.get(name, ()):
-                continue
-            if name in self.special:
-                self.special[name](asked, value)
-            elif name in self.common:
-                asked.options[self.common[name]] = value
-            elif name in self.own | self.hints:
-                asked.own[name] = value
-            else:
-                asked.unknown.append(name)
-        return asked
-
-    def leave(self, asked: Asked, own: Mapping[str, Any]) -> None:
-        """Do without what only a backend of the same protocol would get, if that is possible."""
-        for name, value in own.items():
-            if name in self.foreign:
-                self.foreign[name](asked, value)
-            elif name in self.hints:
-                asked.left_out.append(name)
-            else:
-                asked.unknown.append(name)
 
 
 def read(api: str, body: Mapping[str, Any], *, is_own: bool) -> Asked:
@@ -113,9 +40,8 @@ def read(api: str, body: Mapping[str, Any], *, is_own: bool) -> Asked:
         # which only their provider can read
         if any(isinstance(part, OpaquePart) for part in parts):
             asked.unknown.append("messages")
-    if not all(
-        isinstance(tool, ToolDefinition) for tool in read_tools(asked.options.get("tools", ()))
-    ):
+    tools = read_tools(asked.options.get("tools", ()))
+    if not all(isinstance(tool, ToolDefinition) for tool in tools):
         asked.unknown.append("tools")
     if asked.own and is_own:
         asked.options["parameters"] = asked.own
@@ -123,7 +49,7 @@ def read(api: str, body: Mapping[str, Any], *, is_own: bool) -> Asked:
 
 
 def _ignore(asked: Asked, value: Any) -> None:
-    pass
+    """Take nothing: the gateway has read it, or it changes no answer of ours."""
 
 
 def _take_tools(asked: Asked, value: Any) -> None:
@@ -152,15 +78,14 @@ def _messages(asked: Asked, value: Any) -> None:
         value = [{"role": "user", "content": value}]
     if not isinstance(value, list):
         raise ConfigurationError("the messages must be a list")
-    if any(
-        isinstance(each, Mapping) and each.get("type") in declared("references") for each in value
-    ):
+    turns = []
+    for each in value:
+        if isinstance(each, Mapping) and "parts" in each:  # Gemini's first one may lack its role
+            each = {"role": "user", **each}
+        turns.append(each)
+    kinds = [each.get("type") for each in value if isinstance(each, Mapping)]
+    if any(kind in declared("references") for kind in kinds):
         asked.unknown.append("input")
-    # Gemini's first one may lack its role.
-    turns = [
-        {"role": "user", **each} if isinstance(each, Mapping) and "parts" in each else each
-        for each in value
-    ]
     asked.messages = [*before, *turns]
 
 
@@ -174,11 +99,14 @@ def _think(asked: Asked, tokens: Any) -> None:
     """Translate a number of tokens for reasoning; none, and what is no positive number, leave it to
     the model.
     """
-    if isinstance(tokens, int) and tokens >= 0:
-        efforts = ((0, "none"), (4_096, "low"), (16_384, "medium"))
-        asked.options.setdefault(
-            "reasoning_effort", next((each for most, each in efforts if tokens <= most), "high")
-        )
+    if not isinstance(tokens, int) or tokens < 0:
+        return
+    effort = next(effort for most, effort in _EFFORTS if tokens <= most)
+    asked.options.setdefault("reasoning_effort", effort)
+
+
+_EFFORTS: Final = ((0, "none"), (4_096, "low"), (16_384, "medium"), (inf, "high"))
+"""The most tokens of each level of effort, ascending."""
 
 
 def _parts(name: str, own: str = "", **takes: Take) -> Take:
@@ -188,25 +116,30 @@ def _parts(name: str, own: str = "", **takes: Take) -> Take:
 
     def take(asked: Asked, value: Any) -> None:
         for member, each in mapping_of(value).items():
-            if member in takes and each is not None:
+            if each is None:
+                continue
+            if member in takes:
                 takes[member](asked, each)
-            elif member in own.split() and each is not None:
+            elif member in own.split():
                 asked.own[name] = {**asked.own.get(name, {}), member: each}
-            elif each is not None:
+            else:
                 asked.unknown.append(f"{name}.{member}")
 
     return take
 
 
 def _effort(asked: Asked, value: Any) -> None:
+    """Take how much a model should reason."""
     asked.options["reasoning_effort"] = value
 
 
 def _format(name: str) -> Take:
+    """Return what takes the form of the answer from a field of this name."""
     return lambda asked, value: asked.take_format(value, name)
 
 
-# chat completions
+# Chat completions. Source: platform.openai.com/docs/api-reference/chat/create. What other servers
+# of the protocol have of their own (`top_k`, `thinking`, `provider`, ...) goes to one of theirs.
 
 _CHAT: Final = Fields(
     common={
@@ -237,11 +170,13 @@ _CHAT: Final = Fields(
     },
 )
 
-# Responses
+# Responses. Source: platform.openai.com/docs/api-reference/responses/create. Nothing is stored
+# here, so a field that refers to what was stored (`previous_response_id`, ...) is unknown.
 
 
 def _include(asked: Asked, value: Any) -> None:
-    if value != ["reasoning.encrypted_content"]:  # which others do without
+    """Take what else a response must have; the signature of reasoning others do without."""
+    if value != ["reasoning.encrypted_content"]:
         asked.unknown.append("include")
 
 
@@ -269,10 +204,11 @@ _RESPONSES: Final = Fields(
     foreign={"include": _include},
 )
 
-# Anthropic's messages
+# Anthropic's messages. Source: docs.anthropic.com/en/api/messages.
 
 
 def _choice(asked: Asked, value: Any) -> None:
+    """Take which tools must be called, and whether several may be at once."""
     choice = dict(mapping_of(value))
     if choice.pop("disable_parallel_tool_use", None) is True:
         asked.options["parallel_tool_calls"] = False
@@ -322,14 +258,17 @@ _ANTHROPIC: Final = Fields(
     },
 )
 
-# Gemini's generateContent
+# Gemini's generateContent. Source: ai.google.dev/api/generate-content.
 
 
 def _config(asked: Asked, value: Any) -> None:
-    config = {camel(name): each for name, each in mapping_of(value).items() if each is not None}
-    schema = config.pop("responseJsonSchema", None) or json_schema_of(
-        config.pop("responseSchema", None)
-    )
+    """Take the parameters of Gemini, which stand in one object; a schema comes in two dialects."""
+    config = {}
+    for name, each in mapping_of(value).items():
+        if each is not None:
+            config[camel(name)] = each
+    in_openapi = config.pop("responseSchema", None)
+    schema = config.pop("responseJsonSchema", None) or json_schema_of(in_openapi)
     if config.pop("responseMimeType", "text/plain") == "application/json":
         asked.options["response_format"] = {"type": "json_object"}
     if schema is not None:
@@ -338,32 +277,34 @@ def _config(asked: Asked, value: Any) -> None:
     own = asked.own
     asked.own = {}
     _CONFIG.read(config, asked)
-    asked.own = {**own, **({"generationConfig": asked.own} if asked.own else {})}
+    if asked.own:
+        own = {**own, "generationConfig": asked.own}
+    asked.own = own
 
 
 def _tool_config(asked: Asked, value: Any) -> None:
+    """Take which tools must be called: one, any of some, any, or none."""
     config = {camel(name): each for name, each in mapping_of(value).items()}
-    calling = {
-        camel(name): each
-        for name, each in mapping_of(config.pop("functionCallingConfig", None)).items()
-    }
+    calling_config = mapping_of(config.pop("functionCallingConfig", None))
+    calling = {camel(name): each for name, each in calling_config.items()}
     mode = str(calling.get("mode", "AUTO")).upper()
     names = list_of(calling.get("allowedFunctionNames"))
     if mode not in _MODES or any(each is not None for each in config.values()):
         asked.unknown.append("toolConfig")
     elif names:
         tools = [{"type": "function", "function": {"name": name}} for name in names]
-        allowed = {"mode": "required" if mode == "ANY" else "auto", "tools": tools}
-        asked.options["tool_choice"] = (
-            tools[0]
-            if mode == "ANY" and len(tools) == 1
-            else {"type": "allowed_tools", "allowed_tools": allowed}
-        )
+        must_call = mode == "ANY"
+        if must_call and len(tools) == 1:
+            asked.options["tool_choice"] = tools[0]
+            return
+        allowed = {"mode": "required" if must_call else "auto", "tools": tools}
+        asked.options["tool_choice"] = {"type": "allowed_tools", "allowed_tools": allowed}
     else:
         asked.options["tool_choice"] = _MODES[mode]
 
 
 def _thinking_config(asked: Asked, value: Any) -> None:
+    """Take how much Gemini should reason: a level, or a number of tokens in older models."""
     config = {camel(name): each for name, each in mapping_of(value).items()}
     level = config.get("thinkingLevel")
     budget = config.get("thinkingBudget")

@@ -49,9 +49,9 @@ class Transport(Closing, AsyncClosing, _Transports):
 
     Arguments:
         client: a `Client`, or clients by the name of the model that selects them; `"*"` stands for
-        every other model. hold: whether streams wait until text is final. Without it, text is
-        passed on at once, and a stream whose text
-            has to be taken back ends with an error.
+            every other model.
+        hold: whether streams wait until text is final. Without it, text is passed on at once, and a
+            stream whose text has to be taken back ends with an error.
 
     Raises:
         ConfigurationError: `client` is neither.
@@ -103,9 +103,12 @@ class Transport(Closing, AsyncClosing, _Transports):
         """Return the transport for requests that are no model calls."""
         library = _library_of(request)
         with self._lock:
-            for gone in [key for key in self._others if key[2] is not None and key[2].is_closed()]:
-                del self._others[gone]
-            key = library.__name__, kind, event_loop() if kind.startswith("Async") else None
+            for key in list(self._others):
+                _, _, loop = key
+                if loop is not None and loop.is_closed():
+                    del self._others[key]
+            loop = event_loop() if kind.startswith("Async") else None
+            key = (library.__name__, kind, loop)
             if key not in self._others:
                 self._others[key] = getattr(library, kind)()
             return self._others[key]
@@ -121,8 +124,10 @@ class Transport(Closing, AsyncClosing, _Transports):
             await transport.aclose()
 
     def _taken(self, kind: str, loop: Any) -> list[Any]:
+        """Return the transports of a kind and an event loop, which nobody uses from now on."""
         with self._lock:
-            return [self._others.pop(key) for key in [*self._others] if key[1:] == (kind, loop)]
+            keys = [key for key in self._others if key[1:] == (kind, loop)]
+            return [self._others.pop(key) for key in keys]
 
 
 def _library_of(request: Any) -> ModuleType:
@@ -131,14 +136,14 @@ def _library_of(request: Any) -> ModuleType:
 
 
 def _written(request: Any, response: HttpResponse, kind: str) -> Any:
+    """Return a response of the library that a request is of; `kind` is its class of streams."""
     library = _library_of(request)
+    headers = dict(response.headers)
     body = response.body
-    content = (
-        {"content": body}
-        if isinstance(body, bytes)
-        else {"stream": _stream_class(library, kind)(body)}
-    )
-    return library.Response(response.status, headers=dict(response.headers), **content)
+    if isinstance(body, bytes):
+        return library.Response(response.status, headers=headers, content=body)
+    stream = _stream_class(library, kind)(body)
+    return library.Response(response.status, headers=headers, stream=stream)
 
 
 @cache

@@ -17,8 +17,19 @@ from rungwise.fsm.engine.journal.record import Step
 SECONDS: Final = [0.01 * 2**power for power in range(14)]
 TOKENS: Final = [4**power for power in range(14)]
 """The bounds of the buckets that the conventions name."""
+COUNTS: Final = list(range(1, 25))
+"""A bucket for each number of attempts up to the default budget."""
 
-_SHARED: Final = ("provider.name", "request.model", "operation.name", "response.model")
+_SHARED: Final = (
+    "gen_ai.provider.name",
+    "gen_ai.request.model",
+    "gen_ai.operation.name",
+    "gen_ai.response.model",
+    "server.address",
+    "server.port",
+    "error.type",
+)
+"""The attributes of a span that its metrics have, too."""
 _KINDS: Final = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
@@ -48,24 +59,24 @@ class Meters:
         clients = _WATCHED[self.meter] = WeakSet([client])
 
         def observed(_: CallbackOptions) -> Iterator[Observation]:
-            for name, each in (
-                (name, each) for one in list(clients) for name, each in one.health().items()
-            ):
-                state = {"rungwise.backend": name, "rungwise.health": each.state}
-                yield Observation(int(each.state == "closed"), state)
+            for each in list(clients):
+                for name, health in each.health().items():
+                    state = {"rungwise.backend": name, "rungwise.health": health.state}
+                    yield Observation(int(health.state == "closed"), state)
 
-        said = "Whether a backend may be asked"
-        self.meter.create_observable_gauge("rungwise.backend.closed", [observed], "1", said)
+        self.meter.create_observable_gauge(
+            "rungwise.backend.closed", [observed], "1", "Whether a backend may be asked"
+        )
 
     def ended(self, result: Result, attributes: Attributes, first_chunk: float | None) -> None:
-        """Count a call that has ended, by the attributes of its span and the seconds until a stream
-        brought content.
+        """Count a call that has ended.
+
+        Arguments:
+            result: of the call.
+            attributes: of its span.
+            first_chunk: the seconds until a stream brought content; None if it is no stream.
         """
-        of_call = _chosen(
-            attributes, (*(f"gen_ai.{name}" for name in _SHARED), "server.address", "server.port")
-        )
-        if "error.type" in attributes:
-            of_call["error.type"] = attributes["error.type"]
+        of_call = _chosen(attributes, _SHARED)
         self._seconds("gen_ai.client.inference.duration", result.seconds, of_call)
         if first_chunk is not None:
             self._seconds("gen_ai.client.inference.time_to_first_chunk", first_chunk, of_call)
@@ -73,32 +84,22 @@ class Meters:
         for name, kind in _KINDS.items():
             count = getattr(result.usage, kind)
             if count or kind in ("input_tokens", "output_tokens"):
-                self._count(
-                    f"gen_ai.client.inference.usage.{name}",
-                    count,
-                    {**of_call, **modality},
-                    "{token}",
-                )
+                usage = f"gen_ai.client.inference.usage.{name}"
+                self._count(usage, count, {**of_call, **modality}, "{token}")
         for name in ("input_tokens", "output_tokens"):
-            histogram = self._histogram(
-                f"gen_ai.client.inference.operation.{name}", "{token}", TOKENS
-            )
-            histogram.record(getattr(result.usage, name), of_call)
+            operation = f"gen_ai.client.inference.operation.{name}"
+            count = getattr(result.usage, name)
+            self._histogram(operation, "{token}", TOKENS).record(count, of_call)
         outcome = {**of_call, "rungwise.outcome": result.outcome}
-        self._histogram("rungwise.attempts", "{attempt}", list(range(1, 25))).record(
-            result.attempts, outcome
-        )
+        attempts = self._histogram("rungwise.attempts", "{attempt}", COUNTS)
+        attempts.record(result.attempts, outcome)
         if result.cost is not None:
             self._count("rungwise.cost", result.cost, outcome, "1")
 
     def took(self, step: Step) -> None:
         """Count a rung that a call has taken."""
-        self._count(
-            "rungwise.rungs",
-            1,
-            {"rungwise.rung": step.target, "rungwise.event": step.event},
-            "{rung}",
-        )
+        rung = {"rungwise.rung": step.target, "rungwise.event": step.event}
+        self._count("rungwise.rungs", 1, rung, "{rung}")
         if step.target == "fallback":
             self._count("rungwise.fallbacks", 1, {"rungwise.backend": step.backend}, "{fallback}")
 
@@ -106,22 +107,18 @@ class Meters:
         """Count a turn that has ended."""
         self._seconds("gen_ai.invoke_agent.duration", seconds, {})
         for name, count in (("inference_calls", calls), ("tool_calls", tools)):
-            self._histogram(f"gen_ai.invoke_agent.{name}", "{call}", list(range(1, 25))).record(
-                count, {}
-            )
+            self._histogram(f"gen_ai.invoke_agent.{name}", "{call}", COUNTS).record(count, {})
 
     def of_tool(self, seconds: float, attributes: Attributes) -> None:
         """Count a tool that has ended."""
-        self._seconds(
-            "gen_ai.execute_tool.duration",
-            seconds,
-            _chosen(attributes, ("gen_ai.tool.name", "error.type")),
-        )
+        of_tool = _chosen(attributes, ("gen_ai.tool.name", "error.type"))
+        self._seconds("gen_ai.execute_tool.duration", seconds, of_tool)
 
     def _seconds(self, name: str, seconds: float, attributes: Attributes) -> None:
         self._histogram(name, "s", SECONDS).record(seconds, attributes)
 
     def _histogram(self, name: str, unit: str, bounds: list[Any]) -> Any:
+        """Return a histogram, which is made when it is first used."""
         if name not in self._made:
             self._made[name] = self.meter.create_histogram(
                 name, unit, explicit_bucket_boundaries_advisory=bounds
@@ -129,6 +126,13 @@ class Meters:
         return self._made[name]
 
     def _count(self, name: str, amount: float, attributes: Attributes, unit: str) -> None:
+        """Add to a counter.
+
+        Arguments:
+            name, unit: of the counter, which is made when it is first used.
+            amount: what is added.
+            attributes: what it is counted by.
+        """
         counter: Any = self._made.get(name)
         if counter is None:
             counter = self._made[name] = self.meter.create_counter(name, unit)
@@ -136,4 +140,5 @@ class Meters:
 
 
 def _chosen(attributes: Attributes, names: Iterable[str]) -> Attributes:
+    """Return the attributes of these names that are there."""
     return {name: attributes[name] for name in names if name in attributes}

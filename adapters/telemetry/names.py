@@ -16,6 +16,7 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.plain import plain_messages
 from rungwise.fsm.call.run.result import Result
+from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.values.usage import Usage
 
 Attributes = dict[str, Any]
@@ -42,7 +43,11 @@ _BY_HOST: Final = {
     "moonshot.ai": "moonshot_ai",
     "ml.cloud.ibm.com": "ibm.watsonx.ai",
 }
+"""The providers that the conventions name: by the protocol of a backend, and by the end of its
+host, which counts first.
+"""
 _PORTS: Final = {"https": 443, "http": 80}
+"""The ports that a URL without one means."""
 _NUMBERS: Final = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
 _WHOLE: Final = ("seed", "top_k")
 
@@ -51,79 +56,98 @@ def of_link(link: Link) -> Attributes:
     """Return the attributes of a backend: its provider, its model, and where it is."""
     origin = urlsplit(link.origin)
     host = origin.hostname or ""
-    port = origin.port or _PORTS.get(origin.scheme)
-    known = (name for end, name in _BY_HOST.items() if f".{host}".endswith(f".{end}"))
-    provider = next(known, _BY_API.get(getattr(link, "API", ""), link.name))
-    named = {"gen_ai.provider.name": provider, "gen_ai.request.model": getattr(link, "model", None)}
-    place = {"server.address": host or None, "server.port": port}
-    return {name: value for name, value in {**named, **place}.items() if value is not None}
+    attributes = {
+        "gen_ai.provider.name": _provider(link, host),
+        "gen_ai.request.model": getattr(link, "model", None),
+        "server.address": host or None,
+        "server.port": origin.port or _PORTS.get(origin.scheme),
+    }
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def _provider(link: Link, host: str) -> str:
+    """Return the name of a provider: by its host, else by its protocol, else its own."""
+    for end, name in _BY_HOST.items():
+        if f".{host}".endswith(f".{end}"):
+            return name
+    return _BY_API.get(getattr(link, "API", ""), link.name)
 
 
 def of_request(call: Call) -> Attributes:
     """Return the attributes of what a call asks for."""
-    parameters = call.request.parameters
     request = call.request
-    found: Attributes = {f"gen_ai.request.{name}": parameters.get(name) for name in _NUMBERS}
-    found = {name: float(value) for name, value in found.items() if isinstance(value, (int, float))}
-    found |= {
-        f"gen_ai.request.{name}": parameters[name]
-        for name in _WHOLE
-        if isinstance(parameters.get(name), int)
-    }
+    parameters = request.parameters
+    attributes: Attributes = {}
+    for name in _NUMBERS:
+        value = parameters.get(name)
+        if isinstance(value, (int, float)):
+            attributes[f"gen_ai.request.{name}"] = float(value)
+    for name in _WHOLE:
+        value = parameters.get(name)
+        if isinstance(value, int):
+            attributes[f"gen_ai.request.{name}"] = value
     if request.max_tokens is not None:
-        found["gen_ai.request.max_tokens"] = request.max_tokens
-    if stop := parameters.get("stop"):
-        found["gen_ai.request.stop_sequences"] = [stop] if isinstance(stop, str) else list(stop)
-    if level := parameters.get("reasoning_effort"):
-        found["gen_ai.request.reasoning.level"] = level
+        attributes["gen_ai.request.max_tokens"] = request.max_tokens
+    stop = parameters.get("stop")
+    if stop:
+        sequences = [stop] if isinstance(stop, str) else list(stop)
+        attributes["gen_ai.request.stop_sequences"] = sequences
+    level = parameters.get("reasoning_effort")
+    if level:
+        attributes["gen_ai.request.reasoning.level"] = level
     if call.returns is not None or "response_format" in parameters:
-        found["gen_ai.output.type"] = "json"
+        attributes["gen_ai.output.type"] = "json"
     if call.is_streaming:
-        found["gen_ai.request.stream"] = True
-    return found
+        attributes["gen_ai.request.stream"] = True
+    return attributes
 
 
 def of_usage(usage: Usage) -> Attributes:
     """Return the attributes of tokens: cached ones are part of the input, reasoning of the
     output.
     """
-    cached = {
+    attributes: Attributes = {
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+    }
+    parts = {
         "cache_read.input": usage.cache_read_tokens,
         "cache_write.input": usage.cache_creation_tokens,
+        "reasoning.output": usage.reasoning_tokens,
     }
-    parts = {**cached, "reasoning.output": usage.reasoning_tokens}
-    whole = {"input": usage.input_tokens, "output": usage.output_tokens}
-    return {
-        f"gen_ai.usage.{name}_tokens": count
-        for name, count in {**whole, **parts}.items()
-        if count or name in whole
-    }
+    for name, count in parts.items():
+        if count:
+            attributes[f"gen_ai.usage.{name}_tokens"] = count
+    return attributes
 
 
 def of_result(result: Result) -> Attributes:
     """Return the attributes of how a call ended."""
-    found: Attributes = {
+    attributes: Attributes = {
         "rungwise.outcome": result.outcome,
         "rungwise.attempts": result.attempts,
         "rungwise.backend": result.backend,
         **of_usage(result.usage),
     }
     if result.cost is not None:
-        found["rungwise.cost"] = result.cost
-    if (reply := result.reply) is not None:
-        known = {
-            "model": reply.model,
-            "id": reply.raw.get("id") if isinstance(reply.raw, Mapping) else None,
-        }
-        found |= {
-            f"gen_ai.response.{name}": value
-            for name, value in known.items()
-            if isinstance(value, str)
-        }
-        found["gen_ai.response.finish_reasons"] = [reply.stop_reason or "error"]
+        attributes["rungwise.cost"] = result.cost
+    if result.reply is not None:
+        attributes |= _of_reply(result.reply)
     if not result.is_success:
-        found["error.type"] = error_of(result)
-    return found
+        attributes["error.type"] = error_of(result)
+    return attributes
+
+
+def _of_reply(reply: Reply) -> Attributes:
+    """Return the attributes of the reply that ended a call; a server may leave out either name."""
+    attributes: Attributes = {}
+    if isinstance(reply.model, str):
+        attributes["gen_ai.response.model"] = reply.model
+    id = reply.raw.get("id") if isinstance(reply.raw, Mapping) else None
+    if isinstance(id, str):
+        attributes["gen_ai.response.id"] = id
+    attributes["gen_ai.response.finish_reasons"] = [reply.stop_reason or "error"]
+    return attributes
 
 
 def error_of(result: Result) -> str:
@@ -131,7 +155,9 @@ def error_of(result: Result) -> str:
     outcome.
     """
     reasons = [step.reason for step in result.journal.steps if step.reason is not None]
-    return reasons[-1] if reasons and result.outcome == "failed" else result.outcome
+    if reasons and result.outcome == "failed":
+        return reasons[-1]
+    return result.outcome
 
 
 def input_of(messages: Iterable[Any]) -> str:
@@ -154,15 +180,12 @@ def output_of(result: Result) -> str:
 
 
 def _parts_of(message: Attributes) -> list[Attributes]:
-    parts = _parts(message.get("content"))
+    """Return the parts of a message of chat completions: texts, calls, or the result of a call."""
+    content = message.get("content")
     if "tool_call_id" in message:
-        return [
-            {
-                "type": "tool_call_response",
-                "id": message["tool_call_id"],
-                "response": message.get("content"),
-            }
-        ]
+        id = message["tool_call_id"]
+        return [{"type": "tool_call_response", "id": id, "response": content}]
+    parts = _parts(content)
     for call in message.get("tool_calls") or ():
         function = call.get("function", {})
         named = {name: function.get(name) for name in ("name", "arguments")}
@@ -171,11 +194,15 @@ def _parts_of(message: Attributes) -> list[Attributes]:
 
 
 def _parts(content: Any) -> list[Attributes]:
+    """Return the parts of a content; what is an object stays as it is."""
     if content is None:
         return []
     if isinstance(content, str):
-        return [{"type": "text", "content": content}]
-    return [
-        dict(part) if isinstance(part, Mapping) else {"type": "text", "content": str(part)}
-        for part in content
-    ]
+        content = [content]
+    parts = []
+    for part in content:
+        if isinstance(part, Mapping):
+            parts.append(dict(part))
+        else:
+            parts.append({"type": "text", "content": str(part)})
+    return parts

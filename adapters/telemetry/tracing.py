@@ -1,8 +1,11 @@
 """Spans of calls, attempts, turns and tools, made from the steps as they happen.
 
 A call is one client span, with all its retries, as the conventions ask. Each attempt is a child of
-it, and each rung an event. Nothing here decides anything: without an SDK, or if it raises, a call
-runs as it would have run.
+it, and each rung an event. A turn is an internal span; its calls and tools are children of it, also
+where they run in other threads and tasks.
+
+Nothing here decides anything: without an SDK, or if it raises, a call runs as it would have run.
+What an observer raises is logged by the call itself; what raises beside a tool is caught here.
 """
 
 from __future__ import annotations
@@ -84,15 +87,14 @@ class Tracing(Follower):
     @property
     def is_off(self) -> bool:
         """Tell whether there is no SDK that records anything."""
-        tracer = self.tracer
         meter = self.meters.meter
-        is_unset = isinstance(tracer, ProxyTracer) and isinstance(
-            get_tracer_provider(), ProxyTracerProvider
-        )
-        has_meter = (
-            not isinstance(meter, NoOpMeter) and getattr(meter, "_real_meter", meter) is not None
-        )
-        return not has_meter and (is_unset or isinstance(tracer, NoOpTracer))
+        if not isinstance(meter, NoOpMeter) and getattr(meter, "_real_meter", meter) is not None:
+            return False
+        if isinstance(self.tracer, NoOpTracer):
+            return True
+        # both stand in for what an SDK may still set
+        is_proxy = isinstance(self.tracer, ProxyTracer)
+        return is_proxy and isinstance(get_tracer_provider(), ProxyTracerProvider)
 
     @property
     def may_quote(self) -> bool:
@@ -136,9 +138,15 @@ class TracedRun(Follower):
     def _start(
         self, name: str, step: Step, kind: SpanKind, parent: Context | None, attributes: Attributes
     ) -> Span:
-        """Start the span of the run at its first step, dated back to when the run began."""
+        """Start the span of the run at its first step, dated back to when the run began.
+
+        Arguments:
+            name, kind, attributes: of the span.
+            step: the step. After a crash it is not the first of the run, and nobody knows when the
+                run began.
+            parent: the context around the run; None for the current one.
+        """
         now = time.time_ns()
-        # another process had begun it
         began = now - int(step.at * 1e9) if step.number == 1 else now
         self._span = span = self.tracing.tracer.start_span(
             name, parent, kind, attributes, start_time=began
@@ -157,21 +165,26 @@ class TracedCall(TracedRun):
 
     call: Call
     of_turn: Callable[[], Context | None] = lambda: None  # the context of the turn around it
+    # the attempt in flight, the wait before it, and when it was sent: seconds of the call
     _attempt: Span | None = field(default=None, init=False)
     _wait: float = field(default=0.0, init=False)
     _sent_at: float = field(default=0.0, init=False)
+    # when the first content came, in seconds of the call
     _first: float | None = field(default=None, init=False)
+    # those of the span from its beginning, which the metrics have, too
     _attributes: Attributes = field(factory=dict, init=False)
 
     @property
     def headers(self) -> Mapping[str, str]:
         """Return the headers that let the server continue the trace of the attempt in flight."""
         carrier: dict[str, str] = {}
-        if (span := self._attempt or self._span) is not None and span.get_span_context().is_valid:
+        span = self._attempt or self._span
+        if span is not None and span.get_span_context().is_valid:
             _TRACEPARENT.inject(carrier, set_span_in_context(span))
         return carrier
 
     def _take(self, step: Step) -> None:
+        """Make an event of the step, or begin or end the span of an attempt or of the call."""
         span = self._span or self._begin(step)
         if step.event == SKIPPED:
             span.add_event("rungwise.skipped", _known(backend=step.backend, why=step.note))
@@ -189,10 +202,8 @@ class TracedCall(TracedRun):
             self.tracing.meters.took(step)
         if span.is_recording():
             self._wait = step.wait
-            row = (
-                f"{step.source} --{step.event}{f' [{step.guard}]' if step.guard else ''}--> "
-                f"{step.target}"
-            )
+            guard = f" [{step.guard}]" if step.guard else ""
+            row = f"{step.source} --{step.event}{guard}--> {step.target}"
             known = _known(
                 event=step.event,
                 guard=step.guard,
@@ -205,6 +216,7 @@ class TracedCall(TracedRun):
             self._end(span)
 
     def _begin(self, step: Step) -> Span:
+        """Start the span of the call."""
         call = self.call
         link = of_link(call.link)
         self._attributes = {"gen_ai.operation.name": "chat", **link, **of_request(call)}
@@ -215,6 +227,7 @@ class TracedCall(TracedRun):
         return span
 
     def _send(self, step: Step) -> None:
+        """Start the span of an attempt."""
         attributes = {
             **of_link(self.call.link),
             "http.request.method": "POST",
@@ -227,6 +240,7 @@ class TracedCall(TracedRun):
         )
 
     def _receive(self, step: Step, attempt: Span) -> None:
+        """End the span of an attempt."""
         last = None if step.event == "cancelled" else self.call.last
         is_failure = last is not None and last.failure is not None
         status = 200 if last is not None and not is_failure else step.status
@@ -247,6 +261,7 @@ class TracedCall(TracedRun):
         self._attempt = None
 
     def _end(self, span: Span) -> None:
+        """End the span of the call, and count the call."""
         result = self.call.result
         attributes = {**self._attributes, **of_result(result)}
         if self._first is not None and self.call.is_streaming:
@@ -267,8 +282,9 @@ class TracedTurn(TracedRun):
     """The spans of a turn: its calls and its tools are children of it."""
 
     turn: Turn
+    # the span of each tool that runs, and when it began, by the identity of its call
     _tools: dict[int, tuple[Span, float]] = field(factory=dict, init=False)
-    _ran: int = field(default=0, init=False)
+    _ran: int = field(default=0, init=False)  # how many tools have ended
 
     def watch(self, call: Call) -> Observer:
         """Return the observer of a call of the turn."""
@@ -277,6 +293,7 @@ class TracedTurn(TracedRun):
         )
 
     def _take(self, step: Step) -> None:
+        """Make an event of the step, and end the span with the turn."""
         operation = {"gen_ai.operation.name": "invoke_agent"}
         span = self._span or self._start("invoke_agent", step, SpanKind.INTERNAL, None, operation)
         if step.event != "sent":
@@ -302,23 +319,27 @@ class TracedTurn(TracedRun):
         """Start the span of a tool, or go on with it, and make it the current one of this
         context.
         """
-        call, known = run.call, self._tools.get(id(run.call))
-        if known is None:
-            named = {
-                "gen_ai.tool.name": call.name,
-                "gen_ai.tool.call.id": call.id,
-                "gen_ai.tool.type": "function",
-            }
-            attributes = {"gen_ai.operation.name": "execute_tool", **named}
-            if run.tool.explained:
-                attributes["gen_ai.tool.description"] = run.tool.explained
-            if self.tracing.may_quote:
-                attributes["gen_ai.tool.call.arguments"] = call.arguments
-            span = self.tracing.tracer.start_span(
-                f"execute_tool {call.name}", self.within, attributes=attributes
-            )
-            known = self._tools[id(call)] = span, time.monotonic()
-        attach(set_span_in_context(known[0]))
+        key = id(run.call)
+        if key not in self._tools:
+            self._tools[key] = (self._start_tool(run), time.monotonic())
+        span, _ = self._tools[key]
+        attach(set_span_in_context(span))
+
+    def _start_tool(self, run: ToolRun) -> Span:
+        """Start the span of a tool."""
+        call = run.call
+        attributes: Attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": call.name,
+            "gen_ai.tool.call.id": call.id,
+            "gen_ai.tool.type": "function",
+        }
+        if run.tool.explained:
+            attributes["gen_ai.tool.description"] = run.tool.explained
+        if self.tracing.may_quote:
+            attributes["gen_ai.tool.call.arguments"] = call.arguments
+        name = f"execute_tool {call.name}"
+        return self.tracing.tracer.start_span(name, self.within, attributes=attributes)
 
     @_harmless
     def tool_ended(self, run: ToolRun, outcome: ToolOutcome) -> None:

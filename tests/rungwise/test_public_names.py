@@ -17,7 +17,7 @@ import pytest
 
 import rungwise
 import rungwise.core
-from rungwise.adapters.durable.work import found, path_of
+from rungwise.adapters.durable.import_paths import found, path_of
 from rungwise.lazy import PUBLIC, homes_of
 from support.imports import MODULES, ROOT
 

@@ -1,4 +1,13 @@
-"""Anthropic's Messages."""
+"""Anthropic's Messages.
+
+A stream is a list of named server-sent events. `message_start` has an empty message with the usage
+of the prompt. Then each block begins (`content_block_start`), grows (`content_block_delta`) and
+ends (`content_block_stop`), one after the other by their `index`. `message_delta` has the stop
+reason and the usage of the output, `message_stop` is the end. An `error` may come at any time. A
+block of reasoning is signed by a last delta.
+
+Source: docs.anthropic.com/en/api/messages-streaming.
+"""
 
 from __future__ import annotations
 
@@ -50,19 +59,21 @@ STOPS: Final = {
 
 
 class _Messages(SpokenLanguage):
+    """Write answers as messages."""
+
     api = "anthropic"
     paths = "/messages"
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
+        """Return the body of an error; a code of ours stands in its details."""
+        other = "api_error" if status >= 500 else "invalid_request_error"
         phrase = responses.get(status, "Unknown status")
-        kind, message = ERRORS.get(
-            status, ("api_error" if status >= 500 else "invalid_request_error", f"{phrase}.")
-        )
+        kind, message = ERRORS.get(status, (other, f"{phrase}."))
         error: dict[str, Any] = {"type": kind, "message": message}
         if fields is not None:
-            error |= {
-                name: value for name, value in fields.items() if name not in ("code", "param")
-            }
+            for name, value in fields.items():
+                if name not in ("code", "param"):
+                    error[name] = value
             if fields.get("code") is not None:
                 error["details"] = {"error_code": fields["code"]}
         return orjson.dumps({"type": "error", "error": error, "request_id": "req_00000000"})
@@ -80,12 +91,15 @@ class _Messages(SpokenLanguage):
         }
 
     def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
+        """Return the body of an answer that is not streamed."""
         if answer.error_event is not None:
             return self.error(answer.error_event, 500)
-        usage = {} if answer.usage == {} else {"usage": _usage(answer, request)}
-        return orjson.dumps(
-            {**_message(answer, request), "content": [*_blocks(answer)], **_stop(answer), **usage}
-        )
+        message = _message(answer, request)
+        message["content"] = list(_blocks(answer))
+        message |= _stop(answer)
+        if answer.usage != {}:
+            message["usage"] = _usage(answer, request)
+        return orjson.dumps(message)
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
         return _MessageStream(request, answer)
@@ -102,12 +116,16 @@ class _MessageStream(AnswerStream):
     _unsigned: int | None = None  # the block of reasoning that stays open
 
     def begin(self) -> Iterator[bytes]:
+        """Begin the message. The output tokens so far are one: Anthropic counts from there."""
+        begun = _message(self.answer, self.request)
+        begun["content"] = []
+        for name in ("stop_reason", "stop_sequence", "stop_details"):
+            begun[name] = None
         usage = _usage(self.answer, self.request)
-        begun = {**_message(self.answer, self.request), "content": []}
-        begun |= dict.fromkeys(("stop_reason", "stop_sequence", "stop_details"))
         if usage:
-            begun["usage"] = {**usage, "output_tokens": min(1, usage.get("output_tokens", 0))}
-            begun["usage"].pop("output_tokens_details", None)
+            usage["output_tokens"] = min(1, usage.get("output_tokens", 0))
+            usage.pop("output_tokens_details", None)
+            begun["usage"] = usage
         yield _event("message_start", message=begun)
         yield _event("ping")
 
@@ -120,14 +138,15 @@ class _MessageStream(AnswerStream):
         yield self._delta(type="text_delta", text=piece)
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
+        """Write a block for a call. Its arguments are a text that grows, from "" on."""
         if self.answer.signature and not self._has_thought:  # the reasoning before it has no words
             yield from self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
         yield from self._open("", {**_tool_use(call), "input": {}})
-        yield from (
-            self._delta(type="input_json_delta", partial_json=piece) for piece in ("", *pieces)
-        )
+        for piece in ("", *pieces):
+            yield self._delta(type="input_json_delta", partial_json=piece)
 
     def end(self) -> Iterator[bytes]:
+        """End the message: first the reasoning that waited for its signature."""
         answer = self.answer
         yield from self._close()
         if self._unsigned is not None:
@@ -138,9 +157,11 @@ class _MessageStream(AnswerStream):
         if answer.error_event is not None:
             yield event(LANGUAGE.error(answer.error_event, 500), "error")
         elif answer.done:
+            members: dict[str, Any] = {"delta": _stop(answer)}
             usage = _usage(answer, self.request)
-            usage_member = {"usage": {"output_tokens": 0, **usage}} if usage else {}
-            yield _event("message_delta", delta=_stop(answer), **usage_member)
+            if usage:
+                members["usage"] = {"output_tokens": 0, **usage}
+            yield _event("message_delta", **members)
             yield _event("message_stop")
 
     def _open(self, kind: str, block: Mapping[str, Any]) -> Iterator[bytes]:
@@ -148,12 +169,13 @@ class _MessageStream(AnswerStream):
         if kind and kind == self._kind:
             return
         yield from self._close()
-        self._index = self._index + 1
+        self._index += 1
         self._kind = kind or "tool_use"
         self._has_thought = self._has_thought or kind == "thinking"
         yield _event("content_block_start", index=self._index, content_block=block)
 
     def _close(self) -> Iterator[bytes]:
+        """End the block that is open, unless it is the first of reasoning without a signature."""
         kind = self._kind
         self._kind = ""
         if kind == "thinking" and self.answer.signature is None and self._unsigned is None:
@@ -165,25 +187,28 @@ class _MessageStream(AnswerStream):
             yield _event("content_block_stop", index=self._index)
 
     def _delta(self, **delta: Any) -> bytes:
+        """Write a piece of the block that is open."""
         return _event("content_block_delta", index=self._index, delta=delta)
 
 
 def _event(name: str, /, **members: Any) -> bytes:
+    """Write an event, whose name is also a member of its data."""
     return event({"type": name, **members}, name)
 
 
 def _message(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
-    model = answer.model or request.model
+    """Return a message without its content."""
     return {
         "id": f"msg_{request.number:024d}",
         "type": "message",
         "role": "assistant",
-        "model": model,
+        "model": answer.model or request.model,
     }
 
 
 def _stop(answer: Completion) -> dict[str, Any]:
-    word = "content_filter" if answer.refusal and answer.finish is None else answer.finish_reason
+    """Return why an answer ends; a refusal is explained beside its reason."""
+    word = answer.finish_or_refusal
     reason = None if word is None else STOPS.get(word, word)
     refused = {"type": "refusal", "category": None, "explanation": answer.refusal or None}
     return {
@@ -194,14 +219,16 @@ def _stop(answer: Completion) -> dict[str, Any]:
 
 
 def _blocks(answer: Completion) -> Iterator[dict[str, Any]]:
+    """Yield the blocks of a whole answer. Reasoning that is only a signature stands before calls,
+    which Anthropic refuses without it.
+    """
     if answer.reasoning or (answer.signature and answer.tool_calls):
         signature = "" if answer.signature is None else answer.signature or SIGNATURE
         yield {"type": "thinking", "thinking": answer.reasoning, "signature": signature}
     if answer.text:
         yield {"type": "text", "text": answer.text, "citations": None}
-    yield from (
-        {**_tool_use(call), "input": input_of(call.arguments)} for call in answer.tool_calls
-    )
+    for call in answer.tool_calls:
+        yield {**_tool_use(call), "input": input_of(call.arguments)}
 
 
 def _tool_use(call: ToolCall) -> dict[str, Any]:
@@ -209,11 +236,11 @@ def _tool_use(call: ToolCall) -> dict[str, Any]:
 
 
 def _usage(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
+    """Return the usage of an answer: as it is known, or estimated."""
     if answer.usage is not None:
         return dict(answer.usage)
-    usage = LANGUAGE.counts(
-        estimated(answer, [request.body.get("system"), contents_of(request.body)])
-    )
+    prompt = [request.body.get("system"), contents_of(request.body)]
+    usage = LANGUAGE.counts(estimated(answer, prompt))
     if answer.reasoning:
         usage["output_tokens_details"] = {"thinking_tokens": tokens(len(answer.reasoning))}
     return usage

@@ -1,4 +1,13 @@
-"""Chat completions."""
+"""Chat completions, as OpenAI and most other servers speak them.
+
+A stream is a list of server-sent events without names. Each is a chunk with the same id and model,
+and the `delta` of one choice: first the role, then pieces of text, of reasoning, or of the
+arguments of a call, which its `index` names. The last chunk of the choice has the finish reason. If
+the request asks for it (`stream_options.include_usage`), every chunk has `usage: null`, and one
+without choices has the usage. The end is `[DONE]`, which is no JSON.
+
+Source: platform.openai.com/docs/api-reference/chat-streaming.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +90,10 @@ class ChatCompletions(SpokenLanguage):
     def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
         """Return the body of an answer that is not streamed."""
         if answer.error_event is not None:
-            counted = {} if answer.usage is None else {"usage": dict(answer.usage)}
-            return orjson.dumps({**orjson.loads(self.error(answer.error_event, 500)), **counted})
+            error = orjson.loads(self.error(answer.error_event, 500))
+            if answer.usage is not None:
+                error["usage"] = dict(answer.usage)
+            return orjson.dumps(error)
         silent = answer.tool_calls or answer.refusal
         message: dict[str, Any] = {
             "role": "assistant",
@@ -94,10 +105,12 @@ class ChatCompletions(SpokenLanguage):
             message["refusal"] = answer.refusal
         if answer.tool_calls:
             message["tool_calls"] = [_tool_call(call, call.arguments) for call in answer.tool_calls]
-        usage = _usage(answer, request.body)
         choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
-        counted = {"usage": usage} if usage else {}
-        return orjson.dumps({**_envelope(answer, request), "choices": [choice], **counted})
+        whole = {**_envelope(answer, request), "choices": [choice]}
+        usage = _usage(answer, request.body)
+        if usage:
+            whole["usage"] = usage
+        return orjson.dumps(whole)
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
         """Begin to write an answer that is streamed."""
@@ -105,7 +118,9 @@ class ChatCompletions(SpokenLanguage):
 
 
 class _ChatStream(AnswerStream):
-    _calls = 0
+    """Write a completion chunk by chunk."""
+
+    _calls = 0  # how many have begun
 
     def begin(self) -> Iterator[bytes]:
         yield self._delta({"role": "assistant", "content": ""})
@@ -121,15 +136,19 @@ class _ChatStream(AnswerStream):
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
         index = self._calls
-        self._calls = self._calls + 1
-        yield self._delta({"tool_calls": [{"index": index, **_tool_call(call, "")}]})
+        self._calls += 1
+        begun = {"index": index, **_tool_call(call, "")}
+        yield self._delta({"tool_calls": [begun]})
         for piece in pieces:
-            yield self._delta({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+            more = {"index": index, "function": {"arguments": piece}}
+            yield self._delta({"tool_calls": [more]})
 
     def end(self) -> Iterator[bytes]:
         answer = self.answer
+        counted = b""  # the chunk with the usage
         usage = _usage(answer, self.request.body) if self._reports else None
-        counted = event({**self._envelope, "choices": [], "usage": usage}) if usage else b""
+        if usage:
+            counted = event({**self._envelope, "choices": [], "usage": usage})
         if answer.error_event is not None:
             if counted and answer.usage is not None:
                 yield counted
@@ -153,6 +172,7 @@ class _ChatStream(AnswerStream):
 
     @property
     def _reports(self) -> bool:
+        """Tell whether the request wants the usage of a stream."""
         options = self.request.body.get("stream_options")
         return (
             isinstance(options, Mapping)
@@ -162,21 +182,31 @@ class _ChatStream(AnswerStream):
 
     @property
     def _envelope(self) -> dict[str, Any]:
-        usage = {"usage": None} if self._reports else {}
-        return {**_envelope(self.answer, self.request), "object": "chat.completion.chunk", **usage}
+        """Return the members that every chunk has."""
+        envelope = _envelope(self.answer, self.request)
+        envelope["object"] = "chat.completion.chunk"
+        if self._reports:
+            envelope["usage"] = None
+        return envelope
 
     def _delta(self, delta: Mapping[str, Any]) -> bytes:
-        return event(
-            {**self._envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-        )
+        """Write a chunk with a piece of the answer."""
+        choice = {"index": 0, "delta": delta, "finish_reason": None}
+        return event({**self._envelope, "choices": [choice]})
 
 
 def _envelope(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
-    about = {"created": request.created, "model": answer.model or request.model}
-    return {"id": f"chatcmpl-{request.number:08d}", "object": "chat.completion", **about}
+    """Return the members of an answer beside its choices and usage."""
+    return {
+        "id": f"chatcmpl-{request.number:08d}",
+        "object": "chat.completion",
+        "created": request.created,
+        "model": answer.model or request.model,
+    }
 
 
 def _tool_call(call: ToolCall, arguments: str) -> dict[str, Any]:
+    """Return a call, with all of its arguments or without."""
     return {
         "id": call.id,
         "type": "function",
@@ -185,16 +215,15 @@ def _tool_call(call: ToolCall, arguments: str) -> dict[str, Any]:
 
 
 def _reasoning(answer: Completion, text: str) -> dict[str, Any]:
-    if answer.reasoning_field == "reasoning_details":
-        return {
-            "reasoning_details": [
-                {"type": "reasoning.text", "text": text, "format": "unknown", "index": 0}
-            ]
-        }
-    return {answer.reasoning_field: text}
+    """Return reasoning in the member where a server puts it; OpenRouter has a list of parts."""
+    if answer.reasoning_field != "reasoning_details":
+        return {answer.reasoning_field: text}
+    detail = {"type": "reasoning.text", "text": text, "format": "unknown", "index": 0}
+    return {"reasoning_details": [detail]}
 
 
 def _usage(answer: Completion, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the usage of an answer: as it is known, or estimated."""
     if answer.usage is not None:
         return dict(answer.usage)
     usage = estimated(answer, contents_of(request))

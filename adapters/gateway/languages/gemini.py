@@ -1,4 +1,13 @@
-"""Gemini's generateContent."""
+"""Gemini's generateContent.
+
+The path holds the model and the method: `models/NAME:generateContent`, or
+`:streamGenerateContent?alt=sse`. A stream is a list of server-sent events without names, each in
+the form of a whole answer, with the parts that are new and the usage so far. The last one has the
+finish reason. A call comes whole. Reasoning is a text part with `thought`, and its signature stands
+on the part behind it: the first call, or the last text.
+
+Source: ai.google.dev/api/generate-content.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +55,16 @@ FINISHES: Final = {
     "length": "MAX_TOKENS",
     "content_filter": "SAFETY",
 }
+_RPC: Final = "type.googleapis.com/google.rpc"
+"""Where the types of details are; see google/rpc/error_details.proto."""
+_OF_ERRORS: Final = ("message", "type", "code", "param", "error")
+"""The fields of an error that have a member of their own; others are its metadata."""
 METHODS: Final = re.compile(r"/(?P<model>[^/]+):(?P<method>generateContent|streamGenerateContent)$")
 
 
 class _GeminiLanguage(SpokenLanguage):
+    """Write answers as candidates."""
+
     api = "gemini"
     conversation = "contents"
     caps = ("generationConfig.maxOutputTokens",)
@@ -60,54 +75,42 @@ class _GeminiLanguage(SpokenLanguage):
     def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
         """Return what matters of a request: the path holds the model and the method."""
         match = METHODS.search(path)
-        model, method = (match["model"], match["method"]) if match else (DEFAULT_MODEL, "")
-        return AnswerRequest(model, method == "streamGenerateContent", body, number)
+        if match is None:
+            return AnswerRequest(DEFAULT_MODEL, False, body, number)
+        is_streaming = match["method"] == "streamGenerateContent"
+        return AnswerRequest(match["model"], is_streaming, body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
         if not path.endswith("/v1beta/models"):
             return None
-        shared = {"supportedGenerationMethods": ["generateContent", "streamGenerateContent"]}
-        return {
-            "models": [
-                {"name": f"models/{model}", "displayName": model, **shared} for model in models
-            ]
-        }
+        methods = ["generateContent", "streamGenerateContent"]
+        listed = []
+        for model in models:
+            about = {"name": f"models/{model}", "displayName": model}
+            listed.append({**about, "supportedGenerationMethods": methods})
+        return {"models": listed}
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
-        name, message = STATUSES.get(
-            status, ("UNKNOWN", f"{responses.get(status, 'Unknown status')}.")
-        )
-        error: dict[str, Any] = {"code": status, "message": message, "status": name}
+        """Return the body of an error, with the details that Google's SDKs show."""
+        phrase = responses.get(status, "Unknown status")
+        name, message = STATUSES.get(status, ("UNKNOWN", f"{phrase}."))
         fields = fields or {}
-        error |= {
-            own: fields[word]
-            for word, own in (("message", "message"), ("type", "status"))
-            if word in fields
+        error: dict[str, Any] = {
+            "code": status,
+            "message": fields.get("message", message),
+            "status": fields.get("type", name),
         }
         details: list[dict[str, Any]] = []
         if isinstance(fields.get("code"), int):
             error["code"] = fields["code"]
         elif "code" in fields:
-            more = {
-                name: fields[name]
-                for name in fields
-                if name not in ("message", "type", "code", "param", "error")
-            }
-            texts = {
-                name: "; ".join(each) if isinstance(each, list) else str(each)
-                for name, each in more.items()
-            }
-            about = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": fields["code"]}
-            details.append({**about, **({"metadata": texts} if texts else {})})
+            details.append(_error_info(fields))
         if "param" in fields:
             violation = {"field": fields["param"], "description": error["message"]}
-            details.append(
-                {
-                    "@type": "type.googleapis.com/google.rpc.BadRequest",
-                    "fieldViolations": [violation],
-                }
-            )
-        return orjson.dumps({"error": {**error, **({"details": details} if details else {})}})
+            details.append({"@type": f"{_RPC}.BadRequest", "fieldViolations": [violation]})
+        if details:
+            error["details"] = details
+        return orjson.dumps({"error": error})
 
     def counts(self, usage: Usage) -> dict[str, Any]:
         """Return token counts in this protocol's form, where thoughts are counted beside the
@@ -125,16 +128,18 @@ class _GeminiLanguage(SpokenLanguage):
     def whole(self, answer: Completion, request: AnswerRequest) -> bytes:
         if answer.error_event is not None:
             return self.error(answer.error_event, 500)
-        thoughts = [_thought(answer.reasoning)] if answer.reasoning else []
-        text = [{"text": answer.text}] if answer.text else []
-        calls = [
-            _call(call, {} if index else _signature(answer))
-            for index, call in enumerate(answer.tool_calls)
-        ]
-        last = _last(answer, _signed(answer, _candidate([*thoughts, *text, *calls])))
-        return orjson.dumps(
-            {**last, **_metadata(_usage(answer, request)), **_envelope(answer, request)}
-        )
+        """Return the body of an answer that is not streamed; only the first call is signed."""
+        parts: list[dict[str, Any]] = []
+        if answer.reasoning:
+            parts.append(_thought(answer.reasoning))
+        if answer.text:
+            parts.append({"text": answer.text})
+        for index, call in enumerate(answer.tool_calls):
+            parts.append(_call(call, _signature(answer) if index == 0 else {}))
+        whole = _last(answer, _signed(answer, _candidate(parts)))
+        whole |= _metadata(_usage(answer, request))
+        whole |= _envelope(answer, request)
+        return orjson.dumps(whole)
 
     def stream(self, answer: Completion, request: AnswerRequest) -> AnswerStream:
         return _ContentStream(request, answer)
@@ -145,8 +150,8 @@ class _ContentStream(AnswerStream):
     ended.
     """
 
-    _length = 0
-    _calls = 0
+    _length = 0  # characters so far
+    _calls = 0  # how many have been written
 
     def begin(self) -> Iterator[bytes]:
         return iter(())
@@ -159,27 +164,47 @@ class _ContentStream(AnswerStream):
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
         index = self._calls
-        self._calls = self._calls + 1
+        self._calls += 1
         yield self._part(_call(call, {} if index else _signature(self.answer)))
 
     def end(self) -> Iterator[bytes]:
+        """End the answer: an empty part that may have the signature, the reason, and the usage."""
         answer = self.answer
         if answer.error_event is not None:
             yield event(LANGUAGE.error(answer.error_event, 500))
         elif answer.done:
-            candidate = _signed(answer, _candidate([{"text": ""}]), is_last=True)
-            counted = _metadata(_usage(answer, self.request))
-            yield event({**_last(answer, candidate), **counted, **_envelope(answer, self.request)})
+            empty = _candidate([{"text": ""}])
+            last = _last(answer, _signed(answer, empty, is_last=True))
+            last |= _metadata(_usage(answer, self.request))
+            last |= _envelope(answer, self.request)
+            yield event(last)
 
     def _part(self, part: dict[str, Any]) -> bytes:
+        """Write a part, with the usage so far where it is estimated."""
         self._length += characters(part)
-        so_far = _usage(self.answer, self.request) if self.answer.usage is None else {}
-        if so_far:
-            so_far = {**so_far, "candidatesTokenCount": tokens(self._length)}
+        so_far: dict[str, Any] = {}
+        if self.answer.usage is None:
+            so_far = _usage(self.answer, self.request)
+            written = tokens(self._length)
+            so_far["candidatesTokenCount"] = written
             so_far.pop("thoughtsTokenCount", None)
-            so_far["totalTokenCount"] = so_far["promptTokenCount"] + so_far["candidatesTokenCount"]
-        envelope = _envelope(self.answer, self.request)
-        return event({"candidates": [_candidate([part])], **_metadata(so_far), **envelope})
+            so_far["totalTokenCount"] = so_far["promptTokenCount"] + written
+        piece: dict[str, Any] = {"candidates": [_candidate([part])]}
+        piece |= _metadata(so_far)
+        piece |= _envelope(self.answer, self.request)
+        return event(piece)
+
+
+def _error_info(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the detail of an error that has a code of ours, with what else is known."""
+    info: dict[str, Any] = {"@type": f"{_RPC}.ErrorInfo", "reason": fields["code"]}
+    metadata = {}
+    for name, value in fields.items():
+        if name not in _OF_ERRORS:
+            metadata[name] = "; ".join(value) if isinstance(value, list) else str(value)
+    if metadata:
+        info["metadata"] = metadata
+    return info
 
 
 def _envelope(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
@@ -194,18 +219,20 @@ def _metadata(usage: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _candidate(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "content": {"parts": parts, "role": "model"} if parts else {"role": "model"},
-        "index": 0,
-    }
+    """Return a candidate; one without parts has no list of them."""
+    content = {"parts": parts, "role": "model"} if parts else {"role": "model"}
+    return {"content": content, "index": 0}
 
 
 def _last(answer: Completion, candidate: dict[str, Any]) -> dict[str, Any]:
     """Return the last candidate of an answer; a refusal stands next to its finish reason."""
-    finish = "content_filter" if answer.refusal and answer.finish is None else answer.finish_reason
-    ended = {"finishReason": FINISHES.get(finish, finish)} if finish and answer.done else {}
-    refused = {"finishMessage": answer.refusal} if answer.refusal else {}
-    return {"candidates": [{**candidate, **ended, **refused}]}
+    finish = answer.finish_or_refusal
+    last = dict(candidate)
+    if finish and answer.done:
+        last["finishReason"] = FINISHES.get(finish, finish)
+    if answer.refusal:
+        last["finishMessage"] = answer.refusal
+    return {"candidates": [last]}
 
 
 def _thought(piece: str) -> dict[str, Any]:
@@ -213,6 +240,7 @@ def _thought(piece: str) -> dict[str, Any]:
 
 
 def _signature(answer: Completion) -> dict[str, str]:
+    """Return the member that signs a part; nothing without a signature."""
     if answer.signature is None or not (answer.reasoning or answer.signature):
         return {}
     return {"thoughtSignature": answer.signature or SIGNATURE}
@@ -220,10 +248,13 @@ def _signature(answer: Completion) -> dict[str, str]:
 
 def _call(call: ToolCall, signature: Mapping[str, str]) -> dict[str, Any]:
     """Return a call; without an object as arguments it is one that began and did not end."""
-    begun = {"id": call.id, "name": call.name}
-    args = input_of(call.arguments) if call.arguments else ""
-    rest = {"args": args} if isinstance(args, dict) else {"willContinue": True}
-    return {"functionCall": {**begun, **rest}, **signature}
+    function: dict[str, Any] = {"id": call.id, "name": call.name}
+    arguments = input_of(call.arguments) if call.arguments else ""
+    if isinstance(arguments, dict):
+        function["args"] = arguments
+    else:
+        function["willContinue"] = True
+    return {"functionCall": function, **signature}
 
 
 def _signed(
@@ -240,6 +271,7 @@ def _signed(
 
 
 def _usage(answer: Completion, request: AnswerRequest) -> dict[str, Any]:
+    """Return the usage of an answer: as it is known, or estimated."""
     if answer.usage is not None:
         return dict(answer.usage)
     counts = LANGUAGE.counts(estimated(answer, request.body.get("contents")))

@@ -66,6 +66,13 @@ class Completion:
             return "tool_calls" if self.tool_calls else "stop"
         return self.finish or None
 
+    @property
+    def finish_or_refusal(self) -> str | None:
+        """Return the finish reason in a protocol in which a refusal is one."""
+        if self.refusal and self.finish is None:
+            return "content_filter"
+        return self.finish_reason
+
 
 @define(eq=False)
 class AnswerStream(ABC):
@@ -123,9 +130,9 @@ class Language(ABC):
 
     def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
         """Return what matters of a request."""
-        return AnswerRequest(
-            str(body.get("model") or DEFAULT_MODEL), body.get("stream") is True, body, number
-        )
+        model = str(body.get("model") or DEFAULT_MODEL)
+        is_streaming = body.get("stream") is True
+        return AnswerRequest(model, is_streaming, body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
         """Return the answer to a GET of this path as JSON, or None if this protocol has no such
@@ -177,7 +184,8 @@ class SpokenLanguage(Language):
 def event(value: object, name: str = "") -> bytes:
     """Return an event of a stream; bytes are written unchanged."""
     data = value if isinstance(value, bytes) else orjson.dumps(value)
-    return (b"event: %b\n" % name.encode() if name else b"") + b"data: " + data + b"\n\n"
+    head = b"event: %b\n" % name.encode() if name else b""
+    return head + b"data: " + data + b"\n\n"
 
 
 def split(text: str, size: int) -> Iterator[str]:
@@ -203,9 +211,14 @@ def tokens(count: int) -> int:
 
 def estimated(answer: Completion, prompt: object) -> Usage:
     """Return the usage of a whole answer and of the content before it, both counted here."""
-    calls = sum(len(call.name) + len(call.arguments) for call in answer.tool_calls)
-    output = tokens(len(answer.text) + len(answer.reasoning) + len(answer.refusal) + calls)
-    return Usage(tokens(characters(prompt)), output, reasoning_tokens=tokens(len(answer.reasoning)))
+    written = len(answer.text) + len(answer.reasoning) + len(answer.refusal)
+    for call in answer.tool_calls:
+        written += len(call.name) + len(call.arguments)
+    return Usage(
+        input_tokens=tokens(characters(prompt)),
+        output_tokens=tokens(written),
+        reasoning_tokens=tokens(len(answer.reasoning)),
+    )
 
 
 def input_of(arguments: str) -> Any:
@@ -219,4 +232,5 @@ def input_of(arguments: str) -> Any:
 
 def contents_of(body: Mapping[str, Any]) -> list[Any]:
     """Return the contents of the messages in a request."""
-    return [one.get("content") for one in list_of(body.get("messages")) if isinstance(one, Mapping)]
+    messages = list_of(body.get("messages"))
+    return [one.get("content") for one in messages if isinstance(one, Mapping)]

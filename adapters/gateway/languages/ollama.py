@@ -1,4 +1,12 @@
-"""Ollama's native chat."""
+"""Ollama's chat.
+
+A stream is a list of lines, each a JSON object (`application/x-ndjson`) with a piece of the message
+and `done: false`. A call comes whole. The last line has `done: true`, the reason, the tokens of
+prompt and answer, and how long each phase took, in nanoseconds. Replies are streamed unless the
+request says otherwise.
+
+Source: github.com/ollama/ollama/blob/main/docs/api.md.
+"""
 
 from __future__ import annotations
 
@@ -37,49 +45,51 @@ ERRORS: Final[Mapping[int, str]] = {
     529: "the server is overloaded",
 }
 _CREATED: Final = datetime.fromtimestamp(CREATED, UTC).isoformat().replace("+00:00", "Z")
-_TOKEN_SECONDS: Final = 20_000_000  # nanoseconds for a token, so that the durations are realistic
+_TOKEN_NANOSECONDS: Final = 20_000_000  # for a token, so that the durations are realistic
 
 
 class _OllamaChat(Language):
+    """Write answers as Ollama does."""
+
     stream_type = "application/x-ndjson"
     paths = "/api/chat"
     caps = ("options.num_predict",)
 
     def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
         """Return what matters of a request; replies are streamed by default."""
-        return AnswerRequest(
-            str(body.get("model") or DEFAULT_MODEL), body.get("stream") is not False, body, number
-        )
+        model = str(body.get("model") or DEFAULT_MODEL)
+        is_streaming = body.get("stream") is not False
+        return AnswerRequest(model, is_streaming, body, number)
 
     def listing(self, path: str, models: Iterable[str]) -> Any:
         """Return the answer to a GET of this path: the server's version, or the list of models."""
         if path.endswith("/api/version"):
             return {"version": VERSION}
-        return (
-            {"models": [_listed(model) for model in models]} if path.endswith("/api/tags") else None
-        )
+        if path.endswith("/api/tags"):
+            return {"models": [_listed(model) for model in models]}
+        return None
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
         phrase = responses.get(status, "Unknown status")
-        return orjson.dumps({"error": (fields or {}).get("message") or ERRORS.get(status, phrase)})
+        message = (fields or {}).get("message")
+        return orjson.dumps({"error": message or ERRORS.get(status, phrase)})
 
     def whole(self, reply: Completion, request: AnswerRequest) -> bytes:
         if reply.error_event is not None:
             return self.error(reply.error_event, 500)
         message = _message(reply.text or reply.refusal, reply.reasoning, reply.tool_calls)
-        return _line(reply, request, message, **(_end(reply, request) if reply.done else {}))
+        end = _end(reply, request) if reply.done else {}
+        return _line(reply, request, message, **end)
 
     def events(self, reply: Completion, request: AnswerRequest) -> Iterator[bytes]:
+        """Yield the lines of a stream. A refusal is text here."""
         size = reply.chunk_size
-        yield from (
-            _line(reply, request, _message("", piece)) + b"\n"
-            for piece in split(reply.reasoning, size)
-        )
+        for piece in split(reply.reasoning, size):
+            yield _line(reply, request, _message("", piece)) + b"\n"
         for piece in split(reply.text or reply.refusal, size):
             yield _line(reply, request, _message(piece)) + b"\n"
-        yield from (
-            _line(reply, request, _message("", "", (call,))) + b"\n" for call in reply.tool_calls
-        )
+        for call in reply.tool_calls:
+            yield _line(reply, request, _message("", "", (call,))) + b"\n"
         if reply.error_event is not None:
             yield self.error(reply.error_event, 500) + b"\n"
         elif reply.done:
@@ -89,17 +99,21 @@ class _OllamaChat(Language):
 def _line(
     reply: Completion, request: AnswerRequest, message: Mapping[str, Any], **end: Any
 ) -> bytes:
+    """Return one line: a message, with the end of the answer if it is the last."""
     about = {"model": reply.model or request.model, "created_at": _CREATED}
     return orjson.dumps({**about, "message": message, "done": False, **end})
 
 
 def _message(text: str, reasoning: str = "", calls: Iterable[ToolCall] = ()) -> dict[str, Any]:
+    """Return a message, or a piece of one."""
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if reasoning:
         message["thinking"] = reasoning
-    if tool_calls := [
-        {"function": {"name": call.name, "arguments": _arguments(call.arguments)}} for call in calls
-    ]:
+    tool_calls = []
+    for call in calls:
+        function = {"name": call.name, "arguments": _arguments(call.arguments)}
+        tool_calls.append({"function": function})
+    if tool_calls:
         message["tool_calls"] = tool_calls
     return message
 
@@ -113,24 +127,28 @@ def _arguments(text: str) -> Any:
 
 
 def _end(reply: Completion, request: AnswerRequest) -> dict[str, Any]:
-    finish = {"tool_calls": "stop"}.get(reply.finish_reason or "", reply.finish_reason)
-    end: dict[str, Any] = {"done": True, **({"done_reason": finish} if finish else {})}
+    """Return the members that end an answer: its reason, its usage, and how long it took."""
+    end: dict[str, Any] = {"done": True}
+    finish = "stop" if reply.finish_reason == "tool_calls" else reply.finish_reason
+    if finish:
+        end["done_reason"] = finish
     if reply.usage is not None:
-        return {**end, **reply.usage}
+        return end | dict(reply.usage)
     usage = estimated(reply, contents_of(request.body))
-    took = [count * _TOKEN_SECONDS for count in (1, usage.input_tokens, usage.output_tokens)]
-    return {
-        **end,
-        "total_duration": sum(took),
-        "load_duration": took[0],
-        "prompt_eval_count": usage.input_tokens,
-        "prompt_eval_duration": took[1],
-        "eval_count": usage.output_tokens,
-        "eval_duration": took[2],
-    }
+    loading = _TOKEN_NANOSECONDS
+    reading = usage.input_tokens * _TOKEN_NANOSECONDS
+    writing = usage.output_tokens * _TOKEN_NANOSECONDS
+    end["total_duration"] = loading + reading + writing
+    end["load_duration"] = loading
+    end["prompt_eval_count"] = usage.input_tokens
+    end["prompt_eval_duration"] = reading
+    end["eval_count"] = usage.output_tokens
+    end["eval_duration"] = writing
+    return end
 
 
 def _listed(model: str) -> dict[str, Any]:
+    """Return a model as the list of models has it."""
     return {
         "name": model,
         "model": model,

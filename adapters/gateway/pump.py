@@ -1,0 +1,224 @@
+"""The bytes of a stream, made from the events of a call."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Final
+
+from attrs import define, evolve, field
+
+from rungwise.adapters.gateway.answers import (
+    PREFIX,
+    HttpResponse,
+    Problem,
+    ended,
+    text_of,
+)
+from rungwise.adapters.gateway.forwarded import ENCODING
+from rungwise.adapters.gateway.languages.language import Completion
+from rungwise.adapters.gateway.writing import AnswerWriter
+from rungwise.fsm.call.run.result import CallError, Result
+from rungwise.fsm.engine.journal.record import Step
+from rungwise.fsm.replies.reply import Discard, Reasoning, Text
+from rungwise.fsm.values.usage import NO_USAGE
+
+_TAKEN_BACK: Final = (
+    "streamed text has to be taken back; hold=True, or --hold, waits for text that is final"
+)
+TAKEN_BACK: Final = Problem.saying(503, _TAKEN_BACK, code="discarded")
+
+
+@define(eq=False)
+class Pump:
+    """Make the bytes of a stream from the events of a call.
+
+    Nothing is written before the first piece of text, so that a call that fails early has its
+    status. What was written stays the beginning of the answer: if it must be taken back, the stream
+    ends with an error.
+    """
+
+    call: AnswerWriter
+    is_over: bool = False
+    # the response of a call that ended before anything was written
+    early: HttpResponse | None = None
+    _is_begun: bool = False
+    _backend: str = ""
+    _stream: Any = None
+    _answer: Completion = field(factory=Completion)
+    _text: list[str] = field(factory=list)
+    _thoughts: list[str] = field(factory=list)
+
+    def response(self, pieces: Any, first: bytes | None) -> HttpResponse:
+        """Return the response, once its first piece has come."""
+        call = self.call
+        if first is None:
+            return self.early or call.failed(RuntimeError("the stream has no end"))
+        headers = call.headers(None)
+        headers["content-type"] = "text/event-stream"
+        if call.forward is not None:
+            headers["content-type"] = call.forward.content_type
+        headers["cache-control"] = "no-store"
+        return HttpResponse(200, headers, Rest(first, pieces, self))
+
+    def take(self, event: object) -> bytes:
+        """Take an event, and return what is to be written."""
+        match event:
+            case Step() if event.event == "sent":
+                self._backend = event.backend
+                self._change(model=self.call.model_of(event.backend))
+            case Text() if self.call.forward is not None:
+                self._is_begun = True
+                return event.text.encode(ENCODING)
+            case Text():
+                self._text.append(event.text)
+                return b"" if self._holds else self._written("text", event.text)
+            case Reasoning() if not self.call.shown(event.text, self._backend):
+                pass
+            case Reasoning():
+                self._thoughts.append(event.text)
+                return b"" if self._holds else self._written("reasoning", event.text)
+            case Discard() if self._holds:
+                self._text = ["".join(self._text).removesuffix(event.text)]
+            case Discard():
+                self.is_over = True
+                return self.broken_off(TAKEN_BACK)
+            case Result():
+                return self._end(event)
+        return b""
+
+    def fail(self, error: Exception) -> bytes:
+        """End the stream of a call that raised."""
+        call = self.call
+        problem = call.problem(error)
+        self.is_over = True
+        if problem is None and isinstance(error, CallError):
+            return self._end(error.result)
+        if not self._is_begun:
+            self.early = call.failed(error)
+            return b""
+        call.headers(error.result if isinstance(error, CallError) else None)
+        return self.broken_off(problem or Problem.saying(500, "the call broke"))
+
+    @property
+    def _holds(self) -> bool:
+        """Tell whether text waits until it is final: a value that is no object comes in one of
+        ours, which the program must not see.
+        """
+        returns = self.call.asked.returns
+        return self.call.hold or (returns is not None and returns.get("type") != "object")
+
+    def _change(self, **changes: Any) -> None:
+        """Change what is known of the answer, also for the stream that is being written."""
+        self._answer = evolve(self._answer, **changes)
+        if self._stream is not None:
+            self._stream.answer = self._answer
+
+    def _written(self, name: str, piece: str) -> bytes:
+        """Write a piece of text or reasoning, behind the beginning of the answer."""
+        return self._begun() + b"".join(getattr(self._stream, name)(piece))
+
+    def _begun(self) -> bytes:
+        """Begin the answer, unless it has begun; one that was forwarded has its own beginning."""
+        if self._stream is not None:
+            return b""
+        call = self.call
+        self._answer = evolve(self._answer, usage=call.language.counts(NO_USAGE))
+        self._stream = call.language.stream(self._answer, call.request)
+        is_begun = self._is_begun
+        self._is_begun = True
+        return b"" if is_begun else b"".join(self._stream.begin())
+
+    def _end(self, result: Result) -> bytes:
+        """Write what is missing of the answer, and its end."""
+        call = self.call
+        self.is_over = True
+        headers = call.headers(result)
+        if call.forward is not None:
+            if result.outcome == "done":
+                return b""
+            cut = Problem.saying(503, "the provider's stream was cut", code="interrupted")
+            return b"\n\n" + self.broken_off(cut)
+        written = self._missing(result)
+        self._answer = self._stream.answer = ended(self._answer, result, call.language)
+        if self._answer.refusal:
+            written += b"".join(self._stream.refusal([self._answer.refusal]))
+        for each in self._answer.tool_calls:
+            written += b"".join(self._stream.call(each, [each.arguments]))
+        return written + self._comment(headers) + b"".join(self._stream.end())
+
+    def _missing(self, result: Result) -> bytes:
+        """Write the reasoning and text of a result that are not written yet."""
+        call = self.call
+        text = text_of(result, is_json_wanted=call.asked.returns is not None)
+        written = self._begun()
+        if self._holds:
+            sent = ""
+            reasoning = call.shown(result.reasoning, result.backend)
+            if reasoning:
+                written += self._written("reasoning", reasoning)
+        else:
+            sent = "".join(self._text)
+            reasoning = "".join(self._thoughts)
+            if not text.startswith(sent):
+                text = sent  # what a program has is always the beginning of the answer
+        rest = text[len(sent) :]
+        if rest:
+            written += self._written("text", rest)
+        self._change(text=text, reasoning=reasoning)
+        return written
+
+    def _comment(self, headers: Mapping[str, str]) -> bytes:
+        """Write our headers as a comment, for the head of the response has gone long ago.
+
+        Google's SDK would take a comment for JSON.
+        """
+        if self.call.language.api == "gemini":
+            return b""
+        lines = [
+            f": {name}: {value}\n" for name, value in headers.items() if name.startswith(PREFIX)
+        ]
+        return "".join([*lines, "\n"]).encode()
+
+    def broken_off(self, problem: Problem) -> bytes:
+        """Return the error that ends the stream."""
+        self._change(
+            text="".join(self._text),
+            reasoning="".join(self._thoughts),
+            error_event=problem.event(),
+        )
+        return self._begun() + b"".join(self._stream.end())
+
+
+@define(eq=False)
+class Rest:
+    """Iterate over a first piece and those that follow, in a thread or in an event loop, and close
+    them.
+    """
+
+    _first: bytes | None
+    _pieces: Any
+    pump: Pump
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        first = self._first
+        self._first = None
+        return next(self._pieces) if first is None else first
+
+    def close(self) -> None:
+        """End the call."""
+        self._pieces.close()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        first = self._first
+        self._first = None
+        return await anext(self._pieces) if first is None else first
+
+    async def aclose(self) -> None:
+        """End the call."""
+        await self._pieces.aclose()
