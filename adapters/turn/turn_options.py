@@ -20,7 +20,7 @@ from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.turn.actions import TurnEvent
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
-from rungwise.fsm.turn.tool_round import Approvals
+from rungwise.fsm.turn.resumed import Approvals
 from rungwise.fsm.turn.tools import Executor, Toolbox, Tools
 from rungwise.fsm.turn.turn import Turn
 

@@ -29,10 +29,10 @@ from rungwise.fsm.call.conversation.observation import (
 from rungwise.fsm.call.conversation.reading import TextWatch
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.rounds import CallRounds
+from rungwise.fsm.call.run.cancelled import observe_cancel
 from rungwise.fsm.call.run.delivery import StreamEvent, check_delta
 from rungwise.fsm.call.run.facts import own_facts_of
 from rungwise.fsm.call.run.judging import with_finding
-from rungwise.fsm.call.run.observe import observe_cancel
 from rungwise.fsm.call.run.recording import Follower
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.run.sending import Needs

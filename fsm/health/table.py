@@ -19,8 +19,8 @@ asked. It differs from the textbook in four ways, each for a reason:
 
 The machine is cyclic and has no outcome: nothing about it has to end, so there is no variant. What
 is proved instead (`fsm/health/check.py`): an open backend comes due whatever else happens, and no
-second probe goes out while one is out. The walk has some ten configurations for the defaults, a few
-thousand for the largest limits; a step costs one firing of the table.
+second probe goes out while one is out. The walk has at most six configurations (three states, a
+probe out or not) for each failure that is borne; a step costs one firing of the table.
 
 Warning: the order of the rows is the behaviour.
 """

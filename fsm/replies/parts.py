@@ -15,11 +15,9 @@ _NO_EXTRAS = FrozenMap()
 
 
 def _unchanging(value: Any) -> Any:
-    return (
-        value
-        if type(value) in (str, FrozenMap, type(None))
-        else sendable_copy(value, "a provider's own part")
-    )
+    if type(value) in (str, FrozenMap, type(None)):
+        return value
+    return sendable_copy(value, "a provider's own part")
 
 
 def _is_text(instance: object, attribute: Any, value: Any) -> None:

@@ -37,7 +37,8 @@ class Reply:
     Arguments:
         text: all text blocks joined, inline think tags included.
         final_text: the last text block after the last tool call; None if the protocol has no
-        blocks. tool_calls: the tool calls, complete or not.
+            blocks.
+        tool_calls: the tool calls, complete or not.
         usage: what the provider reported for this attempt.
         model: the model id that the provider reported, as a `label`.
         interrupted: whether the stream ended before its terminal event.
@@ -45,7 +46,8 @@ class Reply:
         reasoning: reasoning from structured fields (inline reasoning stays in `text`).
         stop_reason: the normalised stop reason; None if the provider gave none.
         stop_raw: the provider's own word for it, as a `label`; never in `repr`, as it may repeat a
-        prompt or a key. refusal: the provider's refusal text, if it sent one.
+            prompt or a key.
+        refusal: the provider's refusal text, if it sent one.
         failure: what cut the stream, if a cause is known.
         raw: the provider's decoded body, for diagnosis only.
         parts: everything in order, the provider's own blocks included; `text`, `reasoning` and
@@ -117,9 +119,12 @@ class Reply:
         """Return everything in order, each part once."""
         if self._parts is not None:
             return tuple(self._parts)
-        reasoning = (ReasoningPart(self.reasoning),) if self.reasoning else ()
-        text = (TextPart(self.text),) if self.text else ()
-        return (*reasoning, *text, *self.tool_calls)
+        parts: list[Part] = []
+        if self.reasoning:
+            parts.append(ReasoningPart(self.reasoning))
+        if self.text:
+            parts.append(TextPart(self.text))
+        return (*parts, *self.tool_calls)
 
     @property
     def has_own_answer(self) -> bool:

@@ -36,27 +36,42 @@ class Caller:
     @property
     def shapes(self) -> Shapes:
         """Return the message format of the last backend."""
-        return self.last.shapes if self.last is not None else self.chain[0].shapes
+        if self.last is None:
+            return self.chain[0].shapes
+        return self.last.shapes
 
     def first(self, request: Request) -> Call:
         """Build the call that sends a request as it is."""
         return self._call(request, "", self.wants)
 
     def next(self, state: str, first: Request, conversation: Conversation, written: int) -> Call:
-        """Build the call of a state."""
-        keeps = self.policy.keep_tool_choice
-        hints = self.policy.hints
+        """Build the call of a state.
+
+        Arguments:
+            state: the state of the machine.
+            first: the request of the turn.
+            conversation: everything since.
+            written: the output tokens of the calls so far.
+        """
         request = request_of(
-            state, first, conversation, hints, self.shapes, written=written, keeps_choice=keeps
+            state,
+            first,
+            conversation,
+            self.policy.hints,
+            self.shapes,
+            written=written,
+            keeps_choice=self.policy.keep_tool_choice,
         )
-        return self._call(
-            request, conversation.gathered, {} if state == "summarize" else self.wants
-        )
+        wants = {} if state == "summarize" else self.wants
+        return self._call(request, conversation.gathered, wants)
 
     def _call(self, request: Request, gathered: str, wants: dict[str, Any]) -> Call:
-        prior = self.prior_answer
         turn = TurnContext(
-            prior, prior is not None, is_shown=True, gathered=gathered, runs_tools=True
+            prior_answer=self.prior_answer,
+            only_housekeeping=self.prior_answer is not None,
+            is_shown=True,
+            gathered=gathered,
+            runs_tools=True,
         )
         return self.new(request, self.policy.of_calls, self.chain, turn, **self.options, **wants)
 

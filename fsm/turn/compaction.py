@@ -49,17 +49,17 @@ def rounds_of(messages: Sequence[ReadMessage]) -> list[Round]:
     while index < len(messages):
         role = messages[index].role
         start = index
-        index = answers_behind(messages, start) if role in ("assistant", "tool") else start + 1
-        if role == "user" and (not rounds or rounds[-1].exchanges):
-            rounds.append(Round())
+        index += 1
         if role == "user":
+            if not rounds or rounds[-1].exchanges:
+                rounds.append(Round())
             rounds[-1].users.append(start)
         elif role in ("assistant", "tool"):
             if not rounds:
                 rounds.append(Round())
-            rounds[-1].exchanges.append(
-                ToolExchange(range(start, index), _is_whole(messages[start:index]))
-            )
+            index = answers_behind(messages, start)
+            is_whole = _is_whole(messages[start:index])
+            rounds[-1].exchanges.append(ToolExchange(range(start, index), is_whole))
     return rounds
 
 
@@ -103,9 +103,17 @@ def room_for(
 ) -> int:
     """Return by how many tokens a conversation should shrink to fit a window with its answer: by a
     quarter or more.
+
+    Arguments:
+        messages: the conversation.
+        window: the tokens of the model's context; None if it is not known.
+        cap: the output cap of the answer, in tokens; None for none.
+        counter: counts the tokens of a tuple of messages.
     """
     tokens = counter(tuple(messages))
-    beyond = 0 if window is None else tokens - (window - (cap or 0))
+    beyond = 0
+    if window is not None:
+        beyond = tokens - (window - (cap or 0))
     return max(beyond, -(-tokens // LEAST_ROOM), 1)
 
 
@@ -119,8 +127,16 @@ def accepted(
     callers: Messages,
     counter: Counter = estimate_tokens,
 ) -> Conversation:
-    """Return the conversation that a compactor left if it is shorter and as valid as before, or
-    raise NoHelp.
+    """Return the conversation that a compactor left.
+
+    Arguments:
+        returned: the conversation, or the exception that the compactor raised.
+        before: the conversation before it.
+        callers: the messages of the caller, whose system messages may stand anywhere.
+        counter: counts the tokens of a tuple of messages.
+
+    Raises:
+        NoHelp: it is hardly shorter, or not as valid as before.
     """
     if isinstance(returned, Exception):
         raise NoHelp(f"the compactor raised {type(returned).__name__}")
@@ -185,15 +201,17 @@ class OldestFirst:
         if to_free <= 0:
             return whole
         steps = _Steps.of(whole, self.keep, count)
+
+        def frees_enough(taken: int) -> bool:
+            return tokens - count(steps.taking(taken)) >= to_free
+
         # Each step leaves fewer tokens than the one before, so bisection finds the fewest steps
         # that are enough.
-        enough = bisect_left(
-            range(len(steps)),
-            True,
-            key=lambda taken: tokens - count(steps.taking(taken)) >= to_free,
-        )
+        enough = bisect_left(range(len(steps)), True, key=frees_enough)
         shorter = steps.taking(enough)
-        return shorter if count(shorter) < tokens else whole
+        if count(shorter) < tokens:
+            return shorter
+        return whole
 
 
 @frozen
@@ -208,17 +226,17 @@ class _Steps:
         rounds = rounds_of([read(message) for message in messages])
         # an exchange that reaches beyond it stays, so no call loses its results
         end = len(messages) - keep
-        free = [
-            each
-            for round in rounds
-            for each in round.exchanges
-            if each.is_whole and each.places.stop <= end
-        ]
+        free = []
+        for round in rounds:
+            for exchange in round.exchanges:
+                if exchange.is_whole and exchange.places.stop <= end:
+                    free.append(exchange)
         stubs = []
-        for index in [place for exchange in free for place in exchange.places[1:]]:
-            stub = _stubbed(messages[index])
-            if stub is not None and count((stub,)) < count((messages[index],)):
-                stubs.append((index, stub))
+        for exchange in free:
+            for index in exchange.places[1:]:
+                stub = _stubbed(messages[index])
+                if stub is not None and count((stub,)) < count((messages[index],)):
+                    stubs.append((index, stub))
         return cls(messages, tuple(stubs), tuple(_drops(rounds, frozenset(free))))
 
     def __len__(self) -> int:
@@ -228,16 +246,14 @@ class _Steps:
         if not steps:
             return self.messages
         stubs = dict(self.stubs[:steps])
-        dropped = {
-            place for places in self.drops[: max(0, steps - len(self.stubs))] for place in places
-        }
-        return tuple(
-            [
-                stubs.get(place, message)
-                for place, message in enumerate(self.messages)
-                if place not in dropped
-            ]
-        )
+        dropped: set[int] = set()
+        for places in self.drops[: max(0, steps - len(self.stubs))]:
+            dropped.update(places)
+        left = []
+        for place, message in enumerate(self.messages):
+            if place not in dropped:
+                left.append(stubs.get(place, message))
+        return tuple(left)
 
 
 def _drops(rounds: Sequence[Round], free: frozenset[ToolExchange]) -> Iterator[tuple[int, ...]]:
@@ -247,7 +263,8 @@ def _drops(rounds: Sequence[Round], free: frozenset[ToolExchange]) -> Iterator[t
     first = next((round for round in rounds if round.users), None)
     for round in rounds:
         going = [each for each in round.exchanges[:-1] if each in free]
-        yield from (tuple(exchange.places) for exchange in going)
+        for exchange in going:
+            yield tuple(exchange.places)
         may_go = round is not first and round is not rounds[-1]
         if may_go and len(going) == len(round.exchanges) - 1 and round.exchanges[-1] in free:
             yield (*round.users, *round.exchanges[-1].places)
@@ -258,16 +275,19 @@ def _stubbed(message: PlainMessage | Message) -> PlainMessage | Message | None:
     texts.
     """
     if isinstance(message, Message):
-        parts = [
-            evolve(each, text=STUB) if isinstance(each, ToolResult) else each
-            for each in message.parts
-        ]
+        parts = []
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                part = evolve(part, text=STUB)
+            parts.append(part)
         return Message(message.role, tuple(parts))
     if message.get("role") != "user":
         return _with_stub(message)
-    blocks = [
-        (_with_stub(each) or each) if is_result(each) else each for each in blocks_of(message)
-    ]
+    blocks = []
+    for block in blocks_of(message):
+        if is_result(block):
+            block = _with_stub(block) or block
+        blocks.append(block)
     return {**message, "content": blocks}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attrs import define, evolve, field
@@ -43,17 +43,28 @@ class Conversation:
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """Return the calls of the pending message."""
-        return () if self.pending is None else self.pending.tool_calls
+        if self.pending is None:
+            return ()
+        return self.pending.tool_calls
 
     @property
     def ids(self) -> dict[str, list[str]] | None:
         """Return the ids of the pending tool calls, as a journal records them; None without any."""
-        return {"ids": [call.id for call in self.calls]} if self.calls else None
+        if not self.calls:
+            return None
+        return {"ids": [call.id for call in self.calls]}
 
     def add_result(
         self, result: Result, event: str, *, is_summary: bool, ids: Sequence[str] | None = None
     ) -> None:
-        """Add what a call returned; `ids` are those of its tool calls, if they were recorded."""
+        """Add what a call returned.
+
+        Arguments:
+            result: the result of the call.
+            event: what it means for the turn.
+            is_summary: whether the call asked for a summary, which calls no tools.
+            ids: those of its tool calls, if they were recorded.
+        """
         if result is self._added:  # a signal interrupted the turn after it was added
             return
         if event == "called_tools" and not is_summary:
@@ -68,22 +79,25 @@ class Conversation:
     def _add_answer(self, result: Result) -> None:
         self.gathered = ""
         self._show(result.text)
-        repeats_earlier = (
-            result.outcome == "salvaged" and result.journal.last.effect == "keep_prior_answer"
-        )
+        is_prior = result.journal.last.effect == "keep_prior_answer"
+        repeats_earlier = result.outcome == "salvaged" and is_prior
         if is_blank(result.text) or repeats_earlier:
             return
-        is_whole = result.outcome == "done" and not result.tool_calls
-        self.messages += (result.message if is_whole else Message.saying("assistant", result.text),)
+        message = Message.saying("assistant", result.text)
+        if result.outcome == "done" and not result.tool_calls:
+            message = result.message
+        self.messages += (message,)
 
     def _add_tool_calls(self, result: Result, ids: Sequence[str] | None) -> None:
         """Make the message pending, with names and ids that every provider accepts."""
         self.gathered = ""
         self._show(result.text)
         if self._ids is None:
-            self._ids = {
-                call.key[1]: 1 for message in self.messages for call in read(message).calls
-            }
+            self._ids = {}
+            for message in self.messages:
+                for call in read(message).calls:
+                    _, id = call.key
+                    self._ids[id] = 1
         own = ids or [_unique(call.id, self._ids) for call in result.message.tool_calls]
         self.pending = Message("assistant", _sendable_parts(result.message.parts, own))
         self.results = {}
@@ -115,7 +129,8 @@ class Conversation:
         return (*self.messages, Message.saying("assistant", self.gathered))
 
     def _show(self, text: str) -> None:
-        self.shown = self.shown if is_blank(text) else text
+        if not is_blank(text):
+            self.shown = text
 
 
 def _sendable_parts(parts: Sequence[Part], ids: Sequence[str]) -> tuple[Part, ...]:
@@ -134,11 +149,12 @@ def _unique(id: str, numbers: dict[str, int]) -> str:
     tried.
     """
     base = id or "call"
-    number = numbers.get(id or "call", 1)
+    number = numbers.get(base, 1)
     while not id or id in numbers:
         number += 1
         id = f"{base}_{number}"
-    numbers[base], numbers[id] = number, 1
+    numbers[base] = number
+    numbers[id] = 1
     return id
 
 
@@ -147,6 +163,12 @@ def prompt_tokens(request: Request, messages: Messages, gathered: str, reported:
 
     What the model wrote counts as reported if that is more. The text that the next call resumes is
     left to that call.
+
+    Arguments:
+        request: the request of the turn.
+        messages: the conversation so far, with its messages first.
+        gathered: the text that the next call resumes.
+        reported: the output tokens of the calls so far.
     """
     first = len(request.messages)
     if request.input_tokens is None:
@@ -158,10 +180,13 @@ def prompt_tokens(request: Request, messages: Messages, gathered: str, reported:
         return tokens_compacted(request.input_tokens, before, after)
     later = messages[first:]
     separate = estimate_tokens(gathered)
-    answers = [each for each in later if isinstance(each, Message) and each.role == "assistant"]
-    others = [
-        each for each in later if not (isinstance(each, Message) and each.role == "assistant")
-    ]
+    answers = []
+    others = []
+    for message in later:
+        if isinstance(message, Message) and message.role == "assistant":
+            answers.append(message)
+        else:
+            others.append(message)
     counted = max(estimate_tokens(answers) + separate, reported)
     return max(1, request.input_tokens + counted + estimate_tokens(others) - separate)
 
@@ -172,8 +197,10 @@ def forces_tool(choice: Any) -> bool:
         return str(choice).lower() in ("required", "any")
     kind = choice.get("type") or choice.get("mode") or next(iter(choice), "auto")
     inner = choice.get(kind) if isinstance(kind, str) else None
-    if kind == "allowed_tools" or (isinstance(inner, Mapping) and "mode" in inner):
-        return forces_tool((inner if isinstance(inner, Mapping) else choice).get("mode"))
+    if not isinstance(inner, Mapping):
+        inner = choice if kind == "allowed_tools" else {}
+    if kind == "allowed_tools" or "mode" in inner:
+        return forces_tool(inner.get("mode"))
     return str(kind).lower() not in ("auto", "none", "validated")
 
 
@@ -187,28 +214,35 @@ def request_of(
     written: int,
     keeps_choice: bool = False,
 ) -> Request:
-    """Return the request of a state's call; a choice that forces a tool is for the first, unless
-    `keeps_choice`.
+    """Return the request of a state's call.
+
+    Arguments:
+        state: the state of the machine.
+        first: the request of the turn.
+        conversation: everything since.
+        hints: the texts that the turn sends to the model.
+        shapes: the form of the last backend.
+        written: the output tokens of the calls so far.
+        keeps_choice: whether a choice that forces a tool is for every call, and not for the first
+            one alone.
     """
     if state == "ask":
         return first
     request = first
     messages = conversation.messages
-    forced = {
-        name
-        for name in shapes.tool_parameters & first.parameters.keys()
-        if forces_tool(first.parameters[name])
-    }
+    of_tools = shapes.tool_parameters
+    forced = []
+    for name in of_tools & first.parameters.keys():
+        if forces_tool(first.parameters[name]):
+            forced.append(name)
     if forced and not keeps_choice:
-        rest = {name: each for name, each in first.parameters.items() if name not in forced}
-        request = evolve(first, parameters=rest)
+        request = evolve(first, parameters=_without(first.parameters, forced))
     if state == "summarize":
         messages = (*messages, Message.saying("user", hints.summary))
-        parameters = {
-            name: each
-            for name, each in first.parameters.items()
-            if name not in shapes.tool_parameters
-        }
-        request = evolve(first, tools=(), parameters=parameters)
+        request = evolve(first, tools=(), parameters=_without(first.parameters, of_tools))
     tokens = prompt_tokens(first, messages, conversation.gathered, written)
     return evolve(request, messages=messages, input_tokens=tokens)
+
+
+def _without(parameters: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+    return {name: each for name, each in parameters.items() if name not in names}

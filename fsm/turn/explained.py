@@ -41,9 +41,8 @@ def explain_call(path: Path) -> str:
 def page_of_call(path: Path) -> Page:
     """Make the page of a recorded call in parts, to be embedded in the page of a turn."""
     setting: Setting = path.record.setting
-    limits = setting.policy.limits.bounded(
-        path.table.limits, len(setting.chain), most_keys(setting.chain)
-    )
+    chain = setting.chain
+    limits = setting.policy.limits.bounded(path.table.limits, len(chain), most_keys(chain))
     setup = Setup(limits=limits, budget=asdict(setting.policy.budget))
     return explain_page(path, setup, digest=digest_of_call(path), money=tuple(money_of(path)))
 
@@ -63,8 +62,9 @@ def read_recorded(text: str | bytes, table: Table = CALL) -> Path | TurnPath:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise ConfigurationError(f"journal: no JSON ({error})") from None
-    is_turn = isinstance(document, dict) and document.get("table") == TURN.name
-    return read_turn(text, table) if is_turn else read_call(text, table)
+    if isinstance(document, dict) and document.get("table") == TURN.name:
+        return read_turn(text, table)
+    return read_call(text, table)
 
 
 LEGEND: Final = {"attempt": "call", "tools": "tools", "compaction": "compaction", "wait": "wait"}
@@ -77,18 +77,20 @@ def explain_turn(turn: TurnPath) -> str:
     policy = turn.policy
     setup = Setup(limits=policy.limits, budget=asdict(policy.budget))
     digest = digest_of_turn(turn)
-    lines = (
-        *digest.lines,
-        *(each for line in digest.lines if line.within for each in line.within.lines),
-    )
+    lines = list(digest.lines)
+    for line in digest.lines:
+        if line.within:
+            lines += line.within.lines
     kinds = {bar.kind for line in lines for bar in bars_of(line)}
+    legend = {kind: means for kind, means in LEGEND.items() if kind in kinds}
+    pages = [None if call is None else page_of_call(call) for call in turn.calls]
     details = RunDetails(
         used=tuple(_used(turn)),
         digest=digest,
         unit="action",
-        legend={kind: means for kind, means in LEGEND.items() if kind in kinds},
+        legend=legend,
         asides=dict(_asides(turn)),
-        pages=[None if call is None else page_of_call(call) for call in turn.calls],
+        pages=pages,
         inner=turn.call_of,
     )
     return page_of(turn.path, setup, details).html
@@ -99,13 +101,18 @@ def _asides(turn: TurnPath) -> Iterator[tuple[int, str]]:
     many.
     """
     for before, step in pairwise(turn.path.steps):
-        parts = [counts_of(step.target, step.spent.__getitem__, turn.policy)] if step.spent else []
+        parts = []
         if before.event == "sent":
-            kind = KINDS.get(before.source)
-            what = f"call {turn.call_of[before.number]}" if kind is None else kind
-            parts.insert(0, f"{what}, {step.at - before.at:.3g} s")
-        if any(parts):
-            yield step.number, "; ".join(filter(None, parts))
+            what = KINDS.get(before.source)
+            if what is None:
+                what = f"call {turn.call_of[before.number]}"
+            parts.append(f"{what}, {step.at - before.at:.3g} s")
+        if step.spent:
+            counts = counts_of(step.target, step.spent.__getitem__, turn.policy)
+            if counts:
+                parts.append(counts)
+        if parts:
+            yield step.number, "; ".join(parts)
 
 
 def _used(turn: TurnPath) -> Iterator[Used]:
@@ -121,6 +128,7 @@ def _used(turn: TurnPath) -> Iterator[Used]:
             if call is not None:
                 attempts += call.steps[-1].attempts
                 tokens += sum(each.usage.output_tokens for each in call.steps)
-                paid = list(money_of(call))[-1]
-                money = None if money is None or paid is None else money + paid
+                *_, paid = money_of(call)
+                if money is not None:
+                    money = None if paid is None else money + paid
         yield Used(attempts, step.at, tokens, money)

@@ -45,12 +45,22 @@ _EVENTS = {
 OF_TOOLS = ("tool_worked", "repeats_calls", "over_tool_limit", "was_handed_off", "awaits_approval")
 """The facts of a round of tools, besides what the counters have left."""
 
+WITHOUT_CAUSE = frozenset(
+    {"finished", "handed_off", "awaiting_approval", "use_tools", "go_on", "compact"}
+)
+"""The states that need no explanation: a good end, or the turn goes on."""
+
 
 def facts_of_call(
     result: Result, position: Run, *, has_compactor: bool, has_text: bool
 ) -> tuple[str, ...]:
-    """Return the names of the facts that hold when a call has ended; `has_text` is of the whole
-    turn.
+    """Return the names of the facts that hold when a call has ended.
+
+    Arguments:
+        result: the result of the call.
+        position: where the turn is.
+        has_compactor: whether the driver can shorten a conversation.
+        has_text: whether the turn has shown any text so far.
     """
     is_summary = position.spent_of("summaries") > 0
     found = {
@@ -66,10 +76,12 @@ def facts_of(position: Run, found: Mapping[str, bool]) -> tuple[str, ...]:
     """Return the names of the facts that hold: those that were found to, and those that follow from
     the counters.
     """
-    left = {
-        fact.name: position.has_left(fact.lasts) for fact in TURN.facts if fact.lasts is not None
-    }
-    return tuple(fact.name for fact in TURN.facts if found.get(fact.name) or left.get(fact.name))
+    names = []
+    for fact in TURN.facts:
+        has_left = fact.lasts is not None and position.has_left(fact.lasts)
+        if has_left or found.get(fact.name):
+            names.append(fact.name)
+    return tuple(names)
 
 
 def counts_of(state: str, spent_of: Callable[[str], int], policy: TurnPolicy) -> str:
@@ -79,21 +91,23 @@ def counts_of(state: str, spent_of: Callable[[str], int], policy: TurnPolicy) ->
     rung = TURN.rung(state)
     if rung is None or rung.name == "use_tools":
         return ""
-    return f"{rung.unit.replace('_', '-')} {spent_of(rung.counter)}/{policy.limits[rung.counter]}"
+    unit = rung.unit.replace("_", "-")
+    return f"{unit} {spent_of(rung.counter)}/{policy.limits[rung.counter]}"
 
 
 def cause_of(
     row: Row, facts: tuple[str, ...], policy: TurnPolicy, result: Result | None, note: str | None
 ) -> str | None:
-    """Say why a turn ended, in a sentence; None if it simply finished or goes on."""
-    if row.target in (
-        "finished",
-        "handed_off",
-        "awaiting_approval",
-        "use_tools",
-        "go_on",
-        "compact",
-    ):
+    """Say why a turn ended, in a sentence; None if it simply finished or goes on.
+
+    Arguments:
+        row: the last row.
+        facts: the facts that held.
+        policy: the limits of the turn.
+        result: the result of the call that came back, if one did.
+        note: what the journal says of the step.
+    """
+    if row.target in WITHOUT_CAUSE:
         return None
     if result is not None and not result.is_success:
         return f"its last call {error_of(result)}"
@@ -101,7 +115,9 @@ def cause_of(
         return "the model has shown no text, and when asked for a summary it called tools again"
     if row.event == "tools_ran":
         return _limit(facts, policy)
-    cause = TURN.says(row.event, at_last=True) + (f": {note}" if note else "")
+    cause = TURN.says(row.event, at_last=True)
+    if note:
+        cause += f": {note}"
     if result is not None and result.cause is not None:
         cause = result.cause
     if row.event == "truncated" and "is_hopeless" not in facts:

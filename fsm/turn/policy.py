@@ -64,22 +64,26 @@ class TurnPolicy:
 
     Arguments:
         call: the policy of each call, with the budget of one call; None for the client's policy, or
-        the default. budget: the budget of the whole turn, including the time of tools; it is never
-        refilled. auto_continues: how often the turn may continue by itself, counting tools, cut
-        answers and compactions together;
-            0 switches all of these off, and the summary.
+            the default.
+        budget: the budget of the whole turn, including the time of tools; it is never refilled.
+        auto_continues: how often the turn may continue by itself, counting tools, cut answers and
+            compactions together; 0 switches all of these off, and the summary.
         faults: how many rounds of tools in a row may fail completely; the last of them ends the
-        turn. compactions: how often the conversation may be shortened.
+            turn.
+        compactions: how often the conversation may be shortened.
         summary: whether a last call without tools asks for a summary when tools have run and the
-        turn may not continue. same_calls: how often the same call may return the same result in a
-        turn; the last of them ends it. calls_per_reply: how many tool calls of one reply run; a
-        reply with more ends the turn. calls_at_once: how many tools may run in parallel.
+            turn may not continue.
+        same_calls: how often the same call may return the same result in a turn; the last of them
+            ends it.
+        calls_per_reply: how many tool calls of one reply run; a reply with more ends the turn.
+        calls_at_once: how many tools may run in parallel.
         tool_seconds: the time limit of a tool, in seconds.
         window: the tokens of the model's context, by which results and compactions are measured.
         results_share: the share of the window that the results of one reply may fill together;
-        longer ones are cut. keep_tool_choice: whether a `tool_choice` that forces a call holds for
-        every call of the turn. By default it
-            holds for the first one, since the model could never answer otherwise.
+            longer ones are cut.
+        keep_tool_choice: whether a `tool_choice` that forces a call holds for every call of the
+            turn. By default it holds for the first one, since the model could never answer
+            otherwise.
         hints: the texts that the turn sends to the model.
 
     Raises:
@@ -120,11 +124,13 @@ class TurnPolicy:
     @property
     def limits(self) -> Mapping[str, int]:
         """Return the limit of each counter of the table."""
-        summaries = int(self.summary and self.auto_continues > 0)
-        return {
-            name: summaries if name == "summaries" else getattr(self, name)
-            for name in TURN.counters
-        }
+        limits = {}
+        for name in TURN.counters:
+            if name == "summaries":
+                limits[name] = int(self.summary and self.auto_continues > 0)
+            else:
+                limits[name] = getattr(self, name)
+        return limits
 
     @property
     def result_tokens(self) -> int:

@@ -28,17 +28,20 @@ class TurnResult(Displayable, Generic[V]):
     Arguments:
         outcome: the final state of the machine.
         text: the last text of the model: its answer, its summary, or the text beside its last tool
-        calls. messages: the conversation; see the property.
+            calls.
+        messages: the conversation; see the property.
         handed_off: the terminating tool calls that ended the turn.
         awaiting: the tool calls that wait for your approval; pass `messages` and `approvals` to go
-        on. already_run: the calls of the same reply that have run.
+            on.
+        already_run: the calls of the same reply that have run.
         usage: the tokens of every attempt of every call.
         cost: in the currency of the backends' prices; None if a backend that was asked has none.
         seconds: from the start of the turn to its end.
         calls: how many model calls were made.
         attempts: how many requests they sent.
         cause: why the turn did not simply finish, in a sentence; None for `finished` and
-        `handed_off`. last: the result of the last call; None if there was none.
+            `handed_off`.
+        last: the result of the last call; None if there was none.
         journal: every step, and the journals of the calls.
         error: the exception of the compactor or of a verdict, if that ended the turn.
         shapes: the message format of the last backend.

@@ -67,7 +67,8 @@ def _faults_of_branch(table: Table, branch: Branch) -> Iterator[str]:
         needs = (LAST, *NEEDS.get((row.event, row.target), ()))
     for fact, expected, why in needs:
         if facts.get(fact) is not expected:
-            yield f"{row}: must find {'' if expected else 'no '}{fact!r}: {why}"
+            what = repr(fact) if expected else f"no {fact!r}"
+            yield f"{row}: must find {what}: {why}"
     always = {**OWN, "sent": table.hub}.get(row.event)
     if always is not None and (row.guard is not None or row.target != always):
         yield f"{row}: {row.event} always leads to {always}"

@@ -127,39 +127,38 @@ REPORT = GO_ON.when(
 )
 EXTEND = GO_ON.when("may_extend", lacks="is_hopeless", says="the cut answer may be gone on from")
 
-FINISHED, LIMIT_REACHED, FAILED = Ending("finished"), Ending("limit_reached"), Ending("failed")
+FINISHED = Ending("finished")
+LIMIT_REACHED = Ending("limit_reached")
+FAILED = Ending("failed")
 HAND_OFF = Ending("handed_off", holds="was_handed_off")
 AWAIT_APPROVAL = Ending("awaiting_approval", holds="awaits_approval")
 SUMMED_UP = Ending("limit_reached", holds="is_summary")
 NOTHING_SHOWN = Ending("failed", holds="has_no_text")
 
-TURN = ship(
-    evolve(
-        build_table(
-            name="turn",
-            start="ask",
-            hub=AWAIT,
-            outcomes=OUTCOMES,
-            answers=("finished", "handed_off"),
-            lesser=("awaiting_approval", "limit_reached"),
-            rungs=RUNGS,
-            facts=FACTS,
-            events=EVENTS,
-            ladders={
-                "answered": (SUMMED_UP, FINISHED),
-                "called_tools": (USE_TOOLS, NOTHING_SHOWN, LIMIT_REACHED),
-                "truncated": (EXTEND, LIMIT_REACHED),
-                "overflowed": (NOTHING_SHOWN, SUMMED_UP, COMPACT, FAILED),
-                "interrupted": (SUMMED_UP, FAILED),
-                "refused": (NOTHING_SHOWN, SUMMED_UP, FAILED),
-                "call_failed": (NOTHING_SHOWN, SUMMED_UP, FAILED),
-                "tools_ran": (HAND_OFF, AWAIT_APPROVAL, REPORT, SUMMARIZE, LIMIT_REACHED),
-                "compacted": (GO_ON, LIMIT_REACHED),
-                "stayed_long": (FAILED,),
-            },
-            everywhere={"cancelled": "cancelled", "ran_out": "over_budget"},
-        ),
-        resumes=USE_TOOLS.name,
-    )
+_ROWS = build_table(
+    name="turn",
+    start="ask",
+    hub=AWAIT,
+    outcomes=OUTCOMES,
+    answers=("finished", "handed_off"),
+    lesser=("awaiting_approval", "limit_reached"),
+    rungs=RUNGS,
+    facts=FACTS,
+    events=EVENTS,
+    ladders={
+        "answered": (SUMMED_UP, FINISHED),
+        "called_tools": (USE_TOOLS, NOTHING_SHOWN, LIMIT_REACHED),
+        "truncated": (EXTEND, LIMIT_REACHED),
+        "overflowed": (NOTHING_SHOWN, SUMMED_UP, COMPACT, FAILED),
+        "interrupted": (SUMMED_UP, FAILED),
+        "refused": (NOTHING_SHOWN, SUMMED_UP, FAILED),
+        "call_failed": (NOTHING_SHOWN, SUMMED_UP, FAILED),
+        "tools_ran": (HAND_OFF, AWAIT_APPROVAL, REPORT, SUMMARIZE, LIMIT_REACHED),
+        "compacted": (GO_ON, LIMIT_REACHED),
+        "stayed_long": (FAILED,),
+    },
+    everywhere={"cancelled": "cancelled", "ran_out": "over_budget"},
 )
+
+TURN = ship(evolve(_ROWS, resumes=USE_TOOLS.name))
 """The machine that every turn runs on. One that goes on after an approval begins with the tools."""

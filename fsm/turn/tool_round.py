@@ -1,6 +1,6 @@
 """A round of tools: which calls of a reply run, and the text of each result that the model gets.
 
-A call may wait for the caller's approval; the turn goes on with `Resumed` once it is given.
+A call may wait for the caller's approval; the turn goes on with `resumed.Resumed` once it is given.
 """
 
 from __future__ import annotations
@@ -27,17 +27,15 @@ from attrs import define, evolve, field, frozen
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN, estimate_tokens
 from rungwise.fsm.call.budget.metering import bytes_of
 from rungwise.fsm.call.conversation.plain import in_words
-from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.errors import ConfigurationError, ToolError
-from rungwise.fsm.replies.parts import MediaPart, Message, ToolCall, ToolResult
+from rungwise.fsm.replies.parts import MediaPart, ToolCall, ToolResult
 from rungwise.fsm.replies.schemas.validator import bounded
 from rungwise.fsm.replies.text.contents import exact, without_halves
 from rungwise.fsm.turn.actions import ToolOutcome
 from rungwise.fsm.turn.conversation import Conversation, ResultEntry
-from rungwise.fsm.turn.policy import TurnHints, TurnPolicy
+from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Toolbox, ToolRun
-from rungwise.fsm.turn.validity import Messages
-from rungwise.fsm.values.label import label, short
+from rungwise.fsm.values.label import label
 
 DONE: Final = "done"
 """The result of a tool that returned None."""
@@ -58,7 +56,8 @@ def result_text(value: Any) -> str:
     if value is None:
         return DONE
     if isinstance(value, str):
-        return without_halves(str(value.value if isinstance(value, Enum) else value))
+        text = value.value if isinstance(value, Enum) else value
+        return without_halves(str(text))
     try:
         return orjson.dumps(value, default=_plain, option=_OPTIONS).decode()
     except TypeError:
@@ -116,12 +115,10 @@ def shortened(texts: Sequence[str], tokens: int) -> tuple[str, ...]:
     """
     sizes = [bytes_of(text) for text in texts]
     most = _level(sizes, tokens * BYTES_A_TOKEN)
-    return tuple(
-        [
-            text if size <= most else _cut(text, size, most)
-            for text, size in zip(texts, sizes, strict=True)
-        ]
-    )
+    shorter = []
+    for text, size in zip(texts, sizes, strict=True):
+        shorter.append(text if size <= most else _cut(text, size, most))
+    return tuple(shorter)
 
 
 def _level(sizes: Sequence[int], room: int) -> int:
@@ -152,7 +149,8 @@ def _cut(text: str, size: int, most: int) -> str:
         end -= 1
     while start < size and data[start] & 0xC0 == 0x80:
         start += 1
-    head, tail = (part.decode("utf-8", "surrogatepass") for part in (data[:end], data[start:]))
+    head = data[:end].decode("utf-8", "surrogatepass")
+    tail = data[start:].decode("utf-8", "surrogatepass")
     return f"{head}{_mark(len(text) - len(head) - len(tail))}{tail}"
 
 
@@ -187,20 +185,32 @@ class ToolRound:
         seconds: float | None,
         decided: Mapping[int, bool | str] | None = None,
     ) -> ToolRound:
-        """Plan a round; for a turn that goes on, the caller has decided on each call that waited,
-        and only they run.
+        """Plan a round: which calls run, and what is wrong with the others.
+
+        Arguments:
+            calls: the tool calls of the reply.
+            tools: the tools of the turn.
+            policy: how many calls of one reply run.
+            seconds: what is left of the turn's time; None for no limit.
+            decided: for a turn that goes on, what the caller has decided on each call that waited,
+                by its place; only they run then.
         """
         runs = list[tuple[int, ToolRun]]()
         handed = set[int]()
         awaiting = set[int]()
+        faults: dict[int, str] = {}
         most = policy.calls_per_reply
-        faults = {} if decided else dict.fromkeys(range(most, len(calls)), policy.hints.too_many)
-        places = [*range(len(calls[:most]))] if decided is None else sorted(decided)
+        if not decided:
+            faults = dict.fromkeys(range(most, len(calls)), policy.hints.too_many)
+        places = sorted(decided or ())
+        if decided is None:
+            places = list(range(len(calls[:most])))
         with bounded():  # the work of checking all calls together
             plans = {place: tools.plan(calls[place], policy.tool_seconds) for place in places}
         for place, planned in plans.items():
-            if decided is not None and isinstance(refusal := decided[place], str):
-                faults[place] = refusal
+            decision = True if decided is None else decided[place]
+            if isinstance(decision, str):
+                faults[place] = decision
             elif isinstance(planned, str):
                 faults[place] = planned
             elif decided is None and planned.tool.waits_for_approval(planned.arguments):
@@ -210,8 +220,14 @@ class ToolRound:
             else:
                 limit = planned.seconds if seconds is None else min(planned.seconds, seconds)
                 runs.append((place, evolve(planned, seconds=limit)))
-        is_too_long = decided is None and len(calls) > most
-        return cls(calls, tuple(runs), faults, frozenset(handed), is_too_long, frozenset(awaiting))
+        return cls(
+            calls=calls,
+            runs=tuple(runs),
+            faults=faults,
+            handed=frozenset(handed),
+            is_too_long=decided is None and len(calls) > most,
+            awaiting=frozenset(awaiting),
+        )
 
     def entries(
         self, outcomes: Sequence[ToolOutcome | None], policy: TurnPolicy, *, may_lack: bool = False
@@ -229,30 +245,30 @@ class ToolRound:
                 raise ConfigurationError(
                     f"outcomes must hold a ToolOutcome for each run, not {type(each).__name__}"
                 )
-        results = {
-            place: ResultEntry(place, policy.hints.handed_off, False) for place in self.handed
-        }
-        results |= {place: ResultEntry(place, text, True) for place, text in self.faults.items()}
+        results = {}
+        for place in self.handed:
+            results[place] = ResultEntry(place, policy.hints.handed_off, False)
+        for place, text in self.faults.items():
+            results[place] = ResultEntry(place, text, True)
         room = policy.result_tokens
         for (place, _), outcome in zip(self.runs, outcomes, strict=True):
             if outcome is not None:
                 results[place] = entry_of(place, outcome, room)
                 room -= _tokens_of(results[place].media)
-        entries = [results[place] for place in sorted(results)]
-        texts = shortened([entry.text for entry in entries], room)
-        told = [entry._replace(text=text) for entry, text in zip(entries, texts, strict=True)]
+        whole = [results[place] for place in sorted(results)]
+        texts = shortened([entry.text for entry in whole], room)
+        entries = [entry._replace(text=text) for entry, text in zip(whole, texts, strict=True)]
         # By this text a call that waits is known when the turn goes on, so it is never cut.
-        waits = [ResultEntry(place, policy.hints.awaiting, True) for place in self.awaiting]
-        return sorted([*told, *waits], key=lambda entry: entry.place)
+        entries += [ResultEntry(place, policy.hints.awaiting, True) for place in self.awaiting]
+        return sorted(entries, key=lambda entry: entry.place)
 
     def handed_off(self, tools: Toolbox, conversation: Conversation) -> tuple[ToolCall, ...]:
         """Return the terminating calls that succeeded."""
-        ends = [
-            (place, call)
-            for place, call in enumerate(self.calls)
-            if tools.is_terminating(call.name)
-        ]
-        return tuple(call for place, call in ends if not conversation.results[place].is_fault)
+        ended = []
+        for place, call in enumerate(self.calls):
+            if tools.is_terminating(call.name) and not conversation.results[place].is_fault:
+                ended.append(call)
+        return tuple(ended)
 
 
 def entry_of(place: int, outcome: ToolOutcome, room: int) -> ResultEntry:
@@ -262,12 +278,15 @@ def entry_of(place: int, outcome: ToolOutcome, room: int) -> ResultEntry:
     if outcome.fault is not None:
         return ResultEntry(place, outcome.fault, True)
     value, media = media_in(outcome.value)
-    shown = tuple(part for count, part in enumerate(media, 1) if _tokens_of(media[:count]) <= room)
+    shown = []
+    for count, part in enumerate(media, 1):
+        if _tokens_of(media[:count]) <= room:
+            shown.append(part)
     try:
         texts = [in_words(part) for part in media if part not in shown or value is None]
         if not media or value is not None:
             texts.insert(0, result_text(value))
-        return ResultEntry(place, "\n".join(texts), False, shown)
+        return ResultEntry(place, "\n".join(texts), False, tuple(shown))
     except ToolError as error:
         return ResultEntry(place, str(error), True)
 
@@ -278,13 +297,15 @@ def media_in(value: Any) -> tuple[Any, tuple[MediaPart, ...]]:
     """
     if isinstance(value, MediaPart):
         return None, (value,)
-    if not isinstance(value, list | tuple) or not any(
-        isinstance(each, MediaPart) for each in value
-    ):
+    if not isinstance(value, list | tuple):
+        return value, ()
+    media = [each for each in value if isinstance(each, MediaPart)]
+    if not media:
         return value, ()
     others = [each for each in value if not isinstance(each, MediaPart)]
-    media = tuple(each for each in value if isinstance(each, MediaPart))
-    return (others[0] if len(others) == 1 else others or None), media
+    if len(others) == 1:
+        return others[0], tuple(media)
+    return others or None, tuple(media)
 
 
 def _tokens_of(media: tuple[MediaPart, ...]) -> int:
@@ -299,99 +320,14 @@ class Repeats:
 
     def count(self, call: ToolCall, result: ToolResult) -> int:
         """Count a call and return how often it has had this result."""
-        key = call.name, _canonical(call.arguments), result.text
+        key = (call.name, _canonical(call.arguments), result.text)
         self._seen[key] += 1
         return self._seen[key]
 
 
 def _canonical(arguments: str) -> bytes | str:
     try:
-        return orjson.dumps(
-            exact(orjson.loads(arguments), arguments.encode()), option=orjson.OPT_SORT_KEYS
-        )
+        read = exact(orjson.loads(arguments), arguments.encode())
+        return orjson.dumps(read, option=orjson.OPT_SORT_KEYS)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
         return arguments
-
-
-Approvals = Mapping[str, "bool | str"]
-"""For the id of each call that waits: True, or why it is refused."""
-
-NOT_AWAITING = (
-    "approvals are for the messages of a turn that awaits approval: pass its "
-    "result.messages, unchanged"
-)
-
-
-@frozen
-class Resumed:
-    """Hold the reply at which a turn goes on."""
-
-    before: tuple[PlainMessage | Message, ...]  # the conversation before it
-    calling: Message
-    results: Mapping[int, ToolResult]  # that it has already, by the place of the call
-    # for the place of each call that waited, True or the reason why it is refused
-    decided: Mapping[int, bool | str]
-
-    @classmethod
-    def of(cls, messages: Messages, approvals: Any, hints: TurnHints, tools: Toolbox) -> Resumed:
-        """Match approvals with the calls that wait at the end of a conversation, whose results are
-        `hints.awaiting`.
-
-        Raise a ConfigurationError if none waits there, the ids are not theirs, or an approved call
-        fits no tool.
-        """
-        if not isinstance(approvals, Mapping):
-            raise ConfigurationError(
-                f"approvals must map the ids of calls to True or a reason, not {short(approvals)}"
-            )
-        calling, told = messages[-2:] if len(messages) > 1 else (None, None)
-        if not isinstance(calling, Message) or not isinstance(told, Message):
-            raise ConfigurationError(NOT_AWAITING)
-        places = {call.id: place for place, call in enumerate(calling.tool_calls)}
-        paused = [
-            each.id for each in told.tool_results if each.is_fault and each.text == hints.awaiting
-        ]
-        waits = {id: places[id] for id in paused if id in places}
-        if not waits:
-            raise ConfigurationError(NOT_AWAITING)
-        if approvals.keys() != waits.keys():
-            odd = min(set(map(str, approvals)) ^ waits.keys())
-            raise ConfigurationError(
-                f"approvals must hold each call that waits, {', '.join(waits)}; see {short(odd)}"
-            )
-        for id, given in approvals.items():
-            if given is not True and not (isinstance(given, str) and given.strip()):
-                raise ConfigurationError(
-                    f"approvals[{short(id)}] must be True, or the reason why it is refused"
-                )
-        for id, place in waits.items():
-            call = calling.tool_calls[place]
-            if approvals[id] is True and isinstance(tools.plan(call, 0.0), str):
-                fault = (
-                    f"approvals[{short(id)}]: none of the tools takes this call of "
-                    f"{short(call.name)}"
-                )
-                raise ConfigurationError(
-                    f"{fault}; pass the tools of the turn that awaits approval"
-                )
-        settled = {
-            places[each.id]: each
-            for each in told.tool_results
-            if each.id not in waits and each.id in places
-        }
-        return cls(
-            tuple(messages[:-2]),
-            calling,
-            settled,
-            {place: approvals[id] for id, place in waits.items()},
-        )
-
-    @property
-    def waiting(self) -> tuple[ToolCall, ...]:
-        """Return the calls that wait."""
-        return tuple(self.calling.tool_calls[place] for place in sorted(self.decided))
-
-    @property
-    def already_run(self) -> tuple[ToolCall, ...]:
-        """Return the calls that have run."""
-        return tuple(self.calling.tool_calls[place] for place in sorted(self.results))

@@ -75,12 +75,13 @@ class Tool:
         alone: whether no other tool may run at the same time.
         terminating: whether calling it hands the turn off to the caller.
         housekeeping: whether it only keeps notes, so that the text beside its call may be the
-        answer. seconds: its time limit; None for the policy's `tool_seconds`.
+            answer.
+        seconds: its time limit; None for the policy's `tool_seconds`.
         strict: whether the provider should force the model to follow the schema; None leaves that
-        to the provider. needs_approval: whether a call runs only once the caller approves; or a
-        function that tells that from the
-            arguments that the model gave, by name. If it raises, or returns anything but False, the
-            call needs approval.
+            to the provider.
+        needs_approval: whether a call runs only once the caller approves; or a function that tells
+            that from the arguments that the model gave, by name. If it raises, or returns anything
+            but False, the call needs approval.
         repeatable: whether a durable turn may run it again if its process died while it ran;
             otherwise the model is told that nobody knows whether it ran.
 
@@ -141,9 +142,9 @@ class Tool:
     @property
     def called(self) -> str | None:
         """Return its name or the name of its function; None if neither has one."""
-        return (
-            self.name if self.name is not None or self.function is None else _name_of(self.function)
-        )
+        if self.name is not None or self.function is None:
+            return self.name
+        return _name_of(self.function)
 
     @property
     def explained(self) -> str:
@@ -205,10 +206,14 @@ class Toolbox:
             raise ConfigurationError(
                 f"the executor must be a function, not {type(executor).__name__}"
             )
+        named: Iterable[Tool]
         if isinstance(tools, Toolbox):
             executor = executor or tools.executor
+            named = tools.tools.values()
+        else:
+            named = _named_tools(tools)
         by_name: dict[str, Tool] = {}
-        for tool in tools.tools.values() if isinstance(tools, Toolbox) else _named_tools(tools):
+        for tool in named:
             name = str(tool.name)
             if name in by_name:
                 raise ConfigurationError(f"two tools have the name {name!r}; rename one of them")
@@ -232,9 +237,9 @@ class Toolbox:
         definitions = []
         for name, tool in self.tools.items():
             definition = shapes.tool_of(name, tool.explained, tool.takes.schema)
-            definitions.append(
-                definition if tool.strict is None else shapes.strictly(definition, tool.strict)
-            )
+            if tool.strict is not None:
+                definition = shapes.strictly(definition, tool.strict)
+            definitions.append(definition)
         return tuple(definitions)
 
     def plan(self, call: ToolCall, seconds: float) -> ToolRun | str:
@@ -246,10 +251,14 @@ class Toolbox:
         """
         tool = self.tools.get(call.name)
         if tool is None:
-            named = label(call.name, LONGEST_NAME)
-            near = did_you_mean(named, self.tools)
-            there = f"there are: {quoted(self.tools)}" if self.tools else "there are no tools"
-            return f"there is no tool {named!r}; {near + ' ' if near else ''}{there}"
+            name = label(call.name, LONGEST_NAME)
+            fault = f"there is no tool {name!r}; "
+            near = did_you_mean(name, self.tools)
+            if near:
+                fault += f"{near} "
+            if not self.tools:
+                return f"{fault}there are no tools"
+            return f"{fault}there are: {quoted(self.tools)}"
         try:
             arguments = tool.takes.read(_read(call.arguments))
         except Misfit as fault:
@@ -271,11 +280,9 @@ def _read(text: str) -> Arguments:
     try:
         arguments = exact(orjson.loads(text), text.encode())
     except (orjson.JSONDecodeError, UnicodeEncodeError) as error:
-        where = (
-            f" (line {error.lineno}, column {error.colno})"
-            if isinstance(error, orjson.JSONDecodeError)
-            else ""
-        )
+        where = ""
+        if isinstance(error, orjson.JSONDecodeError):
+            where = f" (line {error.lineno}, column {error.colno})"
         raise Misfit(f"the arguments are not JSON{where}; give one JSON object") from None
     if not isinstance(arguments, dict):
         raise Misfit(
@@ -298,15 +305,15 @@ def _named_tools(tools: Tools) -> Iterator[Tool]:
     if isinstance(tools, str | bytes | Tool) or not isinstance(tools, Iterable):
         raise ConfigurationError(
             f"tools must be a list of tools or a mapping by name, not {type(tools).__name__}; put "
-            f"a single tool into "
-            "a list"
+            "a single tool into a list"
         )
     for index, tool in enumerate(tools):
         made = _tool(tool, f"tools[{index}]")
-        if made.called is None or not is_name(made.called):
-            actual = "" if made.called is None else f", not {short(made.called)}"
+        if made.called is None:
+            raise ConfigurationError(f"tools[{index}] needs a name: {NAME_FORM}; see Tool.name")
+        if not is_name(made.called):
             raise ConfigurationError(
-                f"tools[{index}] needs a name: {NAME_FORM}{actual}; see Tool.name"
+                f"tools[{index}] needs a name: {NAME_FORM}, not {short(made.called)}; see Tool.name"
             )
         yield _named(made, made.called)
 
@@ -330,8 +337,7 @@ def _tool(value: object, where: str) -> Tool:
     if not callable(value):
         raise ConfigurationError(
             f"{where} must be a function, a Tool or a definition, not {type(value).__name__}; put "
-            f"a single definition "
-            "into a list"
+            "a single definition into a list"
         )
     return Tool(value)
 
@@ -344,9 +350,8 @@ def _defined(definition: Mapping[str, Any], where: str) -> Tool:
             f"{where} is of type {short(kind)}; tools that the provider runs belong in the "
             f"request's own tools"
         )
-    body = definition.get(
-        "function", {key: item for key, item in definition.items() if key != "type"}
-    )
+    body = {key: item for key, item in definition.items() if key != "type"}
+    body = definition.get("function", body)
     if not isinstance(body, Mapping):
         raise ConfigurationError(
             f"{where}['function'] must be a mapping, not {type(body).__name__}"

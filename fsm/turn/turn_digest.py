@@ -5,8 +5,6 @@ action.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
-from operator import add
 from typing import Final
 
 from attrs import asdict, frozen
@@ -65,8 +63,11 @@ def _paths(calls: Sequence[Record], table: Table) -> Iterator[Path | None]:
             raise ConfigurationError(
                 f"journal: call {number}: it is not of the table {table.name!r}"
             )
+        if not call.size:
+            yield None
+            continue
         try:
-            yield path_of(call, table) if call.size else None
+            yield path_of(call, table)
         except ConfigurationError as error:
             raise ConfigurationError(
                 f"journal: call {number}: {str(error).removeprefix('journal: ')}"
@@ -79,12 +80,14 @@ KINDS: Final = {"use_tools": "tools", "compact": "compaction"}
 
 def digest_of_turn(turn: TurnPath, says: str = "") -> Digest:
     """Sum up a turn."""
-    calls = tuple(None if call is None else digest_of_call(call) for call in turn.calls)
-    spent = _spent(turn, calls)
-    cause = _cause(turn, calls)
-    lines = tuple(_lines(turn, calls))
+    calls = tuple([None if call is None else digest_of_call(call) for call in turn.calls])
     return digest_of(
-        turn.path, spent=spent, cause=cause, most=asdict(turn.policy.budget), lines=lines, says=says
+        turn.path,
+        spent=_spent(turn, calls),
+        cause=_cause(turn, calls),
+        most=asdict(turn.policy.budget),
+        lines=tuple(_lines(turn, calls)),
+        says=says,
     )
 
 
@@ -96,7 +99,8 @@ def digest_of_turn_journal(
     """
     table = calls[0].setting.policy.table if calls else CALL
     try:
-        return digest_of_turn(turn_path_of(path_of(journal, TURN), calls, table), first_words(text))
+        turn = turn_path_of(path_of(journal, TURN), calls, table)
+        return digest_of_turn(turn, first_words(text))
     except ConfigurationError:
         return None
 
@@ -104,11 +108,17 @@ def digest_of_turn_journal(
 def _lines(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Iterator[AttemptLine]:
     for attempt in attempts_of(turn.path.steps):
         number = turn.call_of.get(attempt.sent.number)
-        within = None if number is None else calls[number - 1]
+        name = ""
+        within = cost = None
+        if number is not None:
+            name = f"call {number}"
+            within = calls[number - 1]
+        if within is not None:
+            cost = within.spent.cost
         yield AttemptLine(
             attempt=attempt,
-            name="" if number is None else f"call {number}",
-            cost=None if within is None else within.spent.cost,
+            name=name,
+            cost=cost,
             end=end_of(attempt, turn.path.table),
             within=within,
             kind=KINDS.get(attempt.rung, "attempt"),
@@ -116,15 +126,26 @@ def _lines(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Iterator[Attempt
 
 
 def _spent(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Spent:
-    spent = [call.spent for call in calls if call is not None]
-    costs = [each.cost for each in spent if each.cost is not None]
+    attempts = 0
+    usage = NO_USAGE
+    costs = []
+    is_least = False
+    for call in calls:
+        if call is None:
+            continue
+        spent = call.spent
+        attempts += spent.attempts
+        usage += spent.usage
+        is_least = is_least or spent.is_least or spent.cost is None
+        if spent.cost is not None:
+            costs.append(units_of(spent.cost))
     return Spent(
         calls=len(calls),
-        attempts=sum(each.attempts for each in spent),
+        attempts=attempts,
         seconds=turn.path.steps[-1].at,
-        usage=reduce(add, (each.usage for each in spent), NO_USAGE),
-        cost=as_money(sum(map(units_of, costs))) if costs else None,
-        is_least=any(each.is_least or each.cost is None for each in spent),
+        usage=usage,
+        cost=as_money(sum(costs)) if costs else None,
+        is_least=is_least,
     )
 
 
@@ -133,7 +154,9 @@ def _cause(turn: TurnPath, calls: tuple[Digest | None, ...]) -> str:
     last = turn.path.steps[-1]
     row = turn.path.rows[-1]
     number = turn.call_of.get(last.number)
-    call = None if number is None else calls[number - 1]
+    call = None
+    if number is not None:
+        call = calls[number - 1]
     if turn.path.record.outcome is None or row is None:
         return ""
     if call is not None and call.kind == "error" and row.target not in TURN.answers:

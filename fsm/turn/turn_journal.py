@@ -47,11 +47,9 @@ class TurnSetting:
 
 
 def _is_result(value: Any) -> bool:
-    return (
-        list_of(is_text, 3)(value[:3]) and list_of(is_flag, 1)(value[3:])
-        if isinstance(value, list)
-        else False
-    )
+    if not isinstance(value, list):
+        return False
+    return list_of(is_text, 3)(value[:3]) and list_of(is_flag, 1)(value[3:])
 
 
 @define(eq=False, kw_only=True, repr=False)
@@ -100,12 +98,11 @@ class TurnJournal(Displayable, Record):
         policy = self.setting.policy.to_mapping()
         if self.setting.recorded is not None:
             policy["call"] = self.setting.recorded
-        return {
-            "policy": policy,
-            "has_compactor": self.setting.has_compactor,
-            **({"deadline": self.setting.deadline} if self.setting.deadline is not None else {}),
-            "calls": [call.to_document() for call in self.calls],
-        }
+        document = {"policy": policy, "has_compactor": self.setting.has_compactor}
+        if self.setting.deadline is not None:
+            document["deadline"] = self.setting.deadline
+        document["calls"] = [call.to_document() for call in self.calls]
+        return document
 
     @classmethod
     def from_document(cls, document: Any) -> Self:
@@ -134,8 +131,11 @@ def read_turn_policy(values: Mapping[str, Any]) -> tuple[TurnPolicy, Mapping[str
     """
     if "call" not in values:
         return from_mapping(TurnPolicy, values), None
-    limits = values["call"].get("limits") if isinstance(values["call"], Mapping) else None
-    call, recorded = read_policy(values["call"], limits if isinstance(limits, Mapping) else ())
+    limits: Any = ()
+    if isinstance(values["call"], Mapping):
+        limits = values["call"].get("limits")
+    counters = limits if isinstance(limits, Mapping) else ()
+    call, recorded = read_policy(values["call"], counters)
     others = {name: value for name, value in values.items() if name != "call"}
     return from_mapping(TurnPolicy, others, call=call), recorded
 
@@ -170,17 +170,19 @@ class Tally:
         """Move the clock to `now`, but never back; if that is None, by some seconds."""
         if self.began is None:
             raise IllegalEvent("the turn has not begun")
-        self.elapsed = (
-            self.elapsed + seconds if now is None else max(self.elapsed, now - self.began)
-        )
+        if now is None:
+            self.elapsed += seconds
+        else:
+            self.elapsed = max(self.elapsed, now - self.began)
 
     def add(self, result: Result) -> None:
         """Add what a call used."""
         self.usage += result.usage
         self.attempts += result.attempts
-        self.cost = (
-            None if self.cost is None or result.cost is None else self.cost + units_of(result.cost)
-        )
+        if self.cost is None or result.cost is None:
+            self.cost = None
+        else:
+            self.cost += units_of(result.cost)
 
 
 @define(eq=False, repr=False)
@@ -201,18 +203,32 @@ class TurnRecorder:
         note: str | None = None,
         content: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record that a row was taken."""
+        """Record that a row was taken.
+
+        Arguments:
+            row, facts: the row, and the facts that held.
+            result: the result of the call that came back.
+            note: what the journal says of it.
+            content: its texts, if the journal may hold them.
+        """
+        evidence = None
+        backend = ""
+        if result is not None:
+            evidence = Evidence(event=row.event, usage=result.usage)
+            backend = result.backend
+        if not self.journal.contents:
+            content = None
         self.journal.record(
             RecordedStep(
                 row=row,
-                evidence=None if result is None else Evidence(event=row.event, usage=result.usage),
+                evidence=evidence,
                 at=self.tally.elapsed,
-                backend="" if result is None else result.backend,
+                backend=backend,
                 facts=facts,
                 spent=tuple(self.position.spent),
                 attempts=self.position.attempts,
                 note=note,
-                content=content if self.journal.contents else None,
+                content=content,
             )
         )
         announce(self.journal, self.observer)

@@ -61,43 +61,46 @@ def read(message: PlainMessage | Message) -> ReadMessage:
     """Read a message; parts in no known form are ignored, and nothing raises."""
     message = read_stored(message, "a message")
     if isinstance(message, Message):
-        own = [
-            ReadCall(key=("call", each.id), name=each.name, arguments=each.arguments)
-            for each in message.tool_calls
-        ]
-        results: tuple[Key, ...] = tuple([("call", each.id) for each in message.tool_results])
+        calls = []
+        for call in message.tool_calls:
+            calls.append(ReadCall(key=("call", call.id), name=call.name, arguments=call.arguments))
+        answered: list[Key] = [("call", each.id) for each in message.tool_results]
         return ReadMessage(
             role=message.role,
             has_text=not is_blank(message.text),
-            calls=tuple(own),
-            results=results,
+            calls=tuple(calls),
+            results=tuple(answered),
         )
     if not isinstance(message, Mapping):
         return ReadMessage(role="")
     stated = message.get("role")
     has_text = _has_text(message.get("content"))
-    role = _ROLES.get(stated, "") if isinstance(stated, str) else ""
+    role = ""
+    if isinstance(stated, str):
+        role = _ROLES.get(stated, "")
     if stated == "function":
-        return ReadMessage(
-            role=role, has_text=has_text, results=(("function", _text(message.get("name"))),)
-        )
+        key: Key = ("function", _text(message.get("name")))
+        return ReadMessage(role=role, has_text=has_text, results=(key,))
     if role == "tool":
-        answered = _text(message.get("tool_call_id", message.get("id")))
-        return ReadMessage(role=role, has_text=has_text, results=(("call", answered),))
+        key = ("call", _text(message.get("tool_call_id", message.get("id"))))
+        return ReadMessage(role=role, has_text=has_text, results=(key,))
     blocks = blocks_of(message)
-    results = tuple(
-        [("block", _text(each.get("tool_use_id"))) for each in blocks if is_result(each)]
-    )
+    results: list[Key] = []
+    for block in blocks:
+        if is_result(block):
+            results.append(("block", _text(block.get("tool_use_id"))))
     if role == "assistant":
         return ReadMessage(
-            role=role, has_text=has_text, calls=tuple(_calls_in(message)), results=results
+            role=role, has_text=has_text, calls=tuple(_calls_in(message)), results=tuple(results)
         )
-    speaks_first = not all(is_result(each) for each in blocks[: len(results)])
+    if results:
+        role = "tool"
+    leading = blocks[: len(results)]
     return ReadMessage(
-        role="tool" if results else role,
+        role=role,
         has_text=has_text,
-        results=results,
-        speaks_first=speaks_first,
+        results=tuple(results),
+        speaks_first=not all(map(is_result, leading)),
     )
 
 
@@ -122,16 +125,18 @@ def answers_behind(messages: Sequence[ReadMessage], index: int) -> int:
 
 def _calls_in(message: Mapping[str, Any]) -> Iterator[ReadCall]:
     calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list | tuple) else ():
-        call = call if isinstance(call, Mapping) else {}
-        inner = next(
-            (call[name] for name in ("function", "custom") if isinstance(call.get(name), Mapping)),
-            call,
-        )
+    if not isinstance(calls, list | tuple):
+        calls = ()
+    for call in calls:
+        if not isinstance(call, Mapping):
+            call = {}
+        inner = call
+        for name in ("custom", "function"):
+            if isinstance(call.get(name), Mapping):
+                inner = call[name]
         arguments = inner.get("arguments", inner.get("input"))
-        yield ReadCall(
-            key=("call", _text(call.get("id"))), name=_text(inner.get("name")), arguments=arguments
-        )
+        id = _text(call.get("id"))
+        yield ReadCall(key=("call", id), name=_text(inner.get("name")), arguments=arguments)
     older = message.get("function_call")
     if isinstance(older, Mapping):
         name = _text(older.get("name"))
@@ -145,7 +150,7 @@ def _calls_in(message: Mapping[str, Any]) -> Iterator[ReadCall]:
 def _has_text(content: Any) -> bool:
     if isinstance(content, str):
         return not is_blank(content)
-    return any(map(_shows_text, content)) if isinstance(content, list | tuple) else False
+    return isinstance(content, list | tuple) and any(map(_shows_text, content))
 
 
 def _shows_text(part: Any) -> bool:
@@ -188,14 +193,13 @@ def problems_of(messages: Messages, *, callers: Messages = ()) -> tuple[str, ...
     The system messages of the callers' own may stand anywhere.
     """
     reads = [read(message) for message in messages]
-    own = [(index, fault) for index, message in enumerate(reads) for fault in _faults_of(message)]
-    problems = [*own, *_unpaired(reads), *_misplaced(messages, reads, callers)]
-    return tuple(
-        [
-            f"messages[{index}]: {fault}"
-            for index, fault in sorted(problems, key=lambda each: each[0])
-        ]
-    )
+    problems: list[Problem] = []
+    for index, message in enumerate(reads):
+        problems += [(index, fault) for fault in _faults_of(message)]
+    problems += _unpaired(reads)
+    problems += _misplaced(messages, reads, callers)
+    problems.sort(key=lambda problem: problem[0])
+    return tuple([f"messages[{index}]: {fault}" for index, fault in problems])
 
 
 def _faults_of(message: ReadMessage) -> Iterator[str]:
@@ -239,12 +243,12 @@ def _unpaired(reads: Sequence[ReadMessage]) -> Iterator[Problem]:
     index = 0
     while index < len(reads):
         stop = answers_behind(reads, index)
-        places = {
-            key: number
-            for number, key in reversed([*enumerate(call.key for call in reads[index].calls)])
-        }
+        places: dict[Key, int] = {}
+        for number, call in enumerate(reads[index].calls):
+            places.setdefault(call.key, number)
+        first = index if reads[index].role == "tool" else index + 1
         answered: set[Key] = set()
-        for place in range(index if reads[index].role == "tool" else index + 1, stop):
+        for place in range(first, stop):
             yield from _misfits(place, reads[place].results, places, answered)
         for number, call in enumerate(reads[index].calls):
             if call.key not in answered:
@@ -255,6 +259,14 @@ def _unpaired(reads: Sequence[ReadMessage]) -> Iterator[Problem]:
 def _misfits(
     index: int, results: Iterable[Key], places: Mapping[Key, int], answered: set[Key]
 ) -> Iterator[Problem]:
+    """Yield the results of a message that do not fit the calls before them.
+
+    Arguments:
+        index: the place of the message.
+        results: the calls that its results answer.
+        places: the calls before it, each with its number.
+        answered: those that have a result already; this adds to them.
+    """
     for number, key in enumerate(results):
         if key not in places:
             yield index, f"tool result {number} has no call right before it"

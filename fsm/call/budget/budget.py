@@ -101,12 +101,12 @@ class Spending(Charges):
 
     def deadline(self) -> float | None:
         """Return when the call must have ended, on the driver's clock; None without a limit."""
-        limit = (
-            self.budget.seconds
-            if self.given_deadline is None and self.share is None
-            else self.limit
-        )
-        return None if limit is None else (self.began or 0.0) + limit
+        limit = self.budget.seconds
+        if self.given_deadline is not None or self.share is not None:
+            limit = self.limit
+        if limit is None:
+            return None
+        return (self.began or 0.0) + limit
 
     @property
     def limit(self) -> float | None:
@@ -115,11 +115,12 @@ class Spending(Charges):
         """
         limit = self.budget.seconds
         began = self.began or 0.0
-        if self.given_deadline is not None:
-            remaining = self.given_deadline - began
-            limit = remaining if limit is None else min(remaining, limit)
-        if self.share is not None and (shared := self.share.shared.deadline) is not None:
-            limit = shared - began if limit is None else min(shared - began, limit)
+        deadlines = [self.given_deadline]
+        if self.share is not None:
+            deadlines.append(self.share.shared.deadline)
+        for deadline in deadlines:
+            if deadline is not None and (limit is None or deadline - began < limit):
+                limit = deadline - began
         return limit
 
     def pay(self, usage: Usage, charged: Usage, prices: Prices | None) -> None:
@@ -141,10 +142,10 @@ class Spending(Charges):
         seconds = self.budget.seconds
         if seconds is not None and self.elapsed + wait >= seconds:
             return f"the next attempt would begin after the {seconds:g} s of the budget"
-        if self.given_deadline is not None and self.elapsed + wait >= self.given_deadline - (
-            self.began or 0.0
-        ):
-            return "the next attempt would begin after the deadline"
+        if self.given_deadline is not None:
+            remaining = self.given_deadline - (self.began or 0.0)
+            if self.elapsed + wait >= remaining:
+                return "the next attempt would begin after the deadline"
         return None
 
     @property
@@ -157,6 +158,12 @@ class Spending(Charges):
     ) -> int | None:
         """Lower an output cap to what the call's own budget can pay for: below 1 if nothing is
         left.
+
+        Arguments:
+            cap: the output cap in tokens; None for none.
+            input_tokens: those of the prompt.
+            prices: those of the backend; None counts no money.
+            reserved: what is out of reach.
         """
         caps = [] if cap is None else [cap]
         if self.budget.output_tokens is not None:
@@ -170,12 +177,21 @@ class Spending(Charges):
         return most - reserve_of(most) - self.charged_tokens
 
     def _affordable(self, money: int, tokens: int, prices: Prices, reserved: int) -> int:
+        """Return the output tokens that are left of a budget of money.
+
+        Arguments:
+            money: the whole budget, in units.
+            tokens: those of the prompt.
+            prices: those of the backend.
+            reserved: units of money that are out of reach.
+        """
         money_left = money - reserved - self.charged_money - dearest_prompt(tokens, prices)
         if money_left <= 0:
             return 0
-        return bought(money_left, prices) - (
-            reserve_of(bought(money, prices)) if prices.output else 0
-        )
+        output_tokens = bought(money_left, prices)
+        if prices.output:
+            output_tokens -= reserve_of(bought(money, prices))
+        return output_tokens
 
     def spent(self, attempts: int) -> str | None:
         """Name the ceiling of the call's own that allows no attempt at any backend after so many,
@@ -185,8 +201,8 @@ class Spending(Charges):
             return f"all {self.budget.attempts} attempts of the budget are used"
         if self.overran is not None:
             return (
-                f"a reply was longer than its output cap of {self.overran} tokens, so no "
-                f"cap can be relied on"
+                f"a reply was longer than its output cap of {self.overran} tokens, so no cap can "
+                "be relied on"
             )
         return None
 
@@ -198,5 +214,7 @@ class Spending(Charges):
         if late is not None or cap is None or cap >= 1:
             return late
         most = self.budget.output_tokens
-        what = "money" if most is None or self.tokens_left(most) > 0 else "output tokens"
+        what = "money"
+        if most is not None and self.tokens_left(most) <= 0:
+            what = "output tokens"
         return f"the {what} of the budget cannot pay for another attempt{self.note}"

@@ -37,7 +37,9 @@ def dearest_prompt(tokens: int, prices: Prices) -> int:
 def bought(money: int, prices: Prices) -> int:
     """Return how many output tokens money buys."""
     price = price_of_token(prices.output)
-    return min(money // price, LARGEST_PRICED_CAP) if price else LARGEST_PRICED_CAP
+    if price == 0:
+        return LARGEST_PRICED_CAP
+    return min(money // price, LARGEST_PRICED_CAP)
 
 
 def price_of_output(tokens: int, prices: Prices) -> int:
@@ -53,12 +55,10 @@ def price_of(usage: Usage, prices: Prices) -> int:
     plain = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_creation_tokens)
     read = prices.input if prices.cache_read is None else prices.cache_read
     created = prices.input if prices.cache_creation is None else prices.cache_creation
-    priced = (
-        (plain, prices.input),
-        (usage.cache_read_tokens, read),
-        (usage.cache_creation_tokens, created),
-    )
-    return output + sum([tokens * price_of_token(price) for tokens, price in priced])
+    cost = output + plain * price_of_token(prices.input)
+    cost += usage.cache_read_tokens * price_of_token(read)
+    cost += usage.cache_creation_tokens * price_of_token(created)
+    return cost
 
 
 class Paid(NamedTuple):
@@ -89,8 +89,9 @@ class Charges:
         """Say, behind what is spent, that something is charged beyond what was used; "" if nothing
         is.
         """
-        is_more = self.charged_tokens > self.usage.output_tokens
-        return "; what broke off unreported keeps what was reserved for it" if is_more else ""
+        if self.charged_tokens > self.usage.output_tokens:
+            return "; what broke off unreported keeps what was reserved for it"
+        return ""
 
     def add(self, usage: Usage, charged: Usage, prices: Prices | None) -> None:
         """Add an attempt: what it used, and what is charged for it."""
@@ -102,5 +103,8 @@ class Charges:
             self.cost = None
             return
         cost = price_of(usage, prices)
-        self.cost = None if self.cost is None else self.cost + cost
-        self.charged_money += cost if charged is usage else price_of(charged, prices)
+        if self.cost is not None:
+            self.cost += cost
+        if charged is not usage:
+            cost = price_of(charged, prices)
+        self.charged_money += cost

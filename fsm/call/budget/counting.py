@@ -85,16 +85,16 @@ class TokenCounter:
         """
         if self.recorded is not None:
             return next(self.recorded, 0)
-        own = self.context.transcript.messages
+        transcript = self.context.transcript
+        chain = self.context.chain
+        own = transcript.messages
         # a compactor has run, or another backend is asked
-        if (own, self.context.chain.index) != self._counted:
-            self._counted = own, self.context.chain.index
-            self._base = (
-                self._count_own()
-                + MISSING_RESULT_TOKENS * self.context.chain.shapes.unanswered(own)
-            )
-        if self.context.transcript.changes.restore_reasoning:
-            roles = map(self.context.chain.shapes.role_of, messages)
+        if (own, chain.index) != self._counted:
+            self._counted = (own, chain.index)
+            self._base = self._count_own()
+            self._base += MISSING_RESULT_TOKENS * chain.shapes.unanswered(own)
+        if transcript.changes.restore_reasoning:
+            roles = map(chain.shapes.role_of, messages)
             added_tokens += STAND_IN_TOKENS * sum(role == "assistant" for role in roles)
         return self._base + added_tokens
 
@@ -104,9 +104,9 @@ class TokenCounter:
         size = len(request.messages)
         # a compactor may add to them
         if request.input_tokens is not None and messages[:size] == request.messages:
-            return request.input_tokens + (
-                self.estimate(messages[size:]) if len(messages) > size else 0
-            )
+            if len(messages) == size:
+                return request.input_tokens
+            return request.input_tokens + self.estimate(messages[size:])
         link = self.context.chain.link
         # a backend may send tools of its own
         parameters = [request.parameters, link.parameters]
@@ -120,9 +120,8 @@ class TokenCounter:
         tokens = self.estimate(messages) + beside
         if request.input_tokens is None:
             return tokens
-        return tokens_compacted(
-            request.input_tokens, self.estimate(request.messages) + beside, tokens
-        )
+        tokens_before = self.estimate(request.messages) + beside
+        return tokens_compacted(request.input_tokens, tokens_before, tokens)
 
     def usage_of(
         self,
@@ -137,6 +136,12 @@ class TokenCounter:
 
         No budget relies on silence: what brought nothing but may have been billed counts as if it
         had used its cap; after a cancellation only under a shared budget.
+
+        Arguments:
+            proposal: what was sent.
+            reply: what came of it; None if nothing did.
+            failure: why there is no reply, or what cut it.
+            was_cancelled: whether the caller ended the call.
         """
         usage = NO_USAGE if reply is None else reply.usage
         context = self.context
@@ -148,12 +153,11 @@ class TokenCounter:
         overran = False
         # other calls go on, and must not rely on silence either
         is_shared = context.spending.share is not None
+        is_unbilled = failure is not None and not failure.may_be_billed
         if reply is not None:
-            is_free = (was_cancelled and not is_shared) or (
-                failure is not None and not failure.may_be_billed
-            )
+            is_free = is_unbilled or (was_cancelled and not is_shared)
             usage, overran = measured(usage, reply, cap, None if is_free else cap)
-        elif failure is not None and not failure.may_be_billed:
+        elif is_unbilled:
             return usage, False
         elif failure is not None or is_shared:
             usage = Usage(output_tokens=cap or 0)

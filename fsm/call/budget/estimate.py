@@ -76,14 +76,13 @@ def measures_of(value: Any) -> tuple[int, int]:
         elif isinstance(item, (list, tuple)):
             todo += item
         elif hasattr(item, "items"):
-            if (
-                "role" not in item
-                and "content" not in item
-                and not isinstance(item.get("text"), str)
-            ):
-                as_json += [item] if item else []
+            is_message = "role" in item or "content" in item
+            if not is_message and not isinstance(item.get("text"), str):
+                if item:
+                    as_json.append(item)
                 continue
-            total += MESSAGE_TOKENS if "role" in item else 0
+            if "role" in item:
+                total += MESSAGE_TOKENS
             for name, part in item.items():
                 if name in ENVELOPE and not hasattr(part, "items"):
                     todo.append(part)
@@ -94,7 +93,8 @@ def measures_of(value: Any) -> tuple[int, int]:
         elif isinstance(item, CitationPart):
             todo.append(item.block)  # only this is sent
         elif isinstance(item, (Message, *PARTS)):
-            total += MESSAGE_TOKENS if isinstance(item, Message) else 0
+            if isinstance(item, Message):
+                total += MESSAGE_TOKENS
             todo += astuple(item, recurse=False)
         else:
             total += 1
@@ -139,7 +139,9 @@ def _written(value: Any) -> int:
     if isinstance(value, int):
         # at least its digits; Python refuses to write more than 4300
         return 5 + value.bit_length() // 3
-    return len(repr(value)) if value is None or isinstance(value, float) else 24
+    if value is None or isinstance(value, float):
+        return len(repr(value))
+    return 24
 
 
 def tokens_compacted(given: int, before: int, after: int) -> int:
@@ -184,5 +186,8 @@ def tokens_of(text: str, cap: int | None, usage: Usage = NO_USAGE) -> int:
     if cap is not None and tokens > cap:
         least = least_tokens(text)
         within = max(cap, least) if is_reported else most_counted(cap)
-        tokens = tokens if is_beyond(least, cap) else min(tokens, within)
-    return max(tokens, usage.output_tokens) if is_reported else tokens
+        if not is_beyond(least, cap):
+            tokens = min(tokens, within)
+    if is_reported:
+        return max(tokens, usage.output_tokens)
+    return tokens

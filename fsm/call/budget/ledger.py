@@ -1,15 +1,12 @@
-"""The ledgers of shared budgets: calls reserve and settle there, in turn, on every budget around
-them at once.
+"""The ledgers of shared budgets, and what one call holds of them.
+
+A call reserves and settles on every budget around it at once; `queue.py` says in which order, and
+why no ceiling is ever exceeded.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from typing import Literal
 
 from attrs import define, field
@@ -26,7 +23,6 @@ from rungwise.fsm.call.budget.costs import (
 from rungwise.fsm.call.budget.metering import most_counted, reserve_of
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Budget
-from rungwise.fsm.values.forks import renewed_in_children
 from rungwise.fsm.values.money import units_of
 from rungwise.fsm.values.usage import Usage
 
@@ -69,11 +65,9 @@ class Ledger(Charges):
         """Return when its time is up, on the drivers' clock; None without a limit, or before the
         first call.
         """
-        return (
-            None
-            if self.budget.seconds is None or self.began is None
-            else self.began + self.budget.seconds
-        )
+        if self.budget.seconds is None or self.began is None:
+            return None
+        return self.began + self.budget.seconds
 
     def most(
         self,
@@ -86,32 +80,49 @@ class Ledger(Charges):
         """Return the largest output cap that can be paid for, with what a server may count beside
         it.
 
-        `reserved` tokens and money are out of reach, as is what calls hold if it is counted
-        `with_held`.
+        Arguments:
+            input_tokens: those of the prompt.
+            prices: those of the backend; None counts no money.
+            with_held: whether what calls hold is out of reach.
+            reserved: tokens, and units of money, that are out of reach.
         """
-        money = self._most_of_money(input_tokens, prices, with_held=with_held, reserved=reserved[1])
-        return min(
-            self.most_tokens(with_held=with_held)
-            - (reserved[0] if self.budget.output_tokens else 0),
-            money,
+        reserved_tokens, reserved_money = reserved
+        tokens = self.most_tokens(with_held=with_held)
+        if self.budget.output_tokens:
+            tokens -= reserved_tokens
+        money = self._most_of_money(
+            input_tokens, prices, with_held=with_held, reserved=reserved_money
         )
+        return min(tokens, money)
 
     def most_tokens(self, *, with_held: bool) -> int:
         """Return the output tokens that are left; see `most` for `with_held`."""
         if self.budget.output_tokens is None:
             return LARGEST_PRICED_CAP
         tokens = self.budget.output_tokens - self.charged_tokens - self.others.tokens
-        tokens -= self.held_tokens if with_held else 0
-        return tokens - reserve_of(tokens) if tokens > 0 else 0
+        if with_held:
+            tokens -= self.held_tokens
+        if tokens <= 0:
+            return 0
+        return tokens - reserve_of(tokens)
 
     def _most_of_money(
         self, input_tokens: int, prices: Prices | None, *, with_held: bool, reserved: int = 0
     ) -> int:
+        """Return the output tokens that the money pays for; see `most` for the arguments.
+
+        Arguments:
+            reserved: units of money that are out of reach.
+        """
         if self.most_money is None or prices is None:
             return LARGEST_PRICED_CAP
-        spent = self.charged_money + self.others.money + (self.held_money if with_held else 0)
-        money = self.most_money - reserved - spent - dearest_prompt(input_tokens, prices)
-        tokens = bought(money, prices) if money > 0 else 0
+        money = self.most_money - reserved - self.charged_money - self.others.money
+        if with_held:
+            money -= self.held_money
+        money -= dearest_prompt(input_tokens, prices)
+        if money <= 0:
+            return 0
+        tokens = bought(money, prices)
         return tokens - reserve_of(tokens)
 
     def shortfall(self, input_tokens: int, prices: Prices | None) -> str | None:
@@ -121,10 +132,10 @@ class Ledger(Charges):
         if self.attempts + self.others.attempts - self.unsent >= self.budget.attempts:
             return f"all {self.budget.attempts} attempts of {self.name} are used"
         if self.overran is not None:
-            longer = (
-                f"a reply under {self.name} was longer than its output cap of {self.overran} tokens"
+            return (
+                f"a reply under {self.name} was longer than its output cap of {self.overran} "
+                "tokens, so no cap can be relied on"
             )
-            return f"{longer}, so no cap can be relied on"
         if self.most_tokens(with_held=False) < 1:
             return f"the output tokens of {self.name} cannot pay for another attempt{self.note}"
         if self._most_of_money(input_tokens, prices, with_held=False) < 1:
@@ -140,14 +151,23 @@ class Ledger(Charges):
         """Note what all processes have paid together, and when the first of them began, on the
         drivers' clock.
         """
+        own = self.reported
         self.others = Paid(
-            *(max(all_paid - own, 0) for all_paid, own in zip(paid, self.reported, strict=True))
+            attempts=max(paid.attempts - own.attempts, 0),
+            tokens=max(paid.tokens - own.tokens, 0),
+            money=max(paid.money - own.money, 0),
         )
-        self.began = began if self.began is None else min(self.began, began)
+        if self.began is None or began < self.began:
+            self.began = began
 
     def note_reported(self, paid: Paid) -> None:
         """Note that it is reported to the store what an attempt of this process has paid."""
-        self.reported = Paid(*map(sum, zip(self.reported, paid, strict=True)))
+        before = self.reported
+        self.reported = Paid(
+            attempts=before.attempts + paid.attempts,
+            tokens=before.tokens + paid.tokens,
+            money=before.money + paid.money,
+        )
 
     def hold(self, tokens: int, money: int) -> None:
         """Set aside one attempt, and what it may use."""
@@ -206,9 +226,8 @@ class Reservation:
         self.tokens = 0 if self.cap is None else most_counted(cap)
         self.money = 0
         if self.prices is not None:
-            self.money = dearest_prompt(self.input_tokens, self.prices) + price_of_output(
-                self.tokens, self.prices
-            )
+            self.money = dearest_prompt(self.input_tokens, self.prices)
+            self.money += price_of_output(self.tokens, self.prices)
         for ledger in self.ledgers:
             ledger.hold(self.tokens, self.money)
         self.state = "held"
@@ -224,16 +243,26 @@ class Reservation:
     def settle(
         self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
     ) -> None:
-        """Pay what is charged for an attempt, and give the rest back; `overran` is a cap that it
-        has ignored.
+        """Pay what is charged for an attempt, and give the rest back.
+
+        Arguments:
+            usage: what it used, as reported or estimated.
+            charged: what is charged for it, which may be more.
+            prices: those of its backend.
+            overran: the cap in tokens that it has ignored; None if it has not.
         """
         first = self.ledgers[0]
-        before = first.charged_tokens, first.charged_money
+        tokens_before = first.charged_tokens
+        money_before = first.charged_money
         for ledger in self.ledgers:
             ledger.add(usage, charged, prices)
             if overran is not None and ledger.rests_on_caps:
                 ledger.overran = overran
-        self.paid = Paid(1, first.charged_tokens - before[0], first.charged_money - before[1])
+        self.paid = Paid(
+            attempts=1,
+            tokens=first.charged_tokens - tokens_before,
+            money=first.charged_money - money_before,
+        )
         self.give_back()
 
     def give_back(self) -> None:
@@ -248,159 +277,3 @@ class Reservation:
             if state == "held":
                 ledger.unsent -= 1
                 ledger.attempts -= 1
-
-
-class ReservationQueue:
-    """Serve the reservations on one tree of shared budgets, for any number of threads and event
-    loops.
-
-    One lock guards all ledgers, so an amount is held on every level or on none. Settling never
-    waits for the lock: the garbage collector may end a stream anywhere, even amid the work here;
-    whoever has the lock then does that task. A call that cannot be served waits in turn and holds
-    nothing; nobody overtakes it on a ledger that it waits for.
-    """
-
-    __slots__ = ("__weakref__", "_holding", "_lock", "_served", "_tasks", "_waiting")
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._tasks: deque[Callable[[], object]] = deque()
-        self._waiting: deque[Reservation] = deque()
-        self._served: deque[Callable[[], None]] = deque()
-        self._holding: set[Reservation] = set()
-        _queues.add(self)
-
-    def begin(self, ledgers: tuple[Ledger, ...], now: float) -> None:
-        """Start the time of the ledgers where it has not begun."""
-        with self._lock:
-            for ledger in ledgers:
-                if ledger.began is None:
-                    ledger.began = now
-        if self._tasks:  # left by the garbage collector
-            self.catch_up()
-
-    def ask(self, reservation: Reservation) -> None:
-        """Reserve what is requested, refuse it, or let it wait in turn."""
-        self.do(partial(self._queue, reservation))
-
-    def send(self, reservation: Reservation) -> None:
-        """Mark a reserved attempt as gone out."""
-        self.do(reservation.send)
-
-    def settle(
-        self,
-        reservation: Reservation,
-        usage: Usage,
-        charged: Usage,
-        prices: Prices | None,
-        overran: int | None,
-    ) -> None:
-        """Pay what is charged, give the rest back, and serve those that wait; see
-        `Reservation.settle`.
-        """
-        self.do(partial(self._settle, reservation, usage, charged, prices, overran), waits=False)
-
-    def withdraw(self, reservation: Reservation) -> None:
-        """Give back what has not gone out, or leave the queue."""
-        if reservation.state != "idle":
-            self.do(partial(self._withdraw, reservation), waits=False)
-
-    def abandon(self, reservation: Reservation) -> None:
-        """End the reservation of a call that was dropped: what went out is counted as used up."""
-        if reservation.state == "sent":
-            usage = Usage(reservation.input_tokens, reservation.tokens, estimated=True)
-            self.settle(reservation, usage, usage, reservation.prices, None)
-        else:
-            self.withdraw(reservation)
-
-    def catch_up(self) -> None:
-        """Finish the tasks that others have left, and wait for the one that runs."""
-        self.do(lambda: None)
-
-    def _queue(self, reservation: Reservation) -> None:
-        reservation.state = "waiting"
-        self._waiting.append(reservation)
-
-    def _settle(
-        self,
-        reservation: Reservation,
-        usage: Usage,
-        charged: Usage,
-        prices: Prices | None,
-        overran: int | None,
-    ) -> None:
-        reservation.settle(usage, charged, prices, overran)
-        self._holding.discard(reservation)
-
-    def _withdraw(self, reservation: Reservation) -> None:
-        with suppress(ValueError):
-            self._waiting.remove(reservation)
-        reservation.give_back()
-        self._holding.discard(reservation)
-
-    def do(self, task: Callable[[], object], *, waits: bool = True) -> None:
-        """Do a task and serve those that wait; without `waits`, a task may be left to the thread
-        that has the lock.
-        """
-        self._tasks.append(task)
-        if self._lock._is_owned():  # type: ignore[attr-defined] # the garbage collector runs inside the loop below
-            return
-        while True:
-            try:
-                if not self._lock.acquire(blocking=waits):
-                    return
-                while self._tasks:
-                    self._tasks.popleft()()
-                    self._serve()
-            finally:  # a signal may come right after the lock was taken
-                if self._lock._is_owned():  # type: ignore[attr-defined]
-                    self._lock.release()
-            self._wake()
-            if not self._tasks:  # another thread may have left one since
-                return
-
-    def _wake(self) -> None:
-        """Wake, without the lock, the calls that need not wait any more; what is left, the next
-        thread does.
-        """
-        while self._served:
-            try:
-                wake = self._served.popleft()
-            except IndexError:  # another thread was quicker
-                return
-            try:
-                wake()
-            except Exception as error:  # the error of another call
-                logging.getLogger("rungwise").warning(
-                    "what wakes a waiting call raised %s", type(error).__name__
-                )
-
-    def _serve(self) -> None:
-        """Decide for those that wait, in turn."""
-        barred: set[Ledger] = set()
-        for reservation in tuple(self._waiting):
-            if not barred.isdisjoint(reservation.ledgers):
-                continue
-            blocking = reservation.decide()
-            if blocking is None:
-                self._waiting.remove(reservation)
-                if reservation.state == "held":
-                    self._holding.add(reservation)
-                if reservation.wake is not None:
-                    self._served.append(reservation.wake)
-                    reservation.wake = None  # it may be all that keeps the call alive
-                continue
-            barred.add(blocking)
-            if blocking is reservation.ledgers[-1]:  # the outermost: it stands around all
-                break
-
-    def forget(self) -> None:
-        """Begin anew in a forked child: what the parent's calls hold belongs to the parent."""
-        self._lock = threading.RLock()
-        self._tasks, self._waiting, self._served = deque(), deque(), deque()
-        for reservation in self._holding:
-            reservation.give_back()
-        self._holding = set()
-
-
-_queues = renewed_in_children(ReservationQueue.forget)

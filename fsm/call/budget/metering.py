@@ -39,7 +39,9 @@ def is_beyond(tokens: int, cap: int | None) -> bool:
 
 def bytes_of(text: str) -> int:
     """Return the bytes of a text in UTF-8, lone surrogates included."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    if text.isascii():
+        return len(text)
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 AT_ONCE = 65_536
@@ -107,14 +109,21 @@ def measured(
 
     What the provider reported stands. Otherwise the output is estimated from the text: at least one
     token for each word, and no more than the cap unless the words prove that it was exceeded. A
-    reply that the cap cut has used it up, and one that broke off before any text or usage came
-    counts as `silence` tokens.
+    reply that the cap cut has used it up.
+
+    Arguments:
+        usage: what the provider reported.
+        reply: the reply.
+        cap: the output cap that was sent, in tokens; None if none was.
+        silence: the output tokens of a reply that broke off before any text or usage came; None
+            counts none.
     """
     if usage.output_tokens and not usage.estimated:
         return usage, is_beyond(usage.output_tokens, cap)
     texts = texts_of(reply)
     least = least_tokens(*texts)
-    guess = max(least, usage.output_tokens or sum(-(-bytes_of(text) // 4) for text in texts))
+    by_size = sum([-(-bytes_of(text) // 4) for text in texts])  # English has four bytes a token
+    guess = max(least, usage.output_tokens or by_size)
     if not usage.input_tokens or usage.estimated:  # nothing was reported
         if reply.stop_reason == "length":
             guess = max(guess, cap or 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import islice
 
@@ -44,17 +43,21 @@ def reserved_seconds(policy: Policy, whole: float, backends: int) -> float:
     """Return the seconds that each backend but the first has at least, of a budget of `whole`
     seconds.
     """
-    reserve = policy.reserve
-    seconds = whole * reserve.share if reserve.seconds is None else reserve.seconds
-    total = policy.timeouts.total
-    return max(0.0, min(seconds, whole / backends, math.inf if total is None else total))
+    seconds = policy.reserve.seconds
+    if seconds is None:
+        seconds = whole * policy.reserve.share
+    if policy.timeouts.total is not None:  # no attempt takes longer
+        seconds = min(seconds, policy.timeouts.total)
+    return max(0.0, min(seconds, whole / backends))
 
 
 def enter(context: CallContext, cap: int, prompt_tokens: int) -> None:
     """Work out the reserve while the current backend is asked, with an output cap that nothing has
     lowered yet.
     """
-    to_come = () if context.chain.is_at_end else _to_come(context)
+    to_come: Sequence[Link] = ()
+    if not context.chain.is_at_end:
+        to_come = _to_come(context)
     if not to_come:
         context.reserved = NOTHING_RESERVED
         return
@@ -65,20 +68,31 @@ def enter(context: CallContext, cap: int, prompt_tokens: int) -> None:
     seconds = 0.0
     ends_after = None
     if limit is not None:
-        seconds = min(
-            reserved_seconds(policy, limit, count + 1),
-            max(0.0, limit - spending.elapsed) / (count + 1),
-        )
+        even = max(0.0, limit - spending.elapsed) / (count + 1)
+        seconds = min(reserved_seconds(policy, limit, count + 1), even)
         ends_after = limit - count * seconds
-    shared_attempts = max(0, min(count, _shared_attempts_left(context) - 1))
-    amounts = _amounts(context, to_come, cap + prompt_tokens) if spending.needs_cap else ()
-    context.reserved = Reserved(count, shared_attempts, seconds, ends_after, *amounts)
+    reserved = Reserved(
+        attempts=count,
+        shared_attempts=max(0, min(count, _shared_attempts_left(context) - 1)),
+        seconds=seconds,
+        ends_after=ends_after,
+    )
+    if spending.needs_cap:
+        reserved = _with_amounts(reserved, context, to_come, cap + prompt_tokens)
+    context.reserved = reserved
 
 
-def _amounts(
-    context: CallContext, to_come: Sequence[Link], prompt_tokens: int
-) -> tuple[int, int, int, int, int, int]:
-    """Return the tokens and the money to reserve, in the order of `Reserved`."""
+def _with_amounts(
+    reserved: Reserved, context: CallContext, to_come: Sequence[Link], prompt_tokens: int
+) -> Reserved:
+    """Return a reserve with the tokens and the money for the backends to come.
+
+    Arguments:
+        reserved: the attempts and the seconds.
+        context: the call.
+        to_come: the backends to reserve for.
+        prompt_tokens: those of the prompt that the next of them would be sent.
+    """
     policy = context.policy
     spending = context.spending
     count = len(to_come)
@@ -87,26 +101,29 @@ def _amounts(
     caps = [context.request.max_tokens or link.max_tokens or policy.base_cap for link in to_come]
     tokens = money_each = shared_tokens = shared_money_each = 0
     if budget.output_tokens is not None:
-        tokens = _tokens(
-            budget.output_tokens, spending.tokens_left(budget.output_tokens), share, caps
-        )
+        tokens_left = spending.tokens_left(budget.output_tokens)
+        tokens = _tokens(budget.output_tokens, tokens_left, share, caps)
     if spending.most_money is not None:
-        money_each = _even(
-            spending.most_money, spending.most_money - spending.charged_money, share, count
-        )
-    for shared, tokens_left, money_left in (
-        () if spending.share is None else spending.share.remaining()
-    ):
+        money_left = spending.most_money - spending.charged_money
+        money_each = _even(spending.most_money, money_left, share, count)
+    levels = [] if spending.share is None else spending.share.remaining()
+    for shared, tokens_left, money_left in levels:
         if shared.output_tokens is not None:
-            shared_tokens = max(
-                shared_tokens, _tokens(shared.output_tokens, tokens_left, share, caps)
-            )
+            of_level = _tokens(shared.output_tokens, tokens_left, share, caps)
+            shared_tokens = max(shared_tokens, of_level)
         if shared.money is not None:
-            shared_money_each = max(
-                shared_money_each, _even(units_of(shared.money), money_left, share, count)
-            )
+            of_level = _even(units_of(shared.money), money_left, share, count)
+            shared_money_each = max(shared_money_each, of_level)
     money, shared_money = _money(context, to_come, prompt_tokens, money_each, shared_money_each)
-    return tokens, shared_tokens, money, shared_money, money_each, shared_money_each
+    return evolve(
+        reserved,
+        output_tokens=tokens,
+        shared_tokens=shared_tokens,
+        money=money,
+        shared_money=shared_money,
+        money_each=money_each,
+        shared_money_each=shared_money_each,
+    )
 
 
 def count_money(context: CallContext, cap: int, prompt_tokens: int) -> None:
@@ -125,17 +142,25 @@ def count_money(context: CallContext, cap: int, prompt_tokens: int) -> None:
 def _money(
     context: CallContext, to_come: Sequence[Link], tokens: int, most: int, shared_most: int
 ) -> tuple[int, int]:
-    """Return the money to reserve in the call's own budget and in the shared ones."""
+    """Return the money to reserve in the call's own budget and in the shared ones.
+
+    Arguments:
+        context: the call.
+        to_come: the backends to reserve for.
+        tokens: those of the prompt that the next of them would be sent.
+        most, shared_most: units of money for one backend at most, in the call's own budget and in
+            the shared ones.
+    """
     if not (most or shared_most):
         return 0, 0
-    needed = []
+    money = shared_money = 0
     for link in to_come:
         if link.prices is not None:
             cap = context.request.max_tokens or link.max_tokens or context.policy.base_cap
-            needed.append(dearest_prompt(tokens, link.prices) + price_of_output(cap, link.prices))
-    return sum([min(each, most) for each in needed]), sum(
-        [min(each, shared_most) for each in needed]
-    )
+            needed = dearest_prompt(tokens, link.prices) + price_of_output(cap, link.prices)
+            money += min(needed, most)
+            shared_money += min(needed, shared_most)
+    return money, shared_money
 
 
 def shortfall_of_reserve(
@@ -143,18 +168,19 @@ def shortfall_of_reserve(
 ) -> str | None:
     """Name the part of the reserve that one more attempt at the current backend would use, if any.
 
-    Its output cap is lowered to what is not reserved. The first attempt there respects the seconds
-    only.
+    The first attempt there respects the seconds only.
+
+    Arguments:
+        context: the call.
+        cap: the output cap in tokens, lowered to what is not reserved; None for none.
+        wait: seconds until the attempt would go out.
+        is_first: whether it is the first one at the current backend.
     """
     reserved = context.reserved
-    spending = context.spending
     if not is_first and _attempts_left(context) <= reserved.attempts:
         return "what is left of the attempts is kept for the backends to come"
-    if (
-        reserved.seconds > 0
-        and reserved.ends_after is not None
-        and spending.elapsed + wait >= reserved.ends_after
-    ):
+    ends_after = reserved.ends_after if reserved.seconds > 0 else None
+    if ends_after is not None and context.spending.elapsed + wait >= ends_after:
         return f"{reserved.seconds:g} s of the budget are kept for each backend to come"
     if is_first:
         return None
@@ -190,23 +216,19 @@ def can_pay_another(context: CallContext) -> bool:
     spending = context.spending
     if spending.spent(context.position.attempts) is not None:
         return False
-    caps = (
-        spending.lowered(None, 0, link.prices, NOTHING_RESERVED)
-        for _, link in context.chain.to_come()
-    )
-    if all(spending.shortfall(0.0, cap) is not None for cap in caps):
-        return False
-    return spending.share is None or spending.share.has_left(spending.now)
+    for _, link in context.chain.to_come():
+        cap = spending.lowered(None, 0, link.prices, NOTHING_RESERVED)
+        if spending.shortfall(0.0, cap) is None:
+            return spending.share is None or spending.share.has_left(spending.now)
+    return False
 
 
 def _to_come(context: CallContext) -> Sequence[Link]:
     """List the backends to reserve for: those that can still be asked, each with an attempt."""
+    if not context.policy.reserve.is_on:
+        return ()
     most = max(0, min(fallbacks_left(context), _attempts_left(context) - 1))
-    return (
-        [link for _, link in islice(context.chain.to_come(), most)]
-        if context.policy.reserve.is_on
-        else ()
-    )
+    return [link for _, link in islice(context.chain.to_come(), most)]
 
 
 def fallbacks_left(context: CallContext) -> int:
@@ -214,11 +236,9 @@ def fallbacks_left(context: CallContext) -> int:
     position = context.position
     table = context.policy.table
     place = table.places.get("fallbacks")
-    return (
-        0
-        if place is None or "fallback" not in table.rungs
-        else position.limits[place] - position.spent[place]
-    )
+    if place is None or "fallback" not in table.rungs:
+        return 0
+    return position.limits[place] - position.spent[place]
 
 
 def _attempts_left(context: CallContext) -> int:
@@ -231,9 +251,23 @@ def _shared_attempts_left(context: CallContext) -> int:
 
 
 def _even(whole: int, remaining: int, share: float, count: int) -> int:
+    """Return what each backend to come gets of a budget.
+
+    Arguments:
+        whole: the whole budget.
+        remaining: what is left of it.
+        share: the share of the whole budget that one of them gets at most, from 0 to 1.
+        count: how many backends are to come.
+    """
     return max(0, min(int(whole * share), remaining // (count + 1)))
 
 
 def _tokens(whole: int, remaining: int, share: float, caps: Sequence[int]) -> int:
+    """Return the output tokens of all backends to come together.
+
+    Arguments:
+        whole, remaining, share: see `_even`.
+        caps: the output cap of each of them.
+    """
     most = _even(whole, remaining, share, len(caps))
     return sum(min(cap, most) for cap in caps)

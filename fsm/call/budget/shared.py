@@ -9,7 +9,8 @@ from typing import Any, Literal, NoReturn, TypeVar
 from attrs import define, field, setters
 
 from rungwise.fsm.call.budget.costs import Paid
-from rungwise.fsm.call.budget.ledger import Ledger, Reservation, ReservationQueue
+from rungwise.fsm.call.budget.ledger import Ledger, Reservation
+from rungwise.fsm.call.budget.queue import ReservationQueue
 from rungwise.fsm.call.chain.prices import Prices
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.errors import ConfigurationError
@@ -36,7 +37,8 @@ class SharedBudget:
 
     Arguments:
         budget: the ceilings of all calls together; the seconds count from the beginning of the
-        first one. within: the budget that this one is a part of.
+            first one.
+        within: the budget that this one is a part of.
         name: what causes call it. Clients with a store keep a budget with a name there, so that the
             calls of many processes, one after the other as well, share it by that name for as long
             as it is used once a week.
@@ -65,23 +67,33 @@ class SharedBudget:
         if not isinstance(budget, Budget):
             raise ConfigurationError(f"budget must be a Budget, not {type(budget).__name__}")
         check_within(within)
-        for name in ("name", "label"):
-            if not isinstance(getattr(self, name), str):
-                raise ConfigurationError(
-                    f"{name} must be a text, not {type(getattr(self, name)).__name__}"
-                )
+        for field_name in ("name", "label"):
+            text = getattr(self, field_name)
+            if not isinstance(text, str):
+                raise ConfigurationError(f"{field_name} must be a text, not {type(text).__name__}")
         if self.without_store not in ("refuse", "continue"):
             raise ConfigurationError(
                 f"without_store must be 'refuse' or 'continue', not {short(self.without_store)}"
             )
-        if within is not None and len(within._ledgers) >= MOST_LEVELS:
+        if within is None:
+            called = "the shared budget"
+            around: tuple[Ledger, ...] = ()
+            self._queue = ReservationQueue()
+        else:
+            called = "the inner shared budget"
+            around = within._ledgers
+            self._queue = within._queue
+        if len(around) >= MOST_LEVELS:
             raise ConfigurationError(
                 f"shared budgets must not stand more than {MOST_LEVELS} deep within one another"
             )
-        called = self.name or self.label or f"the {'' if within is None else 'inner '}shared budget"
-        self._ledger = Ledger(budget, called, bool(self.name), self.without_store == "continue")
-        self._ledgers = (self._ledger, *(() if within is None else within._ledgers))
-        self._queue = ReservationQueue() if within is None else within._queue
+        self._ledger = Ledger(
+            budget,
+            self.name or self.label or called,
+            is_stored=bool(self.name),
+            continues=self.without_store == "continue",
+        )
+        self._ledgers = (self._ledger, *around)
 
     def __repr__(self) -> str:
         ledger = self._ledger
@@ -124,10 +136,8 @@ class SharedBudget:
         """When the time of this budget or one around it is up, on the drivers' clock; None for
         never.
         """
-        return min(
-            (each for ledger in self._ledgers if (each := ledger.deadline) is not None),
-            default=None,
-        )
+        deadlines = [ledger.deadline for ledger in self._ledgers]
+        return min([each for each in deadlines if each is not None], default=None)
 
     def begin(self, now: float) -> None:
         """Start the seconds, unless they run already; the first call does this by itself.
@@ -161,14 +171,17 @@ class SharedBudget:
             input_tokens, prices: of the prompt and the backend, for a budget of money.
         """
         self._queue.catch_up()
-        return (None if now is None else self._late_at(now + wait)) or self._shortfall(
-            input_tokens, prices
-        )
+        late = None
+        if now is not None:
+            late = self._late_at(now + wait)
+        return late or self._shortfall(input_tokens, prices)
 
     def _shortfall(self, input_tokens: int, prices: Prices | None) -> str | None:
-        return next(
-            filter(None, (ledger.shortfall(input_tokens, prices) for ledger in self._ledgers)), None
-        )
+        for ledger in self._ledgers:
+            shortfall = ledger.shortfall(input_tokens, prices)
+            if shortfall is not None:
+                return shortfall
+        return None
 
     def share(self) -> Share:
         """Return a share for a new call."""
@@ -222,9 +235,8 @@ class Share:
         self.needs_prices = any(ledger.budget.money is not None for ledger in ledgers)
         # A call that is dropped before its end must not hold its attempt for ever.
         self._last = [self._reservation]
-        weakref.finalize(
-            self, lambda queue, last: queue.abandon(last[0]), self._queue, self._last
-        ).atexit = False
+        finalizer = weakref.finalize(self, _abandon, self._queue, self._last)
+        finalizer.atexit = False
 
     @property
     def cap(self) -> int | None:
@@ -254,14 +266,20 @@ class Share:
     ) -> int | None:
         """Lower an output cap to what might be paid for: at least 1, or 0 where only what is
         `reserved` is left.
+
+        Arguments:
+            cap: the output cap in tokens; None for none.
+            input_tokens: those of the prompt.
+            prices: those of the backend.
+            reserved: tokens, and units of money, for the backends to come.
         """
         if cap is None or not self.needs_cap:
             return cap
-        ledgers = self._reservation.ledgers
-        most = [
-            each.most(input_tokens, prices, with_held=False, reserved=reserved) for each in ledgers
-        ]
-        return max(0 if any(reserved) else 1, min(cap, *most))
+        for ledger in self._reservation.ledgers:
+            most = ledger.most(input_tokens, prices, with_held=False, reserved=reserved)
+            cap = min(cap, most)
+        least = 0 if any(reserved) else 1
+        return max(least, cap)
 
     @property
     def attempts_left(self) -> int:
@@ -272,26 +290,25 @@ class Share:
         """List the ceilings of each level with the output tokens and the units of money left
         there.
         """
-        return [
-            (
-                each.budget,
-                each.most_tokens(with_held=False),
-                max(0, (each.most_money or 0) - each.charged_money),
-            )
-            for each in self._reservation.ledgers
-        ]
+        left = []
+        for ledger in self._reservation.ledgers:
+            money = max(0, (ledger.most_money or 0) - ledger.charged_money)
+            left.append((ledger.budget, ledger.most_tokens(with_held=False), money))
+        return left
 
     def shortfall(
         self, now: float, wait: float, input_tokens: int | None, prices: Prices | None
     ) -> str | None:
-        """Name the ceiling that allows no attempt after a wait, if any; see
-        `SharedBudget.shortfall`.
+        """Name the ceiling that allows no attempt after a wait, if any.
+
+        Arguments:
+            now: the time on the driver's clock.
+            wait: seconds until the attempt would go out.
+            input_tokens: those of the prompt; None for none.
+            prices: those of the backend.
         """
-        return (
-            self.late_at(now + wait)
-            or self.shared._shortfall(input_tokens or 0, prices)
-            or self.refusal
-        )
+        late = self.late_at(now + wait)
+        return late or self.shared._shortfall(input_tokens or 0, prices) or self.refusal
 
     def has_left(self, now: float) -> bool:
         """Tell whether any attempt might go out now."""
@@ -304,8 +321,13 @@ class Share:
         prices: Prices | None,
         wake: Callable[[], None] | None = None,
     ) -> bool:
-        """Reserve an attempt, or queue for it and `wake` in time; tell whether there is nothing to
-        wait for.
+        """Reserve an attempt, or queue for it; tell whether there is nothing to wait for.
+
+        Arguments:
+            cap: the output cap in tokens; None for none.
+            input_tokens: those of the prompt; None for none.
+            prices: those of the backend.
+            wake: called when there is nothing to wait for any more.
         """
         reservation = self._reservation
         if reservation.state == "idle":
@@ -335,7 +357,11 @@ class Share:
     def settle(
         self, usage: Usage, charged: Usage, prices: Prices | None, overran: int | None
     ) -> None:
-        """Pay what is charged for an attempt, and give back the rest; see `Reservation.settle`."""
+        """Pay what is charged for an attempt, and give back the rest.
+
+        Arguments:
+            usage, charged, prices, overran: see `Reservation.settle`.
+        """
         if self._reservation.state == "sent":
             self._queue.settle(self._reservation, usage, charged, prices, overran)
             self._leave()
@@ -350,7 +376,13 @@ class Share:
 
     def _leave(self) -> None:
         """Use a new reservation from now on: another thread may still have to settle this one."""
-        self._reservation = self._last[0] = Reservation(self._reservation.ledgers)
+        self._reservation = Reservation(self._reservation.ledgers)
+        self._last[0] = self._reservation
+
+
+def _abandon(queue: ReservationQueue, last: list[Reservation]) -> None:
+    """End what a call that was dropped holds; it must not refer to the call itself."""
+    queue.abandon(last[0])
 
 
 def check_within(value: Any) -> None:

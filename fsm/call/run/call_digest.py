@@ -5,8 +5,6 @@ attempt.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
-from operator import add
 from typing import Final
 
 from attrs import asdict
@@ -66,15 +64,18 @@ def spent_in(path: Path) -> Spent:
     """Add up what a call took, from its steps."""
     prices = _prices_in(path)
     priced = [prices.get(step.backend) for step in path.steps if step.usage.total_tokens]
-    usage = reduce(add, (step.usage for step in path.steps), NO_USAGE)
-    has_prices = any(each is not None for each in (priced or prices.values()))
+    usage = NO_USAGE
+    for step in path.steps:
+        usage += step.usage
+    cost = None
+    if any(each is not None for each in (priced or prices.values())):
+        cost = as_money(sum([units for units in _costs_in(path) if units is not None]))
+    last = path.steps[-1]
     return Spent(
-        attempts=path.steps[-1].attempts,
-        seconds=path.steps[-1].at,
+        attempts=last.attempts,
+        seconds=last.at,
         usage=usage,
-        cost=as_money(sum(cost for cost in _costs_in(path) if cost is not None))
-        if has_prices
-        else None,
+        cost=cost,
         is_least=any(each is None for each in priced),
     )
 
@@ -88,7 +89,10 @@ def _costs_in(path: Path) -> Iterator[int | None]:
     prices = _prices_in(path)
     for step in path.steps:
         own = prices.get(step.backend)
-        yield None if own is None else price_of(step.usage, own)
+        if own is None:
+            yield None
+        else:
+            yield price_of(step.usage, own)
 
 
 def money_of(path: Path) -> Iterator[float | None]:
@@ -96,22 +100,25 @@ def money_of(path: Path) -> Iterator[float | None]:
     prices = _prices_in(path)
     spending = Charges()
     for step in path.steps:
-        spending.add(step.usage, step.usage, prices.get(step.backend))
-        yield (
-            None
-            if prices.get(step.backend) is None or spending.cost is None
-            else as_money(spending.cost)
-        )
+        own = prices.get(step.backend)
+        spending.add(step.usage, step.usage, own)
+        if own is None or spending.cost is None:
+            yield None
+        else:
+            yield as_money(spending.cost)
 
 
 def _lines(path: Path, attempts: Sequence[RecordedAttempt]) -> Iterator[AttemptLine]:
     has_several = len(path.record.setting.chain) > 1
-    costs = [None if cost is None else as_money(cost) for cost in _costs_in(path)]
+    costs = list(_costs_in(path))
     for attempt in attempts:
+        units = None
+        if attempt.back is not None:
+            units = costs[attempt.back.number - 1]
         yield AttemptLine(
             attempt=attempt,
             backend=attempt.sent.backend if has_several else "",
-            cost=None if attempt.back is None else costs[attempt.back.number - 1],
+            cost=None if units is None else as_money(units),
             end=end_of(attempt, path.table),
         )
 
@@ -123,18 +130,20 @@ def _cause(path: Path, attempts: Sequence[RecordedAttempt]) -> str:
     if path.record.outcome is None or row is None:
         return ""
     found = last.note if last.event == "malformed" else None
-    cause = cause_of(
-        path.table, row, Evidence(event=last.event, asked_wait=last.asked_wait), last.facts, found
-    )
+    evidence = Evidence(event=last.event, asked_wait=last.asked_wait)
+    cause = cause_of(path.table, row, evidence, last.facts, found)
     if cause is None:
         return ""
     says = sentence_of(path.table, row, last.facts, found)
-    times = sum(
-        attempt.back is not None and word_of(attempt.back) == word_of(last) for attempt in attempts
-    )
-    is_error = last.status is not None and last.status >= LEAST_ERROR
-    told = f"the provider answered {last.status}" if is_error else says
-    told += f" ({plain(last.reason)})" if last.reason else ""
-    note = f": {last.note}" if last.event in UNSENT and last.note else ""
-    told += f" for the {ordinal(times)} time" if times > 1 else ""
-    return told + note + cause.removeprefix(says)
+    backs = [attempt.back for attempt in attempts if attempt.back is not None]
+    times = sum([word_of(back) == word_of(last) for back in backs])
+    sentence = says
+    if last.status is not None and last.status >= LEAST_ERROR:
+        sentence = f"the provider answered {last.status}"
+    if last.reason:
+        sentence += f" ({plain(last.reason)})"
+    if times > 1:
+        sentence += f" for the {ordinal(times)} time"
+    if last.event in UNSENT and last.note:
+        sentence += f": {last.note}"
+    return sentence + cause.removeprefix(says)

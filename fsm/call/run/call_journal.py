@@ -94,17 +94,25 @@ class Setting:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the setting as plain values."""
-        lessons = [each.to_mapping() for each in self.lessons]
-        return {
-            "policy": self.recorded or self.policy.to_mapping(),
-            "chain": [attrs.asdict(link) for link in self.chain],
+        policy = self.recorded or self.policy.to_mapping()
+        chain = [attrs.asdict(link) for link in self.chain]
+        plain: dict[str, Any] = {
+            "policy": policy,
+            "chain": chain,
             "max_tokens": self.max_tokens,
             "input_tokens": self.input_tokens,
             "has_compactor": self.has_compactor,
-            **({"within": [attrs.asdict(budget) for budget in self.within]} if self.within else {}),
-            **{name: value for name in _DEADLINES if (value := getattr(self, name)) is not None},
-            **({"lessons": lessons} if any(lessons) else {}),
         }
+        if self.within:
+            plain["within"] = [attrs.asdict(budget) for budget in self.within]
+        for name in _DEADLINES:
+            deadline = getattr(self, name)
+            if deadline is not None:
+                plain[name] = deadline
+        lessons = [each.to_mapping() for each in self.lessons]
+        if any(lessons):
+            plain["lessons"] = lessons
+        return plain
 
     def note_deadline(self, spending: Spending) -> None:
         """Record the deadlines beside the budget of a call that begins."""
@@ -131,22 +139,21 @@ class Setting:
             )
         tokens = {name: values[name] for name in ("max_tokens", "input_tokens")}
         Request("(not recorded)", **tokens)  # which refuses other numbers of tokens
-        lessons = values.get("lessons", ())
-        if len(lessons) not in (0, len(chain)):
+        plain_lessons = values.get("lessons", ())
+        if len(plain_lessons) not in (0, len(chain)):
             raise ConfigurationError("its lessons are not one for each backend of its chain")
+        lessons = []
+        for index, plain in enumerate(plain_lessons):
+            lessons.append(Lessons.from_mapping(plain, f"lessons[{index}]"))
         return cls(
             policy,
             Links(chain),
             **tokens,
             has_compactor=values["has_compactor"],
             within=within,
-            **{name: values.get(name) for name in _DEADLINES},
-            lessons=tuple(
-                [
-                    Lessons.from_mapping(each, f"lessons[{index}]")
-                    for index, each in enumerate(lessons)
-                ]
-            ),
+            deadline=values.get("deadline"),
+            within_deadline=values.get("within_deadline"),
+            lessons=tuple(lessons),
             recorded=recorded,
         )
 

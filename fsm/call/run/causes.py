@@ -50,8 +50,14 @@ def cause_of(
     facts: tuple[str, ...] = (),
     found: str | None = None,
 ) -> str | None:
-    """Return why a call did not simply succeed, or what was `found` in place of a reply; None for
-    one that is done.
+    """Return why a call did not simply succeed; None for one that is done.
+
+    Arguments:
+        table: the machine.
+        row: the last row.
+        evidence: what came back last.
+        facts: the facts that held.
+        found: what came in place of a usable reply, if that is known.
     """
     if row.target == "done":
         return None
@@ -64,18 +70,27 @@ def cause_of(
         cause += "; no more tokens were asked for"
     if "throttled" in facts:
         cause += "; the calls of this client have no retry left together"
-    return (
-        f"{cause}; the provider took no notice of the output cap" if "overran" in facts else cause
-    )
+    if "overran" in facts:
+        cause += "; the provider took no notice of the output cap"
+    return cause
 
 
 def sentence_of(table: Table, row: Row, facts: tuple[str, ...], found: str | None) -> str:
     """Return the sentence of the last event, with its ending if nothing but a counter kept the call
     from going on.
+
+    Arguments:
+        table: the machine.
+        row: the last row.
+        facts: the facts that held.
+        found: what came in place of a usable reply, if that is known.
     """
     if found is not None and row.event == "malformed":
         return f"the reply had no usable shape: it was {found}"
-    rows = [each for each in table.ladder(row.event, row.source) if each.target in table.rungs]
-    guards = [table.guard(each.guard) for each in rows if each.target != "fallback"]
-    at_last = any({*each.holds} <= {*facts} and {*each.lacks}.isdisjoint(facts) for each in guards)
+    at_last = False
+    for each in table.ladder(row.event, row.source):
+        if each.target in table.rungs and each.target != "fallback":
+            guard = table.guard(each.guard)
+            fits = {*guard.holds} <= {*facts} and {*guard.lacks}.isdisjoint(facts)
+            at_last = at_last or fits
     return table.says(row.event, at_last=at_last)

@@ -69,7 +69,15 @@ class Position(Run):
         failure: Failure | None,
         jitter: Callable[[], float],
     ) -> RungWait:
-        """Return how long a rung waits after an event."""
+        """Return how long a rung waits after an event.
+
+        Arguments:
+            rung: the rung.
+            policy: the waits.
+            event: what it follows.
+            failure: the failure that it follows, if any.
+            jitter: returns a random number from 0 to 1, and is called only if one is needed.
+        """
         asked_wait = None if failure is None else failure.asked_wait
         if asked_wait is not None and keeps_asked_wait(event, rung.name):
             return RungWait(asked_wait, None)
@@ -78,9 +86,9 @@ class Position(Run):
         draw = jitter() + 0.0  # a float, and no negative zero
         if not 0.0 <= draw <= 1.0:
             draw = min(1.0, max(0.0, draw))
-        return RungWait(
-            drawn_wait(policy.waits, rung, self.spent_of(rung.counter), event, failure, draw), draw
-        )
+        number = self.spent_of(rung.counter)
+        seconds = drawn_wait(policy.waits, rung, number, event, failure, draw)
+        return RungWait(seconds, draw)
 
     def cap(self, policy: Policy, base: int | None) -> int | None:
         """Return an output cap in tokens, raised by the rungs taken so far; None sends none."""
@@ -91,13 +99,19 @@ class Position(Run):
             for counter in RAISING:
                 if counter in places:
                     raises += spent[places[counter]]
-        return cap_of(policy, raises, base) if raises else base
+        if raises == 0:
+            return base
+        return cap_of(policy, raises, base)
 
 
 NO_CHAIN = (PlainLink(),)
 NO_TURN = TurnContext()
 
 _FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
+
+
+def _not_of_its_kind(name: str, value: object, kind: type) -> ConfigurationError:
+    return ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
 
 
 @define(eq=False, repr=False)
@@ -135,56 +149,51 @@ class CallContext:
         lessons: Sequence[Lessons] | None,
         judge: Judge,
     ) -> CallContext:
-        """Begin with the arguments of a call, or raise a ConfigurationError as it does."""
+        """Begin with the arguments of a call, or raise a ConfigurationError as it does.
+
+        Arguments:
+            judge: checks what the model answers; see `Call` for the others.
+        """
         policy = DEFAULT_POLICY if policy is None else policy
         turn = NO_TURN if turn is None else turn
-        kinds = (
-            ("request", request, Request),
-            ("policy", policy, Policy),
-            ("turn", turn, TurnContext),
-        )
-        for name, value, kind in kinds:
-            if not isinstance(value, kind):
-                raise ConfigurationError(
-                    f"{name} must be a {kind.__name__}, not {type(value).__name__}"
-                )
+        if not isinstance(request, Request):
+            raise _not_of_its_kind("request", request, Request)
+        if not isinstance(policy, Policy):
+            raise _not_of_its_kind("policy", policy, Policy)
+        if not isinstance(turn, TurnContext):
+            raise _not_of_its_kind("turn", turn, TurnContext)
+        share = None
         if within is not None:
             check_within(within)
-        spending = Spending(policy.budget, None if within is None else within.share())
+            share = within.share()
+        spending = Spending(policy.budget, share)
         check_deadline(deadline)
         spending.given_deadline = deadline
-        backends = Chain.of(
-            NO_CHAIN if chain is None else chain, needs_prices=spending.needs_prices
-        )
-        links = backends.links
-        position = Position.of(policy, backends)
-        setting = Setting(
-            policy,
-            Links(links),
-            request.max_tokens,
-            request.input_tokens,
-            has_compactor,
-            () if within is None else within.budgets,
-            tuple(map(lessons_of, links) if lessons is None else lessons),
-        )
+        chain = NO_CHAIN if chain is None else chain
+        backends = Chain.of(chain, needs_prices=spending.needs_prices)
+        if lessons is None:
+            lessons = [lessons_of(link) for link in backends.links]
+        setting = Setting(policy, Links(backends.links), request.max_tokens, request.input_tokens)
+        setting.has_compactor = has_compactor
+        setting.lessons = tuple(lessons)
+        if within is not None:
+            setting.within = within.budgets
         table = policy.table
         journal = Journal(
             table=table.name, counters=table.counters, contents=contents, setting=setting
         )
-        transcript = Transcript(
-            request.messages, policy.hints, AnswerSoFar.continuing(turn.gathered)
-        )
+        answer = AnswerSoFar.continuing(turn.gathered)
         return cls(
             request,
             policy,
             turn,
             has_compactor,
             backends,
-            position,
-            transcript,
-            spending,
-            journal,
-            judge,
+            position=Position.of(policy, backends),
+            transcript=Transcript(request.messages, policy.hints, answer),
+            spending=spending,
+            journal=journal,
+            judge=judge,
         )
 
     def fall_back(self) -> list[tuple[Link, str]]:
@@ -212,7 +221,8 @@ class CallContext:
             return None
         notes = []
         if losses[index] is None:  # the first request to this backend
-            lost = losses[index] = losses_of(self.request, self.chain.links[0], self.chain.link)
+            lost = losses_of(self.request, self.chain.links[0], self.chain.link)
+            losses[index] = lost
             if lost:
                 notes.append(f"left out: {'; '.join(lost)}")
             lessons = self.lessons

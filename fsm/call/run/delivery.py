@@ -50,13 +50,11 @@ class Delivery:
         if self.is_streaming:
             shown = self._shown
             delivered = self.delivered
-            is_all = (
-                len(text) == len(shown) + len(delivered)
-                and text.endswith(delivered)
-                and text.startswith(shown)
-            )
-            # the usual case: nothing is joined
-            self._events += () if is_all else correction(shown + delivered, text)
+            # in the usual case the consumer has it all, and nothing is joined to find that out
+            has_length = len(text) == len(shown) + len(delivered)
+            is_all = has_length and text.endswith(delivered) and text.startswith(shown)
+            if not is_all:
+                self._events += correction(shown + delivered, text)
             self._shown = text
         self.filter = None
 

@@ -58,28 +58,32 @@ class FactFinder:
         answer = context.transcript.answer
         window = context.policy.nudge_window
         recent = context.transcript.messages[-window:] if window else ()
-        prior = turn.prior_answer if turn.only_housekeeping and is_blank(answer.gathered) else None
-        facts = {
-            "has_delivered": event in EMPTY and not is_blank(observation.delivered),
-            "has_prior_answer": prior is not None and not is_blank(split_thinking(prior)[0]),
-            "has_text": not is_blank(answer.gathered or answer.spare),
-            "added_text": observation.adds_text,
-            "follows_tool_result": "tool" in map(context.chain.shapes.role_of, recent),
-            "thinks_inline": observation.thinks_inline,
-            "repeats_itself": event in CUT and answer.repeats_itself,
-            **self._settled(observation, previous, proposal, observation.adds_text),
-            "repair_known": observation.evidence.repair is not None,
-            "has_compactor": context.has_compactor,
-            "has_next_backend": context.chain.next_usable() is not None,
-            "connection_was_stale": observation.failure is not None
-            and observation.failure.is_stale,
-            "other_key_free": observation.evidence.reason in OF_KEYS
-            and len(context.chain.keys_left) > 0,
-            "asks_for_little": proposal.for_backend.asks_for_little,
-            "same_wrong_again": observation.is_wrong and _same_wrong(observation, previous),
-            "throttled": self._is_throttled(observation),
-            "overran": observation.overran,
-        }
+        has_prior_answer = False
+        if turn.prior_answer is not None and turn.only_housekeeping and is_blank(answer.gathered):
+            visible, _ = split_thinking(turn.prior_answer)
+            has_prior_answer = not is_blank(visible)
+        failure = observation.failure
+        # A dict keeps its order, and that is the journal's.
+        facts = {}
+        facts["has_delivered"] = event in EMPTY and not is_blank(observation.delivered)
+        facts["has_prior_answer"] = has_prior_answer
+        facts["has_text"] = not is_blank(answer.gathered or answer.spare)
+        facts["added_text"] = observation.adds_text
+        facts["follows_tool_result"] = "tool" in map(context.chain.shapes.role_of, recent)
+        facts["thinks_inline"] = observation.thinks_inline
+        facts["repeats_itself"] = event in CUT and answer.repeats_itself
+        facts.update(self._settled(observation, previous, proposal, observation.adds_text))
+        facts["repair_known"] = observation.evidence.repair is not None
+        facts["has_compactor"] = context.has_compactor
+        facts["has_next_backend"] = context.chain.next_usable() is not None
+        facts["connection_was_stale"] = failure is not None and failure.is_stale
+        facts["other_key_free"] = (
+            observation.evidence.reason in OF_KEYS and len(context.chain.keys_left) > 0
+        )
+        facts["asks_for_little"] = proposal.for_backend.asks_for_little
+        facts["same_wrong_again"] = observation.is_wrong and _same_wrong(observation, previous)
+        facts["throttled"] = self._is_throttled(observation)
+        facts["overran"] = observation.overran
         return tuple([name for name, holds in facts.items() if holds])
 
     def settled(
@@ -94,12 +98,17 @@ class FactFinder:
         counts.
 
         They need no text of the reply, so a recorded one has them under another policy too.
+
+        Arguments:
+            observation: what came back.
+            previous: what came back before; None for nothing.
+            proposal: what it answers.
+            adds_text: whether it added text that is kept.
         """
-        return {
-            **self._settled(observation, previous, proposal, adds_text),
-            "has_next_backend": self.context.chain.next_usable() is not None,
-            "asks_for_little": proposal.for_backend.asks_for_little,
-        }
+        facts = self._settled(observation, previous, proposal, adds_text)
+        facts["has_next_backend"] = self.context.chain.next_usable() is not None
+        facts["asks_for_little"] = proposal.for_backend.asks_for_little
+        return facts
 
     def _settled(
         self,
@@ -108,14 +117,23 @@ class FactFinder:
         proposal: Proposal,
         adds_text: bool,
     ) -> dict[str, bool]:
+        """Count what came back, and return the facts that follow from the policy and the counts.
+
+        Arguments:
+            observation, previous, proposal, adds_text: see `settled`.
+        """
         policy = self.context.policy
-        asked_wait = observation.evidence.asked_wait
+        event = observation.event
+        same_empty_again = False
+        if policy.skip_identical_empties:
+            same_empty_again = _same_empty(observation, previous)
+        wait_fits = event not in MAY_ASK or self._fits(observation.evidence.asked_wait)
+        is_one_too_many = self._is_one_too_many(observation, adds_text)  # which counts it
+        probe_failed = proposal.is_probe and event in FAILED_PROBE
         return {
-            "same_empty_again": policy.skip_identical_empties
-            and _same_empty(observation, previous),
-            "wait_fits": observation.event not in MAY_ASK or self._fits(asked_wait),
-            "switch_asked": self._is_one_too_many(observation, adds_text)
-            or (proposal.is_probe and observation.event in FAILED_PROBE),
+            "same_empty_again": same_empty_again,
+            "wait_fits": wait_fits,
+            "switch_asked": is_one_too_many or probe_failed,
             "refusal_ends": policy.after_refusal == "end",
         }
 
@@ -125,9 +143,9 @@ class FactFinder:
         """
         context = self.context
         evidence = observation.evidence
-        if context.retries is None or (
-            evidence.reason == "rate_limit" and evidence.asked_wait is not None
-        ):
+        if context.retries is None:
+            return False
+        if evidence.reason == "rate_limit" and evidence.asked_wait is not None:
             return False
         rows = context.policy.table.ladder(observation.event, context.policy.table.hub)
         return any(row.target in REPEATS for row in rows) and context.retries.is_used_up()
@@ -170,11 +188,9 @@ class FactFinder:
         """Return the facts that would hold if the attempt in flight fell silent: without visible
         text and with.
         """
-        context, answer, resolved = (
-            self.context,
-            self.context.transcript.answer,
-            proposal.for_backend,
-        )
+        context = self.context
+        answer = context.transcript.answer
+        resolved = proposal.for_backend
         silences = self._failures.get((context.chain.index, "silence"), 0) + 1
         facts = {
             "wait_fits": True,
@@ -185,9 +201,13 @@ class FactFinder:
         }
         always = tuple([name for name, holds in facts.items() if holds])
         with_text = (*always, "has_text")
-        before = always if is_blank(answer.gathered or answer.spare) else with_text
-        keeps_text = not (resolved.expects_json or resolved.asks_for_little)
-        return before, (*with_text, "added_text") if keeps_text else with_text
+        before = with_text
+        if is_blank(answer.gathered or answer.spare):
+            before = always
+        after = with_text
+        if not resolved.expects_json and not resolved.asks_for_little:
+            after = (*with_text, "added_text")
+        return before, after
 
 
 def kinds_of(observation: Observation, adds_text: bool) -> Iterator[str]:
@@ -213,11 +233,10 @@ def _same_empty(observation: Observation, previous: Observation | None) -> bool:
     """Tell whether two empty replies in a row are alike: same finish, no output tokens."""
     if previous is None or observation.event != "came_empty" or previous.event != "came_empty":
         return False
-    one = observation.evidence
-    other = previous.evidence
-    return (
-        one.stop_raw == other.stop_raw and one.usage.output_tokens == other.usage.output_tokens == 0
-    )
+    here = observation.evidence
+    before = previous.evidence
+    has_tokens = here.usage.output_tokens or before.usage.output_tokens
+    return here.stop_raw == before.stop_raw and not has_tokens
 
 
 def _same_wrong(observation: Observation, previous: Observation | None) -> bool:

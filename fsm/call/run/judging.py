@@ -47,7 +47,14 @@ class Judge:
 
     @classmethod
     def of(cls, request: Request, turn: TurnContext | None, returns: Any, verdict: Any) -> Judge:
-        """Read what the caller wants back, or raise a ConfigurationError."""
+        """Read what the caller wants back, or raise a ConfigurationError.
+
+        Arguments:
+            request: what the caller asks.
+            turn: the turn around the call, which may check the tool calls itself.
+            returns: what the answer must be; None for any.
+            verdict: one function or several that judge each reply; None for none.
+        """
         read = None
         if returns is not None:
             # schemas are for calls that want values
@@ -58,16 +65,19 @@ class Judge:
             raise ConfigurationError(
                 "give either returns or response_format: both say what the answer is like"
             )
-        return cls(read, verdicts_of(verdict), checks_tools=not getattr(turn, "runs_tools", False))
+        # what is no TurnContext is refused later, with the other arguments
+        runs_tools = isinstance(turn, TurnContext) and turn.runs_tools
+        return cls(read, verdicts_of(verdict), checks_tools=not runs_tools)
 
     def checked(self, observation: Observation, proposal: Proposal, gathered: str) -> Observation:
         """Return an observation with what the schemas find of it, behind the text that it
         continues.
         """
         if observation.event == "called_tools":
-            finding = _of_calls(
-                observation, self._tools_of(proposal) if self.checks_tools else None
-            )
+            tools = None
+            if self.checks_tools:
+                tools = self._tools_of(proposal)
+            finding = _of_calls(observation, tools)
         elif observation.event == "answered":
             finding = self._of_answer(_whole_text(observation, gathered), observation, proposal)
         else:
@@ -82,32 +92,29 @@ class Judge:
             return None  # in a turn, only what ends it is an answer
         reply = observation.reply
         text = _whole_text(observation, gathered)
-        whole = (
-            reply if text == reply.text else evolve(reply, text=text, final_text=None, parts=None)
-        )
-        return Judged(whole, observation.finding or RIGHT, self.verdicts)
+        if text != reply.text:
+            reply = evolve(reply, text=text, final_text=None, parts=None)
+        return Judged(reply, observation.finding or RIGHT, self.verdicts)
 
     def _tools_of(self, proposal: Proposal) -> Mapping[str, Schema] | None:
         """Return the checks of the tools that were offered, by name; None if not all are known."""
         backend = proposal.for_backend
-        if not backend.tools:  # a call is only wrong if the caller wants a value
-            return (
-                {}
-                if self.returns is not None and "tools" not in backend.request.parameters
-                else None
-            )
+        if not backend.tools:
+            # then a call is only wrong if the caller wants a value
+            wants_value = self.returns is not None and "tools" not in backend.request.parameters
+            return {} if wants_value else None
         offered = backend.shapes.offered(backend.tools)
-        return (
-            None
-            if offered is None
-            else {name: _schema_of(schema) for name, schema in offered.items()}
-        )
+        if offered is None:
+            return None
+        return {name: _schema_of(schema) for name, schema in offered.items()}
 
     def _of_answer(self, text: str, observation: Observation, proposal: Proposal) -> Finding:
         assert observation.reply is not None
         if self.returns is None:
             is_other = not proposal.for_backend.expects_json or observation.reply.has_own_answer
-            return RIGHT if is_other or is_json(text) else NO_JSON
+            if is_other or is_json(text):
+                return RIGHT
+            return NO_JSON
         try:
             return Finding(value=self.returns.read_text(text))
         except Misfit as fault:
@@ -116,16 +123,22 @@ class Judge:
 
 def _whole_text(observation: Observation, gathered: str) -> str:
     """Return the text of an answer, together with what it continues."""
-    return observation.new if observation.unsays else gathered + observation.new
+    if observation.unsays:
+        return observation.new
+    return gathered + observation.new
 
 
 def with_finding(observation: Observation, finding: Finding, gathered: str) -> Observation:
     """Return an observation with what was found of it; a wrong reply is no answer, and its whole
     text is spare.
     """
+    if finding is RIGHT:
+        return observation
     if finding.is_right:
-        return observation if finding is RIGHT else evolve(observation, finding=finding)
-    event = WRONG[observation.event] if finding.raised is None else RAISED
+        return evolve(observation, finding=finding)
+    event = RAISED
+    if finding.raised is None:
+        event = WRONG[observation.event]
     text = _whole_text(observation, gathered)
     return evolve(
         observation,
@@ -143,15 +156,20 @@ def _of_calls(observation: Observation, tools: Mapping[str, Schema] | None) -> F
     """
     assert observation.reply is not None
     calls = observation.reply.tool_calls
-    faults = [_fault_of(call, tools) for call in calls]
-    named = [(call, fault) for call, fault in zip(calls, faults, strict=True) if fault is not None]
-    if not named:
+    reasons: list[str] = []
+    places: list[str] = []
+    of_calls: list[str] = []
+    for call in calls:
+        fault = _fault_of(call, tools)
+        if fault is None:
+            of_calls.append("")
+            continue
+        of_calls.append(str(fault))
+        reasons.append(f"{label(call.name)}: {fault}".removeprefix(": "))
+        places += _places(call, fault, tools)
+    if not reasons:
         return RIGHT
-    return Finding.wrong(
-        [f"{label(call.name)}: {fault}".removeprefix(": ") for call, fault in named],
-        [place for call, fault in named for place in _places(call, fault, tools)],
-        ["" if fault is None else str(fault) for fault in faults],
-    )
+    return Finding.wrong(reasons, places, of_calls)
 
 
 def _places(call: ToolCall, fault: Misfit, tools: Mapping[str, Schema] | None) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.chain.for_backend import Proposal
 from rungwise.fsm.call.conversation.changes import without
 from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
-from rungwise.fsm.call.conversation.reading import PLAIN, ReadReply, is_too_little, read_reply
+from rungwise.fsm.call.conversation.reading import ReadReply, is_too_little, read_reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.run.context import CallContext
@@ -25,12 +25,10 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.failures.failure import FORMAT_PARAMETER, Failure, event_of_failure
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.replies.text.contents import ends_within_sentence, is_blank
-from rungwise.fsm.values.usage import NO_USAGE, Usage
+from rungwise.fsm.values.usage import Usage
 
 CUT_OFF: Final = ("interrupted", "fell_silent")
 """The events of a reply that did not reach its end."""
-
-_CUT: Final = frozenset({"truncated", *CUT_OFF})
 
 _BY_CAUSE: Final[Mapping[str, str]] = {"content_policy": "refused", "silence": "fell_silent"}
 """The event of a reply that broke off, by the reason of its failure; `interrupted` for any other.
@@ -56,10 +54,23 @@ def observe(
     counter: TokenCounter,
     delivered: str,
 ) -> Observation:
-    """Observe what came back for a proposal, of which this much was delivered; the transcript stays
-    as it is.
+    """Observe what came back for a proposal; the transcript stays as it is.
+
+    Arguments:
+        came: the reply, or why there is none.
+        proposal: what was sent.
+        transcript: the conversation.
+        counter: counts what nobody reported.
+        delivered: the visible text that was handed to the consumer.
     """
-    reply, failure = (came, came.failure) if isinstance(came, Reply) else (None, came)
+    reply: Reply | None
+    failure: Failure | None
+    if isinstance(came, Reply):
+        reply = came
+        failure = came.failure
+    else:
+        reply = None
+        failure = came
     if reply is None and not is_blank(delivered):  # the failure has cut what was handed out
         reply = Reply(delivered, interrupted=True, failure=failure)
     usage, overran = counter.usage_of(proposal, reply, failure)
@@ -91,49 +102,41 @@ def observe(
     return _observe_cut(reply, failure, proposal, usage, sent)
 
 
-def observe_cancel(
-    partial: Reply | None,
-    *,
-    proposal: Proposal | None,
-    is_sent: bool,
-    counter: TokenCounter,
-    delivered: str | None,
-) -> Observation:
-    """Observe what had arrived of a reply when the caller ended the call; its visible text if it
-    was `delivered`.
-    """
-    usage = NO_USAGE if partial is None else partial.usage
-    if proposal is not None and is_sent:
-        usage, _ = counter.usage_of(proposal, partial, was_cancelled=True)
-    if delivered is None:
-        reading = PLAIN if proposal is None else proposal.reading
-        delivered = "" if partial is None else reading.part(partial).visible
-    return Observation(
-        evidence=Evidence(event="cancelled", usage=usage), part=delivered, new=delivered
-    )
-
-
 def _observe_reply(
     read: ReadReply, proposal: Proposal, transcript: Transcript, usage: Usage, sent: dict[str, Any]
 ) -> Observation:
+    """Observe a reply: its event, and whether its text is kept, or spare, or dropped.
+
+    Arguments:
+        read: the reply as it was read.
+        proposal: what was sent.
+        transcript: the conversation.
+        usage: the tokens of the attempt.
+        sent: what is known of the attempt, whatever came back: fields of `Observation`.
+    """
     resolved = proposal.for_backend
     event = _event_of(read, proposal, transcript)
-    is_spare = event in _CUT and (
-        read.is_too_little or (event != "truncated" and read.adds_too_little)
-    )
-    if is_spare and event == "truncated":
-        is_spare = not resolved.asks_for_little
-        has_reasoned = bool(read.reasoning or usage.reasoning_tokens)
-        # the cap was spent on something else
-        event = "reasoning_truncated" if is_spare and has_reasoned else event
+    is_spare = False
+    if event == "truncated":
+        is_spare = read.is_too_little and not resolved.asks_for_little
+        if is_spare and (read.reasoning or usage.reasoning_tokens):
+            event = "reasoning_truncated"  # the cap was spent on something else
+    elif event in CUT_OFF:
+        is_spare = read.is_too_little or read.adds_too_little
     # Blanks that a cut leaves behind are no text: the request that follows is the same, and brings
     # them again.
     is_kept = not is_spare and _keeps(proposal, event) and (event in ANSWERS or not read.is_blank)
+    part = new = spare = ""
+    if is_kept:
+        part = read.visible
+        new = read.new
+    elif is_spare and not resolved.expects_json:
+        spare = read.visible
     return Observation(
         evidence=_evidence(event, usage, proposal, read.reply.failure, read.reply),
-        part=read.visible if is_kept else "",
-        new=read.new if is_kept else "",
-        spare=read.visible if is_spare and not resolved.expects_json else "",
+        part=part,
+        new=new,
+        spare=spare,
         unsays=read.unsays,
         reasoning=read.reasoning,
         thinks_inline=read.thinks_inline and event not in ANSWERS,
@@ -144,24 +147,19 @@ def _observe_reply(
 
 def _event_of(read: ReadReply, proposal: Proposal, transcript: Transcript) -> str:
     """Classify a reply by itself, and then by the text that it continues."""
-    event = event_of_reply(
-        read, proposal.send.max_tokens, expects_json=proposal.for_backend.expects_json
-    )
-    is_native = (
-        proposal.send.prefill and not proposal.reading.seed
-    ) or transcript.changes.is_paused
+    resolved = proposal.for_backend
+    event = event_of_reply(read, proposal.send.max_tokens, expects_json=resolved.expects_json)
+    is_prefilled = proposal.send.prefill and not proposal.reading.seed
+    is_native = is_prefilled or transcript.changes.is_paused
     was_whole = is_native and read.continues_text and read.reply.stop_reason in ("stop", None)
     if event == "came_empty" and was_whole:
         event = "answered"  # the text was whole, and there was nothing left to say
     was_doubted = read.continues_text and transcript.changes.doubted_at == len(read.gathered)
     if event in ("came_empty", "only_reasoned") and was_doubted:
         event = "answered"  # the backend had called the text whole, and nothing follows it
-    if (
-        event == "answered"
-        and proposal.for_backend.link.hides_cuts
-        and _may_be_cut(read, proposal, transcript)
-    ):
-        event = "truncated"
+    may_hide = event == "answered" and resolved.link.hides_cuts
+    if may_hide and _may_be_cut(read, proposal, transcript):
+        return "truncated"
     return event
 
 
@@ -172,11 +170,8 @@ def _may_be_cut(read: ReadReply, proposal: Proposal, transcript: Transcript) -> 
     resolved = proposal.for_backend
     cap = proposal.send.max_tokens
     usage = read.reply.usage
-    if (
-        resolved.asks_for_little
-        or resolved.expects_json
-        or transcript.changes.doubted_at is not None
-    ):
+    was_doubted = transcript.changes.doubted_at is not None
+    if was_doubted or resolved.asks_for_little or resolved.expects_json:
         return False
     fills_cap = cap is not None and not usage.estimated and usage.output_tokens >= cap
     is_called_whole = read.reply.stop_reason == "stop" and not read.is_too_little
@@ -187,17 +182,16 @@ def event_of_reply(read: ReadReply, cap: int | None, *, expects_json: bool = Fal
     """Return the event that a reply is, under the output cap that was sent; the first rule that
     fits decides.
     """
-    reply, is_cut = read.reply, was_cut(read.reply, cap)
+    reply = read.reply
+    is_cut = was_cut(reply, cap)
     if read.refuses:
         return "refused"  # whatever else broke or came: the model has said no
     gives_no_reason = reply.stop_reason is None and reply.failure is None and not reply.tool_calls
     # one that used up its cap was cut by it
     if reply.interrupted and not (is_cut and gives_no_reason):
-        return (
-            "interrupted"
-            if reply.failure is None
-            else _BY_CAUSE.get(reply.failure.reason, "interrupted")
-        )
+        if reply.failure is None:
+            return "interrupted"
+        return _BY_CAUSE.get(reply.failure.reason, "interrupted")
     if reply.stop_reason in _BY_STOP:
         return _BY_STOP[reply.stop_reason]
     if reply.tool_calls and (is_cut or not read.has_whole_calls):
@@ -223,16 +217,24 @@ def was_cut(reply: Reply, cap: int | None) -> bool:
     """
     if reply.stop_reason == "length":
         return True
-    hides = reply.stop_reason in (None, "unknown", "tool_calls")
-    return (
-        hides and cap is not None and not reply.usage.estimated and reply.usage.output_tokens >= cap
-    )
+    may_hide_it = reply.stop_reason in (None, "unknown", "tool_calls")
+    if cap is None or not may_hide_it or reply.usage.estimated:
+        return False
+    return reply.usage.output_tokens >= cap
 
 
 def _observe_failure(
     failure: Failure, proposal: Proposal, transcript: Transcript, usage: Usage, sent: dict[str, Any]
 ) -> Observation:
-    """Classify a failure and name the repair that it allows, if any."""
+    """Classify a failure and name the repair that it allows, if any.
+
+    Arguments:
+        failure: why there is no reply.
+        proposal: what was sent.
+        transcript: the conversation.
+        usage: the tokens of the attempt.
+        sent: what is known of the attempt, whatever came back: fields of `Observation`.
+    """
     resolved = proposal.for_backend
     send = proposal.send
     rejected = failure.parameter
@@ -242,30 +244,24 @@ def _observe_failure(
         rejected = FORMAT_PARAMETER
         named = evolve(failure, parameter=rejected)
     repair = repair_of(named)
-    if repair in transcript.changes.repaired or (
-        rejected == FORMAT_PARAMETER and not resolved.has_json_instruction
-    ):
+    if repair in transcript.changes.repaired:
+        repair = None
+    if rejected == FORMAT_PARAMETER and not resolved.has_json_instruction:
         repair = None  # without it, nothing would ask for JSON
     if rejected and proposal.repeats_secret(rejected):
         repair = None  # no parameter has this name, and the journal would show it
-    if (
-        send.max_tokens is not None
-        and rejected
-        and without(transcript.changes, rejected) >= {*CAP_PARAMETERS}
-    ):
-        repair = None  # without a cap that the backend takes, nothing would bound its answer
+    if send.max_tokens is not None and rejected:
+        dropped = without(transcript.changes, rejected)
+        if dropped >= {*CAP_PARAMETERS}:
+            repair = None  # without a cap that the backend takes, nothing would bound its answer
     event = event_of_failure(failure)
-    if (
-        resolved.link.renews_key
-        and failure.status == 401
-        and "key" not in transcript.changes.repaired
-    ):
+    may_renew_key = failure.status == 401 and resolved.link.renews_key
+    if may_renew_key and "key" not in transcript.changes.repaired:
         event = "rejected_fixably"
         repair = "key"
     found = failure.found if event == "malformed" else None
-    return Observation(
-        evidence=_evidence(event, usage, proposal, failure, repair=repair), found=found, **sent
-    )
+    evidence = _evidence(event, usage, proposal, failure, repair=repair)
+    return Observation(evidence=evidence, found=found, **sent)
 
 
 def _observe_cut(
@@ -273,27 +269,42 @@ def _observe_cut(
 ) -> Observation:
     """Take a failure after text was handed out for a cut: that text is a part of the answer, unless
     it was refused.
+
+    Arguments:
+        reply: the text that was handed out.
+        failure: what cut it.
+        proposal: what was sent.
+        usage: the tokens of the attempt.
+        sent: what is known of the attempt, whatever came back: fields of `Observation`.
     """
     text = reply.text
     event = event_of_failure(failure)
     if event not in ("refused", "fell_silent"):
         event = "interrupted"
     is_spare = event != "refused" and is_too_little(text)
-    is_kept = not is_spare and _keeps(proposal, event)
+    part = spare = ""
+    if is_spare:
+        if not proposal.for_backend.expects_json:
+            spare = text
+    elif _keeps(proposal, event):
+        part = text
     return Observation(
         evidence=_evidence(event, usage, proposal, failure),
-        part=text if is_kept else "",
-        new=text if is_kept else "",
-        spare=text if is_spare and not proposal.for_backend.expects_json else "",
+        part=part,
+        new=part,
+        spare=spare,
         reply=reply,
         **sent,
     )
 
 
 def _keeps(proposal: Proposal, event: str) -> bool:
+    """Tell whether the text of an event is a part of the answer."""
     if proposal.for_backend.expects_json and event not in ANSWERS:
         return False
-    return event in KEEPS_TEXT and not (proposal.for_backend.asks_for_little and event in CUT_OFF)
+    if proposal.for_backend.asks_for_little and event in CUT_OFF:
+        return False
+    return event in KEEPS_TEXT
 
 
 def _evidence(
@@ -304,14 +315,30 @@ def _evidence(
     reply: Reply | None = None,
     repair: str | None = None,
 ) -> Evidence:
+    """Return what a journal may keep of an attempt: no word of a provider that might be private.
+
+    Arguments:
+        event: the event of the machine.
+        usage: the tokens of the attempt.
+        sent: what was sent, whose secrets are not shown.
+        failure: why there is no reply, or what cut it.
+        reply: the reply, for its stop reason.
+        repair: the repair that the failure allows.
+    """
     stop_raw = None
     if reply is not None:
         stop_raw = sent.shown(reply.stop_raw, is_known=reply.stop_reason not in (None, "unknown"))
     if failure is None:
         return Evidence(event, usage, stop_raw)
-    code = sent.shown(failure.code)
     return Evidence(
-        event, usage, stop_raw, failure.status, failure.reason, code, failure.asked_wait, repair
+        event=event,
+        usage=usage,
+        stop_raw=stop_raw,
+        status=failure.status,
+        reason=failure.reason,
+        code=sent.shown(failure.code),
+        asked_wait=failure.asked_wait,
+        repair=repair,
     )
 
 
@@ -349,13 +376,12 @@ class ReplyReader:
                 f"reply must be a Reply or a Failure, not {type(reply).__name__}"
             )
         proposal = sender.ensure_sent()
+        if self.last is not None and self.last[0] is reply:
+            return self.last[1]
         transcript = self._context.transcript
-        if self.last is None or self.last[0] is not reply:
-            observation = observe(
-                reply, proposal, transcript, self._counter, self._delivery.close()
-            )
-            self.last = (
-                reply,
-                self._context.judge.checked(observation, proposal, transcript.answer.gathered),
-            )
-        return self.last[1]
+        delivered = self._delivery.close()
+        observation = observe(reply, proposal, transcript, self._counter, delivered)
+        gathered = transcript.answer.gathered
+        checked = self._context.judge.checked(observation, proposal, gathered)
+        self.last = (reply, checked)
+        return checked

@@ -11,7 +11,7 @@ from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.call.table import KEEP_PRIOR
 from rungwise.fsm.engine.machine.table import Row
 from rungwise.fsm.replies.failures.failure import Failure
-from rungwise.fsm.replies.parts import TextPart
+from rungwise.fsm.replies.parts import Part, TextPart, ToolCall
 from rungwise.fsm.replies.reply import Reply
 from rungwise.fsm.replies.text.thinking import split_thinking
 from rungwise.fsm.values.money import as_money
@@ -52,20 +52,25 @@ class Outcome:
         """Settle the call and record the last step, even if an observer is interrupted.
 
         Either something was observed, or a proposal could not be afforded because of a shortfall.
+
+        Arguments:
+            row: the last row.
+            facts: the facts that held.
+            observation: what came back.
+            proposal: what could not be afforded.
+            shortfall: why not.
         """
-        context, chain = self.context, self.context.chain
+        context = self.context
+        chain = context.chain
         cause = shortfall
         if observation is not None:
-            cause = cause_of(
-                context.policy.table, row, observation.evidence, facts, observation.found
-            )
-            if (
-                cause is not None
-                and observation.finding is not None
-                and not observation.finding.is_right
-            ):
-                why = observation.finding.in_words or observation.finding.note.partition(": ")[2]
-                cause = f"{cause}: {why}" if why else cause
+            table = context.policy.table
+            cause = cause_of(table, row, observation.evidence, facts, observation.found)
+            finding = observation.finding
+            if cause is not None and finding is not None and not finding.is_right:
+                why = finding.in_words or finding.note.partition(": ")[2]
+                if why:
+                    cause = f"{cause}: {why}"
         try:
             if context.spending.share is not None:
                 context.spending.share.withdraw()
@@ -78,10 +83,10 @@ class Outcome:
                     row, proposal=proposal, observation=observation, facts=facts, note=shortfall
                 )
             finally:
-                is_shown = row.effect == KEEP_PRIOR.effect and context.turn.is_shown
-                self.recorder.delivery.correct(
-                    context.transcript.answer.gathered if is_shown else self.result.text
-                )
+                text = self.result.text
+                if row.effect == KEEP_PRIOR.effect and context.turn.is_shown:
+                    text = context.transcript.answer.gathered
+                self.recorder.delivery.correct(text)
 
     def settle(self, row: Row, cause: str | None) -> Result:
         """Return the result of a call that has ended."""
@@ -94,64 +99,83 @@ class Outcome:
         text = answer.gathered
         parts = answer.parts
         turn = answer.turn
-        if answer.spare and outcome not in ("done", "salvaged"):
-            text = answer.spare
-            parts = (text,)
-            turn = (*turn, TextPart(text)) if turn else ()
-        elif outcome == "salvaged":
-            delivered = (
-                last.delivered if last is not None and row.effect == "keep_delivered" else None
-            )
-            text = (
-                split_thinking(context.turn.prior_answer or "")[0]
-                if delivered is None
-                else text + delivered
-            )
-            parts = (*parts, text)
-            turn = (*turn, TextPart(delivered)) if turn and delivered is not None else ()
-        reply = last.reply if last is not None else None
+        if outcome != "done":
+            text, parts, turn = self._lesser_answer(row)
+        final_text = text
+        reply = reasoning = finding = None
+        if last is not None:
+            reply = last.reply
+            reasoning = last.reasoning
+            finding = last.finding
+        if outcome == "done":
+            final_text = _final_text(text, reply, parts)
+        tool_calls: tuple[ToolCall, ...] = ()
+        if reply is not None and row.event == "called_tools":
+            tool_calls = reply.tool_calls
+        cost = None
+        if spending.cost is not None and chain.link.prices is not None:
+            cost = as_money(spending.cost)
+        failures = []
+        for index, failure in sorted(self._failures.items()):
+            failures.append((chain.links[index].name, failure))
+        value = raised = None
+        if finding is not None:
+            raised = finding.raised
+            if outcome == "done":
+                value = finding.value
         context.journal.outcome = outcome
         return Result(
             outcome=outcome,
             text=text,
-            final_text=_final_text(text, reply, parts) if outcome == "done" else text,
-            tool_calls=reply.tool_calls
-            if reply is not None and row.event == "called_tools"
-            else (),
-            reasoning=last.reasoning if last is not None else "",
+            final_text=final_text,
+            tool_calls=tool_calls,
+            reasoning=reasoning or "",
             parts=parts,
             usage=spending.usage,
-            cost=as_money(spending.cost)
-            if spending.cost is not None and chain.link.prices is not None
-            else None,
+            cost=cost,
             seconds=spending.elapsed,
             attempts=context.position.attempts,
             backend=chain.link.name,
             cause=cause,
-            failures=tuple(
-                (chain.links[index].name, failure)
-                for index, failure in sorted(self._failures.items())
-            ),
+            failures=tuple(failures),
             reply=reply,
             journal=context.journal,
             overran=spending.overran is not None,
             shapes=chain.shapes,
             turn=turn,
-            value=last.finding.value
-            if outcome == "done" and last is not None and last.finding is not None
-            else None,
-            raised=last.finding.raised if last is not None and last.finding is not None else None,
+            value=value,
+            raised=raised,
         )
+
+    def _lesser_answer(self, row: Row) -> tuple[str, tuple[str, ...], tuple[Part, ...]]:
+        """Return the text, its parts and the turn of a call that has not simply succeeded."""
+        context = self.context
+        answer = context.transcript.answer
+        last = self.last
+        added = answer.spare
+        if row.target == "salvaged" and row.effect == "keep_delivered" and last is not None:
+            added = last.delivered
+            text = answer.gathered + added
+            parts = (*answer.parts, text)
+        elif row.target == "salvaged":
+            text, _ = split_thinking(context.turn.prior_answer or "")
+            return text, (*answer.parts, text), ()
+        elif answer.spare:
+            text = answer.spare
+            parts = (text,)
+        else:
+            return answer.gathered, answer.parts, answer.turn
+        turn = (*answer.turn, TextPart(added)) if answer.turn else ()
+        return text, parts, turn
 
 
 def _final_text(text: str, reply: Reply | None, parts: tuple[str, ...]) -> str:
     """Return the last text block; text that was stitched from several parts is one block unless the
     last was split.
     """
-    if (
-        reply is None
-        or reply.final_text is None
-        or (len(parts) > 1 and reply.final_text == reply.text)
-    ):
+    if reply is None or reply.final_text is None:
         return text
-    return split_thinking(reply.final_text)[0]
+    if len(parts) > 1 and reply.final_text == reply.text:
+        return text
+    visible, _ = split_thinking(reply.final_text)
+    return visible

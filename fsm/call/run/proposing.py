@@ -41,6 +41,7 @@ class Proposer:
         context = self.context
         resolved = self._for_backend
         transcript = context.transcript
+        changes = transcript.changes
         chain = context.chain
         spending = context.spending
         rung = context.position.state
@@ -50,14 +51,14 @@ class Proposer:
                 context.request, chain, context.policy.handful, context.judge.returns
             )
             self._for_backend = resolved
-        dropped = resolved.dropped(transcript.changes.dropped)
+        dropped = resolved.dropped(changes.dropped)
         needs_compaction = rung == "compact" and not is_compacted
         prompt = cap = None
         # what it sends, and what that costs, is known when the compactor has run
         if needs_compaction:
             composed = Composed(transcript.messages)
         else:
-            prefills = resolved.prefills and chain.index not in transcript.changes.without_prefill
+            prefills = resolved.prefills and chain.index not in changes.without_prefill
             composed = transcript.compose(chain.shapes, prefills, link.echoes)
             if resolved.expects_json:
                 hints = context.policy.hints
@@ -68,6 +69,7 @@ class Proposer:
             if spending.needs_prices:
                 prompt = self.counter.prompt(composed.messages, composed.added_tokens)
             cap = self._cap(resolved.max_tokens, prompt or 0)
+        signature_was_rejected = "reasoning_signature" in changes.repaired
         send = Send(
             rung=rung,
             backend=chain.index,
@@ -77,14 +79,14 @@ class Proposer:
             request=context.request,
             prefill=composed.prefill,
             dropped=dropped,
-            lower_reasoning=transcript.changes.lower_reasoning,
-            portable=transcript.changes.portable,
-            unsigned="reasoning_signature" in transcript.changes.repaired,
+            lower_reasoning=changes.lower_reasoning,
+            portable=changes.portable,
+            unsigned=signature_was_rejected,
             deadline=spending.deadline(),
             needs_compaction=needs_compaction,
             added_tokens=composed.added_tokens,
             must_cut=spending.needs_cap,
-            restore_reasoning=transcript.changes.restore_reasoning,
+            restore_reasoning=changes.restore_reasoning,
             headers=resolved.headers,
             parameters=resolved.request.parameters,
             tools=resolved.tools,
@@ -95,19 +97,19 @@ class Proposer:
         """Name the part of a budget that does not allow an attempt, if any."""
         context = self.context
         cap = proposal.send.max_tokens
-        spending, share = context.spending, context.spending.share
+        spending = context.spending
+        share = spending.share
         # first: what nobody has left is kept for nobody
         shortfall = spending.spent(context.position.attempts)
         if shortfall is None and context.reserved is not NOTHING_RESERVED:
             shortfall = shortfall_of_reserve(context, cap, wait, is_first=self.is_first())
         shortfall = shortfall or spending.shortfall(wait, cap)
         # last, for a replay knows of it only what came of it
+        if shortfall is None and share is not None and not self.is_first():
+            shortfall = shortfall_of_shared_reserve(context)
         if shortfall is None and share is not None:
-            shortfall = None if self.is_first() else shortfall_of_shared_reserve(context)
             prices = context.chain.link.prices
-            shortfall = shortfall or share.shortfall(
-                spending.now, wait, proposal.prompt_tokens, prices
-            )
+            shortfall = share.shortfall(spending.now, wait, proposal.prompt_tokens, prices)
         return shortfall
 
     def reserve(self, proposal: Proposal, wake: Callable[[], None]) -> bool:
@@ -145,7 +147,9 @@ class Proposer:
         """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be
         paid for of it.
         """
-        context, transcript, is_first = self.context, self.context.transcript, self.is_first()
+        context = self.context
+        changes = context.transcript.changes
+        is_first = self.is_first()
         wanted = context.position.cap(context.policy, asked)
         share = context.spending.share
         if share is not None and wanted is None and share.needs_cap:
@@ -154,29 +158,25 @@ class Proposer:
             enter(context, wanted or context.policy.base_cap, prompt_tokens)
         elif context.reserved is not NOTHING_RESERVED:
             count_money(context, wanted or context.policy.base_cap, prompt_tokens)
-        cap = (
-            self._paid(wanted, prompt_tokens, is_first=is_first)
-            if context.spending.needs_cap
-            else wanted
-        )
-        if transcript.changes.largest_output is not None and cap is not None:
-            cap = min(cap, transcript.changes.largest_output)
-        available = transcript.changes.available_tokens
-        if available is not None:
-            cap = available if cap is None else min(cap, available)
-        # A backend that takes it by no name is sent none.
-        return (
-            None
-            if transcript.changes.dropped and transcript.changes.dropped.issuperset(CAP_PARAMETERS)
-            else cap
-        )
+        cap = wanted
+        if context.spending.needs_cap:
+            cap = self._paid(wanted, prompt_tokens, is_first=is_first)
+        if changes.largest_output is not None and cap is not None:
+            cap = min(cap, changes.largest_output)
+        available = changes.available_tokens
+        if available is not None and (cap is None or available < cap):
+            cap = available
+        if changes.dropped and changes.dropped.issuperset(CAP_PARAMETERS):
+            return None  # the backend takes a cap by no name
+        return cap
 
     def _paid(self, wanted: int | None, prompt_tokens: int, *, is_first: bool) -> int | None:
         """Return what the budgets can pay for of an output cap; only a first attempt uses the
         reserve.
         """
-        context, share = self.context, self.context.spending.share
+        context = self.context
         spending = context.spending
+        share = spending.share
         prices = context.chain.link.prices
         cap = spending.lowered(wanted, prompt_tokens, prices, context.reserved)
         if is_first and cap is not None and cap < 1:

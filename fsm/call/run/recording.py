@@ -117,38 +117,54 @@ class Recorder:
         note: str | None = None,
         link: Link | None = None,
     ) -> None:
-        """Record that a row was taken: what was proposed for it, and the backend if it is not the
-        current one.
+        """Record that a row was taken.
+
+        Arguments:
+            row, facts: the row, and the facts that held.
+            proposal: what was proposed for it.
+            observation: what came back.
+            wait: what the rung waits.
+            note: what the journal says of it; None says what is wrong with what came back.
+            link: the backend; None for the current one.
         """
-        context, position, journal = self.context, self.context.position, self.context.journal
+        context = self.context
+        position = context.position
+        journal = context.journal
+        if link is None:
+            link = context.chain.link
+        cap = input_tokens = evidence = content = None
+        if proposal is not None:
+            input_tokens = proposal.prompt_tokens
+            if row.event == "sent":
+                cap = proposal.send.max_tokens
+        if observation is not None:
+            evidence = observation.evidence
+            note = note or observation.note
+        if journal.contents:
+            content = self._content(row, observation, facts)
         journal.record(
             RecordedStep(
                 row=row,
                 at=context.spending.elapsed,
                 spent=tuple(position.spent),
                 attempts=position.attempts,
-                backend=(context.chain.link if link is None else link).name,
-                evidence=None if observation is None else observation.evidence,
+                backend=link.name,
+                evidence=evidence,
                 facts=facts,
                 wait=wait.seconds,
                 draw=wait.draw,
-                cap=proposal.send.max_tokens
-                if proposal is not None and row.event == "sent"
-                else None,
-                input_tokens=None if proposal is None else proposal.prompt_tokens,
+                cap=cap,
+                input_tokens=input_tokens,
                 first_token=journal.first_token,
-                note=note or (None if observation is None else observation.note),
-                content=self._content(row, observation, facts) if journal.contents else None,
+                note=note or None,
+                content=content,
             )
         )
         journal.first_token = None
         if self.delivery.is_streaming:
             self.delivery.show(journal.last)
-        if (
-            self.observer is not None
-            or row.target == "fallback"
-            or logger.isEnabledFor(logging.INFO)
-        ):
+        is_logged = row.target == "fallback" or logger.isEnabledFor(logging.INFO)
+        if self.observer is not None or is_logged:
             announce(journal, self.observer)
 
     def skip(
@@ -158,25 +174,29 @@ class Recorder:
         proposal: Proposal | None = None,
         facts: tuple[str, ...] = (),
     ) -> None:
-        """Record the backends that are skipped, each with the reason, and with what could not be
-        afforded if so.
+        """Record the backends that are skipped.
+
+        Arguments:
+            state: the state of the machine, which stays.
+            passed_over: the backends, each with the reason.
+            proposal: what could not be afforded, if so.
+            facts: the facts that held.
         """
         for link, why in passed_over:
-            self.record(
-                Row("skipped", state, None, state),
-                proposal=proposal,
-                facts=facts,
-                note=why,
-                link=link,
-            )
+            row = Row("skipped", state, None, state)
+            self.record(row, proposal=proposal, facts=facts, note=why, link=link)
 
     def _content(
         self, row: Row, observation: Observation | None, facts: tuple[str, ...]
     ) -> dict[str, Any] | None:
-        gathered = {"gathered": self.context.turn.gathered} if self.context.turn.gathered else {}
+        """Return the texts and tool calls of a step; None for none."""
+        gathered = {}
+        if self.context.turn.gathered:
+            gathered["gathered"] = self.context.turn.gathered
         if observation is None:
-            # it may be the only step that holds it
-            return gathered or None if row.event == "ran_out" else None
+            if row.event == "ran_out":  # it may be the only step that holds it
+                return gathered or None
+            return None
         if observation.event == "cancelled":
             return {"delivered": observation.part, **gathered}
         reply = observation.reply

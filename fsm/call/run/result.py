@@ -51,7 +51,8 @@ class Result(Displayable, Generic[V]):
         reply: the last reply, as it came.
         journal: every step.
         overran: whether a provider took no notice of an output cap that a budget rests on; nothing
-        was sent after that. shapes: the form in which the last backend is written to.
+            was sent after that.
+        shapes: the form in which the last backend is written to.
         turn: all that came of a turn that its provider paused, in order and with the provider's own
             blocks; empty where none was paused.
         value: what `returns` asked for; None unless the outcome is `done`.
@@ -114,16 +115,16 @@ class Result(Displayable, Generic[V]):
         if self.turn:
             return Message("assistant", self.turn)
         reply = self.reply
-        whole = (self.text, self.reasoning, self.tool_calls)
-        if (
-            self.outcome == "done"
-            and reply
-            and whole == (reply.text, reply.reasoning, reply.tool_calls)
-        ):
-            return Message("assistant", reply.parts)
-        reasoning: tuple[Part, ...] = (ReasoningPart(self.reasoning),) if self.reasoning else ()
-        text = (TextPart(self.text),) if self.text else ()
-        return Message("assistant", (*reasoning, *text, *self.tool_calls))
+        if self.outcome == "done" and reply is not None:
+            came = (reply.text, reply.reasoning, reply.tool_calls)
+            if came == (self.text, self.reasoning, self.tool_calls):
+                return Message("assistant", reply.parts)
+        parts: list[Part] = []
+        if self.reasoning:
+            parts.append(ReasoningPart(self.reasoning))
+        if self.text:
+            parts.append(TextPart(self.text))
+        return Message("assistant", (*parts, *self.tool_calls))
 
     @property
     def plain_message(self) -> dict[str, Any]:
@@ -192,6 +193,9 @@ class Cancelled(CallError):
 
 SUCCESSES = frozenset({*CALL.answers, *CALL.lesser})
 
+EMPTY = frozenset({"came_empty", "only_reasoned", "paused"})
+"""The events of a reply without an answer, after which an exhausted call raises `EmptyResponse`."""
+
 ERRORS: Mapping[str, type[CallError]] = {
     "refused": Refused,
     "exhausted": Exhausted,
@@ -208,35 +212,36 @@ def error_of(result: Result) -> CallError:
         raise BrokenMachine(
             f"a call ended as {result.outcome!r}, for which {__name__}.ERRORS has no error"
         )
-    if result.outcome == "exhausted" and result.journal.last.event in (
-        "came_empty",
-        "only_reasoned",
-        "paused",
-    ):
-        kind = EmptyResponse
     last = result.journal.last
-    # which quotes the reply there
-    cause = last.note if last.event in (RAISED, *WRONG.values()) else result.cause
+    if result.outcome == "exhausted" and last.event in EMPTY:
+        kind = EmptyResponse
+    cause = result.cause
+    if last.event in (RAISED, *WRONG.values()):
+        cause = last.note  # the cause quotes the reply there
     if last.event == RAISED:
         kind = VerdictError
     failures = "; ".join(f"{name}: {describe(failure)}" for name, failure in result.failures)
     attempts = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
     message = f"{result.outcome} after {attempts}: {cause}"
-    return kind(
-        f"{message} ({failures})" if failures and result.outcome != "cancelled" else message, result
-    )
+    if failures and result.outcome != "cancelled":
+        message = f"{message} ({failures})"
+    return kind(message, result)
 
 
 def describe(failure: Failure) -> str:
     """Describe why a request failed, without quoting the provider: its text may hold a prompt or a
     key.
     """
-    parts = (
-        failure.reason,
-        None if failure.status is None else f"HTTP {failure.status}",
-        failure.found,
-        None if failure.exception is None else type(failure.exception).__name__,
-        None if failure.asked_wait is None else f"asked to wait {failure.asked_wait:g} s",
-    )
-    hint = ": check this backend's API key" if failure.reason in KEY_HINT_REASONS else ""
-    return ", ".join(part for part in parts if part is not None) + hint
+    parts: list[str] = [failure.reason]
+    if failure.status is not None:
+        parts.append(f"HTTP {failure.status}")
+    if failure.found is not None:
+        parts.append(failure.found)
+    if failure.exception is not None:
+        parts.append(type(failure.exception).__name__)
+    if failure.asked_wait is not None:
+        parts.append(f"asked to wait {failure.asked_wait:g} s")
+    description = ", ".join(parts)
+    if failure.reason in KEY_HINT_REASONS:
+        description += ": check this backend's API key"
+    return description

@@ -109,14 +109,15 @@ class Sender:
         here: tuple[tuple[int, int], ...] = ((chain.index, chain.key),)
         if chain.keys_left:
             here += tuple([(chain.index, key) for key in chain.keys_left])
-        if chain.is_at_end or not (
-            self.context.position.state == "fallback" or fallbacks_left(self.context) > 0
-        ):
+        if chain.is_at_end:
             return here
-        return (
-            *here,
-            *((index, key) for index, link in chain.to_come() for key in (0, *others_of(link))),
-        )
+        # a fallback that finds its backend open passes over it, which takes no unit more
+        if self.context.position.state != "fallback" and fallbacks_left(self.context) <= 0:
+            return here
+        elsewhere = []
+        for index, link in chain.to_come():
+            elsewhere += [(index, key) for key in (0, *others_of(link))]
+        return (*here, *elsewhere)
 
     def arrive(self, keys: Sequence[int], *, is_probe: bool) -> None:
         """Note that the backend at which the proposal arrives may be asked, with the first of these
@@ -143,13 +144,19 @@ class Sender:
         send = self._waiting.send
         spending = context.spending
         waits = context.policy.waits
-        ends = [each for each in (context.reserved.ends_after, spending.limit) if each is not None]
-        longest = min([waits.longest_asked, *(end - spending.elapsed - LEFT_OVER for end in ends)])
+        longest = waits.longest_asked
+        for end in (context.reserved.ends_after, spending.limit):
+            if end is not None:
+                longest = min(longest, end - spending.elapsed - LEFT_OVER)
         prompt = self._proposer.counter.prompt(send.messages, send.added_tokens)
-        cap = context.policy.base_cap if send.max_tokens is None else send.max_tokens
+        cap = send.max_tokens
+        if cap is None:
+            cap = context.policy.base_cap
         chain = context.chain
-        keys = (chain.key, *(chain.keys_left if self._proposer.arrives() else ()))
-        return Needs(chain.index, keys, prompt + cap, max(longest, 0.0))
+        keys: tuple[int, ...] = (chain.key,)
+        if self._proposer.arrives():
+            keys += chain.keys_left
+        return Needs(backend=chain.index, keys=keys, tokens=prompt + cap, longest=max(longest, 0.0))
 
     @property
     def _waiting(self) -> Proposal:
@@ -161,7 +168,9 @@ class Sender:
         """Leave a backend that is not asked now, with nothing sent, and propose what another is
         sent.
         """
-        context, position, proposal = self.context, self.context.position, self._waiting
+        context = self.context
+        position = context.position
+        proposal = self._waiting
         has_next = context.chain.next_usable() is not None
         answer = context.transcript.answer
         if position.state == "fallback" and not has_next:
@@ -170,13 +179,12 @@ class Sender:
         if position.state == "fallback":
             self._recorder.skip(position.state, [(context.chain.link, why)], proposal)
         else:
-            facts = {
-                "has_text": not is_blank(answer.gathered or answer.spare),
-                "has_next_backend": has_next,
-            }
-            self._leave(
-                proposal, why, tuple(name for name, holds in facts.items() if holds), "found_open"
-            )
+            facts = []
+            if not is_blank(answer.gathered or answer.spare):
+                facts.append("has_text")
+            if has_next:
+                facts.append("has_next_backend")
+            self._leave(proposal, why, tuple(facts), "found_open")
             if self._outcome.result is not None:
                 return None
             context.transcript.prepare(position.rung, NO_REPLY)
@@ -225,7 +233,9 @@ class Sender:
         proposal = self.proposed
         if proposal is None:
             return None
-        granted = proposal if share is None else self._proposer.granted(proposal, share)
+        granted: Proposal | str = proposal
+        if share is not None:
+            granted = self._proposer.granted(proposal, share)
         if isinstance(granted, str):
             self._leave(proposal, granted)
             return None
@@ -235,15 +245,21 @@ class Sender:
         chain = self.context.chain
         self._arrived_at = chain.index
         self.is_probe = False
-        notes = [PROBE if granted.is_probe else None, self.context.send_note()]
-        if waited:
-            notes.insert(0, QUOTA.format(waited))
+        notes = []
         if chain.key:
             granted = evolve(granted, send=evolve(granted.send, key=chain.key))
-            notes.insert(0, KEY.format(chain.key + 1) if self._proposer.arrives() else None)
+            if self._proposer.arrives():
+                notes.append(KEY.format(chain.key + 1))
+        if waited:
+            notes.append(QUOTA.format(waited))
+        if granted.is_probe:
+            notes.append(PROBE)
+        of_backend = self.context.send_note()
+        if of_backend is not None:
+            notes.append(of_backend)
         self.proposed = None
         self.in_flight = granted
-        note = "; ".join(filter(None, notes)) or None
+        note = "; ".join(notes) or None
         self._recorder.record(self.context.position.fire("sent"), proposal=granted, note=note)
         return granted.send
 
@@ -257,7 +273,8 @@ class Sender:
         """Return what is proposed if the budgets allow it after a wait; else ask another backend,
         or end the call.
         """
-        context, position = self.context, self.context.position
+        context = self.context
+        position = context.position
         while (proposal := self.proposed) is not None:
             shortfall = self._proposer.shortfall(proposal, wait)
             if shortfall is None:
@@ -284,7 +301,14 @@ class Sender:
     def _leave(
         self, proposal: Proposal, why: str, facts: tuple[str, ...] = (), event: str = "ran_out"
     ) -> None:
-        """Fire that a proposal does not go out, and end the call if the table does."""
+        """Fire that a proposal does not go out, and end the call if the table does.
+
+        Arguments:
+            proposal: what does not go out.
+            why: the reason, for the journal.
+            facts: the facts that hold.
+            event: the event of the machine.
+        """
         self.proposed = None
         row = self.context.position.fire(event, facts)
         if row.target in self.context.position.table.outcomes:

@@ -1,6 +1,12 @@
 """How long a response asks us to wait: what the first usable one of its places says, as `_waits`
 lists them.
 
+Services say it in many places, from the most exact to the vaguest: `retry-after-ms`, `Retry-After`
+(RFC 9110, 10.2.3: seconds or a date), fields of the body, `retryDelay` (google.rpc.RetryInfo),
+headers that an aggregator quotes, words such as "try again in 20s", and last the reset of a bucket
+that is empty. The first usable one counts. A wait is never rounded down: a request that is a
+millisecond early is one more rejection.
+
 There is no clock here: a point in time counts from the response's own `Date`. The drivers add one
 where it is missing: the time of arrival by their own clock, less the seconds by which that clock
 may be ahead.
@@ -51,12 +57,12 @@ _WORDING = Pattern(
 
 def plain_headers(headers: object) -> dict[str, str]:
     """Return the headers under lower-case names, without values that are no text."""
-    pairs = headers.items() if isinstance(headers, Mapping) else ()
-    return {
-        name.lower(): value.strip()
-        for name, value in pairs
-        if isinstance(name, str) and isinstance(value, str)
-    }
+    plain: dict[str, str] = {}
+    if isinstance(headers, Mapping):
+        for name, value in headers.items():
+            if isinstance(name, str) and isinstance(value, str):
+                plain[name.lower()] = value.strip()
+    return plain
 
 
 def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> float | None:
@@ -64,7 +70,10 @@ def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> f
     usable. Never raises.
     """
     names = {name: _once(value) for name, value in plain_headers(headers).items()}
-    return next((wait for wait in _waits(names, body, message) if wait is not None), None)
+    for wait in _waits(names, body, message):
+        if wait is not None:
+            return wait
+    return None
 
 
 def has_date(headers: Mapping[str, str]) -> bool:
@@ -92,16 +101,19 @@ def _once(value: str) -> str:
 
 
 def _usable(seconds: float | None) -> float | None:
-    return seconds if seconds is not None and 0 < seconds < _ABSURD else None
+    if seconds is None or not 0 < seconds < _ABSURD:
+        return None
+    return seconds
 
 
 def _longest(waits: Iterable[float | None]) -> float | None:
-    return max((wait for wait in waits if wait is not None), default=None)
+    return max([wait for wait in waits if wait is not None], default=None)
 
 
 def _number(value: object, scale: float = 1.0) -> float | None:
     if isinstance(value, str):
-        value = float(value) if len(value) <= _LONGEST_WAIT and _NUMBER.fullmatch(value) else None
+        is_readable = len(value) <= _LONGEST_WAIT and _NUMBER.fullmatch(value)
+        value = float(value) if is_readable else None
     if not is_number(value):
         return None
     try:
@@ -113,11 +125,15 @@ def _number(value: object, scale: float = 1.0) -> float | None:
 def _duration(text: str) -> float | None:
     if len(text) > _LONGEST_WAIT or not _DURATION.fullmatch(text):
         return None
-    parts = [(float(number), name.lower()) for number, name in _PART.findall(text)]
-    return sum(
-        number * next(unit for start, unit in _UNITS if name.startswith(start))
-        for number, name in parts
-    )
+    parts = [float(number) * _seconds_in(unit.lower()) for number, unit in _PART.findall(text)]
+    return sum(parts)
+
+
+def _seconds_in(unit: str) -> float:
+    for start, seconds in _UNITS:
+        if unit.startswith(start):
+            return seconds
+    raise AssertionError(unit)  # the pattern knows no other
 
 
 def _moment(text: str, finer: timedelta = timedelta()) -> datetime | None:
@@ -126,8 +142,12 @@ def _moment(text: str, finer: timedelta = timedelta()) -> datetime | None:
         return None
     for parse in (datetime.fromisoformat, _http_date):
         try:
-            moment = parse(text) + (finer if _FINER.search(text) else timedelta())
-            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            moment = parse(text)
+            if _FINER.search(text):
+                moment += finer
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=UTC)
+            return moment
         except (ArithmeticError, LookupError, TypeError, ValueError):
             continue
     return None
@@ -145,7 +165,9 @@ def _now(headers: Mapping[str, str]) -> datetime | None:
 
 def _until(moment: datetime | None, headers: Mapping[str, str]) -> float | None:
     now = _now(headers)
-    return None if moment is None or now is None else (moment - now).total_seconds()
+    if moment is None or now is None:
+        return None
+    return (moment - now).total_seconds()
 
 
 def _wait(value: object, headers: Mapping[str, str]) -> float | None:
@@ -155,16 +177,17 @@ def _wait(value: object, headers: Mapping[str, str]) -> float | None:
     seconds = _number(value)
     if seconds is not None and seconds >= _ABSURD:
         seconds = _until(_since_1970(seconds), headers)
-    elif seconds is None and isinstance(value, str) and (seconds := _duration(value)) is None:
-        seconds = _until(_moment(value, _MICROSECOND), headers)
+    elif seconds is None and isinstance(value, str):
+        seconds = _duration(value)
+        if seconds is None:
+            seconds = _until(_moment(value, _MICROSECOND), headers)
     return _usable(seconds)
 
 
 def _since_1970(number: float) -> datetime | None:
+    microseconds = 1e3 if number >= EPOCH_MILLISECONDS else 1e6
     try:
-        return _EPOCH + timedelta(
-            microseconds=ceil(number * (1e3 if number >= EPOCH_MILLISECONDS else 1e6))
-        )
+        return _EPOCH + timedelta(microseconds=ceil(number * microseconds))
     except ArithmeticError:
         return None
 
@@ -173,7 +196,9 @@ def _objects(body: object) -> Iterator[Mapping[str, object]]:
     """Yield the objects of a body that describe the whole error: itself, `error` and
     `error.metadata`.
     """
-    value = body[0] if isinstance(body, list) and body else body
+    value = body
+    if isinstance(body, list) and body:
+        value = body[0]
     for inner in ("error", "metadata", ""):
         if not isinstance(value, Mapping):
             return
@@ -183,7 +208,9 @@ def _objects(body: object) -> Iterator[Mapping[str, object]]:
 
 def _as_text(value: object) -> object:
     """Return a number as text, unless it has more digits than Python writes."""
-    return str(value) if isinstance(value, int) and abs(value) < 10**_LONGEST_WAIT else value
+    if isinstance(value, int) and abs(value) < 10**_LONGEST_WAIT:
+        return str(value)
+    return value
 
 
 def _waits(headers: Mapping[str, str], body: object, message: str) -> Iterator[float | None]:
@@ -198,29 +225,37 @@ def _waits(headers: Mapping[str, str], body: object, message: str) -> Iterator[f
         yield _wait(place.get("retry_after"), headers)
         yield _wait(place.get("retry_after_seconds"), headers)
         yield _usable(_number(place.get("retry_after_ms"), 0.001))
-    lists = [details for place in places if isinstance(details := place.get("details"), list)]
-    details = [detail for each in lists for detail in each if isinstance(detail, Mapping)]
-    yield _longest(_wait(detail.get("retryDelay"), headers) for detail in details)
+    delays = []
+    for place in places:
+        details = place.get("details")
+        if isinstance(details, list):
+            delays += [each.get("retryDelay") for each in details if isinstance(each, Mapping)]
+    yield _longest(_wait(delay, headers) for delay in delays)
     # an aggregator quotes headers in the metadata of its error; they count from the outer `Date`
     for place in places:
         quoted = place.get("headers")
         if isinstance(quoted, Mapping):
             own = plain_headers({name: _as_text(value) for name, value in quoted.items()})
             yield asked_wait({"date": headers.get("date", ""), **own}, None)
-    texts = [
-        message,
-        body,
-        *(place.get(name) for place in places for name in ("message", "error", "detail")),
-    ]
-    wordings = (_WORDING.search(text[:_LONGEST_TEXT]) for text in texts if isinstance(text, str))
-    wording = next(filter(None, wordings), None)
-    yield None if wording is None else _usable(_duration(wording[1]))
+    texts: list[object] = [message, body]
+    for place in places:
+        texts += [place.get(name) for name in ("message", "error", "detail")]
+    yield _first_in_prose(texts)
     # the longest reset of the empty buckets, as a request needs all of them
     for remaining, reset in _BUCKETS:
-        buckets = ((remaining.fullmatch(name), value) for name, value in headers.items())
-        resets = (
-            headers.get(bucket.expand(reset))
-            for bucket, value in buckets
-            if bucket and _number(value) == 0
-        )
-        yield _longest(_wait(value, headers) for value in resets)
+        waits = []
+        for name, value in headers.items():
+            bucket = remaining.fullmatch(name)
+            if bucket and _number(value) == 0:
+                waits.append(_wait(headers.get(bucket.expand(reset)), headers))
+        yield _longest(waits)
+
+
+def _first_in_prose(texts: Iterable[object]) -> float | None:
+    """Return the wait of the first text that names one; None if it is unusable, or none does."""
+    for text in texts:
+        if isinstance(text, str):
+            wording = _WORDING.search(text[:_LONGEST_TEXT])
+            if wording is not None:
+                return _usable(_duration(wording[1]))
+    return None

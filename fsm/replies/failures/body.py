@@ -1,4 +1,14 @@
-"""Reading the body of a failed response, in whatever shape a provider writes it."""
+"""Reading the body of a failed response, in whatever shape a provider writes it.
+
+There is no common form. A code stands under `code`, `type`, `status` or `reason`; an error stands
+under `error`, in a list, or as JSON within a string of another error, since proxies quote what they
+got. So a body is searched for the names that some provider uses (`_PLACES`, `_WORDS`), to a bounded
+depth and size, and the words and the prose found there are judged by the `RULES`.
+
+All of it may be hostile or huge. Nothing here raises, each pattern has bounds, and no text of a
+body leaves this module but as a code of plain letters, a number, or the message, which no log
+shows.
+"""
 
 from __future__ import annotations
 
@@ -18,63 +28,62 @@ from rungwise.fsm.values.patterns import Pattern
 # `limit`, half of them are tried; otherwise the prompt is too long. What OpenRouter's remaining
 # credit affords is a cap too: one shorter request succeeds now, and if it is too short, the next
 # refusal leads to the fallback.
+_AVAILABLE_WORDINGS: Final = (
+    r"exceed context limit: (?P<used>\d+) \+ \d+ > (?P<limit>\d+)",
+    r"context length is (?P<limit>\d+) tokens.{0,40}requested (?:about )?\d+ tokens "
+    r"\((?P<used>\d+) "
+    r"(?:in (?:the|your) (?:messages|prompt)|of text input)"
+    r"(?:[,;] (?P<more>\d+) (?:in the functions|of tool input))?",
+    r"context length of (?P<limit>\d+) tokens\. you requested a total of \d+ tokens: "
+    r"(?P<used>\d+) tokens from",
+    r"context length is (?P<limit>\d+) tokens.{0,40}requested (?P<asked>\d+) output tokens",
+    r"context length is\s+(?P<limit>\d+) tokens and your request has (?P<used>\d+) input "
+    r"tokens",
+    r"max_new_tokens`? must be <= (?P<limit>\d+)\. given: (?P<used>\d+)",
+    r"max_tokens: \d+ > (?P<cap>\d+), which is the maximum",
+    r"supports at most (?P<cap>\d+) (?:completion|output) tokens",
+    r"max_?(?:completion_?|output_?|new_?)?tokens\b.{0,120}?(?:less than or equal to|<=) "
+    r"?[`'\"]?(?P<cap>\d+)",
+    r"range of max_?(?:completion_?|output_?|new_?)?tokens (?:should be|is) \[\d+, "
+    r"?(?P<cap>\d+)\]",
+    r"maxoutputtokens\b.{0,120}? to (?P<below>\d+) \(exclusive\)",
+    r"max_\w{0,20}tokens \(\d+\) cannot exceed (?P<cap>\d+)",
+    r"prompt tokens \((?P<used>\d+)\) \+ max_\w{0,20}tokens \(\d+\) > context window "
+    r"\((?P<limit>\d+)\)",
+    r"maximum tokens you requested exceeds? the model limit of (?P<cap>\d+)",
+    r"can only afford (?P<credit>\d+)",
+)
 _AVAILABLE: Final = tuple(
-    Pattern(pattern.replace(r"\d+", r"\d[\d,]{0,14}"), re.IGNORECASE | re.DOTALL)
-    for pattern in (
-        r"exceed context limit: (?P<used>\d+) \+ \d+ > (?P<limit>\d+)",
-        r"context length is (?P<limit>\d+) tokens.{0,40}requested (?:about )?\d+ tokens "
-        r"\((?P<used>\d+) "
-        r"(?:in (?:the|your) (?:messages|prompt)|of text input)"
-        r"(?:[,;] (?P<more>\d+) (?:in the functions|of tool input))?",
-        r"context length of (?P<limit>\d+) tokens\. you requested a total of \d+ tokens: "
-        r"(?P<used>\d+) tokens from",
-        r"context length is (?P<limit>\d+) tokens.{0,40}requested (?P<asked>\d+) output tokens",
-        r"context length is\s+(?P<limit>\d+) tokens and your request has (?P<used>\d+) input "
-        r"tokens",
-        r"max_new_tokens`? must be <= (?P<limit>\d+)\. given: (?P<used>\d+)",
-        r"max_tokens: \d+ > (?P<cap>\d+), which is the maximum",
-        r"supports at most (?P<cap>\d+) (?:completion|output) tokens",
-        r"max_?(?:completion_?|output_?|new_?)?tokens\b.{0,120}?(?:less than or equal to|<=) "
-        r"?[`'\"]?(?P<cap>\d+)",
-        r"range of max_?(?:completion_?|output_?|new_?)?tokens (?:should be|is) \[\d+, "
-        r"?(?P<cap>\d+)\]",
-        r"maxoutputtokens\b.{0,120}? to (?P<below>\d+) \(exclusive\)",
-        r"max_\w{0,20}tokens \(\d+\) cannot exceed (?P<cap>\d+)",
-        r"prompt tokens \((?P<used>\d+)\) \+ max_\w{0,20}tokens \(\d+\) > context window "
-        r"\((?P<limit>\d+)\)",
-        r"maximum tokens you requested exceeds? the model limit of (?P<cap>\d+)",
-        r"can only afford (?P<credit>\d+)",
-    )
+    Pattern(wording.replace(r"\d+", r"\d[\d,]{0,14}"), re.IGNORECASE | re.DOTALL)
+    for wording in _AVAILABLE_WORDINGS
 )
 
 _NAME: Final = r"(?<![\w.])['\"`]?([A-Za-z_][\w.\[\]]{0,60})['\"`]?"
 _QUOTED: Final = rf"(?=['\"`]){_NAME}"
-_NAMED: Final = tuple(
-    Pattern(pattern, re.IGNORECASE | re.MULTILINE)
-    for pattern in (
-        rf"(?:unsupported|unknown|unrecognized) (?:parameter|argument|field|name|value)(?:s|"
-        rf"\(s\))?:? ?{_QUOTED}",
-        rf"(?:unrecognized request arguments? supplied|argument not supported[^:]{{0,30}}): "
-        rf"{_NAME}",
-        rf"{_NAME}: extra inputs are not permitted",
-        rf"'loc': [(\[]'body', {_NAME}.{{0,60}}extra inputs",
-        rf"and {_NAME} cannot both be specified",
-        rf"(?:^|[.:] |\b(?:the|property|option) ){_QUOTED} (?:is|are) (?:not "
-        rf"supported|unsupported|deprecated)",
-        rf"parameters?:? {_NAME} (?:is|are) (?:not supported|unsupported|deprecated)",
-        rf"parameters?:? {_NAME} of type ['\"`]?\w{{1,40}}['\"`]? (?:is|are) not supported",
-        rf"not support (?:the )?parameter:? {_NAME}",
-        rf"not support (?:the )?{_NAME} parameter",
-        rf"that support the provided {_NAME} value",
-        r"(?:^|[.:] |\bbecause )(temperature|top_?[pk]|thinking_?\w{0,10}) (?:is|are) (?:not|no "
-        r"longer) supported",
-        # Gemini's words, as are the next ones
-        r"(?:^|[.:] )(thinking) (?:level|budget)\b.{0,40}?\bnot supported",
-        r"\bbudget -?\d{1,9} is invalid\. this model only works in (thinking) mode",
-        r"\bdoes not support (thinking)\s*\Z",  # Ollama's
-        r"\A(think) value\b.{0,40}\bis not supported\b",
-    )
+_NAMED_WORDINGS: Final = (
+    rf"(?:unsupported|unknown|unrecognized) (?:parameter|argument|field|name|value)(?:s|"
+    rf"\(s\))?:? ?{_QUOTED}",
+    rf"(?:unrecognized request arguments? supplied|argument not supported[^:]{{0,30}}): "
+    rf"{_NAME}",
+    rf"{_NAME}: extra inputs are not permitted",
+    rf"'loc': [(\[]'body', {_NAME}.{{0,60}}extra inputs",
+    rf"and {_NAME} cannot both be specified",
+    rf"(?:^|[.:] |\b(?:the|property|option) ){_QUOTED} (?:is|are) (?:not "
+    rf"supported|unsupported|deprecated)",
+    rf"parameters?:? {_NAME} (?:is|are) (?:not supported|unsupported|deprecated)",
+    rf"parameters?:? {_NAME} of type ['\"`]?\w{{1,40}}['\"`]? (?:is|are) not supported",
+    rf"not support (?:the )?parameter:? {_NAME}",
+    rf"not support (?:the )?{_NAME} parameter",
+    rf"that support the provided {_NAME} value",
+    r"(?:^|[.:] |\bbecause )(temperature|top_?[pk]|thinking_?\w{0,10}) (?:is|are) (?:not|no "
+    r"longer) supported",
+    # Gemini's words, as are the next ones
+    r"(?:^|[.:] )(thinking) (?:level|budget)\b.{0,40}?\bnot supported",
+    r"\bbudget -?\d{1,9} is invalid\. this model only works in (thinking) mode",
+    r"\bdoes not support (thinking)\s*\Z",  # Ollama's
+    r"\A(think) value\b.{0,40}\bis not supported\b",
 )
+_NAMED: Final = tuple(Pattern(wording, re.IGNORECASE | re.MULTILINE) for wording in _NAMED_WORDINGS)
 _CONTAINERS: Final = frozenset({"body", "extra_body", "generation_config", "generationConfig"})
 
 _PARAMETER: Final = Pattern(r"[A-Za-z_][\w.\[\]-]{0,79}", re.ASCII)
@@ -227,15 +236,14 @@ class ErrorBody:
         for place in _FIRST_PLACES:
             self.read(value.get(place), depth, place)
         self.add_words(value.get(name) for name in _WORDS)
-        location = value.get("loc")
-        path = (
-            [part for part in location if isinstance(part, str)]
-            if isinstance(location, list)
-            else []
-        )
-        self.parameters += [
-            name for name in (value.get("param"), ".".join(path)) if isinstance(name, str) and name
-        ]
+        name = value.get("param")
+        if isinstance(name, str) and name:
+            self.parameters.append(name)
+        location = value.get("loc")  # pydantic's path to a value, as FastAPI servers return it
+        if isinstance(location, list):
+            path = ".".join([part for part in location if isinstance(part, str)])
+            if path:
+                self.parameters.append(path)
         for place in _PLACES:
             self.read(value.get(place), depth, place)
 
@@ -252,7 +260,8 @@ class ErrorBody:
         elif "http_code" in value and isinstance(message, str):
             match = _LAST_NUMBER.search(message[-40:])
             provider = "minimax"
-            number = match[1] if match else ""
+            if match:
+                number = match[1]
         elif place == "error" and ("type" not in value or kind == code):
             # other providers put a type beside a number
             provider = "zai"
@@ -276,29 +285,38 @@ class ErrorBody:
     @property
     def code(self) -> str | None:
         """The first code that says more than an HTTP status."""
-        telling = (word for word in self.words if not _HTTP_ERROR.fullmatch(word))
-        return next(telling, self.words[0] if self.words else None)
+        for word in self.words:
+            if not _HTTP_ERROR.fullmatch(word):
+                return word
+        return self.words[0] if self.words else None
 
     @property
     def status(self) -> int | None:
         """The HTTP status that the body holds, or that its code stands for."""
-        stated = (int(word) for word in self.words if _HTTP_ERROR.fullmatch(word))
-        implied = (
-            STATUS_OF_CODE[word.lower()] for word in self.words if word.lower() in STATUS_OF_CODE
-        )
-        return next(stated, None) or next(implied, None)
+        for word in self.words:
+            if _HTTP_ERROR.fullmatch(word):
+                return int(word)
+        for word in self.words:
+            if word.lower() in STATUS_OF_CODE:
+                return STATUS_OF_CODE[word.lower()]
+        return None
 
     @cached_property
     def _room(self) -> Mapping[str, int]:
         """The numbers of the wording that says how much may be written, by their names."""
-        match = next(filter(None, (pattern.search(self.text) for pattern in _AVAILABLE)), None)
-        groups = {} if match is None else match.groupdict()
-        return {name: int((digits or "0").replace(",", "")) for name, digits in groups.items()}
+        for pattern in _AVAILABLE:
+            match = pattern.search(self.text)
+            if match is not None:
+                groups = match.groupdict(default="0")
+                return {name: int(digits.replace(",", "")) for name, digits in groups.items()}
+        return {}
 
     @property
     def largest_output(self) -> int | None:
         """The most output tokens that the model ever writes, where the provider named that."""
-        return self.available_tokens if self._room.keys() & {"cap", "below"} else None
+        if self._room.keys() & {"cap", "below"}:
+            return self.available_tokens
+        return None
 
     @cached_property
     def available_tokens(self) -> int | None:
@@ -308,33 +326,46 @@ class ErrorBody:
             return None
         limit = number.get("limit", 0)
         requested = number.get("asked")
-        if requested is not None:
-            available = requested // 2 if requested * 2 > limit else 0
-        else:
+        if requested is None:
             room = limit - number.get("used", 0) - number.get("more", 0)
-            available = (
-                number.get("cap") or number.get("credit") or number.get("below", 1) - 1 or room
-            )
+            below = number.get("below", 1) - 1
+            available = number.get("cap") or number.get("credit") or below or room
+        elif requested * 2 > limit:
+            available = requested // 2
+        else:
+            return None
         return available if 0 < available < _MOST_TOKENS else None
 
     @cached_property
     def parameter(self) -> str | None:
         """The parameter that the provider rejected, if it may be left out."""
-        in_text = (match[1] for match in (pattern.search(self.text) for pattern in _NAMED) if match)
-        path = next((name for name in self.parameters if _PARAMETER.fullmatch(name)), None) or next(
-            in_text, ""
-        )
+        path = self._named_parameter()
         parts = [part for part in re.split(r"[.\[\]]+", path) if part and part not in _CONTAINERS]
-        if not _FORMATS.isdisjoint((*parts[:1], ".".join(parts[:2]))):
+        if not parts:
+            return None
+        if parts[0] in _FORMATS or ".".join(parts[:2]) in _FORMATS:
             return FORMAT_PARAMETER
-        return parts[0] if parts and parts[0] not in _NEVER_DROPPED else None
+        return None if parts[0] in _NEVER_DROPPED else parts[0]
+
+    def _named_parameter(self) -> str:
+        """Return the path of the rejected parameter, from a field or the prose; "" for none."""
+        for name in self.parameters:
+            if _PARAMETER.fullmatch(name):
+                return name
+        for pattern in _NAMED:
+            match = pattern.search(self.text)
+            if match is not None:
+                return match[1]
+        return ""
 
 
 def _word(value: object) -> str:
     """Return a value as text if it may be a code, otherwise \"\"."""
     if type(value) is int and abs(value) < 10**9:
         return str(value)
-    return value if isinstance(value, str) and _CODE.fullmatch(value) else ""
+    if isinstance(value, str) and _CODE.fullmatch(value):
+        return value
+    return ""
 
 
 def decoded_body(body: object) -> object:

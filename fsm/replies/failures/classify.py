@@ -1,10 +1,25 @@
 """Classify a response that is a failure, or an exception: by its class's name, so that no HTTP
 client is imported.
 
-`ErrorBody` reads the body, the first of the `RULES` that fits names the reason, and `STATUSES`
-decides for the rest. A structured code counts on any status; numbers and prose only on the statuses
-of their rule. Providers quote prompts in their prose, so no wording leads to a compaction, a
-refusal or a repair against a code that names another reason.
+Theory
+
+A status does not say enough: a 400 may be a context that is too long, a parameter that one provider
+does not know, a filter, or a bug of the caller; a 429 may be a rate to wait out, or a quota that is
+spent for the month. The reason decides what the call does next, so it is read from three kinds of
+evidence, the strongest first:
+
+* *Structured codes* (`error.code`, `error.type`) are a provider's promise, and count on any status.
+* *Business numbers and prose* count on the statuses of their rule alone: the same words stand in
+  other errors too.
+* *The status* decides where nothing else does (`STATUSES`, then its class of hundred).
+
+The rules are tried in order, the specific before the general. Providers quote prompts in their
+prose, and a prompt may say anything. So no wording leads to a compaction, a refusal or a repair
+against a code that names another reason (`_contradicts`). Where a rule would need a detail that the
+body does not have, such as the parameter to leave out, it does not count.
+
+What a wrong reason costs: a retry that was in vain, or a fallback that was not needed. It never
+costs text, and the budgets hold whatever the reason is.
 """
 
 from __future__ import annotations
@@ -40,34 +55,52 @@ def classify_response(status: int | None, headers: Mapping[str, str], body: obje
     error.read(decoded)
     error.add_words([names.get("x-amzn-errortype", "").partition(":")[0]])
     reason = _reason_of(error, status, is_object=not isinstance(decoded, str))
+    message = ""
+    if error.prose:
+        message = without_halves(error.prose[0])
+    parameter = available_tokens = largest_output = None
+    if reason == "parameter_unsupported":
+        parameter = error.parameter
+    elif reason == "output_cap":
+        available_tokens = error.available_tokens
+        largest_output = error.largest_output
+    should_retry = names.get("x-should-retry", "").lower()
     return Failure(
         reason,
         status=status,
         code=error.code,
-        message=without_halves(error.prose[0]) if error.prose else "",
+        message=message,
         asked_wait=asked_wait(names, decoded, error.text),
-        should_retry={"true": True, "false": False}.get(names.get("x-should-retry", "").lower()),
-        parameter=error.parameter if reason == "parameter_unsupported" else None,
-        available_tokens=error.available_tokens if reason == "output_cap" else None,
-        largest_output=error.largest_output if reason == "output_cap" else None,
+        should_retry={"true": True, "false": False}.get(should_retry),
+        parameter=parameter,
+        available_tokens=available_tokens,
+        largest_output=largest_output,
     )
 
 
 def _reason_of(error: ErrorBody, status: int | None, *, is_object: bool) -> Reason:
-    effective = error.status if status is None or 200 <= status < 300 else status
+    effective = status
+    if status is None or 200 <= status < 300:
+        effective = error.status
+    # a repair needs to know what to repair
     details = {"output_cap": error.available_tokens, "parameter_unsupported": error.parameter}
     rules = [rule for rule in RULES if details.get(rule.reason, "") is not None]
-    by_name = next((rule for rule in rules if rule.is_named(error, effective)), None)
+    by_name = None
     for rule in rules:
-        if rule is by_name or (
-            rule.is_worded(error, effective) and not _contradicts(rule, by_name)
-        ):
+        if rule.is_named(error, effective):
+            by_name = rule
+            break
+    for rule in rules:
+        if rule is by_name:
+            return rule.reason
+        if rule.is_worded(error, effective) and not _contradicts(rule, by_name):
             return rule.reason
     if effective is not None:
         return STATUSES.get(effective) or STATUS_CLASSES.get(effective // 100, "unknown")
-    return (
-        "unknown" if status is None or (is_object and (error.words or error.prose)) else "malformed"
-    )
+    has_words = bool(error.words or error.prose)
+    if status is None or (is_object and has_words):
+        return "unknown"
+    return "malformed"
 
 
 def _contradicts(rule: Rule, by_name: Rule | None) -> bool:
@@ -126,7 +159,9 @@ def classify_exception(exception: BaseException) -> Failure:
         BaseException: `exception` itself, if it is a local bug or no error (a cancellation, an
             interrupt).
     """
-    reason = _transport_reason(exception) if isinstance(exception, Exception) else None
+    reason = None
+    if isinstance(exception, Exception):
+        reason = _transport_reason(exception)
     if reason is None:
         raise exception
     return Failure(reason, message=str(exception), exception=exception)
@@ -145,15 +180,17 @@ def _transport_reason(exception: BaseException) -> Reason | None:
     if "certificate" in reasons:
         return "certificate"
     text = "\n".join(map(str, links))
-    underlying = (
-        why for wording, why in _UNDERLYING.items() if re.search(wording, text, re.IGNORECASE)
-    )
-    return next(underlying, reason)
+    for wording, underlying in _UNDERLYING.items():
+        if re.search(wording, text, re.IGNORECASE):
+            return underlying
+    return reason
 
 
 def _named_reason(exception: BaseException) -> Reason | None:
-    names = (kind.__name__ for kind in type(exception).__mro__)
-    return next((_TRANSPORT[name] for name in names if name in _TRANSPORT), None)
+    for kind in type(exception).__mro__:
+        if kind.__name__ in _TRANSPORT:
+            return _TRANSPORT[kind.__name__]
+    return None
 
 
 def _chain(exception: BaseException) -> Iterator[BaseException]:
@@ -162,4 +199,5 @@ def _chain(exception: BaseException) -> Iterator[BaseException]:
         if link is None:
             return
         yield link
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+        before = None if link.__suppress_context__ else link.__context__
+        link = link.__cause__ or before

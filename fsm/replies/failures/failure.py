@@ -10,30 +10,30 @@ from rungwise.fsm.values.checks import LARGEST, is_number, is_whole, must, must_
 from rungwise.fsm.values.label import label
 
 Reason = Literal[
-    "auth",
-    "billing",
-    "rate_limit",
-    "overloaded",
-    "server_error",
-    "timeout",
-    "connection",
-    "unreachable",
-    "certificate",
-    "context_overflow",
-    "payload_too_large",
-    "output_cap",
-    "prefill_unsupported",
-    "parameter_unsupported",
-    "reasoning_signature",
-    "reasoning_missing",
-    "failed_generation",
-    "model_not_found",
-    "content_policy",
-    "format",
-    "malformed",
-    "silence",
-    "crashed",
-    "unknown",
+    "auth",  # the key is missing, rejected, or not for this model
+    "billing",  # the account has no credit left
+    "rate_limit",  # too many requests or tokens; waiting helps
+    "overloaded",  # the provider has no capacity now
+    "server_error",  # the provider failed
+    "timeout",  # no answer within the time of the attempt
+    "connection",  # the connection broke
+    "unreachable",  # no connection could be opened
+    "certificate",  # the certificate of the server cannot be trusted
+    "context_overflow",  # the conversation is longer than the context of the model
+    "payload_too_large",  # the body is larger than the server takes
+    "output_cap",  # the output cap is larger than the model allows
+    "prefill_unsupported",  # the model does not continue an assistant turn
+    "parameter_unsupported",  # the server does not take a parameter
+    "reasoning_signature",  # a signature of earlier reasoning is not accepted
+    "reasoning_missing",  # the reasoning of earlier turns is wanted back
+    "failed_generation",  # the server could not parse what the model wrote
+    "model_not_found",  # there is no such model, or not for this key
+    "content_policy",  # a filter has refused the prompt or the answer
+    "format",  # the request is not of the form that the server reads
+    "malformed",  # something came that is no reply
+    "silence",  # nothing came for longer than the clocks allow
+    "crashed",  # the process of the call died while it waited
+    "unknown",  # nothing tells
 ]
 """Why a request failed."""
 
@@ -70,14 +70,14 @@ class Failure:
         code: the provider's structured error code, as a `label`: short, printable, on one line;
             never in `repr`, as it may repeat a prompt or a key.
         message: the provider's message, verbatim; never in `repr` or a log, because providers quote
-        prompts and keys. asked_wait: seconds that the service asks to wait, finite and above 0.
+            prompts and keys.
+        asked_wait: seconds that the service asks to wait, finite and above 0.
         should_retry: the service's own word (`x-should-retry`), or None.
         parameter: the request parameter that the provider named, for `parameter_unsupported`.
         available_tokens: output tokens that the provider said are available, for `output_cap`.
         largest_output: the same, if it is the most that the model ever writes, whatever the prompt.
         is_stale: whether a reused connection broke before a byte of an answer came: the server had
-        closed it, so the
-            request is sent again at once.
+            closed it, so the request is sent again at once.
         found: what came in place of a reply, for `malformed`; in our words, never the provider's.
         exception: what was raised, if anything.
 

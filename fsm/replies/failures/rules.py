@@ -29,7 +29,9 @@ _VAGUE: Final = _BAD_REQUEST | {403, 404, 500}  # statuses so vague that a numbe
 
 
 def _pattern(text: str | None) -> Pattern | None:
-    return Pattern(text, re.IGNORECASE | re.DOTALL) if text else None
+    if not text:
+        return None
+    return Pattern(text, re.IGNORECASE | re.DOTALL)
 
 
 @frozen
@@ -52,12 +54,10 @@ class Rule:
         """Tell whether a structured code or number of a response names this rule's reason."""
         if self.codes is not None and any(map(self.codes.fullmatch, error.words)):
             return True
-        numbers = self.numbers if status in self.statuses else None
-        return (
-            numbers is not None
-            and any(map(numbers.fullmatch, error.numbers))
-            and not self._is_barred(error)
-        )
+        if self.numbers is None or status not in self.statuses:
+            return False
+        has_number = any(map(self.numbers.fullmatch, error.numbers))
+        return has_number and not self._is_barred(error)
 
     def is_worded(self, error: ErrorBody, status: int | None) -> bool:
         """Tell whether the wording of a response, or its status alone, gives this rule's reason."""

@@ -89,23 +89,22 @@ class Schema:
                 raise
             raise Misfit(f"{what}: nested too deeply") from None
         if faults:
-            listed = "; ".join(
-                label(fault.sentence, LONGEST_FAULT) for fault in faults[:MOST_FAULTS]
-            )
-            more = "; and more" if len(faults) > MOST_FAULTS else ""
+            shown = faults[:MOST_FAULTS]
+            sentences = [label(fault.sentence, LONGEST_FAULT) for fault in shown]
+            if len(faults) > MOST_FAULTS:
+                sentences.append("and more")
             raise Misfit(
-                f"{what} {_DO[what]} not fit: {listed}{more}",
-                [fault.place for fault in faults[:MOST_FAULTS]],
+                f"{what} {_DO[what]} not fit: {'; '.join(sentences)}",
+                [fault.place for fault in shown],
             )
         return result
 
     def _read(self, value: Any) -> tuple[Any, Sequence[Fault]]:
-        errors = (
-            ()
-            if self.validator is None
-            else islice(self.validator.iter_errors(value), MOST_FAULTS + 1)
-        )
-        return value, [fault for error in errors for fault in _faults_for_model(error)]
+        faults: list[Fault] = []
+        if self.validator is not None:
+            for error in islice(self.validator.iter_errors(value), MOST_FAULTS + 1):
+                faults += _faults_for_model(error)
+        return value, faults
 
 
 def schema_of(schema: Mapping[str, Any], where: str) -> Schema:
@@ -134,9 +133,9 @@ def validator_of(schema: Mapping[str, Any], where: str) -> Any:
         draft.check_schema(schema, format_checker=None)  # patterns have an engine of their own
     except SchemaError as error:
         place = place_of(error.path)
+        at = f", at {place}" if place else ""
         raise ConfigurationError(
-            f"{where} is no JSON schema{f', at {place}' if place else ''}: "
-            f"{label(error.message, LONGEST_FAULT)}"
+            f"{where} is no JSON schema{at}: {label(error.message, LONGEST_FAULT)}"
         ) from None
     return draft(schema, registry=_holding(schema, where))
 
@@ -150,17 +149,17 @@ def _holding(schema: Mapping[str, Any], where: str) -> Any:
     from referencing.jsonschema import DRAFT202012, specification_with
 
     dialect = schema.get("$schema")
-    specification = (
-        specification_with(dialect, default=DRAFT202012)
-        if isinstance(dialect, str)
-        else DRAFT202012
-    )
+    specification = DRAFT202012
+    if isinstance(dialect, str):
+        specification = specification_with(dialect, default=DRAFT202012)
     root = specification.create_resource(schema)
     ahead = [(root, REGISTRY.resolver_with_root(root))]
     is_unevaluated = "'unevaluatedProperties'" in str(schema)
     while ahead:
         resource, resolver = ahead.pop()
-        contents = resource.contents if isinstance(resource.contents, Mapping) else {}
+        contents: Any = resource.contents
+        if not isinstance(contents, Mapping):
+            contents = {}
         check_patterns(contents, where, is_unevaluated=is_unevaluated)
         reference = contents.get("$ref")
         if isinstance(reference, str):
@@ -169,7 +168,7 @@ def _holding(schema: Mapping[str, Any], where: str) -> Any:
             except (NoSuchResource, Unresolvable):
                 raise ConfigurationError(
                     f"{where} refers to {label(reference)!r}, which it does not contain; nothing "
-                    f"is fetched"
+                    "is fetched"
                 ) from None
         ahead += [(sub, resolver.in_subresource(sub)) for sub in resource.subresources()]
     return REGISTRY
@@ -188,7 +187,8 @@ def _faults_for_model(error: ValidationError) -> list[Fault]:
             unknown = (name for name in instance if name not in names)
             if not error.schema.get("patternProperties"):
                 return [unwanted(place, name, names) for name in islice(unknown, MOST_FAULTS)]
-    return [Fault(place, f"{f'{place!r}' if place else 'it'}{_fault_of(error)}")]
+    subject = repr(place) if place else "it"
+    return [Fault(place, f"{subject}{_fault_of(error)}")]
 
 
 def _fault_of(error: ValidationError) -> str:
@@ -197,11 +197,9 @@ def _fault_of(error: ValidationError) -> str:
     instance = error.instance
     match error.validator:
         case "type":
-            kinds = (
-                " or ".join(value)
-                if isinstance(value, Sequence) and not isinstance(value, str)
-                else value
-            )
+            kinds = value
+            if isinstance(value, Sequence) and not isinstance(value, str):
+                kinds = " or ".join(value)
             return f" must be of type {kinds}, not {_KINDS.get(type(instance), 'null')}"
         case "enum":
             return f" must be one of {quoted(value)}"
@@ -235,11 +233,13 @@ def _nearest(error: ValidationError) -> ValidationError | None:
     """
     nearest = None
     while error.context:
-        faults = islice(error.context, MOST_COMPARED)
-        nearest = error = max(
-            faults, key=lambda fault: (len(fault.relative_path), fault.validator != "type")
-        )
+        nearest = max(islice(error.context, MOST_COMPARED), key=_nearness)
+        error = nearest
     return nearest
+
+
+def _nearness(fault: ValidationError) -> tuple[int, bool]:
+    return len(fault.relative_path), fault.validator != "type"
 
 
 _DO: Final = {"the arguments": "do", "the answer": "does"}
@@ -268,21 +268,28 @@ def place_of(path: Iterable[Any]) -> str:
     """Write the path to a value, such as `items[2].name`."""
     place = ""
     for step in islice(path, 20):
-        place += f"[{step}]" if isinstance(step, int) else f".{label(str(step), _LONGEST_NAME)}"
+        if isinstance(step, int):
+            place += f"[{step}]"
+        else:
+            place += f".{label(str(step), _LONGEST_NAME)}"
     return str(label(place.removeprefix("."), _LONGEST_PLACE))
 
 
 def missing(place: str, name: object) -> Fault:
     """Describe a missing value."""
     absent = label(name, _LONGEST_NAME)
-    where = f"{place}.{absent}" if place else str(absent)
-    return Fault(where, f"{absent!r} is missing{f' in {place!r}' if place else ''}")
+    if not place:
+        return Fault(str(absent), f"{absent!r} is missing")
+    return Fault(f"{place}.{absent}", f"{absent!r} is missing in {place!r}")
 
 
 def unwanted(place: str, name: object, names: Sequence[str]) -> Fault:
     """Describe an unknown value, and suggest a similar name."""
     unknown = label(name, _LONGEST_NAME)
-    near = close_to(unknown, names[:100]) or (
-        f"; there are: {quoted(names)}" if names else "; there are none"
-    )
-    return Fault(place, f"there is no {unknown!r}{f' in {place!r}' if place else ''}{near}")
+    sentence = f"there is no {unknown!r}"
+    if place:
+        sentence += f" in {place!r}"
+    near = close_to(unknown, names[:100])
+    if not near and names:
+        near = f"; there are: {quoted(names)}"
+    return Fault(place, sentence + (near or "; there are none"))

@@ -83,14 +83,14 @@ class HintedSchema(Schema):
                     fields["more"] = (dict[str, hint], Field({}, alias=_MORE))  # type: ignore[valid-type]
                     continue
                 field = f"p{number}"
-                names[field], named = parameter.name, Annotated[hint, Field(alias=parameter.name)]
-                # which may hold a default: `Annotated[int, Field(default=3)]`
-                own = getattr(hint, "__metadata__", ())
+                name = parameter.name
+                names[field] = name
+                named: Any = Annotated[hint, Field(alias=name)]
                 if parameter.default is not Parameter.empty:
                     fields[field] = (named, parameter.default)
                     if not isinstance(parameter.default, FieldInfo):
                         optional.add(field)
-                elif any(isinstance(each, FieldInfo) and not each.is_required() for each in own):
+                elif _has_own_default(hint):
                     fields[field] = named
                 else:
                     fields[field] = (named, ...)
@@ -99,8 +99,7 @@ class HintedSchema(Schema):
         except Exception as error:
             raise ConfigurationError(
                 f"{where} has a parameter whose type hint has no JSON schema: "
-                f"{label(first_line(error), 200)}; "
-                "give the tool its parameters as a JSON schema"
+                f"{label(first_line(error), 200)}; give the tool its parameters as a JSON schema"
             ) from None
         more = schema.setdefault("properties", {}).pop(_MORE, {})
         schema["additionalProperties"] = more.get("additionalProperties", False)
@@ -120,22 +119,36 @@ class HintedSchema(Schema):
 
         spend(work_of(value, *self.widths))
         known = self.schema["properties"]
-        passed = {name: each for name, each in value.items() if name in known}
-        others = {name: each for name, each in value.items() if name not in known}
-        faults = (
-            []
-            if self.takes_more
-            else [unwanted("", name, list(known)) for name in islice(others, MOST_FAULTS)]
-        )
+        passed: dict[str, Any] = {}
+        others: dict[str, Any] = {}
+        for name, each in value.items():
+            if name in known:
+                passed[name] = each
+            else:
+                others[name] = each
+        faults = []
+        if not self.takes_more:
+            faults = [unwanted("", name, list(known)) for name in islice(others, MOST_FAULTS)]
         try:
             read = self.model.model_validate({**passed, _MORE: others})
         except ValidationError as error:
             return value, [*faults_in(error), *faults]
+        arguments = dict(read.more) if self.takes_more else {}
         omitted = self.optional - read.model_fields_set
-        values = {
-            name: getattr(read, field) for field, name in self.names.items() if field not in omitted
-        }
-        return {**(read.more if self.takes_more else {}), **values}, faults
+        for field, name in self.names.items():
+            if field not in omitted:
+                arguments[name] = getattr(read, field)
+        return arguments, faults
+
+
+def _has_own_default(hint: Any) -> bool:
+    """Tell whether a hint holds a default, as in `Annotated[int, Field(default=3)]`."""
+    from pydantic.fields import FieldInfo
+
+    for each in getattr(hint, "__metadata__", ()):
+        if isinstance(each, FieldInfo) and not each.is_required():
+            return True
+    return False
 
 
 def faults_in(error: ValidationError) -> Iterator[Fault]:
@@ -147,7 +160,10 @@ def faults_in(error: ValidationError) -> Iterator[Fault]:
     except Exception:  # the message of a caller's validator may be unprintable
         return
     for fault in faults[: MOST_FAULTS + 1]:
-        *way, last = fault["loc"][fault["loc"][:1] == (_MORE,) :] or ("",)
+        path = fault["loc"]
+        if path[:1] == (_MORE,):
+            path = path[1:]
+        *way, last = path or ("",)
         match fault["type"]:
             case "missing":
                 yield missing(place_of(way), last)
@@ -155,9 +171,11 @@ def faults_in(error: ValidationError) -> Iterator[Fault]:
                 yield unwanted(place_of(way), last, [])
             case _:
                 place = place_of([*way, last])
-                yield Fault(
-                    place, f"{place and f'{place!r}: '}{fault['msg'][:1].lower()}{fault['msg'][1:]}"
-                )
+                message = fault["msg"]
+                sentence = message[:1].lower() + message[1:]
+                if place:
+                    sentence = f"{place!r}: {sentence}"
+                yield Fault(place, sentence)
 
 
 def alternatives(schema: Mapping[str, Any]) -> tuple[int, int]:
@@ -170,22 +188,24 @@ def alternatives(schema: Mapping[str, Any]) -> tuple[int, int]:
     while ahead:
         part = ahead.pop()
         for name, value in part.items():
-            inner = [
-                one
-                for one in (value if isinstance(value, list) else [value])
-                if isinstance(one, Mapping)
-            ]
+            values = value if isinstance(value, list) else [value]
+            inner = [each for each in values if isinstance(each, Mapping)]
             ahead += inner
             if name in ("anyOf", "oneOf") and "discriminator" not in part:
-                parts = [
-                    defined.get(one["$ref"].rpartition("/")[2], {}) if "$ref" in one else one
-                    for one in inner
-                ]
+                targets = [_target_of(each, defined) for each in inner]
                 for kind in most:
-                    most[kind] = max(
-                        most[kind], sum(one.get("type", kind) == kind for one in parts)
-                    )
+                    count = sum(each.get("type", kind) == kind for each in targets)
+                    most[kind] = max(most[kind], count)
     return most["object"], most["array"]
+
+
+def _target_of(schema: Mapping[str, Any], defined: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the definition that an alternative refers to, or the alternative itself."""
+    if "$ref" not in schema:
+        return schema
+    _, _, name = schema["$ref"].rpartition("/")
+    target: Mapping[str, Any] = defined.get(name, {})
+    return target
 
 
 def work_of(arguments: Any, of_object: int, of_array: int) -> int:
@@ -194,11 +214,12 @@ def work_of(arguments: Any, of_object: int, of_array: int) -> int:
     ahead = [(arguments, 1)]
     while ahead and work <= 10 * MOST_WORK:
         value, times = ahead.pop()
-        if isinstance(value, dict | list):
-            times *= of_object if isinstance(value, dict) else of_array
-            ahead += [
-                (item, times) for item in (value.values() if isinstance(value, dict) else value)
-            ]
+        if isinstance(value, dict):
+            times *= of_object
+            ahead += [(item, times) for item in value.values()]
+        elif isinstance(value, list):
+            times *= of_array
+            ahead += [(item, times) for item in value]
         work += times
     return work // 10
 
@@ -233,14 +254,16 @@ def _parameters(function: Callable[..., Any], where: str) -> Iterator[Parameter]
         raise ConfigurationError(
             f"{where} has no signature that can be read; pass its parameters as a JSON schema"
         ) from None
-    bound = function.keywords if isinstance(function, partial) else {}
+    bound: Mapping[str, Any] = {}
+    if isinstance(function, partial):
+        bound = function.keywords
     for parameter in signature.parameters.values():
         if parameter.name in bound:
             continue  # the caller has bound it
         if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.default is Parameter.empty:
             raise ConfigurationError(
                 f"{where} takes {parameter.name!r} by position only; tools get their arguments by "
-                f"name"
+                "name"
             )
         if parameter.kind in (
             Parameter.POSITIONAL_OR_KEYWORD,
@@ -266,8 +289,8 @@ def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
     except Exception as error:
         raise ConfigurationError(
             f"{where} has a type hint that cannot be resolved: {label(first_line(error), 200)}; "
-            f"what it names must "
-            "stand in its module, or give the tool its parameters as a JSON schema"
+            "what it names must stand in its module, or give the tool its parameters as a JSON "
+            "schema"
         ) from None
 
 
@@ -291,22 +314,17 @@ def with_typed_dicts(hint: Any) -> Any:
         return hint
     if not is_typeddict(hint):  # this knows those of `typing` alone
         modern = tuple(map(with_typed_dicts, parts))
-        return (
-            hint
-            if modern == parts
-            else (Union if isinstance(hint, UnionType) else get_origin(hint))[modern]
-        )
+        if modern == parts:
+            return hint
+        generic: Any = Union if isinstance(hint, UnionType) else get_origin(hint)
+        return generic[modern]
     fields = {}
     for name, part in get_type_hints(hint, include_extras=True).items():
-        is_marked = get_origin(part) in (Required, NotRequired)
-        needs = (
-            get_origin(part)
-            if is_marked
-            else Required
-            if name in hint.__required_keys__
-            else NotRequired
-        )
-        fields[name] = needs[with_typed_dicts(get_args(part)[0] if is_marked else part)]
+        mark: Any = Required if name in hint.__required_keys__ else NotRequired
+        if get_origin(part) in (Required, NotRequired):
+            mark = get_origin(part)
+            (part,) = get_args(part)
+        fields[name] = mark[with_typed_dicts(part)]
     made = TypedDict(hint.__name__, fields)  # type: ignore[misc]
     made.__doc__ = hint.__doc__
     made.__module__ = hint.__module__

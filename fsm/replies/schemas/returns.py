@@ -43,27 +43,31 @@ class Returns(Schema):
         Misfit if it is none.
         """
         fenced = _FENCE.fullmatch(text)
-        value, is_one = json_in(fenced[1] if fenced else text)
+        if fenced:
+            text = fenced[1]
+        value, is_one = json_in(text)
         if not is_one:
             raise Misfit("the answer is not JSON")
-        is_object = self.is_wrapped and isinstance(value, Mapping) and value.keys() == {VALUE}
-        return self.read(value[VALUE] if is_object else value)
+        if self.is_wrapped and isinstance(value, Mapping) and value.keys() == {VALUE}:
+            value = value[VALUE]
+        return self.read(value)
 
     def so_far(self, text: str) -> Any:
         """Return what is whole of a value in the beginning of an answer; None for nothing."""
         from pydantic_core import from_json
 
         begun = _BEGUN.match(text)
+        if begun:
+            text = begun[1]
         try:
-            value = from_json(
-                (begun[1] if begun else text).encode("utf-8", "replace"), allow_partial=True
-            )
+            value = from_json(text.encode("utf-8", "replace"), allow_partial=True)
         except ValueError:
             return None
         if self.is_wrapped and isinstance(value, dict):
             value = value.get(VALUE)
-        # the last may be cut
-        return [self._item(each) for each in value[:-1]] if isinstance(value, list) else value
+        if isinstance(value, list):
+            return [self._item(each) for each in value[:-1]]  # the last may be cut
+        return value
 
     def _item(self, item: Any) -> Any:
         return item
@@ -78,8 +82,10 @@ class TypedReturns(Returns):
     widths: tuple[int, int]  # the most alternatives of an object and of an array
 
     def _item(self, item: Any) -> Any:
+        if self.items is None:
+            return item
         try:
-            return item if self.items is None else self.items.validate_json(json.dumps(item))
+            return self.items.validate_json(json.dumps(item))
         except Exception:
             # a validator of the caller's may raise anything; the whole list is refused in the end
             return item
@@ -106,21 +112,24 @@ def returns_of(returns: Any) -> Returns | None:
     if returns is None or isinstance(returns, Returns):
         return returns
     if isinstance(returns, Mapping):
-        written = json.dumps(
-            sendable_copy(returns, "returns"),
-            default=lambda each: getattr(each, "value", str(each)),
-        )
-        # in which a date is its text, as on the wire
+        # written and read again: a date is its text then, as on the wire
+        written = json.dumps(sendable_copy(returns, "returns"), default=_as_json)
         schema = frozen_copy(json.loads(written), "returns")
         is_wrapped = not _is_of_object(schema)
-        sent = _wrapped(schema) if is_wrapped else schema
         return Returns(
-            schema=sent, is_wrapped=is_wrapped, validator=validator_of(schema, "returns")
+            schema=_wrapped(schema) if is_wrapped else schema,
+            is_wrapped=is_wrapped,
+            validator=validator_of(schema, "returns"),
         )
     try:
         return _typed(returns)
     except TypeError:  # it cannot be hashed
         return _typed.__wrapped__(returns)
+
+
+def _as_json(value: Any) -> Any:
+    """Return the value of an enum, and the text of anything else that JSON does not have."""
+    return getattr(value, "value", str(value))
 
 
 @lru_cache(maxsize=256)
@@ -143,19 +152,25 @@ def _typed(kind: Any) -> TypedReturns:
     except Exception as error:
         raise ConfigurationError(
             "returns must be a type that pydantic can read, such as a model or list[str], or a "
-            "JSON schema: "
-            f"{label(first_line(error), 200)}"
+            f"JSON schema: {label(first_line(error), 200)}"
         ) from None
     whole = frozen_copy(schema, "returns")
     is_wrapped = not _is_of_object(whole)
-    widths = alternatives(whole)
-    sent = _wrapped(whole) if is_wrapped else whole
-    if not is_wrapped and "$ref" in whole:  # providers want an object at the root and no reference
+    sent = whole
+    if is_wrapped:
+        sent = _wrapped(whole)
+    elif "$ref" in whole:  # providers want an object at the root and no reference
         sent = FrozenMap({"$defs": whole["$defs"], **_target(whole)})
-    of_list = get_args(kind) if get_origin(kind) is list else ()
-    items = TypeAdapter(with_typed_dicts(of_list[0])) if of_list else None
+    items = None
+    if get_origin(kind) is list and get_args(kind):
+        (item,) = get_args(kind)
+        items = TypeAdapter(with_typed_dicts(item))
     return TypedReturns(
-        schema=sent, is_wrapped=is_wrapped, adapter=adapter, items=items, widths=widths
+        schema=sent,
+        is_wrapped=is_wrapped,
+        adapter=adapter,
+        items=items,
+        widths=alternatives(whole),
     )
 
 
@@ -168,25 +183,28 @@ def _target(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     otherwise.
     """
     _, _, name = str(schema.get("$ref", "")).rpartition("#/$defs/")
-    target = schema.get("$defs", {}).get(name) if name else None
+    if not name:
+        return schema
+    target = schema.get("$defs", {}).get(name)
     return target if isinstance(target, Mapping) else schema
 
 
 def _wrapped(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema of an object that holds the value; the definitions stay at the root."""
-    definitions = {name: _moved(schema[name]) for name in _DEFINITIONS if name in schema}
-    value = {
-        name: _moved(each)
-        for name, each in schema.items()
-        if name not in (*_DEFINITIONS, "$schema")
-    }
-    closed = {
+    value: dict[str, Any] = {}
+    wrapped: dict[str, Any] = {
         "type": "object",
         "properties": {VALUE: value},
         "required": [VALUE],
         "additionalProperties": False,
     }
-    return frozen_copy({**closed, **definitions}, "returns")  # type: ignore[no-any-return]
+    for name in _DEFINITIONS:
+        if name in schema:
+            wrapped[name] = _moved(schema[name])
+    for name, each in schema.items():
+        if name not in (*_DEFINITIONS, "$schema"):
+            value[name] = _moved(each)
+    return frozen_copy(wrapped, "returns")  # type: ignore[no-any-return]
 
 
 def _moved(value: Any) -> Any:
@@ -194,15 +212,18 @@ def _moved(value: Any) -> Any:
     included.
     """
     if isinstance(value, Mapping):
-        return {
-            name: _reference(each) if name == "$ref" else _moved(each)
-            for name, each in value.items()
-        }
-    return [*map(_moved, value)] if isinstance(value, list | tuple) else value
+        moved = {name: _moved(each) for name, each in value.items()}
+        if "$ref" in value:
+            moved["$ref"] = _reference(value["$ref"])
+        return moved
+    if isinstance(value, list | tuple):
+        return [_moved(each) for each in value]
+    return value
 
 
 def _reference(reference: Any) -> Any:
     if not isinstance(reference, str) or not reference.startswith("#"):
         return reference
-    stays = reference.startswith(tuple(f"#/{name}/" for name in _DEFINITIONS))
-    return reference if stays else f"#/properties/{VALUE}{reference[1:]}"
+    if reference.startswith(tuple(f"#/{name}/" for name in _DEFINITIONS)):
+        return reference  # definitions stay at the root
+    return f"#/properties/{VALUE}{reference[1:]}"

@@ -24,7 +24,8 @@ from rungwise.fsm.values.label import label
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
-MOST_FAULTS: Final = 5  # the most faults looked for in an alternative
+MOST_FAULTS: Final = 5
+"""The most faults looked for in an alternative."""
 
 MOST_WORK: Final = 50_000
 """The units that one check may take, or all checks within one `bounded`. A unit takes up to about
@@ -77,11 +78,12 @@ def draft_of(schema: Mapping[str, Any]) -> Any:
     draft = validator_for(schema, default=Draft202012Validator)
     weights: dict[int, int] = {}
     checks = {**draft.VALIDATORS, **_OWN}
-    counted = extend(
-        draft, {name: _counted(name, checks[name], weights) for name in draft.VALIDATORS}
-    )
-    counted.evolve = _evolve
-    return counted
+    counted = {name: _counted(name, checks[name], weights) for name in draft.VALIDATORS}
+    bounded_draft = extend(draft, counted)
+    # A subschema may name a draft of its own, and the library would check it with the class of
+    # that, which counts nothing. So `evolve` is replaced; see `_evolve`.
+    bounded_draft.evolve = _evolve
+    return bounded_draft
 
 
 def check_patterns(schema: Mapping[str, Any], where: str, *, is_unevaluated: bool) -> None:
@@ -89,46 +91,69 @@ def check_patterns(schema: Mapping[str, Any], where: str, *, is_unevaluated: boo
     linear time to match.
     """
     of_names = schema.get("patternProperties", ())
-    for pattern in (*of_names, *([schema["pattern"]] if "pattern" in schema else ())):
-        if _engine(pattern)[1] is None:
+    patterns = list(of_names)
+    if "pattern" in schema:
+        patterns.append(schema["pattern"])
+    for pattern in patterns:
+        _, engine = _engine(pattern)
+        if engine is None:
             raise ConfigurationError(
                 f"{where} has a pattern that is no regular expression or too large to be matched "
-                f"in bounded time: "
-                f"{label(pattern, 100)!r}"
+                f"in bounded time: {label(pattern, 100)!r}"
             )
         # For `unevaluatedProperties`, the library matches with `re`.
         if is_unevaluated and pattern in of_names and re.search(r"[*+{(?|]", pattern):
             raise ConfigurationError(
                 f"{where} has unevaluatedProperties and a pattern of names that repeats or "
-                f"branches; use "
-                "additionalProperties instead"
+                "branches; use additionalProperties instead"
             )
 
 
 def _evolve(validator: Any, **changes: Any) -> Any:
     """Return a validator of a subschema, which is of the same draft whatever it says: only this one
     is bounded.
+
+    This replaces the library's own `evolve`, and reads `_registry` and `_resolver`, which are its
+    private names: it has no public way to keep a class and its registry. So pyproject.toml bounds
+    its version, and `test_validator.py` says what to do when a new version has no such names.
     """
     spend(1)
-    kept = {
+    fields = {
         "schema": validator.schema,
         "registry": validator._registry,
         "_resolver": validator._resolver,
     }
-    return type(validator)(**{**kept, **changes})
+    fields.update(changes)
+    return type(validator)(**fields)
 
 
 def _counted(name: str, check: Check, weights: dict[int, int]) -> Check:
-    """Count the work of a check; `weights` holds the sizes of what keywords have in the schema, by
-    their ids.
+    """Count the work of a check.
+
+    Arguments:
+        name: the keyword.
+        check: the check of the keyword.
+        weights: the sizes of what keywords have in the schema, by their ids; this fills it.
     """
 
     def counted(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
-        size = len(instance) if isinstance(instance, list | dict) else 0
+        """Check a value, as the library calls it.
+
+        Arguments:
+            validator: checks subschemas.
+            value: what the keyword has in the schema.
+            instance: the value that is checked.
+            schema: the schema around the keyword.
+        """
+        size = 0
+        if isinstance(instance, list | dict):
+            size = len(instance)
         if isinstance(value, list | tuple | Mapping) and id(value) not in weights:
             weights[id(value)] = len(str(value)) // 1_000
-        if name in ("enum", "const"):
-            size = len(json.dumps(instance)) * (len(value) if name == "enum" else 1)
+        if name == "const":
+            size = len(json.dumps(instance))
+        elif name == "enum":
+            size = len(json.dumps(instance)) * len(value)
         elif name.startswith("unevaluated"):
             if size > MOST_UNEVALUATED:
                 yield _fault(f"it must hold no more than {MOST_UNEVALUATED} values")
@@ -148,7 +173,16 @@ def _fault(words: str, context: list[ValidationError] | None = None) -> Validati
     return ValidationError(words, context=context or ())
 
 
+# The checks below are called by the library, each with the validator, what the keyword has in the
+# schema, the value that is checked, and the schema around the keyword.
+
+
 def _unique(validator: Any, unique: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    """Check that the items of an array differ from each other.
+
+    Arguments:
+        validator, unique, instance, schema: see above.
+    """
     from jsonschema_rs import is_valid
 
     if unique is True and isinstance(instance, list):
@@ -160,13 +194,17 @@ def _unique(validator: Any, unique: Any, instance: Any, schema: Mapping[str, Any
 def _some_of(
     validator: Any, alternatives: Any, instance: Any, schema: Mapping[str, Any], *, is_one: bool
 ) -> Errors:
-    """Check that one of the alternatives fits, and no other one if `is_one`."""
+    """Check that one of the alternatives fits.
+
+    Arguments:
+        validator, alternatives, instance, schema: see above.
+        is_one: whether no other one may fit.
+    """
     misfits: list[ValidationError] = []
     fitting = 0
     for place, alternative in enumerate(alternatives):
-        faults = list(
-            islice(validator.descend(instance, alternative, schema_path=place), MOST_FAULTS)
-        )
+        errors = validator.descend(instance, alternative, schema_path=place)
+        faults = list(islice(errors, MOST_FAULTS))
         misfits += faults
         fitting += not faults
         if fitting and not is_one:
@@ -178,6 +216,11 @@ def _some_of(
 
 
 def _pattern(validator: Any, pattern: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    """Check that a pattern is found in a text.
+
+    Arguments:
+        validator, pattern, instance, schema: see above.
+    """
     if isinstance(instance, str) and not _is_found(pattern, instance):
         yield _fault("does not match")
 
@@ -185,16 +228,30 @@ def _pattern(validator: Any, pattern: Any, instance: Any, schema: Mapping[str, A
 def _pattern_properties(
     validator: Any, patterns: Any, instance: Any, schema: Mapping[str, Any]
 ) -> Errors:
-    for pattern, subschema in patterns.items() if isinstance(instance, dict) else ():
+    """Check the members whose names match a pattern.
+
+    Arguments:
+        validator, patterns, instance, schema: see above.
+    """
+    if not isinstance(instance, dict):
+        return
+    for pattern, subschema in patterns.items():
         for name, item in instance.items():
             if _is_found(pattern, name):
                 yield from validator.descend(item, subschema, path=name, schema_path=pattern)
 
 
 def _additional(validator: Any, allowed: Any, instance: Any, schema: Mapping[str, Any]) -> Errors:
+    """Check the members that have neither a name nor a pattern in the schema.
+
+    Arguments:
+        validator, allowed, instance, schema: see above.
+    """
+    if not isinstance(instance, dict):
+        return
     names = schema.get("properties", ())
     patterns = schema.get("patternProperties", ())
-    for name, item in instance.items() if isinstance(instance, dict) else ():
+    for name, item in instance.items():
         if name in names or any(_is_found(pattern, name) for pattern in patterns):
             continue
         if allowed is False:

@@ -22,9 +22,10 @@ _EMPTY: Final = frozenset({"Cc", "Cf", "Cs", "Cn"})
 # What renderers show as nothing or as a blank, although its category says letter, mark or symbol:
 # the combining grapheme joiner, fillers of Hangul, Khmer and Khitan, variation selectors, a musical
 # null, the blank Braille pattern.
+_SELECTORS: Final = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 _IGNORABLE: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159"
-).union(map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
+).union(*[map(chr, selectors) for selectors in _SELECTORS])
 
 # For pictographs and ideographs: a newer Unicode than Python's may have letters there, so they
 # count as visible.
@@ -59,9 +60,9 @@ def _is_empty(letter: str) -> bool:
     if letter.isspace() or letter in _IGNORABLE:
         return True
     category = unicodedata.category(letter)
-    return category in _EMPTY and not (
-        category == "Cn" and any(ord(letter) in reserved for reserved in _RESERVED)
-    )
+    if category == "Cn" and any(ord(letter) in reserved for reserved in _RESERVED):
+        return False
+    return category in _EMPTY
 
 
 def ends_within_sentence(text: str) -> bool:
@@ -74,7 +75,8 @@ def ends_within_sentence(text: str) -> bool:
 
 def is_json(text: str) -> bool:
     """Tell whether a text is one JSON value and nothing else."""
-    return json_in(text)[1]
+    _, is_one = json_in(text)
+    return is_one
 
 
 def json_in(text: str) -> tuple[Any, bool]:

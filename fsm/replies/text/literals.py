@@ -131,11 +131,14 @@ class Literals:
             elif self._fence and ended and signs.startswith(self._fence):
                 self._fence = ""
                 end = fence.end()
-        return len(whole) if self._fence else end
+        if self._fence:
+            return len(whole)
+        return end
 
     def _read_signs(self, whole: str, start: int) -> None:
         if start > len(self._line):
-            self._in_span = self._apostrophe = False
+            self._in_span = False
+            self._apostrophe = False
         for match in _SIGNS.finditer(whole, start):
             self._signs_left -= 1
             if self._signs_left < 0:
@@ -143,7 +146,8 @@ class Literals:
             sign = match[0]
             at = match.start()
             if sign == "\n":
-                self._in_span = self._apostrophe = False
+                self._in_span = False
+                self._apostrophe = False
             elif sign[0] == "`":  # within a quotation it is an ordinary character
                 self._in_span = not self._in_span and not self._quote
             elif not self._in_span and sign[0] != "\\":
@@ -153,9 +157,12 @@ class Literals:
     def _quote_with(self, sign: str, before: str, after: str) -> None:
         """Read a quotation mark between two characters, either of which may be missing."""
         if self._quote:
-            self._quote = "" if sign in self._quote else self._quote
+            if sign in self._quote:
+                self._quote = ""
+        elif sign == '"' and before.isdigit():
+            self._quote = ""  # an inch
         elif sign != "'":
-            self._quote = "" if sign == '"' and before.isdigit() else _QUOTES.get(sign, "")
+            self._quote = _QUOTES.get(sign, "")
         elif self._apostrophe:
             self._apostrophe = after.isalnum()
         else:

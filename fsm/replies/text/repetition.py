@@ -35,9 +35,11 @@ class LoopWatch:
     __slots__ = ("_block", "_blocks", "_line", "_lines", "_read")
 
     def __init__(self) -> None:
-        # where the next block begins, the line that is read, and what is new
-        self._block = self._line = self._read = 0
-        self._blocks, self._lines = _Returns(), _Returns()
+        self._block = 0  # where the next block begins
+        self._line = 0  # where the line that is read begins
+        self._read = 0  # where the text begins that is new
+        self._blocks = _Returns()
+        self._lines = _Returns()
 
     def is_repetitive(self, text: str) -> bool:
         """Tell whether at least half of the end of `text` is one line, or one window of 60
@@ -52,10 +54,9 @@ class LoopWatch:
         begun = self._read_lines(text, start)
         may_repeat_line = 10 * (self._lines.since(start) + begun) >= size
         may_repeat_window = 3 * self._blocks.since(start) >= 2 * _least_windows(size) - 5
-        tail = text[start:] if may_repeat_line or may_repeat_window else ""
-        return (may_repeat_line and _repeats_line(tail)) or (
-            may_repeat_window and _repeats_window(tail)
-        )
+        if may_repeat_line and _repeats_line(text[start:]):
+            return True
+        return may_repeat_window and _repeats_window(text[start:])
 
     def _read_blocks(self, text: str, start: int) -> None:
         at = max(self._block, start - start % _BLOCK)
@@ -85,8 +86,9 @@ class LoopWatch:
         size = end - self._line
         if not 0 < size <= TAIL // MINIMUM_REPEATS:
             return 0
-        at = text.find(text[self._line : end], max(0, self._line - _LINES_APART * size), self._line)
-        return size if at >= 0 else 0
+        since = max(0, self._line - _LINES_APART * size)
+        has_returned = text.find(text[self._line : end], since, self._line) >= 0
+        return size if has_returned else 0
 
 
 class _Returns:
@@ -113,11 +115,10 @@ class _Returns:
 def _repeats_line(text: str) -> bool:
     if len(text) < MINIMUM_TEXT:
         return False
-    lines = Counter(text.splitlines())
-    return any(
-        times >= MINIMUM_REPEATS and 2 * times * len(line) >= len(text)
-        for line, times in lines.items()
-    )
+    for line, times in Counter(text.splitlines()).items():
+        if times >= MINIMUM_REPEATS and 2 * times * len(line) >= len(text):
+            return True
+    return False
 
 
 def _repeats_window(text: str) -> bool:
@@ -127,9 +128,10 @@ def _repeats_window(text: str) -> bool:
     windows = Counter(text[at : at + WINDOW] for at in range(len(text) - WINDOW + 1))
     # Overlapping windows count here, so this only picks candidates, some 2 * WINDOW; `str.count`
     # skips overlaps.
-    return any(
-        text.count(window) >= threshold for window, times in windows.items() if times >= threshold
-    )
+    for window, times in windows.items():
+        if times >= threshold and text.count(window) >= threshold:
+            return True
+    return False
 
 
 def _least_windows(size: int) -> int:

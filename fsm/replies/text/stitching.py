@@ -1,8 +1,34 @@
 """Join a continuation to the text before it without repeating anything.
 
-Only a repeat at the seam is dropped, and only if it can be no coincidence: a match in the middle
-proves nothing, nor does one in a text that repeats itself, such as a table of equal rows. Losing
-text is worse than repeating it.
+Theory
+
+A model that is asked to go on from a cut text answers in one of four ways. It goes on at the very
+next character; it repeats all that it was sent (an *echo*: some servers return the prefilled turn);
+it begins the answer again (a *restart*); or it begins some words before the cut (an *overlap*).
+Only the text tells which. So a repeat is dropped only at the seam, where `gathered` ends and `part`
+begins, and only if it can be no coincidence:
+
+* A match in the middle proves nothing: a list repeats its words.
+* A match must have a least length (`MINIMUM_ECHO`, `MINIMUM_OVERLAP`, in code points). Shorter ones
+  may be chance: texts are full of equal words.
+* A match in a text that repeats itself, such as a table of equal rows, proves nothing either: the
+  next row looks like the last one. So a periodic text (`is_periodic`), or an overlap whose unit
+  recurs, counts as new.
+
+Losing text is worse than repeating it, so in doubt all of `part` is new. Only whitespace is dropped
+more freely, since clients, servers and chat templates strip it anyway.
+
+The algorithms, all linear in the text:
+
+* `is_periodic` finds the smallest period as the first return of the first half. There is none
+  shorter that it would miss (N. J. Fine and H. S. Wilf, "Uniqueness theorems for periodic
+  functions", 1965).
+* `_longest_overlap` looks for the longest end of one text that begins the other. Two fast searches
+  leave few candidates; after `_QUICK_TRIES` of them the failure function decides (D. E. Knuth,
+  J. H. Morris and V. R. Pratt, "Fast pattern matching in strings", 1977), so that no text makes it
+  quadratic.
+* `SeamFilter` does the same for a stream: it holds text back while all of it still occurs in
+  `gathered`, and hands the rest to `stitch`. A stream looks back no further than `LONGEST_SOUGHT`.
 """
 
 from __future__ import annotations
@@ -45,8 +71,10 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
 
     Arguments:
         gathered: the text so far, with the whitespace at its end.
+        part: the text that continues it.
         echoes: whether the backend declares that it repeats what it was sent, so that no echo is
-        too short. stripped: the whitespace at the end of `gathered` that was not sent.
+            too short.
+        stripped: the whitespace at the end of `gathered` that was not sent.
     """
     if not gathered:
         return part
@@ -60,11 +88,11 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
             return ""
         if sent and part.startswith(sent):
             return part[len(sent) :]
-    # of an echo that lacks the whitespace before it
-    begins = gathered.lstrip()[:MINIMUM_ECHO].rstrip()
-    if part.startswith(gathered[:MINIMUM_ECHO]) or (
-        gathered[0].isspace() and part.startswith(begins)
-    ):
+    may_be_echo = part.startswith(gathered[:MINIMUM_ECHO])
+    if not may_be_echo and gathered[0].isspace():
+        # an echo may lack the whitespace before it
+        may_be_echo = part.startswith(gathered.lstrip()[:MINIMUM_ECHO].rstrip())
+    if may_be_echo:
         rest = _without_echo(gathered, gathered.strip(), part)
         if rest is not None:
             return rest
@@ -80,11 +108,17 @@ def _without_echo(gathered: str, core: str, part: str) -> str | None:
         if part.startswith(text) and len(text) >= MINIMUM_ECHO:
             if is_periodic(gathered) or is_periodic(text):
                 return None
-            spaces = gathered[len(gathered.rstrip()) :] if text != gathered else ""
+            spaces = ""
+            if text != gathered:
+                spaces = gathered[len(gathered.rstrip()) :]
             rest = part[len(text) :]
-            return "" if spaces.startswith(rest) else rest.removeprefix(spaces)
+            if spaces.startswith(rest):
+                return ""
+            return rest.removeprefix(spaces)
         if text.startswith(part) and len(part) >= MINIMUM_OVERLAP:
-            return None if _recurs(part, text) or _is_unsure(gathered, core) else ""
+            if _recurs(part, text) or _is_unsure(gathered, core):
+                return None
+            return ""
     return None
 
 
@@ -165,9 +199,8 @@ def is_periodic(text: str) -> bool:
 
 def _recurs(unit: str, text: str) -> bool:
     """Tell whether a text that begins with a unit repeats it, or the unit is periodic itself."""
-    return is_periodic(unit) or text.startswith(
-        unit[: max(MINIMUM_OVERLAP, len(unit) // 2)], len(unit)
-    )
+    beginning = unit[: max(MINIMUM_OVERLAP, len(unit) // 2)]
+    return is_periodic(unit) or text.startswith(beginning, len(unit))
 
 
 def _overlap(gathered: str, part: str) -> int:
@@ -180,7 +213,9 @@ def _overlap(gathered: str, part: str) -> int:
     # is unknown. What has recurred before may be such a unit as well.
     before = repeated[-max(MINIMUM_OVERLAP, overlap // 2) :]
     recurred = gathered.endswith(before, 0, len(gathered) - overlap)
-    return 0 if recurred or is_periodic(repeated) else overlap
+    if recurred or is_periodic(repeated):
+        return 0
+    return overlap
 
 
 def _longest_overlap(gathered: str, part: str) -> int:
@@ -262,7 +297,9 @@ class SeedFilter:
 
     def close(self) -> str:
         """Return what was held back and is no part of the seed; the answer has ended."""
-        return "" if self._seed is None else self._decide(self._seed, "")
+        if self._seed is None:
+            return ""
+        return self._decide(self._seed, "")
 
     def _decide(self, seed: str, text: str) -> str:
         pending = "".join((*self._spaces, seed[: self._at], text))
@@ -277,4 +314,6 @@ def without_seed(visible: str, seed: str) -> str:
     """
     bare = visible.lstrip()
     seed = seed.strip()
-    return bare[len(seed) :] if seed and bare.startswith(seed) else visible
+    if seed and bare.startswith(seed):
+        return bare[len(seed) :]
+    return visible

@@ -1,9 +1,30 @@
 """Separate inline reasoning from visible text: `<think>`, `<thinking>` and `<reasoning>` blocks,
 streamed or whole.
 
-An answer may be about such tags. So a tag counts only where a model opens its reasoning, or where
-reasoning ends whose opening tag the server has removed. In doubt a tag is text: losing text is
-worse than showing it.
+Theory
+
+Many open models write their reasoning into the answer, between tags, and many servers hand it on as
+it is. But an answer may also be *about* such tags: code that parses them, a sentence that names
+them. No grammar tells the two apart, and the two errors do not cost the same: a tag that is shown
+looks bad, an answer that is swallowed is lost. So a tag is text unless it stands where a model
+opens its reasoning:
+
+* *An opening tag* counts at the start of the reply, or behind a closed block if it is the first on
+  its line; never inside Markdown code or quotes, which `Literals` follows.
+* *An open block* ends at the closing tag of its own name, and nothing inside it is read. One that
+  never ends is reasoning if the reply begins with it (the cap has cut the model off), and text if
+  it comes later. So a later block is held back until it closes, up to `LONGEST_HELD`.
+* *A closing tag without an opening one*: some chat templates put the opening tag into the prompt
+  (DeepSeek-R1 and QwQ do), so the reply begins amid the reasoning. All text before the tag is taken
+  back. An error costs most here, so it counts for the first block only, where a sentence or a line
+  has ended (`_ends_unopened`).
+
+In a stream, `feed` holds back what may still become a tag, and a closing tag until the characters
+behind it are there. Fed in any pieces, the output is that of the whole text.
+
+What it costs: nearly every chunk has no `<`, and is handed on as it is (`_calm`). The rest is
+linear in the text: literals are read once, and `TextBefore` remembers them for the texts that later
+parts continue. `MOST_TAGS` bounds what a hostile reply can ask for.
 """
 
 from __future__ import annotations
@@ -21,9 +42,7 @@ TAG_NAMES = ("think", "thinking", "reasoning")
 """The names of the tags around inline reasoning; their case does not matter."""
 
 LONGEST_HELD: Final = 262_144
-"""How many code points of a block are held back for its closing tag, if without one the block is
-text.
-"""
+"""Code points of a block that are held back for its closing tag, if without one it is text."""
 
 # how many tags of one reply are read, more than any honest reply has; the rest is text
 MOST_TAGS: Final = 1_000
@@ -36,12 +55,8 @@ def _pattern(slash: str, *names: str) -> re.Pattern[str]:
 
 _TAG = _pattern("/?", *TAG_NAMES)
 _CLOSING = {name: _pattern("/", name) for name in TAG_NAMES}
-_BEGINNINGS = frozenset(
-    tag[:size]
-    for name in TAG_NAMES
-    for tag in (f"<{name}>", f"</{name}>")
-    for size in range(1, len(tag))
-)
+_WHOLE_TAGS = [f"<{slash}{name}>" for slash in ("", "/") for name in TAG_NAMES]
+_BEGINNINGS = frozenset(tag[:size] for tag in _WHOLE_TAGS for size in range(1, len(tag)))
 _LONGEST_TAG = len("</>") + max(map(len, TAG_NAMES))
 
 # Around a closing tag that is a word of its sentence and ends nothing. The Chinese and Japanese
@@ -81,40 +96,32 @@ class TextBefore:
         """
         for tag in _TAG.finditer(text, self._sought):
             self._literals.read(text[self._read : tag.start()])
-            self._read, self._sought, name = tag.start(), tag.end(), tag[2].lower()
+            self._read = tag.start()
+            self._sought = tag.end()
             self._tags += 1
             if self._tags <= MOST_TAGS and not self._literals.is_inside:
+                name = tag[2].lower()
+                step = -1 if tag[1] else 1
                 for waiting in (self._open, self._open_if_cut):
-                    waiting[name] = max(0, waiting[name] + (-1 if tag[1] else 1))
+                    waiting[name] = max(0, waiting[name] + step)
         settled = _settled(text)
         self._sought = max(self._sought, len(text) - _LONGEST_TAG)
         # The literals may stop behind any letter: no sign spans that place.
-        at = next(
-            (at for at in range(settled, self._read, -1) if text[at - 1].isalnum()), self._read
-        )
-        self._literals.read(text[self._read : at])
-        self._read = at
-        return (
-            copy(self._literals),
-            (self._open if settled == len(text) else self._open_if_cut).copy(),
-            text[at:],
-        )
+        stop = settled
+        while stop > self._read and not text[stop - 1].isalnum():
+            stop -= 1
+        stop = max(stop, self._read)
+        self._literals.read(text[self._read : stop])
+        self._read = stop
+        waiting = self._open if settled == len(text) else self._open_if_cut
+        return copy(self._literals), waiting.copy(), text[stop:]
 
 
 class ThinkFilter:
     """Split a stream into visible text and inline reasoning, chunk by chunk.
 
-    An opening tag counts at the start of the reply, and behind a closed block if it is the first on
-    its line; never in Markdown code or in quotes. A block ends at the closing tag of its own name,
-    and whatever looks like a tag inside it is reasoning. A block that never ends is reasoning if
-    the reply begins with it, and text if it comes later.
-
-    A closing tag without an opening one ends reasoning that began with the reply: all text before
-    it is no answer. It counts for the first block only, at the start of a line or right behind the
-    text before it, outside code and quotes.
-
-    Visible text is never changed, but for the whitespace between a closed block and the first
-    visible word.
+    The theory above says which tags count. Visible text is never changed, but for the whitespace
+    between a closed block and the first visible word.
 
     Arguments:
         gathered: the text that the reply continues; it may end within code, quotes or a line.
@@ -234,12 +241,10 @@ class ThinkFilter:
         if self._held_block is not None and (ended or self._size > LONGEST_HELD):
             self._give_up(visible)
         self._held = text[max(start, end) :]
-        inside = self._closing is not None
-        is_steady = (
-            self._thinks and self._held_block is None
-            if inside
-            else not (self._empty or self._trims)
-        )
+        if self._closing is not None:
+            is_steady = self._thinks and self._held_block is None
+        else:
+            is_steady = not (self._empty or self._trims)
         self._calm = self._done or (not self._held and is_steady)
         return "".join(visible), "".join(reasoning)
 
@@ -273,23 +278,23 @@ class ThinkFilter:
         literals = self._literals_here()
         tag = match[0]
         name = match[2].lower()
-        later = not self._empty or not (literals.is_line_blank or self._new_turn)
+        begins_reply = self._empty and (literals.is_line_blank or self._new_turn)
+        follows_block = literals.is_line_blank and (self._closed or self._after_block)
         if literals.is_inside:
             self._show(tag, visible)
-        elif later and not (
-            self._empty or (literals.is_line_blank and (self._closed or self._after_block))
-        ):
+        elif self._empty or follows_block:
+            self._closing = _CLOSING[name]
+            self._held_block = None if begins_reply else [tag]
+            self._size = 0
+        else:
             self._open[name] += 1
             self._show(tag, visible)
-        else:
-            self._closing = _CLOSING[name]
-            self._held_block = [tag] if later else None
-            self._size = 0
 
     def _end_block(self, reasoning: list[str]) -> None:
         if self._held_block is not None:
             self._reason("".join(self._held_block[1:]), reasoning)
-        self._closing = self._held_block = None
+        self._closing = None
+        self._held_block = None
         self._closed = True
         self._trims = self._empty
 
@@ -325,7 +330,8 @@ class ThinkFilter:
     def _take_back(self, visible: list[str], reasoning: list[str]) -> None:
         """Take all text of this reply for reasoning, and begin again behind it."""
         if not self._closed:
-            self.takes_back = self.was_unopened = True
+            self.takes_back = True
+            self.was_unopened = True
             visible.clear()
             self._reason("".join(self._shown), reasoning)
             self._shown = []
@@ -349,7 +355,9 @@ class ThinkFilter:
 def _settled(text: str) -> int:
     """Return where a tag may begin that the next chunk could complete."""
     at = text.rfind("<")
-    return at if at >= 0 and text[at : at + _LONGEST_TAG].lower() in _BEGINNINGS else len(text)
+    if at >= 0 and text[at : at + _LONGEST_TAG].lower() in _BEGINNINGS:
+        return at
+    return len(text)
 
 
 class Parted(NamedTuple):
@@ -370,14 +378,20 @@ def part_thinking(
     after_block: bool = False,
     is_new_turn: bool = False,
 ) -> Parted:
-    """Split a whole text exactly as `ThinkFilter` streams it, with the same arguments."""
+    """Split a whole text exactly as `ThinkFilter` streams it.
+
+    Arguments:
+        text: the text of the reply.
+        gathered, read, after_block, is_new_turn: see `ThinkFilter`.
+    """
     if "<" not in text:
         return Parted(text)
     thinking = ThinkFilter(gathered, read=read, after_block=after_block, is_new_turn=is_new_turn)
     visible, reasoning = thinking.feed(text)
     visible_rest, reasoning_rest = thinking.close()
-    visible = visible_rest if thinking.takes_back else visible + visible_rest
-    return Parted(visible, reasoning + reasoning_rest, thinking.was_unopened)
+    if thinking.takes_back:
+        visible = ""
+    return Parted(visible + visible_rest, reasoning + reasoning_rest, thinking.was_unopened)
 
 
 def split_thinking(text: str, gathered: str = "", *, after_block: bool = False) -> tuple[str, str]:
