@@ -201,7 +201,8 @@ class Client(Turns, Closing, AsyncClosing):
 
         Raises:
             CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or
-            `over_budget`. ConfigurationError: the messages or options are not of their form, or
+            `over_budget`.
+            ConfigurationError: the messages or options are not of their form, or
             prices are missing for a budget.
         """
         check_sync("call", cancellation, self.runtime.compactor)

@@ -28,7 +28,8 @@ class Program:
         ways: those of its functions that make calls.
         answer: what the provider answers.
         alone: whether its calls follow one another: it, or its library, changes what the process
-        shares. held: whether a cut answer is asked for anew instead of being continued.
+        shares.
+        held: whether a cut answer is asked for anew instead of being continued.
     """
 
     name: str

@@ -67,7 +67,8 @@ def race(
         bench: how many rounds.
         workers: the processes of the contestants.
         entries: each contestant with the name of what it does, and the options that are added to
-        its own. url: where the answers are.
+        its own.
+        url: where the answers are.
         by_processor: whether to compare CPU time, because most of the time is the server's.
     """
     ready = []

@@ -47,9 +47,11 @@ class Behaviour:
         resets: whether the connection is reset before any byte.
         refuses: whether no connection is accepted at all.
         mute: for how many seconds it sends nothing at all before it closes the connection; None
-        answers. thinks: seconds from the headers to the first token.
+        answers.
+        thinks: seconds from the headers to the first token.
         tokens: of the answer that are sent; with fewer than all, the connection closes without a
-        terminating chunk. stalls: seconds of silence behind the last of these.
+        terminating chunk.
+        stalls: seconds of silence behind the last of these.
         garbled: the number of an event that is no JSON; None garbles none.
         loses: whether that event was one of the stream's own; otherwise it was put in between.
         says_done: whether `[DONE]` ends the stream.
@@ -96,8 +98,10 @@ class Fault:
         primary: what the primary does, request by request; the last is repeated.
         limit: seconds within which each call must have ended; one that has not hangs.
         required, advisory: what must hold, beside that a healthy call works afterwards, and what
-        should. dead_for: seconds from the first call on after which the primary is healthy; None
-        goes by `primary` alone. fallback: what the fallback does, always.
+        should.
+        dead_for: seconds from the first call on after which the primary is healthy; None
+        goes by `primary` alone.
+        fallback: what the fallback does, always.
         ideal: how the call ends at best.
         calls, every: how many calls there are, and how many seconds lie between their beginnings.
     """

@@ -95,7 +95,8 @@ class Scene:
 
     Arguments:
         troubles: what happens to the attempts of each backend, the last one repeated; none for the
-        healthy one. policy: of the call; its budgets hold the reserves.
+        healthy one.
+        policy: of the call; its budgets hold the reserves.
         max_tokens: the caller's output cap.
         effort: the share of its reserve, of seconds and of tokens, that the healthy backend uses.
         closing: seconds that a connection takes to close.

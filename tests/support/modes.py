@@ -121,7 +121,8 @@ class Caller:
         mode: one of `MODES`.
         chain: for the client.
         http: the library of the caller's own HTTP client, `httpx` or `httpx2`; None for our own
-        connections. http_options: for that client.
+        connections.
+        http_options: for that client.
         options: for the client.
     """
 

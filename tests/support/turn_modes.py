@@ -87,7 +87,8 @@ def run_turn(
     Arguments:
         mode: one of `MODES`.
         replies: the script of the provider, whose last reply is repeated, or a function of the
-        request. messages: what is asked.
+        request.
+        messages: what is asked.
         each: called with each event and the stream; returns True to leave the stream.
         client_options, link_options, options: for the client, its backend, and the turn.
     """

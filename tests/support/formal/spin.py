@@ -19,7 +19,8 @@ class Found:
     Arguments:
         states: how many states it reached.
         violated: the assertion that failed, or the cycle that never comes to an outcome; None where
-        nothing is wrong. unreached: the lines of the model that it never came to, with the
+        nothing is wrong.
+        unreached: the lines of the model that it never came to, with the
         statement in quotes.
     """
 

@@ -494,7 +494,8 @@ class Mutant:
         name: what was done.
         table: what came of it.
         breaks: the rows of the shipped table that it is about; the expectations that take them are
-        looked at first. changed: the rows of the broken table that mean something else than before,
+        looked at first.
+        changed: the rows of the broken table that mean something else than before,
         so that their proof may fail.
     """
 
