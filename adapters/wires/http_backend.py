@@ -31,7 +31,9 @@ _FORCES_TOOL: Final = Request(
 _ASKS_JSON: Final = Request(
     "any", response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}
 )
-"""The two requests that `asks_by` may choose between: would a backend send what they ask for?"""
+"""Two requests that each ask for one thing, to see whether `_unsupported` would leave it out.
+
+What else they say does not matter, and they are never sent."""
 
 
 @frozen

@@ -83,6 +83,11 @@ def unread_of_message(message: PlainMessage) -> Iterator[str]:
 
 
 def _unread_members(message: PlainMessage, role: Any, *, is_answer: bool) -> Iterator[str]:
+    """Yield the unread members of the message itself.
+
+    Those of an answer that a provider adds for itself do not count. An item of Responses, which has
+    no role, is read as a whole.
+    """
     read = _OF_MESSAGES
     if role in ("tool", "function"):
         read = _OF_MESSAGES | _OF_RESULTS
