@@ -10,7 +10,7 @@ from operator import itemgetter
 from rungwise.fsm.diagram.colours import LIGHT
 from rungwise.fsm.diagram.layout import columns, struck_html, wrapped
 from rungwise.fsm.diagram.line import Line
-from rungwise.fsm.diagram.model import Arc, Decision, Node, Note, Picture
+from rungwise.fsm.diagram.model import Arc, Decision, Kind, Node, Note, Picture
 from rungwise.fsm.engine.journal.digest import END_SIGNS
 
 PAGE, INK, FAINT, LINE, MARK = itemgetter("page", "ink", "faint", "line", "mark")(LIGHT)
@@ -152,23 +152,33 @@ def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | Non
     if node.kind in END_SIGNS:
         # a table cell has no shape, so a sign tells the kinds of outcome apart
         target = f"{END_SIGNS[node.kind]} {target}"
-    paint = f'bgcolor="{LIGHT[node.kind]}" color="{LIGHT[node.kind + "_edge"]}"'
-    if line.is_struck:
-        paint = f'style="dashed" color="{LINE}"'
+    paint = _paint(node.kind, is_struck=line.is_struck)
     tooltip = ""
     if line.off is not None:
         tooltip = f' href="#" title="{_text(line.says)}"'  # only a link shows its title
     effect = " "
     if line.row.effect:
         effect = struck_html(escape(line.row.effect), line.is_struck)
+    number = "" if rank is None else str(rank)
     cells = [
-        f'<td align="left">{line.sign_html}{"" if rank is None else rank}</td>',
-        f'<td align="left"{tooltip}>{_guard(decision, line)}</td>',
+        _cell(f"{line.sign_html}{number}"),
+        _cell(_guard(decision, line), tooltip),
         f'<td border="1" {paint}>{target}</td>',
-        f'<td align="left">{effect}</td>',
-        f'<td align="left">{_detail(node) or " "}</td>',
+        _cell(effect),
+        _cell(_detail(node) or " "),
     ]
     return f"<tr>{''.join(cells)}</tr>"
+
+
+def _cell(content: str, attributes: str = "") -> str:
+    return f'<td align="left"{attributes}>{content}</td>'
+
+
+def _paint(kind: Kind, *, is_struck: bool) -> str:
+    """Return the colours of a cell that shows a state."""
+    if is_struck:
+        return f'style="dashed" color="{LINE}"'
+    return f'bgcolor="{LIGHT[kind]}" color="{LIGHT[kind + "_edge"]}"'
 
 
 def _guard(decision: Decision, line: Line) -> str:

@@ -38,11 +38,13 @@ def picture_of(
     for event, own in by_event.items():
         notes.extend(_notes(table, own, shown_states))
         decisions.extend(_decisions(table, event, own))
+    nodes = tuple(_nodes(table, lines, settings))
+    arcs = tuple(_arcs(lines, notes))
     return Picture(
         name=table.name,
         hub=table.hub,
-        nodes=tuple(_nodes(table, lines, settings)),
-        arcs=tuple(_arcs(lines, notes)),
+        nodes=nodes,
+        arcs=arcs,
         notes=tuple(notes),
         decisions=tuple(decisions),
         marked=marks is not None,
@@ -194,18 +196,21 @@ def _decisions(table: Table, event: str, lines: list[Line]) -> Iterator[Decision
     by_source = _grouped(lines, lambda line: line.row.source)
     shared: dict[tuple[object, ...], list[list[Line]]] = {}
     for own in by_source.values():
-        shape = tuple((line.row.guard, line.row.target, line.row.effect) for line in own)
+        shape = tuple(_meaning(line) for line in own)
         shared.setdefault(shape, []).append(own)
     for lists in shared.values():
         sources = tuple(own[0].row.source for own in lists)
-        is_plain = sources == (table.hub,) and table.outcomes
-        yield Decision(
-            event,
-            sources,
-            where="" if is_plain else f"from {', '.join(sources)}",
-            lines=tuple(_merged(rank) for rank in zip(*lists, strict=True)),
-            rows=tuple(line.row for own in lists for line in own),
-        )
+        where = f"from {', '.join(sources)}"
+        if sources == (table.hub,) and table.outcomes:
+            where = ""
+        lines_by_rank = [_merged(rank) for rank in zip(*lists, strict=True)]
+        rows = [line.row for own in lists for line in own]
+        yield Decision(event, sources, where, tuple(lines_by_rank), tuple(rows))
+
+
+def _meaning(line: Line) -> tuple[object, ...]:
+    """Return what a row does, whatever its state: two rows that do the same may share a line."""
+    return line.row.guard, line.row.target, line.row.effect
 
 
 def _merged(rank: tuple[Line, ...]) -> Line:

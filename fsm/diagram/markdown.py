@@ -66,14 +66,9 @@ def counters(table: Table, limits: Mapping[str, int | None]) -> str:
             if name in effect.refills:
                 fact = effect.refills_on
                 refillers.append(f"{rung} (with `{fact}`)" if fact else rung)
-        lines.append(
-            [
-                f"`{name}`",
-                "as many as the chain allows" if limit is None else str(limit),
-                ", ".join(spenders),
-                ", ".join(refillers) or "nothing",
-            ]
-        )
+        allowed = "as many as the chain allows" if limit is None else str(limit)
+        refilled_by = ", ".join(refillers) or "nothing"
+        lines.append([f"`{name}`", allowed, ", ".join(spenders), refilled_by])
     return markdown_table(["counter", "limit", "taken by", "refilled by"], lines)
 
 
@@ -85,9 +80,12 @@ def _cells(picture: Picture, decision: Decision, line: Line) -> list[str]:
         # a state that is gone is struck by itself, unless the whole row is
         is_gone = picture.node(name).is_struck and not line.is_struck
         sources.append(_struck(name, is_gone))
-    cells = [f"`{row.event}`", ", ".join(sources), _code(row.guard), row.target, _code(row.effect)]
-    cells = [_struck(cell, line.is_struck) for cell in cells]
-    cells[3] += _detail(picture.node(row.target))
+    event = _struck(f"`{row.event}`", line.is_struck)
+    source = _struck(", ".join(sources), line.is_struck)
+    guard = _struck(_code(row.guard), line.is_struck)
+    target = _struck(row.target, line.is_struck) + _detail(picture.node(row.target))
+    effect = _struck(_code(row.effect), line.is_struck)
+    cells = [event, source, guard, target, effect]
     if picture.marked:
         cells.append(", ".join(map(str, line.steps)))
     return cells

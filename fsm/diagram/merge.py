@@ -34,14 +34,16 @@ def change_of(old: Picture, new: Picture) -> Picture:
     lines = _changed_lines(old, new)
     arcs = _merged_groups(old.arcs, new.arcs, lines, _ends_of_arc)
     notes = _merged_groups(old.notes, new.notes, lines, _subject_of_note)
+    nodes = _nodes(old, new)
+    decisions = _decisions(old, new, lines)
     captions = dict.fromkeys(filter(None, (old.caption, new.caption)))
     return Picture(
         name=new.name,
         hub=new.hub,
-        nodes=tuple(_nodes(old, new)),
+        nodes=tuple(nodes),
         arcs=tuple(arcs),
         notes=tuple(notes),
-        decisions=tuple(_decisions(old, new, lines)),
+        decisions=tuple(decisions),
         marked=new.marked,
         caption=" → ".join(captions),
         is_change=True,
@@ -72,7 +74,10 @@ def _changed_lines(old: Picture, new: Picture) -> dict[Row, Line]:
 
 def _lines_by_row(picture: Picture) -> dict[Row, Line]:
     """Return the line of every row, in the order of the decision lists."""
-    line_of = {line.row: line for group in (*picture.arcs, *picture.notes) for line in group.lines}
+    line_of: dict[Row, Line] = {}
+    for group in (*picture.arcs, *picture.notes):
+        for line in group.lines:
+            line_of[line.row] = line
     rows = [row for decision in picture.decisions for row in decision.rows]
     return {row: line_of[row] for row in rows}
 
@@ -201,20 +206,19 @@ def _both(was: Decision, now: Decision) -> Decision:
     old_ranks = {_meaning(line): rank for rank, line in enumerate(was.lines, start=1)}
     shared_before = [key for key in before if key in after]
     shared_after = [key for key in after if key in before]
-    moved = {one for one, other in zip(shared_before, shared_after, strict=True) if one != other}
+    moved = set()
+    for one, other in zip(shared_before, shared_after, strict=True):
+        if one != other:
+            moved.add(one)
     lines = []
     for key in merged(list(before), list(after)):
         line = _line(before.get(key), after.get(key))
         if key in before and key in after:
             line = evolve(line, was=old_ranks[key] if key in moved else None)
         lines.append(line)
-    return Decision(
-        now.event,
-        sources=tuple(merged(was.sources, now.sources)),
-        where=now.where,
-        lines=tuple(lines),
-        rows=tuple(merged(was.rows, now.rows)),
-    )
+    sources = merged(was.sources, now.sources)
+    rows = merged(was.rows, now.rows)
+    return Decision(now.event, tuple(sources), now.where, tuple(lines), tuple(rows))
 
 
 def _meaning(line: Line) -> tuple[object, ...]:

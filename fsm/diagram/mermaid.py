@@ -335,9 +335,9 @@ def _document(
         SETTINGS,
         f"flowchart {direction}",
         *body,
-        *(f"  {edge.text}" for edge in edges),
-        *_link_styles(edges),
     ]
+    lines += [f"  {edge.text}" for edge in edges]
+    lines += _link_styles(edges)
     for name, paint in _classes():
         if name in used:
             lines.append(f"  classDef {name} {paint}")

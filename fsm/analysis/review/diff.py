@@ -2,6 +2,15 @@
 
 The comparison finds what differs in fields, rows, events, waits and worst cases, and what past
 calls would have done. `findings.py` holds what it finds; `markdown.py` and `page.py` write it.
+
+Theory. Both policies are proved first: a bound means something only if the machine keeps it. The
+worst cases come from the certificates, and both belong to the same chain and the same request, so
+their quotient shows the change of policy alone.
+
+A limit of 0 turns off the rows to its rung, and then every row that leaves that rung, and so on. A
+reviewer wants the one cause and not twenty rows. So each row that is off is followed back, along
+rows that are off themselves, to a reason that is not "nothing leads to it", and the rows are
+grouped by that reason (`grouped`). This visits each state once at most for each row.
 """
 
 from __future__ import annotations
@@ -152,20 +161,10 @@ def diff_policies(
     if old != new:
         after = _certified("new", new, backends, prices, **request)
     count = IN_HEADLINE if backends is None else next(iter(after))
-    if isinstance(old, TurnPolicy) and isinstance(new, TurnPolicy):
-        old_calls = calls_of(old)
-        new_calls = calls_of(new)
-        of_calls = _compared(old_calls, new_calls, _of_calls(before), _of_calls(after), count)
-        # The certificate of the calls has no compactions, which the turn makes; the policy may well
-        # have.
-        of_calls["fields"] = tuple(_field_changes(old.of_calls, new.of_calls))
-    else:
-        assert isinstance(old, Policy)
-        assert isinstance(new, Policy)
-        old_calls = old
-        new_calls = new
-        of_calls = _compared(old, new, before, after, count)
-    of_calls["troubles"] = trouble_changes(old_calls, new_calls, count, prices=prices, **request)
+    of_calls = _calls_compared(old, new, before, after, count)
+    of_calls["troubles"] = trouble_changes(
+        _calls(old), _calls(new), count, prices=prices, **request
+    )
     parts = of_calls
     if isinstance(old, TurnPolicy):
         parts = _compared(old, new, before, after, count)
@@ -175,6 +174,36 @@ def diff_policies(
         parts["odds"] = compare(odds(old, rates), odds(new, rates))
     parts["journals"] = tuple(journals)
     return PolicyDiff(**parts)
+
+
+def _calls(policy: Policy | TurnPolicy) -> Policy:
+    """Return the policy of the calls: of a turn, that under which its own run."""
+    return policy if isinstance(policy, Policy) else calls_of(policy)
+
+
+def _calls_compared(
+    old: Policy | TurnPolicy,
+    new: Policy | TurnPolicy,
+    before: Certificates,
+    after: Certificates,
+    backends: int,
+) -> dict[str, Any]:
+    """Compare the policies of calls, or those of the calls of turns, as `_compared` does.
+
+    Arguments:
+        old, new: the policies.
+        before, after: their certificates.
+        backends: the number of backends in the headline.
+    """
+    if isinstance(old, Policy) or isinstance(new, Policy):
+        return _compared(old, new, before, after, backends)
+    before = _of_calls(before)
+    after = _of_calls(after)
+    findings = _compared(_calls(old), _calls(new), before, after, backends)
+    # The certificate of the calls has no compactions, which the turn makes; the policy may well
+    # have.
+    findings["fields"] = tuple(_field_changes(old.of_calls, new.of_calls))
+    return findings
 
 
 def _of_calls(certificates: Certificates) -> Certificates:

@@ -1,4 +1,10 @@
-"""Escape text from outside, so that Markdown and GitHub find nothing in it."""
+"""Escape text from outside, so that Markdown and GitHub find nothing in it.
+
+A sign that may mean something becomes a numeric entity of HTML. Unlike a backslash, an entity also
+works in tables and next to HTML, and there is no list of signs to keep: everything but letters,
+digits and plain punctuation is escaped. Text between backticks is code only if it needs no escape
+there; otherwise it becomes an element of HTML, in which entities work as well.
+"""
 
 from __future__ import annotations
 

@@ -19,6 +19,10 @@ from rungwise.fsm.diagram.model import Kind, Picture
 from rungwise.fsm.engine.machine.table import Row
 from rungwise.fsm.turn.policy import TurnPolicy
 
+AnyPolicy = Policy | TurnPolicy
+Kept = Mapping[str, float] | None
+"""What a budget reserves for the last backend, by the name of what is spent; None for nothing."""
+
 
 @frozen
 class Change:
@@ -222,10 +226,10 @@ class Findings:
     events: tuple[EventChange, ...] = field(repr=False)
     waits: tuple[Change, ...]
     properties: tuple[Change, ...] = field(repr=False)
-    kept: tuple[Mapping[str, float] | None, Mapping[str, float] | None] = field(hash=False)
+    kept: tuple[Kept, Kept] = field(hash=False)
     picture: Picture = field(repr=False)
     table: str
-    policies: tuple[Policy | TurnPolicy, Policy | TurnPolicy] = field(repr=False)
+    policies: tuple[AnyPolicy, AnyPolicy] = field(repr=False)
     troubles: tuple[TroubleChange, ...] = field(default=(), repr=False)
     calls: "Findings | None" = None
     journals: tuple[WhatIf, ...] = ()

@@ -1,4 +1,10 @@
-"""What each event leads to under two policies, and the waits of their rungs."""
+"""What each event leads to under two policies, and the waits of their rungs.
+
+A reviewer asks "what happens on a 429 now?". The answer is a ladder: the lines that can be taken,
+in the order in which they are tried, each with the limit and the waits of its rung. The numbers of
+a policy that stand in no rung, such as timeouts and the cap of a retry after silence, are remarks
+beside it. So an event counts as changed also if only such a number differs.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +41,12 @@ def events_of(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> Iterator[Ev
     after = _ladders(new)
     causes = CAUSES if isinstance(new, Policy) else {}
     for event, number in merged(list(before), list(after)):
-        policy = new if event in table_of(new).events else old
+        table = table_of(new)
+        if event not in table.events:
+            table = table_of(old)
         yield EventChange(
             event,
-            says=table_of(policy).says(event),
+            says=table.says(event),
             causes=causes.get(event, ""),
             old=before.get((event, number)),
             new=after.get((event, number)),
@@ -57,11 +65,11 @@ def _ladders(policy: Policy | TurnPolicy) -> dict[tuple[str, int], Ladder]:
         number = 0
         while (event, number) in ladders:
             number += 1
-        ladders[event, number] = Ladder(
-            ranks=tuple(_ranks(table, picture, decision)),
-            remarks=tuple(_remarks(policy, event)) if isinstance(policy, Policy) else (),
-            where=_where(table, decision),
-        )
+        ranks = tuple(_ranks(table, picture, decision))
+        remarks: tuple[str, ...] = ()
+        if isinstance(policy, Policy):
+            remarks = tuple(_remarks(policy, event))
+        ladders[event, number] = Ladder(ranks, remarks, _where(table, decision))
     return ladders
 
 
@@ -79,14 +87,21 @@ def _where(table: Table, decision: Decision) -> str:
 
 
 def _ranks(table: Table, picture: Picture, decision: Decision) -> Iterator[Rank]:
+    """Yield the lines of a ladder, also those that can never be taken."""
     for line in decision.lines:
         node = picture.node(line.row.target)
+        says = ""
+        if line.row.guard:
+            says = table.guard(line.row.guard).says
+        detail = ""
+        if node.kind == "rung":
+            detail = node.detail
         yield Rank(
             guard=decision.guard(line),
-            says=table.guard(line.row.guard).says if line.row.guard else "",
+            says=says,
             target=node.name,
             kind=node.kind,
-            detail=node.detail if node.kind == "rung" else "",
+            detail=detail,
             off=line.off,
         )
 
@@ -137,6 +152,7 @@ def _switch_reasons(policy: Policy, event: str) -> list[str]:
 
 
 def _may_nudge(policy: Policy) -> bool:
+    """Tell whether a policy allows a nudge at all."""
     has_rung = "nudge" in policy.table.rungs
     return has_rung and bool(policy.nudge_window and policy.limits.get("nudges"))
 

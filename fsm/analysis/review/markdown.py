@@ -196,9 +196,10 @@ class _Writer:
         chances = [each for each in summary.chances(findings) if each.is_change]
         if chances:
             yield Block("Which backends get a chance", self.sides(chances))
-        picture = _picture(findings) if with_picture else ""
-        if picture:
-            yield Block("The ladders that change", picture, is_folded=True)
+        if with_picture:
+            picture = _picture(findings)
+            if picture:
+                yield Block("The ladders that change", picture, is_folded=True)
 
     def odds(self, odds: Comparison) -> Block:
         """Write what calls will probably come to, before and now."""
@@ -284,8 +285,10 @@ class _Writer:
     def event(self, change: EventChange) -> str:
         """Write an event with its ladders before and now, as an entry of a list."""
         meaning = self.prose(change.causes or change.says)
-        where = f", {change.where}" if change.where else ""
-        lines = [f"* {self.code(change.event)} ({meaning}){self.prose(where)}"]
+        entry = f"* {self.code(change.event)} ({meaning})"
+        if change.where:
+            entry += self.prose(f", {change.where}")
+        lines = [entry]
         lines += self.side("before", change.old, change.new)
         lines += self.side("now", change.new, change.old)
         return "\n".join(lines)
@@ -334,10 +337,12 @@ class _Writer:
                 entries.append(f"* {name}\n  * before: {before}\n  * now: {now}")
         if not entries:
             return
+        text = self.list(entries)
         refills = summary.refills(findings)
-        why = f"{self.prose(refills)}\n\n" if refills else ""
+        if refills:
+            text = f"{self.prose(refills)}\n\n{text}"
         title = f"The worst paths, with {backends_text(findings.backends)}"
-        yield Block(title, why + self.list(entries), is_folded=True)
+        yield Block(title, text, is_folded=True)
 
 
 def _sides_of_trouble(change: TroubleChange) -> Change:

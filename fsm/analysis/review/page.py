@@ -62,7 +62,9 @@ def _svg(picture: Picture) -> str:
 
 def _kind_of_end(end: str, table: Table) -> str:
     """Return the kind of an outcome: one of the table, or of a call within a turn."""
-    return (table if end in table.outcomes else CALL).kind_of_end(end)
+    if end not in table.outcomes:
+        table = CALL
+    return table.kind_of_end(end)
 
 
 def _by_scenes(changes: Iterable[TroubleChange]) -> list[tuple[Scene, list[TroubleChange]]]:
@@ -114,8 +116,10 @@ def _rows_text(rows: Sequence[Row]) -> list[str]:
     """Write rows in short, each once; the state is named unless it is the hub of a call."""
     texts = []
     for row in rows:
-        state = "" if row.source == AWAIT else f"{row.source}: "
-        texts.append(f"{state}{words.row_short(row)}")
+        text = words.row_short(row)
+        if row.source != AWAIT:
+            text = f"{row.source}: {text}"
+        texts.append(text)
     return list(dict.fromkeys(texts))
 
 

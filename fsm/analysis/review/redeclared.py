@@ -1,6 +1,8 @@
 """Names that two tables share and that mean something else in the new one.
 
-No row differs in such a case, so a comparison of rows alone would miss it.
+A row names its guard and its effect, and a guard names its facts. So two tables may have the same
+rows and still do something else: a guard needs another fact, an effect takes from another counter.
+No row differs in such a case, and a comparison of rows alone would miss it.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ def _follows(fact: Fact) -> str:
 
 def _lasts(fact: Fact) -> str:
     """Say how long a fact holds."""
-    return f"while {fact.lasts} has a unit left" if fact.lasts else "for one reply"
+    if fact.lasts is None:
+        return "for one reply"
+    return f"while {fact.lasts} has a unit left"
 
 
 def _needs(table: Table, name: str) -> str:

@@ -97,20 +97,19 @@ def _bounds_in_short(findings: Findings) -> str:
     for name in (*cost, "seconds"):
         if name in worst:
             verb, unit = UNITS[name]
-            factor = words.factor_text(worst[name])
-            much = f"{unit} as before" if worst[name].factor == 1 else f"{factor} × {unit}"
+            much = f"{words.factor_text(worst[name])} × {unit}"
+            if worst[name].factor == 1:
+                much = f"{unit} as before"
             bounds.append(f"{verb} at most {much}")
     return " and ".join(bounds) or "spend without bounds"
 
 
 def _rows_in_short(findings: Findings) -> Iterator[str]:
     """Yield how many rows and events a change concerns."""
-    new = len(findings.appear)
-    if new:
-        yield f"{counted(new, 'row')} {'is' if new == 1 else 'are'} new"
-    gone = len(findings.vanish)
-    if gone:
-        yield f"{counted(gone, 'row')} {'is' if gone == 1 else 'are'} gone"
+    for what, rows in (("new", findings.appear), ("gone", findings.vanish)):
+        if rows:
+            verb = "is" if len(rows) == 1 else "are"
+            yield f"{counted(len(rows), 'row')} {verb} {what}"
     fallen = sum(each.count for each in findings.fall)
     if fallen:
         yield f"{counted(fallen, 'row')} can no longer be taken"
@@ -281,8 +280,10 @@ def refills(findings: Findings) -> str:
     parts = []
     for rung in table.declared_rungs:
         if rung.refills and rung.name in table.rungs:
-            when = f" if {table.fact(rung.refills_on).says}" if rung.refills_on else ""
-            parts.append(f"{rung.name}{when} ({', '.join(rung.refills)})")
+            part = rung.name
+            if rung.refills_on:
+                part += f" if {table.fact(rung.refills_on).says}"
+            parts.append(f"{part} ({', '.join(rung.refills)})")
     if not parts:
         return ""
     return f"A counter starts again after what refills it: {'; '.join(parts)}."
@@ -338,8 +339,10 @@ def journal_text(past: WhatIf) -> str:
         return f"not replayed: {past.why}"
     if past.kind == "unclear":
         return f"the same up to {past.where}, with {cost}; unclear from there: {past.why}"
-    why = f" ({past.why})" if past.why else ""
-    text = f"{past.where}: before: {past.before}; now: {past.now}{why}; until then {cost}"
+    text = f"{past.where}: before: {past.before}; now: {past.now}"
+    if past.why:
+        text += f" ({past.why})"
+    text += f"; until then {cost}"
     if past.kind == "ends earlier":
         return text
     return f"{text}; no journal holds what would follow"

@@ -31,7 +31,10 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
 def words_that_differ(old: str, new: str) -> list[tuple[str, str]]:
     """Split two texts into pieces, each with its kind: `same`, `old` or `new`.
 
-    A piece `left out` replaces text far from any difference.
+    A piece `left out` replaces text far from any difference. The texts are compared word by word
+    with difflib's matcher, after Ratcliff and Obershelp, which a reader finds natural: it keeps the
+    longest run of words that both texts have, and so on at either side of it. A word has the space
+    before it, so the pieces of a text, put together, are the text.
     """
     before = re.findall(r"\s*\S+|\s+", old)
     after = re.findall(r"\s*\S+|\s+", new)
@@ -43,7 +46,9 @@ def words_that_differ(old: str, new: str) -> list[tuple[str, str]]:
         if kind == "equal":
             is_first = old_begin == 0 and new_begin == 0
             is_last = old_end == len(before) and new_end == len(after)
-            pieces += _shortened(gone, 0 if is_first else CONTEXT, 0 if is_last else CONTEXT)
+            head = 0 if is_first else CONTEXT
+            tail = 0 if is_last else CONTEXT
+            pieces += _shortened(gone, head, tail)
             continue
         if gone:
             pieces.append(("old", "".join(gone)))
@@ -103,8 +108,9 @@ def factor_text(change: WorstChange) -> str:
 
 def row_short(row: Row) -> str:
     """Write a row in short: `came_empty [may_nudge] → nudge`."""
-    guard = f" [{row.guard}]" if row.guard else ""
-    return f"{row.event}{guard} → {row.target}"
+    if row.guard is None:
+        return f"{row.event} → {row.target}"
+    return f"{row.event} [{row.guard}] → {row.target}"
 
 
 def named_rows(rows: Sequence[Row]) -> str:
@@ -122,18 +128,22 @@ def group_reason(group: RowGroup, *, falls: bool) -> str:
     if group.reason not in MEANINGS:
         return reason
     off, on = MEANINGS[group.reason]
-    return f"{off if falls else on} ({reason})"
+    meaning = off if falls else on
+    return f"{meaning} ({reason})"
 
 
 def group_text(group: RowGroup, *, falls: bool) -> str:
     """Write the rows of one cause in one sentence."""
+    can = "can no longer be taken"
+    leads = "nothing leads to any more"
+    if not falls:
+        can = "can be taken now"
+        leads = "is entered now"
     parts = []
     if group.rows:
-        can = "can no longer be taken" if falls else "can be taken now"
         parts.append(f"{counted(len(group.rows), 'row')} {can}: {named_rows(group.rows)}")
     if group.behind:
         states = ", ".join(dict.fromkeys(row.source for row in group.behind))
-        leads = "nothing leads to any more" if falls else "is entered now"
         more = "and " if parts else ""
         rows = counted(len(group.behind), "row")
         parts.append(f"{more}{rows} from {states}, which {leads}")

@@ -85,6 +85,7 @@ def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
     guards = [table.guard(name) for name in guard_names]
     effects = [table.effect(name) for name in effect_names]
     derived_facts = [fact for fact in table.facts if fact.is_derived]
+    lasting_facts = [fact for fact in table.facts if fact.lasts]
     states = {
         "name": table.name,
         "start": table.start,
@@ -97,7 +98,7 @@ def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
     rows = {"rows": [asdict(row) for row in table.rows]}
     declarations = {
         "facts": _plain(derived_facts, "any_holds", "any_lacks"),
-        "lasts": {fact.name: fact.lasts for fact in table.facts if fact.lasts},
+        "lasts": {fact.name: fact.lasts for fact in lasting_facts},
         "guards": _plain(guards, "counter", "holds", "lacks"),
         "effects": _plain(effects, "spends", "refills", "refills_on"),
     }

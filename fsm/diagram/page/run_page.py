@@ -22,6 +22,7 @@ from rungwise.fsm.diagram.page.templates import embedded, html, ladders_html, re
 from rungwise.fsm.engine.journal.amounts import seconds_text
 from rungwise.fsm.engine.journal.digest import AttemptLine, Digest, Spent, digest_of
 from rungwise.fsm.engine.journal.path import Path
+from rungwise.fsm.engine.journal.record import Step
 
 _SHOWN = (
     "event",
@@ -158,15 +159,18 @@ def steps_data(path: Path, used: Sequence[Used], inner: Mapping[int, int]) -> Pl
     rows = []
     for row in path.rows:
         rows.append(None if row is None else path.table.rows.index(row))
+    steps = []
+    for step, used_by_then in zip(path.steps, used, strict=True):
+        steps.append(_step_data(step, used_by_then))
     return {
         "outcome": path.record.outcome,
         "rows": rows,
-        "steps": [_step_data(step, each) for step, each in zip(path.steps, used, strict=True)],
+        "steps": steps,
         "inner": [inner.get(step.number) for step in path.steps],
     }
 
 
-def _step_data(step: Any, used: Used) -> Plain:
+def _step_data(step: Step, used: Used) -> Plain:
     """Return one step as a script reads it."""
     counts = asdict(step.usage)
     data = {name: getattr(step, name) for name in _SHOWN}
@@ -254,17 +258,19 @@ def page_of(path: Path, setup: Setup, details: RunDetails) -> Page:
     digest = details.digest
     last = path.steps[-1]
     amounts = {**digest.amounts, "left": digest.left, "last backend": last.backend}
+    known_amounts = {name: value for name, value in amounts.items() if value}
+    plain = picture_of(path.table)
     marked = picture_of(path.table, Marks.along(path.rows))
     body = render(
         "run",
         path=path,
         digest=digest,
-        amounts={name: value for name, value in amounts.items() if value},
+        amounts=known_amounts,
         timeline=Timeline(last.at),
         unit=details.unit,
         legend=details.legend,
         asides=details.asides,
-        ladders=ladders_html(picture_of(path.table)),
+        ladders=ladders_html(plain),
         svg=html(draw(marked, "svg")),
         cut=html(_CUT),
     )
@@ -308,6 +314,6 @@ def _frames_data(pages: Sequence[Page | None]) -> dict[str, Any]:
     return {
         "shell": shell.split(_CUT),
         "pool": list(pool),
-        "machines": [orjson.Fragment(machine) for machine in machines],
+        "machines": list(map(orjson.Fragment, machines)),
         "pages": entries,
     }

@@ -164,29 +164,21 @@ def document(w: float, h: float, title: str, parts: Iterable[str]) -> str:
         title: what the picture is, for readers who do not see it; it is escaped.
         parts: what it shows.
     """
-    width_text = number(w)
-    height_text = number(h)
-    attributes = (
-        'xmlns="http://www.w3.org/2000/svg"',
-        'class="rungwise"',
-        'role="img"',
-        f'viewBox="0 0 {width_text} {height_text}"',
-        f'width="{width_text}"',
-        f'height="{height_text}"',
-    )
+    size = f'width="{number(w)}" height="{number(h)}"'
+    view = f'viewBox="0 0 {number(w)} {number(h)}"'
+    what = 'xmlns="http://www.w3.org/2000/svg" class="rungwise" role="img"'
     fixed = _rules("fixed", **SIZES)
     light = _rules("painted", **LIGHT)
     dark = _rules("painted", **DARK)
     style = f"{fixed}{light}@media (prefers-color-scheme:dark){{{dark}}}"
     lines = [
-        f"<svg {' '.join(attributes)}>",
+        f"<svg {what} {view} {size}>",
         f"<title>{escape(title)}</title>",
         f"<style>{style}</style>",
         _markers(),
         box(0, 0, w, h, "page", 10),
-        *parts,
-        "</svg>",
     ]
+    lines += [*parts, "</svg>"]
     return "\n".join(lines) + "\n"
 
 
@@ -205,18 +197,11 @@ def _markers() -> str:
 
 
 def _marker(name: str, size: int) -> str:
-    attributes = (
-        f'id="rw-{name}"',
-        'viewBox="0 0 8 8"',
-        'refX="7.5"',
-        'refY="4"',
-        f'markerWidth="{size}"',
-        f'markerHeight="{size}"',
-        'markerUnits="userSpaceOnUse"',
-        'orient="auto"',
-    )
+    tip = 'viewBox="0 0 8 8" refX="7.5" refY="4"'
+    extent = f'markerWidth="{size}" markerHeight="{size}"'
+    manner = 'markerUnits="userSpaceOnUse" orient="auto"'
     head = f'<path class="rw-{name}" d="M0 0L8 4L0 8z"/>'
-    return f"<marker {' '.join(attributes)}>{head}</marker>"
+    return f'<marker id="rw-{name}" {tip} {extent} {manner}>{head}</marker>'
 
 
 @cache

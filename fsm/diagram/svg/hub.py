@@ -62,12 +62,10 @@ def draw_hub_view(picture: Picture) -> str:
     right = evolve(right, hub=left.hub + hub_width)
     titles = _titles(picture)
     top = float(TOP + CAPTION * (len(titles) - 1))
-    parts = [
-        *_headings(picture, left, right, top),
-        *draw_column(left, top, height),
-        *draw_column(right, top, height),
-        draw_node(hub, Frame(left.hub, top, hub_width, height)),
-    ]
+    parts = _headings(picture, left, right, top)
+    parts += draw_column(left, top, height)
+    parts += draw_column(right, top, height)
+    parts.append(draw_node(hub, Frame(left.hub, top, hub_width, height)))
     if hub.start:
         x = left.hub + hub_width / 2
         parts.append(box(x - DOT / 2, top - 24, DOT, DOT, "dot", DOT / 2))
@@ -77,10 +75,12 @@ def draw_hub_view(picture: Picture) -> str:
     widths = [right.hub + right.width, legend_right]
     for says, size in titles:
         widths.append(MARGIN + width(says, size))
+    legend_height = 42 + SMALL * len(_remarks(picture))
+    title = f"{picture.name}: one arc for each pair of states, one line for each row"
     return document(
         w=max(widths) + MARGIN,
-        h=bottom + 42 + SMALL * len(_remarks(picture)) + MARGIN,
-        title=f"{picture.name}: one arc for each pair of states, one line for each row",
+        h=bottom + legend_height + MARGIN,
+        title=title,
         parts=[*parts, *others, *legend],
     )
 
@@ -131,14 +131,15 @@ def _others(picture: Picture, y: float) -> tuple[list[str], float]:
             arcs.append(arc)
     if not arcs:
         return [], y
-    ends = [picture.node(name) for arc in arcs for name in (arc.source, arc.target)]
-    states = max(map(node_width, ends))
+    ends = [arc.source for arc in arcs] + [arc.target for arc in arcs]
+    states = max(node_width(picture.node(name)) for name in ends)
     panel = max(panel_width(arc.lines) for arc in arcs)
     parts = [text(MARGIN, y + 32, f"not by way of {picture.hub}", "small faint")]
     y += 42
     for arc in arcs:
         has_detail = picture.node(arc.source).pieces or picture.node(arc.target).pieces
-        height = max(panel_height(arc.lines), TALL if has_detail else LEAST)
+        least = TALL if has_detail else LEAST
+        height = max(panel_height(arc.lines), least)
         source = Frame(MARGIN, y, states, height)
         parts.append(_bypass(picture, arc, source, panel))
         y += height + GAP
@@ -160,13 +161,11 @@ def _bypass(picture: Picture, arc: Arc, source: Frame, panel: float) -> str:
     arrow_at = panel_at + panel
     target = evolve(source, x=arrow_at + ARROW)
     panel_top = middle - panel_height(arc.lines) / 2
-    drawn = [
-        draw_node(picture.node(arc.source), source),
-        draw_stub([(stub_at, middle), (panel_at, middle)], arc),
-        *draw_panel(panel_at, panel_top, panel, arc.lines),
-        draw_arrow([(arrow_at, middle), (target.x, middle)], arc),
-        draw_node(picture.node(arc.target), target),
-    ]
+    drawn = [draw_node(picture.node(arc.source), source)]
+    drawn.append(draw_stub([(stub_at, middle), (panel_at, middle)], arc))
+    drawn += draw_panel(panel_at, panel_top, panel, arc.lines)
+    drawn.append(draw_arrow([(arrow_at, middle), (target.x, middle)], arc))
+    drawn.append(draw_node(picture.node(arc.target), target))
     return group(drawn, arc=f"{arc.source} {arc.target}")
 
 

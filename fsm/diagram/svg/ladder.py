@@ -169,10 +169,8 @@ def _card(picture: Picture, decision: Decision, grid: Grid, x: float, y: float) 
         grid: the columns of the card.
         x, y: its upper left corner.
     """
-    parts = [
-        box(x, y, grid.width, _height(decision, grid), "panel", 6),
-        text(x + PAD, y + 18, decision.event, "name"),
-    ]
+    parts = [box(x, y, grid.width, _height(decision, grid), "panel", 6)]
+    parts.append(text(x + PAD, y + 18, decision.event, "name"))
     y += HEAD
     for words in _where(decision, grid):
         parts.append(text(x + PAD, y + 9, words, "small faint"))
@@ -232,13 +230,9 @@ class _LineDrawing:
         node = self.picture.node(self.line.row.target)
         if self.line.is_struck:
             node = evolve(node, is_off=True)
-        frame = Frame(
-            self.x + self.grid.target,
-            self.y + 1,
-            width(node.label) + CHIP,
-            ROW - 3,
-        )
-        return chip(node, frame)
+        left = self.x + self.grid.target
+        wide = width(node.label) + CHIP
+        return chip(node, Frame(left, self.y + 1, wide, ROW - 3))
 
     def _effect(self) -> list[str]:
         """Draw the effect, and the steps that took the row or tried it."""

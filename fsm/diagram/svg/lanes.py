@@ -59,12 +59,10 @@ class Track:
     @classmethod
     def of(cls, picture: Picture, node: Node) -> Track:
         """Find the arcs and notes of a state."""
-        return cls(
-            node,
-            arc=picture.arc(picture.hub, node.name),
-            back=picture.arc(node.name, picture.hub),
-            notes=tuple(note for note in picture.notes if note.target == node.name),
-        )
+        arc = picture.arc(picture.hub, node.name)
+        back = picture.arc(node.name, picture.hub)
+        notes = [note for note in picture.notes if note.target == node.name]
+        return cls(node, arc, back, tuple(notes))
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -155,8 +153,9 @@ def draw_column(column: Column, top: float, height: float) -> list[str]:
         parts.extend(_arc_back(column, lane, back_at))
         parts.append(draw_node(lane.node, Frame(x, y, column.states, lane.height)))
         if lane.node.start:
-            parts.append(box(x - LEAD - DOT, middle - DOT / 2, DOT, DOT, "dot", DOT / 2))
-            parts.append(line([(x - LEAD, middle), (x, middle)], "line", "arrow"))
+            dot_right = x - LEAD
+            parts.append(box(dot_right - DOT, middle - DOT / 2, DOT, DOT, "dot", DOT / 2))
+            parts.append(line([(dot_right, middle), (x, middle)], "line", "arrow"))
         y += lane.height + GAP + spread
     return parts
 
@@ -193,12 +192,12 @@ def _arc_back(column: Column, lane: Track, y: float) -> list[str]:
     label_width = width(label, "small")
     wide = label_width + badges_width(arc.steps)
     x = column.x(STUB + (column.panel - wide) / 2, wide)
-    parts = [
-        draw_arrow([(column.x(column.far), y), (column.x(0), y)], arc, back=True),
-        box(x - 4, y - 7, wide + 8, 14, "page"),
-        text(x, y + 4, label, f"small {looks}"),
-        *draw_badges(x + label_width, y, arc.steps),
-    ]
+    state = (column.x(column.far), y)
+    hub = (column.x(0), y)
+    parts = [draw_arrow([state, hub], arc, back=True)]
+    parts.append(box(x - 4, y - 7, wide + 8, 14, "page"))
+    parts.append(text(x, y + 4, label, f"small {looks}"))
+    parts += draw_badges(x + label_width, y, arc.steps)
     for item in arc.lines:
         parts.append(line_group(item, []))
     says = "\n".join(item.says for item in arc.lines)

@@ -53,21 +53,25 @@ class Frame:
 
     def inset(self, by: float) -> Frame:
         """Return a rectangle inside this one, `by` pixels from each of its sides."""
-        return Frame(self.x + by, self.y + by, self.w - 2 * by, self.h - 2 * by)
+        return Frame(
+            self.x + by,
+            self.y + by,
+            self.w - 2 * by,
+            self.h - 2 * by,
+        )
 
 
 def draw_node(node: Node, frame: Frame) -> str:
     """Draw a state: a rung rounded, the hub as a pill, an outcome with a double border."""
-    base = frame.y + frame.h / 2 + (-3 if node.pieces else 4.5)
-    detail_at = frame.middle - pieces_width(node.pieces) / 2
+    below_middle = -3 if node.pieces else 4.5  # a name with a detail below it stands higher
+    base = frame.y + frame.h / 2 + below_middle
     looks = _node_looks(node)
     if node.visited:
         looks = f" visited{looks}"
-    parts = [
-        *_shape(node.kind, frame, looks),
-        *_name(node, frame.middle, base, "name"),
-        *draw_pieces(detail_at, base + 16, node.pieces),
-    ]
+    parts = _shape(node.kind, frame, looks)
+    parts += _name(node, frame.middle, base, "name")
+    detail_at = frame.middle - pieces_width(node.pieces) / 2
+    parts += draw_pieces(detail_at, base + 16, node.pieces)
     return group(titled(node.says, parts), state=node.name, kind=node.kind)
 
 
@@ -146,7 +150,8 @@ def _shape(kind: Kind, frame: Frame, looks: str) -> list[str]:
     parts = [_outline(kind, frame, cut, kind + looks)]
     if kind in DOUBLE:
         # The inner cut is shorter, so that the two slanted lines run as far apart as the others.
-        parts.append(_outline(kind, frame.inset(inset), cut - inset / 2, f"{kind}{looks} inner"))
+        inner_cut = cut - inset / 2
+        parts.append(_outline(kind, frame.inset(inset), inner_cut, f"{kind}{looks} inner"))
     return parts
 
 
@@ -181,24 +186,24 @@ def _with_cut_corners(
     top = frame.y
     right = frame.x + frame.w
     bottom = frame.y + frame.h
-    standing = (
-        (left, top),
-        (right, top),
-        (right, bottom),
-        (left, bottom),
-    )
-    cut_off = (
-        ((left, top + cut), (left + cut, top)),
-        ((right - cut, top), (right, top + cut)),
-        ((right, bottom - cut), (right - cut, bottom)),
-        ((left + cut, bottom), (left, bottom - cut)),
-    )
+    top_left, top_right, bottom_right, bottom_left = corners
     points: list[tuple[float, float]] = []
-    for is_cut, corner, ends in zip(corners, standing, cut_off, strict=True):
-        if is_cut:
-            points.extend(ends)
-        else:
-            points.append(corner)
+    if top_left:
+        points += [(left, top + cut), (left + cut, top)]
+    else:
+        points.append((left, top))
+    if top_right:
+        points += [(right - cut, top), (right, top + cut)]
+    else:
+        points.append((right, top))
+    if bottom_right:
+        points += [(right, bottom - cut), (right - cut, bottom)]
+    else:
+        points.append((right, bottom))
+    if bottom_left:
+        points += [(left + cut, bottom), (left, bottom - cut)]
+    else:
+        points.append((left, bottom))
     return points
 
 
