@@ -101,7 +101,11 @@ class DatabaseBudgets:
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def hold(
-        self, attempt: str, lease: float, reserved: Paid, ledgers: Sequence[Ledger]
+        self,
+        attempt: str,
+        lease: float,
+        reserved: Paid,
+        ledgers: Sequence[Ledger],
     ) -> Work[Answer]:
         """Hold what an attempt may use; see `BudgetStore.hold`.
 
@@ -128,7 +132,12 @@ class DatabaseBudgets:
         )
         return answer
 
-    def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
+    def paid(
+        self,
+        attempt: str,
+        paid: Paid,
+        ledgers: Sequence[Ledger],
+    ) -> Work[None]:
         """Count what an attempt has paid; see `BudgetStore.paid`."""
 
         def change(rows: list[BudgetRow], now: float) -> None:
@@ -182,7 +191,10 @@ class DatabaseBudgets:
                 raise
 
     def _in_transaction(
-        self, connection: Any, names: Sequence[str], change: Callable[[list[BudgetRow], float], T]
+        self,
+        connection: Any,
+        names: Sequence[str],
+        change: Callable[[list[BudgetRow], float], T],
     ) -> T:
         """Read the rows, change them, and write them, on the clock that all processes share."""
         mark = "?"
@@ -246,7 +258,10 @@ class BesideBudgets:
 
 
 def shared_with(
-    shared: Shared | None, budgets: DatabaseBudgets, clock: Callable[[], float], prefix: str
+    shared: Shared | None,
+    budgets: DatabaseBudgets,
+    clock: Callable[[], float],
+    prefix: str,
 ) -> Shared:
     """Return what a call shares, with its budgets in a database.
 

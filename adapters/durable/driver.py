@@ -81,7 +81,11 @@ class Saver:
         self._events = []
         self._size = 0
         self._last = self.wall()
-        record = {"at": self._last, "spent": recorded.spent, "tape": joined(new, "text")}
+        record = {
+            "at": self._last,
+            "spent": recorded.spent,
+            "tape": joined(new, "text"),
+        }
         if events:
             record["events"] = joined(events, "Text")
         await self.write(json_of(record))
@@ -107,7 +111,10 @@ class DurableDriver(AsyncDriver):
         return await super()._make_ready(call, send)
 
     async def _exchange(
-        self, exchange: Exchange, send: Send, call: Call
+        self,
+        exchange: Exchange,
+        send: Send,
+        call: Call,
     ) -> AsyncGenerator[StreamEvent, None]:
         await self.saver.save()
         async with aclosing(super()._exchange(exchange, send, call)) as events:

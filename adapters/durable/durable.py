@@ -88,7 +88,13 @@ class Durable(Closing):
             ConfigurationError: another request has this id, or something cannot be stored.
             JournalMismatch: the call does not do again what is recorded of it.
         """
-        return self.start(id, messages, returns=returns, restart=restart, **options).result()
+        return self.start(
+            id,
+            messages,
+            returns=returns,
+            restart=restart,
+            **options,
+        ).result()
 
     async def acall(
         self,
@@ -105,7 +111,14 @@ class Durable(Closing):
             id, messages, returns, restart, options: as for `call`.
         """
         return await in_thread(
-            partial(self.call, id, messages, returns=returns, restart=restart, **options)
+            partial(
+                self.call,
+                id,
+                messages,
+                returns=returns,
+                restart=restart,
+                **options,
+            )
         )
 
     def start(
@@ -176,7 +189,13 @@ class Durable(Closing):
             ConfigurationError: another request has this id, or something cannot be stored.
             JournalMismatch: the turn does not do again what is recorded of it.
         """
-        return self.start_turn(id, messages, returns=returns, restart=restart, **options).result()
+        return self.start_turn(
+            id,
+            messages,
+            returns=returns,
+            restart=restart,
+            **options,
+        ).result()
 
     def start_turn(
         self,

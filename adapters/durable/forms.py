@@ -88,7 +88,11 @@ def plain_reply(reply: Reply | Failure) -> Plain:
     plain = _changed(reply, _OF_REPLY)
     if reply.failure is not None:
         plain["failure"] = _plain_failure(reply.failure)
-    return {**plain, "parts": _parts(reply.parts), "usage": _changed(reply.usage)}
+    return {
+        **plain,
+        "parts": _parts(reply.parts),
+        "usage": _changed(reply.usage),
+    }
 
 
 def read_reply(plain: Mapping[str, Any]) -> Reply | Failure:
@@ -244,7 +248,14 @@ def _parts(parts: Sequence[Part]) -> Any:
 
 
 def _read_parts(parts: Any) -> Any:
-    return read_stored({MARK: VERSION, "role": "assistant", "parts": parts}, "the database").parts
+    return read_stored(
+        {
+            MARK: VERSION,
+            "role": "assistant",
+            "parts": parts,
+        },
+        "the database",
+    ).parts
 
 
 def _plain_failure(failure: Failure) -> Plain:

@@ -14,7 +14,12 @@ from rungwise.fsm.replies.schemas.returns import returns_of
 from rungwise.fsm.values.label import short
 
 
-def result_of(id: str, plain: Plain, returns: Any, chain: Iterable[Link]) -> Any:
+def result_of(
+    id: str,
+    plain: Plain,
+    returns: Any,
+    chain: Iterable[Link],
+) -> Any:
     """Return the result that a workflow has stored.
 
     Arguments:

@@ -158,7 +158,12 @@ class RecordedCall(Recorded, Call):
         )
         return send
 
-    def resume(self, now: float, deadline: float | None, gone: float) -> None:
+    def resume(
+        self,
+        now: float,
+        deadline: float | None,
+        gone: float,
+    ) -> None:
         """Go on with a call that was restored. If an attempt was in flight, it was cut off.
 
         Arguments:
@@ -217,7 +222,10 @@ class RecordedCall(Recorded, Call):
         return events
 
     def receive(
-        self, reply: Reply | Failure, now: float | None = None, finding: Finding | None = None
+        self,
+        reply: Reply | Failure,
+        now: float | None = None,
+        finding: Finding | None = None,
     ) -> Send | None:
         """Take what came back; see `Call`."""
         self._draws = []

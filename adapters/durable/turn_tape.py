@@ -103,7 +103,12 @@ class RecordedTurn(Recorded, Turn):
             observer = self._recorder.observer
             call.observe(observer and observer_of(observer, call))
 
-    def resume(self, now: float, deadline: float | None, gone: float) -> None:
+    def resume(
+        self,
+        now: float,
+        deadline: float | None,
+        gone: float,
+    ) -> None:
         """Go on with a turn that was restored; see `RecordedCall`."""
         self._move_deadline(deadline)
         self._note("resume turn", now, deadline=deadline)

@@ -275,7 +275,11 @@ def prepared(
 
 
 def _prepared_turn(
-    client: Client, asked: Plain, request: Request, policy: TurnPolicy, settings: Plain
+    client: Client,
+    asked: Plain,
+    request: Request,
+    policy: TurnPolicy,
+    settings: Plain,
 ) -> Prepared:
     """Return a turn that has not begun.
 
@@ -336,7 +340,11 @@ def asked_of_turn(options: Mapping[str, Any]) -> Plain:
 
 
 def new_turn(
-    client: Client, asked: Plain, request: Request, policy: TurnPolicy, **settings: Any
+    client: Client,
+    asked: Plain,
+    request: Request,
+    policy: TurnPolicy,
+    **settings: Any,
 ) -> Planned:
     """Return a turn that has not begun.
 

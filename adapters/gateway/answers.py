@@ -189,7 +189,11 @@ class Problem(Exception):
         self, language: SpokenLanguage, headers: Mapping[str, str] | None = None
     ) -> HttpResponse:
         """Return it as a response, which tells SDKs not to ask again."""
-        about = {"content-type": "application/json", **(headers or {}), "x-should-retry": "false"}
+        about = {
+            "content-type": "application/json",
+            **(headers or {}),
+            "x-should-retry": "false",
+        }
         if self.fields.get("code") == BUSY:
             about["retry-after"] = "1"
         return HttpResponse(self.status, about, language.error(self.fields, self.status))

@@ -63,7 +63,12 @@ class Asgi:
     _running: set[anyio.CancelScope] = field(factory=set)
     _is_ending: bool = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         """Answer one request."""
         if scope["type"] == "lifespan":
             while (await receive())["type"] != "lifespan.shutdown":
@@ -74,7 +79,12 @@ class Asgi:
         else:
             await send({"type": "websocket.close", "code": 1003})
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         """Answer one HTTP request."""
         language = self.language_near(scope)
         try:
@@ -108,7 +118,10 @@ class Asgi:
         return None
 
     async def other(
-        self, scope: Scope, headers: Mapping[str, str], receive: Receive
+        self,
+        scope: Scope,
+        headers: Mapping[str, str],
+        receive: Receive,
     ) -> HttpResponse | None:
         """Return the response to a request that is no model call; None for one that is."""
         method = scope["method"]
@@ -124,7 +137,12 @@ class Asgi:
         raise Problem.saying(404, f"there is no {method} of this address here")
 
     async def answer(
-        self, scope: Scope, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send
+        self,
+        scope: Scope,
+        headers: Mapping[str, str],
+        body: bytes,
+        receive: Receive,
+        send: Send,
     ) -> None:
         """Run the call of a request while its client is there.
 
@@ -200,12 +218,24 @@ async def write(send: Send, response: HttpResponse) -> None:
     headers = []
     for name, value in named.items():
         headers.append((name.encode("latin-1"), value.encode("latin-1", "replace")))
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send(
+        {
+            "type": "http.response.start",
+            "status": response.status,
+            "headers": headers,
+        }
+    )
     if isinstance(body, bytes):
         await send({"type": "http.response.body", "body": body})
         return
     assert isinstance(body, AsyncIterator)
     async with aclosing(body):  # type: ignore[type-var]
         async for piece in body:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send(
+                {
+                    "type": "http.response.body",
+                    "body": piece,
+                    "more_body": True,
+                }
+            )
     await send({"type": "http.response.body", "body": b""})

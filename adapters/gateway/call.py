@@ -49,7 +49,13 @@ class GatewayCall(AnswerWriter):
         if forward.cap is not None:
             options["max_tokens"] = forward.cap
         asked = Asked("forwarded")  # the body itself says what
-        return evolve(self, forward=forward, client=client, asked=asked, options=options)
+        return evolve(
+            self,
+            forward=forward,
+            client=client,
+            asked=asked,
+            options=options,
+        )
 
     def run(self) -> HttpResponse:
         """Run the call in this thread; a streamed answer begins with its first piece."""

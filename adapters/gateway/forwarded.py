@@ -35,7 +35,12 @@ class Forward:
     """
 
     def __init__(
-        self, backend: HttpBackend, body: bytes, *, streams: bool, cap: int | None
+        self,
+        backend: HttpBackend,
+        body: bytes,
+        *,
+        streams: bool,
+        cap: int | None,
     ) -> None:
         self._backend = backend
         self._body = body
@@ -61,7 +66,12 @@ class Forward:
             )
         return evolve(self._backend.encode(send, stream=self.streams), body=self._body)
 
-    def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+    def decode(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Reply | Failure:
         """Read a whole response, of any status."""
         self._note(status, headers)
         self.received = body

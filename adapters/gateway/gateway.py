@@ -145,7 +145,12 @@ class Gateway:
             LOGGER.info("left out for a backend of another protocol: %s", ", ".join(asked.left_out))
         return call
 
-    def _forwarded(self, call: GatewayCall, request: AnswerRequest, body: bytes) -> GatewayCall:
+    def _forwarded(
+        self,
+        call: GatewayCall,
+        request: AnswerRequest,
+        body: bytes,
+    ) -> GatewayCall:
         """Return the call that goes word for word to the first backend of its protocol."""
         names = ", ".join(label(name) for name in dict.fromkeys(call.asked.unknown))
         own = (each for each in call.client.chain if _speaks(each, call.language))

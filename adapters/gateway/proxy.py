@@ -38,7 +38,12 @@ class Proxy(Asgi):
     _count: int = field(default=0, init=False)
 
     async def answer(
-        self, scope: Scope, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send
+        self,
+        scope: Scope,
+        headers: Mapping[str, str],
+        body: bytes,
+        receive: Receive,
+        send: Send,
     ) -> None:
         """Answer a model call, unless too many run already.
 
@@ -74,7 +79,10 @@ class Proxy(Asgi):
         return None
 
     async def other(
-        self, scope: Scope, headers: Mapping[str, str], receive: Receive
+        self,
+        scope: Scope,
+        headers: Mapping[str, str],
+        receive: Receive,
     ) -> HttpResponse | None:
         """Answer a request that is no model call, or forward it."""
         try:

@@ -314,7 +314,12 @@ def _thinking_config(asked: Asked, value: Any) -> None:
         _think(asked, budget)
 
 
-_MODES: Final = {"AUTO": "auto", "ANY": "required", "NONE": "none", "VALIDATED": "auto"}
+_MODES: Final = {
+    "AUTO": "auto",
+    "ANY": "required",
+    "NONE": "none",
+    "VALIDATED": "auto",
+}
 _CONFIG: Final = Fields(
     common={
         "temperature": "temperature",
@@ -326,7 +331,11 @@ _CONFIG: Final = Fields(
     special={},
     own="topK presencePenalty frequencyPenalty thinkingConfig",
     hints="mediaResolution",
-    plain={"candidateCount": (1,), "responseModalities": (["TEXT"],), "responseLogprobs": (False,)},
+    plain={
+        "candidateCount": (1,),
+        "responseModalities": (["TEXT"],),
+        "responseLogprobs": (False,),
+    },
     foreign={"thinkingConfig": _thinking_config},
 )
 _GEMINI: Final = Fields(

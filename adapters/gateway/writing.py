@@ -128,7 +128,11 @@ class AnswerWriter:
         """Return the headers of the response, and keep the result of a call that has ended."""
         id = self.request.call_id
         self._kept(result)
-        headers = {"content-type": "application/json", "x-request-id": id, **headers_of(result, id)}
+        headers = {
+            "content-type": "application/json",
+            "x-request-id": id,
+            **headers_of(result, id),
+        }
         if self.forward is not None:
             headers[f"{PREFIX}outcome"] = "forwarded"
         return headers

@@ -67,7 +67,11 @@ class LoopbackHandler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def __init__(
-        self, owner: Any, request: Any, client_address: Any, server: LoopbackServer
+        self,
+        owner: Any,
+        request: Any,
+        client_address: Any,
+        server: LoopbackServer,
     ) -> None:
         self.owner = owner
         self.closing = server.closing

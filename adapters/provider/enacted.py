@@ -114,7 +114,13 @@ def _scripted(attempt: EnactedAttempt, stop: str, longest_pause: float | None) -
         reasoning = THOUGHT * ceil(lasts / longest_pause) + reasoning
         contents["chunk_size"] = len(THOUGHT)
     contents["reasoning"] = reasoning
-    return ScriptedReply(model=model, **contents, **ending, usage=usage, lasts=lasts)
+    return ScriptedReply(
+        model=model,
+        **contents,
+        **ending,
+        usage=usage,
+        lasts=lasts,
+    )
 
 
 def _empty_body(finish: str, usage: Mapping[str, Any]) -> str:
@@ -127,7 +133,15 @@ def _empty_body(finish: str, usage: Mapping[str, Any]) -> str:
 def _unreadable(usage: Mapping[str, Any]) -> str:
     """Write a stream with its usage, and then an unreadable event."""
     delta = {"role": "assistant", "content": ""}
-    begun = {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    begun = {
+        "choices": [
+            {
+                "index": 0,
+                "delta": delta,
+                "finish_reason": None,
+            }
+        ]
+    }
     counted = {"choices": [], "usage": usage}
     return b"".join(map(event, (begun, counted, UNREADABLE))).decode()
 

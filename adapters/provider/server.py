@@ -164,7 +164,12 @@ class ReplyHandler(LoopbackHandler):
             return _problem(413, f"The body has more than {LARGEST_BODY} bytes.")
         return self.rfile.read(int(length))
 
-    def _play(self, reply: ScriptedReply, request: Mapping[str, Any], number: int = 0) -> None:
+    def _play(
+        self,
+        reply: ScriptedReply,
+        request: Mapping[str, Any],
+        number: int = 0,
+    ) -> None:
         try:
             self._respond(reply, render(reply, request, number, self.path), number)
         except OSError:
@@ -172,7 +177,12 @@ class ReplyHandler(LoopbackHandler):
             if number and not self.closing.is_set():
                 self.owner._mark_aborted(number)
 
-    def _respond(self, reply: ScriptedReply, rendered: Rendered, number: int) -> None:
+    def _respond(
+        self,
+        reply: ScriptedReply,
+        rendered: Rendered,
+        number: int,
+    ) -> None:
         """Write a response, at the pace and with the failure of its script."""
         if reply.hang and reply.cut_after is None:
             self._wait(math.inf)
@@ -308,7 +318,10 @@ class EmbeddedProvider(Served):
         return sum(request.aborted for request in self.requests)
 
     def _receive(
-        self, path: str, headers: Mapping[str, str], body: Mapping[str, Any]
+        self,
+        path: str,
+        headers: Mapping[str, str],
+        body: Mapping[str, Any],
     ) -> tuple[int, ScriptedReply]:
         """Record a request, and return its number, counted from 1, and its reply."""
         with self._lock:

@@ -47,7 +47,12 @@ class BudgetStore(Store, Protocol):
             ledgers: the levels, each a budget with a name.
         """
 
-    def paid(self, attempt: str, paid: Paid, ledgers: Sequence[Ledger]) -> Work[None]:
+    def paid(
+        self,
+        attempt: str,
+        paid: Paid,
+        ledgers: Sequence[Ledger],
+    ) -> Work[None]:
         """Give back what an attempt holds, and count what it has paid."""
 
 

@@ -86,13 +86,23 @@ class MemoryStore:
         with self._lock:
             return [self._known.get(key, UNKNOWN) for key in keys]
 
-    def take(self, key: Hashable, quota: Quota, claim: Claim) -> Work[tuple[float, bool]]:
+    def take(
+        self,
+        key: Hashable,
+        quota: Quota,
+        claim: Claim,
+    ) -> Work[tuple[float, bool]]:
         """Let an attempt through; see `Store.take`."""
         yield from ()
         with self._lock:
             return self._meters[key].take(quota, claim, self.now())
 
-    def pay(self, key: Hashable, quota: Quota, paid: Settlement) -> Work[None]:
+    def pay(
+        self,
+        key: Hashable,
+        quota: Quota,
+        paid: Settlement,
+    ) -> Work[None]:
         """Count what an attempt has used; see `Store.pay`."""
         yield from ()
         with self._lock:

@@ -76,7 +76,12 @@ class CallQuota:
             return send
         return evolve(send, wait=wait, needs_compaction=False)
 
-    def _take_any_key(self, call: Call, quota: Quota, needs: Needs) -> Work[None]:
+    def _take_any_key(
+        self,
+        call: Call,
+        quota: Quota,
+        needs: Needs,
+    ) -> Work[None]:
         """Take the first key that has room at once, if there is one."""
         for number, key in enumerate(needs.keys):
             yield from self._take(call, quota, needs, key=key, longest=0.0)

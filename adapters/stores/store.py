@@ -72,10 +72,20 @@ class Store(Protocol):
     def read(self, keys: Sequence[Any]) -> Work[Sequence[BackendHealth]]:
         """Return what is remembered of some backends."""
 
-    def take(self, key: Any, quota: Quota, claim: Claim) -> Work[tuple[float, bool]]:
+    def take(
+        self,
+        key: Any,
+        quota: Quota,
+        claim: Claim,
+    ) -> Work[tuple[float, bool]]:
         """Let an attempt through, if it need not wait for too long; see `QuotaMeter.take`."""
 
-    def pay(self, key: Any, quota: Quota, paid: Settlement) -> Work[None]:
+    def pay(
+        self,
+        key: Any,
+        quota: Quota,
+        paid: Settlement,
+    ) -> Work[None]:
         """Count what an attempt has used; see `QuotaMeter.settle`."""
 
     def execute(self, command: Command) -> Any:

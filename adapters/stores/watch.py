@@ -98,7 +98,12 @@ class CallHealth:
     # a backend, and the reports of its keys that were denied one after the other
     _denied: tuple[int, list[Report]] | None = field(default=None, init=False)
 
-    def admit(self, call: Call, send: Send, places: tuple[Place, ...]) -> Work[Send | None]:
+    def admit(
+        self,
+        call: Call,
+        send: Send,
+        places: tuple[Place, ...],
+    ) -> Work[Send | None]:
         """Choose where a call arrives.
 
         Arguments:

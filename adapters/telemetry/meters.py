@@ -68,7 +68,12 @@ class Meters:
             "rungwise.backend.closed", [observed], "1", "Whether a backend may be asked"
         )
 
-    def ended(self, result: Result, attributes: Attributes, first_chunk: float | None) -> None:
+    def ended(
+        self,
+        result: Result,
+        attributes: Attributes,
+        first_chunk: float | None,
+    ) -> None:
         """Count a call that has ended.
 
         Arguments:
@@ -103,7 +108,12 @@ class Meters:
         if step.target == "fallback":
             self._count("rungwise.fallbacks", 1, {"rungwise.backend": step.backend}, "{fallback}")
 
-    def of_turn(self, seconds: float, calls: int, tools: int) -> None:
+    def of_turn(
+        self,
+        seconds: float,
+        calls: int,
+        tools: int,
+    ) -> None:
         """Count a turn that has ended."""
         self._seconds("gen_ai.invoke_agent.duration", seconds, {})
         for name, count in (("inference_calls", calls), ("tool_calls", tools)):
@@ -114,10 +124,20 @@ class Meters:
         of_tool = _chosen(attributes, ("gen_ai.tool.name", "error.type"))
         self._seconds("gen_ai.execute_tool.duration", seconds, of_tool)
 
-    def _seconds(self, name: str, seconds: float, attributes: Attributes) -> None:
+    def _seconds(
+        self,
+        name: str,
+        seconds: float,
+        attributes: Attributes,
+    ) -> None:
         self._histogram(name, "s", SECONDS).record(seconds, attributes)
 
-    def _histogram(self, name: str, unit: str, bounds: list[Any]) -> Any:
+    def _histogram(
+        self,
+        name: str,
+        unit: str,
+        bounds: list[Any],
+    ) -> Any:
         """Return a histogram, which is made when it is first used."""
         if name not in self._made:
             self._made[name] = self.meter.create_histogram(
@@ -125,7 +145,13 @@ class Meters:
             )
         return self._made[name]
 
-    def _count(self, name: str, amount: float, attributes: Attributes, unit: str) -> None:
+    def _count(
+        self,
+        name: str,
+        amount: float,
+        attributes: Attributes,
+        unit: str,
+    ) -> None:
         """Add to a counter.
 
         Arguments:

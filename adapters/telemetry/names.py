@@ -172,10 +172,21 @@ def output_of(result: Result) -> str:
     parts = _parts(result.text or None)
     for call in result.tool_calls:
         parts.append(
-            {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+            {
+                "type": "tool_call",
+                "id": call.id,
+                "name": call.name,
+                "arguments": call.arguments,
+            }
         )
     reason = result.reply.stop_reason if result.reply is not None else None
-    written = [{"role": "assistant", "parts": parts, "finish_reason": reason or "error"}]
+    written = [
+        {
+            "role": "assistant",
+            "parts": parts,
+            "finish_reason": reason or "error",
+        }
+    ]
     return json.dumps(written, default=str, ensure_ascii=False)
 
 
@@ -184,12 +195,24 @@ def _parts_of(message: Attributes) -> list[Attributes]:
     content = message.get("content")
     if "tool_call_id" in message:
         id = message["tool_call_id"]
-        return [{"type": "tool_call_response", "id": id, "response": content}]
+        return [
+            {
+                "type": "tool_call_response",
+                "id": id,
+                "response": content,
+            }
+        ]
     parts = _parts(content)
     for call in message.get("tool_calls") or ():
         function = call.get("function", {})
         named = {name: function.get(name) for name in ("name", "arguments")}
-        parts.append({"type": "tool_call", "id": call.get("id"), **named})
+        parts.append(
+            {
+                "type": "tool_call",
+                "id": call.get("id"),
+                **named,
+            }
+        )
     return parts
 
 

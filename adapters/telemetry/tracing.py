@@ -136,7 +136,12 @@ class TracedRun(Follower):
         """Tell of a step."""
 
     def _start(
-        self, name: str, step: Step, kind: SpanKind, parent: Context | None, attributes: Attributes
+        self,
+        name: str,
+        step: Step,
+        kind: SpanKind,
+        parent: Context | None,
+        attributes: Attributes,
     ) -> Span:
         """Start the span of the run at its first step, dated back to when the run began.
 
@@ -219,7 +224,11 @@ class TracedCall(TracedRun):
         """Start the span of the call."""
         call = self.call
         link = of_link(call.link)
-        self._attributes = {"gen_ai.operation.name": "chat", **link, **of_request(call)}
+        self._attributes = {
+            "gen_ai.operation.name": "chat",
+            **link,
+            **of_request(call),
+        }
         name = " ".join(filter(None, ("chat", link.get("gen_ai.request.model"))))
         span = self._start(name, step, SpanKind.CLIENT, self.of_turn(), self._attributes)
         if self.tracing.may_quote:
@@ -306,7 +315,11 @@ class TracedTurn(TracedRun):
         calls = len(journal.calls)
         usage = sum((each.usage for each in journal.steps), NO_USAGE)
         span.set_attributes(
-            {"rungwise.outcome": step.target, "rungwise.calls": calls, **of_usage(usage)}
+            {
+                "rungwise.outcome": step.target,
+                "rungwise.calls": calls,
+                **of_usage(usage),
+            }
         )
         if step.target in ERRORS:
             span.set_attribute("error.type", step.target)

@@ -57,7 +57,12 @@ SENT = "what is done is what the provider sent"
 # the seconds of a hostile call: real time, as a socket does not read a virtual clock
 SECONDS = 0.4
 LONGEST_WAIT = 0.05
-TIMEOUTS = Timeouts(connect=0.3, first_token=0.3, stall=0.2, total=0.3)
+TIMEOUTS = Timeouts(
+    connect=0.3,
+    first_token=0.3,
+    stall=0.2,
+    total=0.3,
+)
 
 
 @frozen
@@ -297,7 +302,11 @@ class Fuzzer(Search):
 
 
 def _check_answer(
-    result: Result, reply: ScriptedReply, request: ReceivedRequest, *, seeds: bool
+    result: Result,
+    reply: ScriptedReply,
+    request: ReceivedRequest,
+    *,
+    seeds: bool,
 ) -> None:
     """Check that only a whole reply makes a call done, and that nothing of it was changed.
 

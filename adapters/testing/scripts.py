@@ -63,7 +63,11 @@ TOO_LONG = (
     {"message": "prompt is too long: 210000 tokens > 200000 maximum"},
 )
 OTHER_ERRORS = (
-    {"message": "Please try again in 20s.", "type": "tokens", "code": "rate_limit_exceeded"},
+    {
+        "message": "Please try again in 20s.",
+        "type": "tokens",
+        "code": "rate_limit_exceeded",
+    },
     {"message": "Please try again in 6m0s.", "code": 429},
     {"message": "You exceeded your current quota", "code": "insufficient_quota"},
     {"message": "flagged by the content management policy", "code": "content_filter"},
@@ -164,7 +168,13 @@ _BAD: tuple[Kind, ...] = (
     _kind({"text": TEXTS, "finish": _finish("pause_turn", "compaction")}),
     _kind({"text": TEXTS, "finish": _finish(*UNKNOWN_FINISHES)}),
     _kind({"text": TEXTS, "finish": _finish("model_context_window_exceeded")}),
-    _kind({"text": TEXTS, "finish": _finish(""), "done": st.just(False)}),
+    _kind(
+        {
+            "text": TEXTS,
+            "finish": _finish(""),
+            "done": st.just(False),
+        }
+    ),
     _kind(
         {"text": TEXTS, "cut_after": st.integers(0, WIDEST_CUT)},
         {"reasoning": THOUGHTS, "tool_calls": WHOLE_CALLS},

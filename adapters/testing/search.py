@@ -166,7 +166,11 @@ class Search(ABC):
         return self._ends_at is not None and time.monotonic() >= self._ends_at
 
     def _run_batch(
-        self, drawn: SearchStrategy[Any], from_seed: str, examples: int, phases: tuple[Phase, ...]
+        self,
+        drawn: SearchStrategy[Any],
+        from_seed: str,
+        examples: int,
+        phases: tuple[Phase, ...],
     ) -> FuzzFinding | None:
         """Play examples of one kind.
 

@@ -34,7 +34,12 @@ CHAINS = (
 )
 SHARED = (Budget(money=MONEY), Budget(money=MONEY, seconds=60.0), Budget(attempts=3))
 LEFT = (frozenset({"retries"}), frozenset({"retries", "continuations"}))
-PATIENT = Waits(retry_base=0.0, reask_base=10.0, jitter=0.0, longest_asked=0.0)
+PATIENT = Waits(
+    retry_base=0.0,
+    reask_base=10.0,
+    jitter=0.0,
+    longest_asked=0.0,
+)
 """Waits that differ most between a retry and what is asked again."""
 
 
@@ -69,7 +74,12 @@ class Squeeze:
             budget = attrs.evolve(budget, money=self.money)
         limits = self._limits(policy.limits)
         waits = self.waits or policy.waits
-        return attrs.evolve(policy, budget=budget, limits=limits, waits=waits)
+        return attrs.evolve(
+            policy,
+            budget=budget,
+            limits=limits,
+            waits=waits,
+        )
 
     def _limits(self, limits: Limits) -> Limits:
         """Return limits with one unit at most in the counters that keep one; fallbacks stay."""
@@ -91,7 +101,14 @@ class Squeeze:
         if self.shared is None:
             return {}
         ends = math.inf if seconds is None else clock.now + seconds
-        return {"within": HeldBudget(self.shared, clock=clock, held=self.held, ends=ends)}
+        return {
+            "within": HeldBudget(
+                self.shared,
+                clock=clock,
+                held=self.held,
+                ends=ends,
+            )
+        }
 
 
 @define(eq=False, repr=False)

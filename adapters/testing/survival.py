@@ -205,7 +205,12 @@ def _seconds_of(client: Client) -> float:
     return seconds
 
 
-def _ask_all(client: Client, mode: str, request: Request, measured: Iterator[_Measured]) -> None:
+def _ask_all(
+    client: Client,
+    mode: str,
+    request: Request,
+    measured: Iterator[_Measured],
+) -> None:
     """Make calls for as long as there is something to measure them.
 
     Arguments:
@@ -221,7 +226,10 @@ def _ask_all(client: Client, mode: str, request: Request, measured: Iterator[_Me
 
 
 async def _ask_all_async(
-    client: Client, mode: str, request: Request, measured: Iterator[_Measured]
+    client: Client,
+    mode: str,
+    request: Request,
+    measured: Iterator[_Measured],
 ) -> None:
     """Do what `_ask_all` does on an event loop.
 

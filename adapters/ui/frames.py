@@ -88,7 +88,11 @@ def _tool_end(event: ToolEnded) -> Data:
     output: Any = f"({len(text)} characters)"
     if len(text) <= LONGEST_OUTPUT:
         output = _parsed(text)
-    return {"id": event.call.id, "output": output, "failed": outcome.fault is not None}
+    return {
+        "id": event.call.id,
+        "output": output,
+        "failed": outcome.fault is not None,
+    }
 
 
 def _end(result: Result | TurnResult, last: Result | None, calls: Iterable[ToolCall]) -> Data:
@@ -109,7 +113,11 @@ def _end(result: Result | TurnResult, last: Result | None, calls: Iterable[ToolC
 
 
 def _call(call: ToolCall) -> Data:
-    return {"id": call.id, "name": call.name, "input": _parsed(call.arguments or "{}")}
+    return {
+        "id": call.id,
+        "name": call.name,
+        "input": _parsed(call.arguments or "{}"),
+    }
 
 
 def _parsed(text: str) -> Any:
@@ -121,7 +129,12 @@ def _parsed(text: str) -> Any:
 
 def json_of(value: object) -> bytes:
     """Write JSON in UTF-8; half of a surrogate pair becomes a question mark."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    text = json.dumps(
+        value,
+        ensure_ascii=False,
+        separators=(",", ":"),
+        default=str,
+    )
     return text.encode(errors="replace")
 
 

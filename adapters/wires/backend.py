@@ -156,7 +156,12 @@ class Backend(Link, Protocol):
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
         """Write the HTTP request of one attempt."""
 
-    def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+    def decode(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Reply | Failure:
         """Read a whole response, of any status.
 
         It never raises: a body that cannot be read is a `Failure`.

@@ -152,7 +152,12 @@ def at_least(usage: Usage, parts: Sequence[Part]) -> Usage:
     estimate = estimated(text_of(parts), reasoning_of(parts), calls_of(parts))
     output = max(usage.output_tokens, estimate.output_tokens)
     reasoning = min(output, max(usage.reasoning_tokens, estimate.reasoning_tokens))
-    return evolve(usage, output_tokens=output, reasoning_tokens=reasoning, estimated=True)
+    return evolve(
+        usage,
+        output_tokens=output,
+        reasoning_tokens=reasoning,
+        estimated=True,
+    )
 
 
 def count_of(value: object) -> int:
@@ -207,7 +212,12 @@ class Draft:
         draft = self
         if self.stop[0] == "error" and not error:
             message = "the provider gave the reply up"
-            error = Failure("server_error", status=200, code=self.stop[1], message=message)
+            error = Failure(
+                "server_error",
+                status=200,
+                code=self.stop[1],
+                message=message,
+            )
             has_text = text_of(self.parts) != ""
             if not (has_text or self.refusal or self.usage):
                 return error
@@ -244,7 +254,13 @@ class Draft:
             unique.append(part)
         return tuple(unique)
 
-    def _written(self, failure: Failure | None, *, interrupted: bool, raw: object) -> Reply:
+    def _written(
+        self,
+        failure: Failure | None,
+        *,
+        interrupted: bool,
+        raw: object,
+    ) -> Reply:
         """Make the reply."""
         parts = self._identified()
         text = text_of(parts)

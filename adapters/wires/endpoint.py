@@ -95,7 +95,13 @@ def read_url(url: str, path: str) -> Endpoint:
     origin = f"{parts.scheme}://{place}"
     root = f"{origin}{parts.path.rstrip('/').removesuffix(path)}".rstrip("/")
     query = f"?{parts.query}" if parts.query else ""
-    return Endpoint(place=place, origin=origin, root=root, query=query, is_local=_is_local(host))
+    return Endpoint(
+        place=place,
+        origin=origin,
+        root=root,
+        query=query,
+        is_local=_is_local(host),
+    )
 
 
 def _is_sendable(url: str) -> bool:
@@ -179,7 +185,12 @@ def key_problem(key: Secret | None, variables: Iterable[str] = ()) -> str | None
     return None
 
 
-def check_key(instance: object, attribute: Any, value: Any, where: str = "") -> None:
+def check_key(
+    instance: object,
+    attribute: Any,
+    value: Any,
+    where: str = "",
+) -> None:
     """Refuse a key that no header can hold; the error does not show it.
 
     Arguments:

@@ -145,7 +145,10 @@ class HttpBackend(HttpLink):
         )
 
     def asks_by(
-        self, schema: Mapping[str, Any], parameters: Mapping[str, Any], tools: Sequence[Any]
+        self,
+        schema: Mapping[str, Any],
+        parameters: Mapping[str, Any],
+        tools: Sequence[Any],
     ) -> tuple[AsksBy, Mapping[str, Any], bool]:
         """Return how to ask for an answer that fits a schema.
 
@@ -252,7 +255,12 @@ class HttpBackend(HttpLink):
         body = self._body(send, stream=stream)
         return HttpRequest(url, headers, dump(body))
 
-    def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+    def decode(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> Reply | Failure:
         """Read a whole response, of any status."""
         if not 200 <= status < 300:
             return classified(status, headers, unframed(body))

@@ -100,7 +100,12 @@ class HttpLink(Backend, ABC):
     first_token: float | None = field(
         default=None, kw_only=True, repr=False, validator=endpoint.SECONDS
     )
-    stall: float | None = field(default=None, kw_only=True, repr=False, validator=endpoint.SECONDS)
+    stall: float | None = field(
+        default=None,
+        kw_only=True,
+        repr=False,
+        validator=endpoint.SECONDS,
+    )
     api_key_required: bool | None = field(
         default=None, kw_only=True, validator=endpoint.optional(bool)
     )

@@ -104,7 +104,12 @@ class Learned:
         largest = lessons.largest_output
         if largest is not None and largest < LEAST_LARGEST:
             largest = None
-        sound = evolve(lessons, dropped=dropped, largest_output=largest, server="")
+        sound = evolve(
+            lessons,
+            dropped=dropped,
+            largest_output=largest,
+            server="",
+        )
         self._change(places, add=sound)
 
     def unlearn(self, places: Iterable[Place], lessons: Lessons) -> None:
@@ -112,7 +117,11 @@ class Learned:
         self._change(places, remove=lessons)
 
     def _change(
-        self, places: Iterable[Place], *, add: Lessons = NO_LESSONS, remove: Lessons = NO_LESSONS
+        self,
+        places: Iterable[Place],
+        *,
+        add: Lessons = NO_LESSONS,
+        remove: Lessons = NO_LESSONS,
     ) -> None:
         """Add lessons to those of each place, and remove others."""
         if add == remove == NO_LESSONS:

@@ -156,7 +156,13 @@ def grounding_of(candidate: Mapping[str, Any], provider: str) -> Iterator[Citati
             source = mapping_of(chunks[at][0])
             start = segment.get("startIndex")
             end = segment.get("endIndex")
-            raw.append({**source, "startIndex": start, "endIndex": end})
+            raw.append(
+                {
+                    **source,
+                    "startIndex": start,
+                    "endIndex": end,
+                }
+            )
     cited = mapping_of(candidate.get("citationMetadata"))
     raw += list_of(cited.get("citationSources", cited.get("citations")))
     yield from citations_of(raw, provider)

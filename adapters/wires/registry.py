@@ -14,7 +14,11 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replies.parts import Message, Part
 from rungwise.fsm.values.patterns import Pattern
 
-_WILDCARDS: Final = {".": r"\.", "*": "[a-z0-9-]+", "REGION": r"[a-z]{2,4}(?:-[a-z]+)+-[0-9]+"}
+_WILDCARDS: Final = {
+    ".": r"\.",
+    "*": "[a-z0-9-]+",
+    "REGION": r"[a-z]{2,4}(?:-[a-z]+)+-[0-9]+",
+}
 
 
 def _origins(place: KeyPlace) -> Pattern:

@@ -16,10 +16,26 @@ except ImportError as error:
 # One profile repeats its examples, the other draws new ones each run. In CI, Hypothesis loads a
 # derandomized profile of its own, from which one without a parent inherits: a job would fuzz the
 # same examples for ever. So it is named.
-_both = {"deadline": None, "print_blob": True, "suppress_health_check": (HealthCheck.too_slow,)}
+_both = {
+    "deadline": None,
+    "print_blob": True,
+    "suppress_health_check": (HealthCheck.too_slow,),
+}
 _parent = settings.get_profile("default")
-settings.register_profile("rungwise-ci", _parent, derandomize=True, database=None, **_both)
-settings.register_profile("rungwise-fuzz", _parent, derandomize=False, max_examples=1_000, **_both)
+settings.register_profile(
+    "rungwise-ci",
+    _parent,
+    derandomize=True,
+    database=None,
+    **_both,
+)
+settings.register_profile(
+    "rungwise-fuzz",
+    _parent,
+    derandomize=False,
+    max_examples=1_000,
+    **_both,
+)
 
 if not TYPE_CHECKING:
 

@@ -170,12 +170,31 @@ def _as_calls(round: _Round) -> Written:
     answers = list[PlainMessage]()
     for call, result in zip(round.calls, round.results, strict=True):
         function = {"name": call.name, "arguments": call.arguments}
-        calling.append({"id": call.id, "type": "function", "function": function})
+        calling.append(
+            {
+                "id": call.id,
+                "type": "function",
+                "function": function,
+            }
+        )
         content: Any = result.text
         if round.is_joined:
             content = [{"type": "text", "text": result.text}]
-        answers.append({"role": "tool", "tool_call_id": result.id, "content": content})
-    return [{"role": "assistant", "content": round.text or None, "tool_calls": calling}, *answers]
+        answers.append(
+            {
+                "role": "tool",
+                "tool_call_id": result.id,
+                "content": content,
+            }
+        )
+    return [
+        {
+            "role": "assistant",
+            "content": round.text or None,
+            "tool_calls": calling,
+        },
+        *answers,
+    ]
 
 
 def _as_functions(round: _Round) -> Written:
@@ -184,8 +203,16 @@ def _as_functions(round: _Round) -> Written:
     result = round.results[0]
     calling: dict[str, Any] = {"name": call.name, "arguments": call.arguments}
     return [
-        {"role": "assistant", "content": round.text or None, "function_call": calling},
-        {"role": "function", "name": call.name, "content": result.text},
+        {
+            "role": "assistant",
+            "content": round.text or None,
+            "function_call": calling,
+        },
+        {
+            "role": "function",
+            "name": call.name,
+            "content": result.text,
+        },
     ]
 
 
@@ -195,10 +222,21 @@ def _as_blocks(round: _Round) -> Written:
         calling.append({"type": "text", "text": round.text})
     for call in round.calls:
         input = json.loads(call.arguments)
-        calling.append({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
+        calling.append(
+            {
+                "type": "tool_use",
+                "id": call.id,
+                "name": call.name,
+                "input": input,
+            }
+        )
     answers: list[Mapping[str, Any]] = []
     for each in round.results:
-        result = {"type": "tool_result", "tool_use_id": each.id, "content": each.text}
+        result = {
+            "type": "tool_result",
+            "tool_use_id": each.id,
+            "content": each.text,
+        }
         answers.append({**result, "is_error": each.is_fault})
     if round.is_joined:
         answers.append({"type": "text", "text": "And where do they sleep?"})

@@ -110,8 +110,16 @@ _LOOK_UP_CALL = {
 }
 TOOL_ROUND: Sequence[PlainMessage] = (
     *ASKED,
-    {"role": "assistant", "content": None, "tool_calls": [_LOOK_UP_CALL]},
-    {"role": "tool", "tool_call_id": "call_1", "content": "Two nests were seen in the steep bank."},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [_LOOK_UP_CALL],
+    },
+    {
+        "role": "tool",
+        "tool_call_id": "call_1",
+        "content": "Two nests were seen in the steep bank.",
+    },
 )
 ENDS_ON_ASSISTANT: Sequence[PlainMessage] = (
     *ASKED,

@@ -218,7 +218,12 @@ class _ScriptAnswers(Answers):
             proposal = call.found_open(f"{OPEN}later", now)
         return None
 
-    def compact(self, call: Call, send: Send, clock: PlayClock) -> bool:
+    def compact(
+        self,
+        call: Call,
+        send: Send,
+        clock: PlayClock,
+    ) -> bool:
         """Run the compactor; an exception ends the call and is recorded."""
         backend = self.backend
         compactor = backend.compactor
@@ -239,7 +244,12 @@ class _ScriptAnswers(Answers):
             return False
         return True
 
-    def answer(self, call: Call, sent: Send, now: float) -> Came:
+    def answer(
+        self,
+        call: Call,
+        sent: Send,
+        now: float,
+    ) -> Came:
         """Return the next item of the script, or a timeout if it takes too long."""
         backend = self.backend
         item = item_of(

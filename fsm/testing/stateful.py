@@ -112,7 +112,12 @@ class CallMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.calls) < self.most)
     @rule(request=requests(), streams=st.booleans(), contents=st.booleans())
-    def begin(self, request: Request, streams: bool, contents: bool) -> None:
+    def begin(
+        self,
+        request: Request,
+        streams: bool,
+        contents: bool,
+    ) -> None:
         """Begin a call."""
         options: dict[str, Any] = {
             "contents": contents,
@@ -138,7 +143,12 @@ class CallMachine(RuleBasedStateMachine):
         running.deltas = []
         running.settle()
 
-    def _compact(self, running: OngoingCall, send: Send, compactor: Compactor) -> bool:
+    def _compact(
+        self,
+        running: OngoingCall,
+        send: Send,
+        compactor: Compactor,
+    ) -> bool:
         """Run a compactor; if it raises or returns no messages, the call ends, as with a driver."""
         try:
             running.call.compacted(compactor(thawed(send.messages)), self.now + compactor.seconds)
@@ -160,7 +170,12 @@ class CallMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(each.call.is_streaming for each in self.in_flight))
     @rule(which=st.integers(0, 3), text=texts(), thinks=st.booleans())
-    def hear(self, which: int, text: str, thinks: bool) -> None:
+    def hear(
+        self,
+        which: int,
+        text: str,
+        thinks: bool,
+    ) -> None:
         """Let a piece of a stream arrive."""
         streaming = [each for each in self.in_flight if each.call.is_streaming]
         running = streaming[which % len(streaming)]
@@ -175,7 +190,12 @@ class CallMachine(RuleBasedStateMachine):
         reply=st.one_of(replies(), failures()),
         seconds=st.sampled_from((0.0, 0.5, 20.0)),
     )
-    def receive(self, which: int, reply: Any, seconds: float) -> None:
+    def receive(
+        self,
+        which: int,
+        reply: Any,
+        seconds: float,
+    ) -> None:
         """Let a reply or a failure arrive; a stream has delivered some of it already."""
         running = self.in_flight[which % len(self.in_flight)]
         arrived = partial_reply(running.deltas)
@@ -271,7 +291,15 @@ def calls_of(
     """
     budgets = [policy.budget] if isinstance(policy, Policy) else []
     check_settings(policy, Policy, chain, budgets, most, "calls")
-    return type("CallMachine", (CallMachine,), {"policy": policy, "chain": chain, "most": most})
+    return type(
+        "CallMachine",
+        (CallMachine,),
+        {
+            "policy": policy,
+            "chain": chain,
+            "most": most,
+        },
+    )
 
 
 def check_settings(

@@ -97,7 +97,12 @@ def usages(*, most: int = MOST_TOKENS) -> SearchStrategy[Usage]:
     return st.builds(_usage_of, counts, counts, st.sampled_from(SHARES), st.booleans())
 
 
-def _usage_of(prompt: int, output: int, shares: tuple[int, int, int], estimated: bool) -> Usage:
+def _usage_of(
+    prompt: int,
+    output: int,
+    shares: tuple[int, int, int],
+    estimated: bool,
+) -> Usage:
     """Build a usage.
 
     Arguments:

@@ -41,7 +41,12 @@ def _cjk(text: str) -> int:
     return _IDEOGRAPH_TOKENS * ideographs + _prose(rest)
 
 
-TOKENIZERS: Final = {"prose": _prose, "digits": _digits, "bytes": bytes_of, "CJK": _cjk}
+TOKENIZERS: Final = {
+    "prose": _prose,
+    "digits": _digits,
+    "bytes": bytes_of,
+    "CJK": _cjk,
+}
 """How a provider counts a text, by what takes many tokens: nothing, each digit, each byte, each CJK
 character.
 """

@@ -246,7 +246,12 @@ class _CallAnswers(Answers):
         """Let the call go on."""
         self.player.is_waiting = False
 
-    def answer(self, call: Call, sent: Send, now: float) -> Came:
+    def answer(
+        self,
+        call: Call,
+        sent: Send,
+        now: float,
+    ) -> Came:
         """Return the next reply of the script, with its deltas."""
         player = self.player
         script = player.run.script

@@ -109,13 +109,22 @@ def _look_up(path: str, n: int = 0) -> None:
 
 
 _OBJECT: Final = {"type": "object"}
-_PATH: Final = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+_PATH: Final = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}},
+    "required": ["path"],
+}
 _NUMBER: Final = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 _TOOLS_BY_NAME: Final[Mapping[str, ToolLike]] = {
     "look_up": _look_up,
     "read-file": Tool(_anything, parameters=_PATH),
-    "write": Tool(_anything, alone=True, seconds=5.0, parameters=_OBJECT),
+    "write": Tool(
+        _anything,
+        alone=True,
+        seconds=5.0,
+        parameters=_OBJECT,
+    ),
     "send": Tool(_anything, needs_approval=True, parameters=_OBJECT),
     "note": Tool(_anything, housekeeping=True, parameters=_OBJECT),
     "title": Tool(_anything, housekeeping=True, parameters=_OBJECT),
@@ -131,11 +140,25 @@ run or without one.
 
 _LONG: Final = "The river rose, and the nests in the bank were flooded. " * 60
 _QUESTION: Final = {"role": "user", "content": PROMPT}
-_TOOL_USE: Final = {"type": "tool_use", "id": "t1", "name": "look_up", "input": {"path": "x"}}
+_TOOL_USE: Final = {
+    "type": "tool_use",
+    "id": "t1",
+    "name": "look_up",
+    "input": {"path": "x"},
+}
 _BLOCKS: Final[Sequence[PlainMessage]] = (
     _QUESTION,
     {"role": "assistant", "content": [_TOOL_USE]},
-    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": _LONG}]},
+    {
+        "role": "user",
+        "content": [
+            {
+                "type": "tool_result",
+                "tool_use_id": "t1",
+                "content": _LONG,
+            }
+        ],
+    },
     {"role": "assistant", "content": "They nest in the steep bank."},
     {"role": "user", "content": "And in summer?"},
 )

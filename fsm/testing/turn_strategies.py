@@ -99,9 +99,20 @@ def _turning() -> SearchStrategy[Scripted]:
     few = usages(most=500)
     length = st.just("length")
     beginnings = st.sampled_from((ANSWER, "They nest in ", "and in the bank, "))
-    cut = st.builds(Reply, beginnings, stop_reason=length, stop_raw=length, usage=few)
+    cut = st.builds(
+        Reply,
+        beginnings,
+        stop_reason=length,
+        stop_raw=length,
+        usage=few,
+    )
     stop = st.just("stop")
-    empty = st.builds(Reply, stop_reason=stop, stop_raw=stop, usage=few)
+    empty = st.builds(
+        Reply,
+        stop_reason=stop,
+        stop_raw=stop,
+        usage=few,
+    )
     filtered = st.just("content_filter")
     refused = st.builds(Reply, stop_reason=filtered, stop_raw=filtered)
     halves = st.sampled_from((ANSWER, "They nest in the "))
@@ -185,7 +196,12 @@ def turn_policies(
     """
     if calls is None:
         calls = policies(limits=limits(most=2), money=money)
-    return st.builds(TurnPolicy, call=calls, budget=_budgets(money=money), **_FIELDS)
+    return st.builds(
+        TurnPolicy,
+        call=calls,
+        budget=_budgets(money=money),
+        **_FIELDS,
+    )
 
 
 def _budgets(*, money: bool) -> SearchStrategy[Budget]:
@@ -353,5 +369,10 @@ def turns_of(
     if isinstance(policy, TurnPolicy):
         budgets = [policy.budget, policy.of_calls.budget, shared]
     check_settings(policy, TurnPolicy, chain, budgets, most, "turns")
-    settings = {"policy": policy, "chain": chain, "shared": shared, "most": most}
+    settings = {
+        "policy": policy,
+        "chain": chain,
+        "shared": shared,
+        "most": most,
+    }
     return type("TurnMachine", (TurnMachine,), settings)

@@ -76,7 +76,13 @@ class _Messages(SpokenLanguage):
                     error[name] = value
             if fields.get("code") is not None:
                 error["details"] = {"error_code": fields["code"]}
-        return orjson.dumps({"type": "error", "error": error, "request_id": "req_00000000"})
+        return orjson.dumps(
+            {
+                "type": "error",
+                "error": error,
+                "request_id": "req_00000000",
+            }
+        )
 
     def counts(self, usage: Usage) -> dict[str, Any]:
         """Return token counts in this protocol's form, where cached tokens are counted beside the
@@ -130,17 +136,38 @@ class _MessageStream(AnswerStream):
         yield _event("ping")
 
     def reasoning(self, piece: str) -> Iterator[bytes]:
-        yield from self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+        yield from self._open(
+            "thinking",
+            {
+                "type": "thinking",
+                "thinking": "",
+                "signature": "",
+            },
+        )
         yield self._delta(type="thinking_delta", thinking=piece)
 
     def text(self, piece: str) -> Iterator[bytes]:
-        yield from self._open("text", {"type": "text", "text": "", "citations": None})
+        yield from self._open(
+            "text",
+            {
+                "type": "text",
+                "text": "",
+                "citations": None,
+            },
+        )
         yield self._delta(type="text_delta", text=piece)
 
     def call(self, call: ToolCall, pieces: Iterable[str]) -> Iterator[bytes]:
         """Write a block for a call. Its arguments are a text that grows, from "" on."""
         if self.answer.signature and not self._has_thought:  # the reasoning before it has no words
-            yield from self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+            yield from self._open(
+                "thinking",
+                {
+                    "type": "thinking",
+                    "thinking": "",
+                    "signature": "",
+                },
+            )
         yield from self._open("", {**_tool_use(call), "input": {}})
         for piece in ("", *pieces):
             yield self._delta(type="input_json_delta", partial_json=piece)
@@ -210,7 +237,11 @@ def _stop(answer: Completion) -> dict[str, Any]:
     """Return why an answer ends; a refusal is explained beside its reason."""
     word = answer.finish_or_refusal
     reason = None if word is None else STOPS.get(word, word)
-    refused = {"type": "refusal", "category": None, "explanation": answer.refusal or None}
+    refused = {
+        "type": "refusal",
+        "category": None,
+        "explanation": answer.refusal or None,
+    }
     return {
         "stop_reason": reason,
         "stop_sequence": None,
@@ -224,7 +255,11 @@ def _blocks(answer: Completion) -> Iterator[dict[str, Any]]:
     """
     if answer.reasoning or (answer.signature and answer.tool_calls):
         signature = "" if answer.signature is None else answer.signature or SIGNATURE
-        yield {"type": "thinking", "thinking": answer.reasoning, "signature": signature}
+        yield {
+            "type": "thinking",
+            "thinking": answer.reasoning,
+            "signature": signature,
+        }
     if answer.text:
         yield {"type": "text", "text": answer.text, "citations": None}
     for call in answer.tool_calls:

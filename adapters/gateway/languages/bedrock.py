@@ -66,7 +66,12 @@ class _Converse(Language):
     paths = ("/converse", "/converse-stream")
     caps = ("inferenceConfig.maxTokens",)
 
-    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
+    def read_request(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        number: int,
+    ) -> AnswerRequest:
         """Return what matters of a request; the path holds the model, and whether it streams."""
         *_, model, method = path.rsplit("/", 2)
         is_streaming = method == "converse-stream"
@@ -113,7 +118,11 @@ class _Converse(Language):
 def frame(name: str, payload: Mapping[str, Any], *, is_exception: bool = False) -> bytes:
     """Return an event as it is sent: lengths and checksums around its headers and its payload."""
     kind = "exception" if is_exception else "event"
-    fields = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
+    fields = {
+        f":{kind}-type": name,
+        ":content-type": "application/json",
+        ":message-type": kind,
+    }
     headers = b"".join(_header(key, value) for key, value in fields.items())
     body = orjson.dumps(payload)
     size = _AROUND + len(headers) + len(body)
@@ -183,7 +192,11 @@ def _streamed(reply: Completion) -> Iterator[Block]:
     if text:
         yield {}, [{"text": piece} for piece in split(text, size)]
     for call in reply.tool_calls:
-        start = {"toolUseId": call.id, "name": call.name, "type": "tool_use"}
+        start = {
+            "toolUseId": call.id,
+            "name": call.name,
+            "type": "tool_use",
+        }
         pieces = split(call.arguments, size)
         yield {"toolUse": start}, [{"toolUse": {"input": piece}} for piece in pieces]
 

@@ -63,7 +63,11 @@ class ChatCompletions(SpokenLanguage):
         """Return the answer to a GET of this path: the list of models."""
         if not path.endswith("/models"):
             return None
-        shared = {"object": "model", "created": CREATED, "owned_by": "rungwise"}
+        shared = {
+            "object": "model",
+            "created": CREATED,
+            "owned_by": "rungwise",
+        }
         return {"object": "list", "data": [{"id": model, **shared} for model in models]}
 
     def error(self, fields: Mapping[str, Any] | None, status: int) -> bytes:
@@ -71,7 +75,12 @@ class ChatCompletions(SpokenLanguage):
         phrase = responses.get(status, "Unknown status")
         other = ("server_error" if status >= 500 else "invalid_request_error", None, f"{phrase}.")
         kind, code, message = ERRORS.get(status, other)
-        default = {"message": message, "type": kind, "param": None, "code": code}
+        default = {
+            "message": message,
+            "type": kind,
+            "param": None,
+            "code": code,
+        }
         if fields is not None:
             # The default code belongs to the default message; it might contradict another one.
             default = {**default, "code": None, **fields}
@@ -105,7 +114,11 @@ class ChatCompletions(SpokenLanguage):
             message["refusal"] = answer.refusal
         if answer.tool_calls:
             message["tool_calls"] = [_tool_call(call, call.arguments) for call in answer.tool_calls]
-        choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
+        choice = {
+            "index": 0,
+            "message": message,
+            "finish_reason": answer.finish_reason,
+        }
         whole = {**_envelope(answer, request), "choices": [choice]}
         usage = _usage(answer, request.body)
         if usage:
@@ -148,7 +161,13 @@ class _ChatStream(AnswerStream):
         counted = b""  # the chunk with the usage
         usage = _usage(answer, self.request.body) if self._reports else None
         if usage:
-            counted = event({**self._envelope, "choices": [], "usage": usage})
+            counted = event(
+                {
+                    **self._envelope,
+                    "choices": [],
+                    "usage": usage,
+                }
+            )
         if answer.error_event is not None:
             if counted and answer.usage is not None:
                 yield counted
@@ -218,7 +237,12 @@ def _reasoning(answer: Completion, text: str) -> dict[str, Any]:
     """Return reasoning in the member where a server puts it; OpenRouter has a list of parts."""
     if answer.reasoning_field != "reasoning_details":
         return {answer.reasoning_field: text}
-    detail = {"type": "reasoning.text", "text": text, "format": "unknown", "index": 0}
+    detail = {
+        "type": "reasoning.text",
+        "text": text,
+        "format": "unknown",
+        "index": 0,
+    }
     return {"reasoning_details": [detail]}
 
 

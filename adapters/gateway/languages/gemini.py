@@ -72,7 +72,12 @@ class _GeminiLanguage(SpokenLanguage):
     def speaks(self, path: str) -> bool:
         return METHODS.search(path) is not None
 
-    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
+    def read_request(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        number: int,
+    ) -> AnswerRequest:
         """Return what matters of a request: the path holds the model and the method."""
         match = METHODS.search(path)
         if match is None:

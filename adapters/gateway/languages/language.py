@@ -128,7 +128,12 @@ class Language(ABC):
                 return fields[member]
         return None
 
-    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
+    def read_request(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        number: int,
+    ) -> AnswerRequest:
         """Return what matters of a request."""
         model = str(body.get("model") or DEFAULT_MODEL)
         is_streaming = body.get("stream") is True

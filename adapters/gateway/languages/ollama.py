@@ -55,7 +55,12 @@ class _OllamaChat(Language):
     paths = "/api/chat"
     caps = ("options.num_predict",)
 
-    def read_request(self, path: str, body: Mapping[str, Any], number: int) -> AnswerRequest:
+    def read_request(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        number: int,
+    ) -> AnswerRequest:
         """Return what matters of a request; replies are streamed by default."""
         model = str(body.get("model") or DEFAULT_MODEL)
         is_streaming = body.get("stream") is not False
@@ -101,7 +106,14 @@ def _line(
 ) -> bytes:
     """Return one line: a message, with the end of the answer if it is the last."""
     about = {"model": reply.model or request.model, "created_at": _CREATED}
-    return orjson.dumps({**about, "message": message, "done": False, **end})
+    return orjson.dumps(
+        {
+            **about,
+            "message": message,
+            "done": False,
+            **end,
+        }
+    )
 
 
 def _message(text: str, reasoning: str = "", calls: Iterable[ToolCall] = ()) -> dict[str, Any]:

@@ -90,9 +90,18 @@ def counts_of(usage: Usage) -> Item:
 def ended(answer: Completion, request: AnswerRequest, output: list[Item]) -> Item:
     """Return a response that has ended, with its output, its status and its usage."""
     status, reason = _FINISHES.get(answer.finish_reason, ("incomplete", answer.finish_reason))
-    response = {**response_of(answer, request), "output": output, "status": status}
+    response = {
+        **response_of(answer, request),
+        "output": output,
+        "status": status,
+    }
     if answer.error_event is not None:
-        return {**response, "output": [], "status": "failed", "error": error_of(answer.error_event)}
+        return {
+            **response,
+            "output": [],
+            "status": "failed",
+            "error": error_of(answer.error_event),
+        }
     if status == "failed":
         response["error"] = _ERROR
     if reason is not None:
@@ -151,7 +160,11 @@ def reasoning_of(answer: Completion, request: AnswerRequest) -> Item:
     summary = []
     if answer.reasoning:
         summary.append({"type": "summary_text", "text": answer.reasoning})
-    item: Item = {"id": f"rs_{request.number:08d}", "type": "reasoning", "summary": summary}
+    item: Item = {
+        "id": f"rs_{request.number:08d}",
+        "type": "reasoning",
+        "summary": summary,
+    }
     include = request.body.get("include")
     is_wanted = isinstance(include, list) and "reasoning.encrypted_content" in include
     if answer.signature or (is_wanted and answer.signature is not None):
@@ -166,7 +179,11 @@ def message_of(answer: Completion, request: AnswerRequest) -> Item:
         content.append(part_of("output_text", answer))
     if answer.refusal:
         content.append(part_of("refusal", answer))
-    message = {"id": f"msg_{request.number:08d}", "type": "message", "status": _status(answer)}
+    message = {
+        "id": f"msg_{request.number:08d}",
+        "type": "message",
+        "status": _status(answer),
+    }
     return {**message, "role": "assistant", "content": content}
 
 
@@ -174,7 +191,12 @@ def part_of(kind: str, answer: Completion) -> Item:
     """Return a part of the message, as far as it is known."""
     if kind == "refusal":
         return {"type": "refusal", "refusal": answer.refusal}
-    return {"type": "output_text", "annotations": [], "logprobs": [], "text": _final(answer)}
+    return {
+        "type": "output_text",
+        "annotations": [],
+        "logprobs": [],
+        "text": _final(answer),
+    }
 
 
 def _final(answer: Completion) -> str:

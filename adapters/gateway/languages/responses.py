@@ -158,11 +158,23 @@ class _ResponseStream(AnswerStream):
 
     def _event(self, name: str, /, **members: Any) -> bytes:
         """Write an event with its number."""
-        written = event({"type": name, "sequence_number": self._number, **members}, name)
+        written = event(
+            {
+                "type": name,
+                "sequence_number": self._number,
+                **members,
+            },
+            name,
+        )
         self._number += 1
         return written
 
-    def _delta(self, name: str, piece: str, where: Item) -> bytes:
+    def _delta(
+        self,
+        name: str,
+        piece: str,
+        where: Item,
+    ) -> bytes:
         """Write a piece of a text, which belongs where `where` says."""
         members: Item = {**where, "delta": piece}
         if name == "output_text":

@@ -294,7 +294,11 @@ class Anthropic(HttpBackend):
         parameters = {name: each for name, each in every.items() if name not in send.dropped}
         tools = parameters.pop("tools", send.tools)
         body = anthropic.translated(parameters, generation, cap=cap)
-        body |= {"model": self.model, "max_tokens": cap, "messages": turns}
+        body |= {
+            "model": self.model,
+            "max_tokens": cap,
+            "messages": turns,
+        }
         if system:
             body["system"] = system
         ANTHROPIC.set_tools(body, tools or ())

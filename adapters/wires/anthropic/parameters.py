@@ -66,7 +66,14 @@ def generation_of(model: str) -> Generation:
 
 LEAST_BUDGET: Final = 1024
 """The smallest reasoning budget that the API accepts, in tokens."""
-_SHARES: Final = {"minimal": 0.0, "low": 0.2, "medium": 0.5, "high": 0.8, "xhigh": 0.9, "max": 0.95}
+_SHARES: Final = {
+    "minimal": 0.0,
+    "low": 0.2,
+    "medium": 0.5,
+    "high": 0.8,
+    "xhigh": 0.9,
+    "max": 0.95,
+}
 """The share of the output cap that each effort gives to reasoning.
 
 It counts for models that take a number of tokens."""
@@ -79,7 +86,12 @@ _EFFORTS: Final = {
     "max": "max",
 }
 """The efforts of chat completions, with Anthropic's word for each."""
-_CHOICES: Final = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
+_CHOICES: Final = {
+    "auto": "auto",
+    "none": "none",
+    "required": "any",
+    "any": "any",
+}
 """The tool choices that are one word, with Anthropic's type for each."""
 FORCED: Final = ("any", "tool")
 """The tool choices that cannot be combined with reasoning."""
@@ -152,7 +164,11 @@ def blank_stops(stop: Any) -> dict[str, str]:
 
 
 def _lost_effort(
-    effort: Any, generation: Generation, cap: int | None, *, is_forced: bool
+    effort: Any,
+    generation: Generation,
+    cap: int | None,
+    *,
+    is_forced: bool,
 ) -> dict[str, str]:
     """Return the effort of reasoning if it is not sent as it is, with the reason.
 
@@ -285,7 +301,12 @@ def lower_reasoning(body: Body, generation: Generation) -> None:
         body["output_config"] = {**config, "effort": "low"}
 
 
-def _set_effort(body: Body, effort: Any, generation: Generation, cap: int) -> None:
+def _set_effort(
+    body: Body,
+    effort: Any,
+    generation: Generation,
+    cap: int,
+) -> None:
     """Ask for reasoning with an effort, in the way that the model understands.
 
     Arguments:

@@ -64,7 +64,11 @@ def _source(part: MediaPart) -> Body | None:
     if kind == "image/jpg":
         kind = "image/jpeg"
     if kind in (_PICTURES if part.kind == "image" else (_PDF,)):
-        return {"type": "base64", "media_type": kind, "data": part.data}
+        return {
+            "type": "base64",
+            "media_type": kind,
+            "data": part.data,
+        }
     if part.kind == "image" or not (kind.startswith("text/") or kind == "application/json"):
         return None
     try:
@@ -124,7 +128,12 @@ class _AnthropicShapes(BlockForm):
             return None
         return mapping_of(format).get("schema", True)
 
-    def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
+    def tool_of(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+    ) -> Body:
         tool: Body = {"name": name}
         if description:
             tool["description"] = description
@@ -191,7 +200,11 @@ def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:
 
 
 def _call(call: ToolCall, provider: str) -> Body:
-    block: Body = {"type": "tool_use", "id": call.id, "name": call.name}
+    block: Body = {
+        "type": "tool_use",
+        "id": call.id,
+        "name": call.name,
+    }
     block["input"] = object_of(call.arguments)
     if provider and call.provider == provider:
         block |= call.extras
@@ -202,7 +215,11 @@ def _add_own(blocks: list[Body], part: ReasoningPart | CitationPart | OpaquePart
     """Append what goes back to its provider; the sources of a text are a member of its block."""
     if isinstance(part, ReasoningPart):
         if part.signature:
-            block = {"type": "thinking", "thinking": part.text, "signature": part.signature}
+            block = {
+                "type": "thinking",
+                "thinking": part.text,
+                "signature": part.signature,
+            }
             blocks.append(block)
     elif isinstance(part, OpaquePart):
         if isinstance(part.block, Mapping):

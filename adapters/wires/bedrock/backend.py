@@ -188,7 +188,12 @@ class Bedrock(HttpBackend):
     RESERVED = RESERVED
 
     region: str | None = field(default=None, kw_only=True, validator=optional(str))
-    profile: str | None = field(default=None, kw_only=True, repr=False, validator=optional(str))
+    profile: str | None = field(
+        default=None,
+        kw_only=True,
+        repr=False,
+        validator=optional(str),
+    )
     access_key_id: Secret | None = field(
         default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
     )

@@ -122,7 +122,12 @@ class FrameReader(StreamReader):
             self._known[frame[_PRELUDE : message.prelude.headers_end]] = message.headers
         self._take(message.headers, message.payload, handler)
 
-    def _take(self, headers: Mapping[str, Any], payload: bytes, handler: EventHandler) -> None:
+    def _take(
+        self,
+        headers: Mapping[str, Any],
+        payload: bytes,
+        handler: EventHandler,
+    ) -> None:
         """Hand over an event, or an error in place of one."""
         if headers.get(":message-type") != "event":
             code = headers.get(":exception-type") or headers.get(":error-code") or ""

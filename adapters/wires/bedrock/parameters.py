@@ -170,7 +170,12 @@ def set_thinking(body: Body, thinking: Any) -> None:
         body["additionalModelRequestFields"] = fields
 
 
-def _set_thinking(body: Body, effort: Any, generation: Generation, cap: int | None) -> None:
+def _set_thinking(
+    body: Body,
+    effort: Any,
+    generation: Generation,
+    cap: int | None,
+) -> None:
     """Set an effort in the form that Claude accepts.
 
     Arguments:

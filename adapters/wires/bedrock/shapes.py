@@ -34,7 +34,13 @@ from rungwise.fsm.replies.parts import (
 from rungwise.fsm.replies.text.contents import is_blank
 
 _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
-    "image": {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"},
+    "image": {
+        "png": "png",
+        "jpeg": "jpeg",
+        "jpg": "jpeg",
+        "gif": "gif",
+        "webp": "webp",
+    },
     "document": {
         "pdf": "pdf",
         "csv": "csv",
@@ -155,7 +161,12 @@ class _ConverseShapes(BlockForm):
             return object_of(value)
         return value or True
 
-    def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
+    def tool_of(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+    ) -> Body:
         tool: Body = {"name": name}
         if description:
             tool["description"] = description
@@ -204,7 +215,11 @@ def _blocks(parts: Iterable[Part], provider: str) -> list[Body]:
             blocks.append(media_block(part))
             blocks += _marks(part.cache)
         elif isinstance(part, ToolCall):
-            use = {"toolUseId": part.id, "name": part.name, "input": object_of(part.arguments)}
+            use = {
+                "toolUseId": part.id,
+                "name": part.name,
+                "input": object_of(part.arguments),
+            }
             blocks.append({"toolUse": use})
         elif not isinstance(part, ToolResult) and provider and part.provider == provider:
             _add_own(blocks, part)

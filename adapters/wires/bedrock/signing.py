@@ -36,7 +36,13 @@ class Account:
     credentials: Any  # botocore's; None signs nothing
 
     @classmethod
-    def from_environment(cls, region: str | None, profile: str | None, *, signs: bool) -> Account:
+    def from_environment(
+        cls,
+        region: str | None,
+        profile: str | None,
+        *,
+        signs: bool,
+    ) -> Account:
         """Look for a region and credentials in the environment and in the files of AWS's tools.
 
         Arguments:
@@ -67,7 +73,11 @@ class Account:
 
     @classmethod
     def from_keys(
-        cls, region: str | None, key: Secret, secret: Secret, token: Secret | None
+        cls,
+        region: str | None,
+        key: Secret,
+        secret: Secret,
+        token: Secret | None,
     ) -> Account:
         """Return an account with the caller's credentials.
 
@@ -94,7 +104,12 @@ class Account:
         endpoint = resolver.construct_endpoint("bedrock-runtime", self.region) or {}
         return str(endpoint.get("hostname") or f"bedrock-runtime.{self.region}.amazonaws.com")
 
-    def signed(self, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
+    def signed(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+    ) -> dict[str, str]:
         """Return the headers that sign a request's host, type and body at this time.
 
         Arguments:
@@ -103,7 +118,12 @@ class Account:
             body: the body.
         """
         kind = botocore("awsrequest").AWSRequest
-        request = kind(method="POST", url=url, data=body, headers=dict(headers))
+        request = kind(
+            method="POST",
+            url=url,
+            data=body,
+            headers=dict(headers),
+        )
         try:
             credentials = self.credentials.get_frozen_credentials()
             signer = botocore("auth").SigV4Auth(credentials, _SERVICE, self.region)

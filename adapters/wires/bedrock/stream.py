@@ -156,7 +156,13 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
             return (Reasoning, index), thought["text"]
         return None
 
-    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+    def take_value(
+        self,
+        value: Mapping[str, Any],
+        data: bytes,
+        *,
+        is_error: bool,
+    ) -> None:
         """Take the object of any other event."""
         ((name, event),) = value.items()
         if not isinstance(event, dict):
@@ -180,7 +186,12 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
         else:
             self.letters_beside += len(data)
 
-    def _take_start(self, index: int, start: Any, data: bytes) -> None:
+    def _take_start(
+        self,
+        index: int,
+        start: Any,
+        data: bytes,
+    ) -> None:
         """Begin a block that is announced: a call, or the result of a tool that the server runs."""
         members = mapping_of(start)
         for kind in ("toolUse", "toolResult"):
@@ -191,7 +202,12 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
                 self._held += weight_of(data)
                 return
 
-    def _take_delta(self, index: int, delta: Any, data: bytes) -> None:
+    def _take_delta(
+        self,
+        index: int,
+        delta: Any,
+        data: bytes,
+    ) -> None:
         """Take what is added to a block."""
         if not isinstance(delta, dict):
             return
@@ -233,7 +249,12 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
         return self._reply(self.parts(), cut=is_cut, cause=cause)
 
     def _reply(
-        self, parts: Sequence[Part], *, cut: bool, cause: Failure | None = None, raw: object = None
+        self,
+        parts: Sequence[Part],
+        *,
+        cut: bool,
+        cause: Failure | None = None,
+        raw: object = None,
     ) -> Reply | Failure:
         """Make the reply.
 
@@ -247,14 +268,25 @@ class ConverseDecoder(BlockDecoder[_ConverseBlock]):
         error = self.error
         if stop[1] in _FAILED and error is None:
             message = "the server could not read the reply"
-            error = Failure("failed_generation", status=200, code=stop[1], message=message)
+            error = Failure(
+                "failed_generation",
+                status=200,
+                code=stop[1],
+                message=message,
+            )
             parts = [part for part in parts if not isinstance(part, ToolCall)]
         usage = None
         if isinstance(self._usage, dict):
             usage = usage_of(self._usage)
         about = usage and usage.total_tokens
         # no reply names its model
-        draft = Draft(parts=parts, stop=stop, usage=usage, about=about, made_up="toolu_")
+        draft = Draft(
+            parts=parts,
+            stop=stop,
+            usage=usage,
+            about=about,
+            made_up="toolu_",
+        )
         return draft.reply(error=error, cut=cut, cause=cause, raw=raw)
 
     def read_object(self, value: dict[str, Any], body: bytes) -> Reply | Failure:

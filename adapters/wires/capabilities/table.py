@@ -38,8 +38,16 @@ _END: Final = r"(?![\d.]|-\d(?!\d))"
 
 _K: Final = 1_000
 _M: Final = 1_000_000
-_SEES: Final[dict[str, Any]] = {"tools": True, "images": True, "json_schema": True}
-_READS: Final[dict[str, Any]] = {"tools": True, "images": True, "documents": True}
+_SEES: Final[dict[str, Any]] = {
+    "tools": True,
+    "images": True,
+    "json_schema": True,
+}
+_READS: Final[dict[str, Any]] = {
+    "tools": True,
+    "images": True,
+    "documents": True,
+}
 
 
 def _row(
@@ -92,7 +100,13 @@ _CLAUDE: Final = (
     _row(
         r"claude~3~(?:haiku|sonnet|opus)", 200 * _K, 4_096, tools=True, images=True, reasoning=False
     ),
-    _row(r"claude~(?:2|instant)", tools=False, images=False, documents=False, reasoning=False),
+    _row(
+        r"claude~(?:2|instant)",
+        tools=False,
+        images=False,
+        documents=False,
+        reasoning=False,
+    ),
 )
 
 _OPENAIS: Final = r"(^|\.)openai\.(com|azure\.com)$"
@@ -124,8 +138,22 @@ _OPENAI: Final = (  # [platform.openai.com/docs/models]
         r"\bgpt-5((\.[123])?(?![.\d])|\.4-(mini|nano))(?!.*(search|image|chat))", 400 * _K, 128 * _K
     ),
     _row(r"\bgpt-5(?!.*(search|image|chat))", **_SEES, reasoning=True),
-    _row(r"\bo1-mini", 128 * _K, 65_536, tools=False, images=False, json_schema=False),
-    _row(r"\bo1-preview", 128 * _K, 32_768, tools=False, images=False, json_schema=False),
+    _row(
+        r"\bo1-mini",
+        128 * _K,
+        65_536,
+        tools=False,
+        images=False,
+        json_schema=False,
+    ),
+    _row(
+        r"\bo1-preview",
+        128 * _K,
+        32_768,
+        tools=False,
+        images=False,
+        json_schema=False,
+    ),
     _row(r"\bo3-mini", images=False),
     _row(
         r"\b(o1(?!-(mini|preview))|o3|o4-mini)(?!.*deep)",
@@ -134,7 +162,14 @@ _OPENAI: Final = (  # [platform.openai.com/docs/models]
         **_SEES,
         reasoning=True,
     ),
-    _row(r"gpt-oss", 131_072, tools=True, images=False, documents=False, reasoning=True),
+    _row(
+        r"gpt-oss",
+        131_072,
+        tools=True,
+        images=False,
+        documents=False,
+        reasoning=True,
+    ),
     _row(
         r"\bgpt-4-turbo",
         128 * _K,
@@ -144,7 +179,14 @@ _OPENAI: Final = (  # [platform.openai.com/docs/models]
         json_schema=False,
         reasoning=False,
     ),
-    _row(r"\bgpt-3\.5-turbo", 16_385, 4_096, images=False, json_schema=False, reasoning=False),
+    _row(
+        r"\bgpt-3\.5-turbo",
+        16_385,
+        4_096,
+        images=False,
+        json_schema=False,
+        reasoning=False,
+    ),
 )
 
 _GEMINI: Final = (  # [ai.google.dev/gemini-api/docs/models, /thinking]
@@ -186,7 +228,12 @@ _OTHERS: Final = (
         host=r"(^|\.)mistral\.ai$",
         images=True,
     ),
-    _row(r"mistral|codestral", host=r"(^|\.)mistral\.ai$", tools=True, json_schema=True),
+    _row(
+        r"mistral|codestral",
+        host=r"(^|\.)mistral\.ai$",
+        tools=True,
+        json_schema=True,
+    ),
     # Kimi: pictures since K2.5, 256K since September 2025 [platform.moonshot.ai/docs].
     _row(r"kimi-k2\.[5-9]", 262_144, tools=True, images=True),
     _row(r"kimi-k2-(0905|thinking|turbo)", 262_144, tools=True, images=False),
@@ -200,8 +247,20 @@ _OTHERS: Final = (
     _row(r"^qwen", host=r"^dashscope[a-z-]*\.aliyuncs\.com$", tools=True),
     # GLM: a V in the name sees; thinking is a switch since 4.5 [docs.z.ai].
     _row(r"\bglm-4(\.\d)?v", images=True),
-    _row(r"\bglm-4\.5(?!v)", 128 * _K, tools=True, images=False, reasoning=True),
-    _row(r"\bglm-4\.[67](?!v)", 200 * _K, tools=True, images=False, reasoning=True),
+    _row(
+        r"\bglm-4\.5(?!v)",
+        128 * _K,
+        tools=True,
+        images=False,
+        reasoning=True,
+    ),
+    _row(
+        r"\bglm-4\.[67](?!v)",
+        200 * _K,
+        tools=True,
+        images=False,
+        reasoning=True,
+    ),
     # Llama: only some of 3.2 and all of 4 see; whether a server has what that takes is known of
     # these alone [console.groq.com/docs/models, docs.together.ai, docs.fireworks.ai].
     _row(r"llama~?(?:2|3~[13]|3(?!~[24]))(?!.*vision)", images=False, reasoning=False),

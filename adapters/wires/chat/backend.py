@@ -12,13 +12,8 @@ from typing import Any, Final, Literal, get_args
 from attrs import evolve, field, frozen
 
 from rungwise.adapters.wires import request
-from rungwise.adapters.wires.chat.dialects import (
-    STEERING,
-    CapField,
-    Dialect,
-    PrefillMode,
-    dialect_of,
-)
+from rungwise.adapters.wires.chat.dialect import CapField, Dialect, PrefillMode
+from rungwise.adapters.wires.chat.dialects import STEERING, dialect_of
 from rungwise.adapters.wires.chat.discovery import DiscoverableBackend
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
@@ -254,7 +249,12 @@ class OpenAIChat(DiscoverableBackend):
         if echoes is None:
             echoes = dialect.echoes
         cap = self._cap_field_for(dialect)
-        dialect = evolve(dialect, cap_field=cap, prefill=prefill, echoes=echoes)
+        dialect = evolve(
+            dialect,
+            cap_field=cap,
+            prefill=prefill,
+            echoes=echoes,
+        )
         self._set(_dialect=dialect, _shapes=ChatShapes(dialect))
         if prefill != "no" or self.capabilities.prefill:  # the dialect has the last word
             self._set(capabilities=evolve(self.capabilities, prefill=prefill != "no"))
@@ -331,7 +331,11 @@ class OpenAIChat(DiscoverableBackend):
 
     def _body(self, send: Send, *, stream: bool) -> Body:
         dialect = self._dialect
-        body: Body = {"model": self.model, "messages": self._messages(send), "stream": stream}
+        body: Body = {
+            "model": self.model,
+            "messages": self._messages(send),
+            "stream": stream,
+        }
         body |= self._parameters_of(send)
         if send.has_tools and "tools" not in send.parameters:
             self._shapes.set_tools(body, send.tools)

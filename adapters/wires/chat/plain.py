@@ -30,7 +30,12 @@ def read_image_url(block: Block) -> Part | None:
     if isinstance(url, Mapping):
         detail = url.get("detail")
         url = url.get("url")
-    return media("image", url=url, detail=detail, cache=block.get("cache_control"))
+    return media(
+        "image",
+        url=url,
+        detail=detail,
+        cache=block.get("cache_control"),
+    )
 
 
 _KINDS: Final[Mapping[str, MediaKind]] = {"video_url": "video", "audio_url": "audio"}
@@ -60,7 +65,12 @@ def read_audio(block: Block) -> Part | None:
     if not isinstance(inner, Mapping):
         return None
     kind = f"audio/{text_in(inner, 'format') or 'wav'}"
-    return media("audio", data=inner.get("data"), media_type=kind, cache=block.get("cache_control"))
+    return media(
+        "audio",
+        data=inner.get("data"),
+        media_type=kind,
+        cache=block.get("cache_control"),
+    )
 
 
 def read_file(block: Block) -> Part | None:
@@ -69,4 +79,10 @@ def read_file(block: Block) -> Part | None:
     data = text_in(inner, "file_data")
     name = text_in(inner, "filename")
     url = "" if data else inner.get("file_url")
-    return media("file", data=data, url=url, name=name, cache=block.get("cache_control"))
+    return media(
+        "file",
+        data=data,
+        url=url,
+        name=name,
+        cache=block.get("cache_control"),
+    )

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from rungwise.adapters.wires.chat.dialect import Count
 from rungwise.adapters.wires.chat.dialects import (
     COUNTS,
     ERRORS,
     REASONING_FIELDS,
     REFUSALS,
     USAGE,
-    Count,
     found_at,
 )
 from rungwise.adapters.wires.chat.tools import calls_in, index_of
@@ -204,7 +204,11 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
         return content, reasoning, refusal
     if not isinstance(content, list):
         return "", reasoning, refusal
-    texts: dict[str, list[str]] = {"text": [], "thinking": [], "refusal": []}
+    texts: dict[str, list[str]] = {
+        "text": [],
+        "thinking": [],
+        "refusal": [],
+    }
     for part in content:
         kind = "text"
         if isinstance(part, dict):

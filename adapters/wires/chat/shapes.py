@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS, Dialect
+from rungwise.adapters.wires.chat.dialect import Dialect
+from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS
 from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.plain.messages import is_untyped
 from rungwise.adapters.wires.plain.parts import list_of, mapping_of
@@ -76,7 +77,12 @@ class ChatShapes(Form):
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
         return mapping_of(tool.get("function", tool))
 
-    def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
+    def tool_of(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+    ) -> Body:
         """Return the definition of a tool."""
         return {"type": "function", "function": super().tool_of(name, description, parameters)}
 
@@ -158,7 +164,11 @@ class ChatShapes(Form):
         """Return a message of results; the older form of calls has a role of its own for them."""
         if isinstance(calling, Message) or calling.get("tool_calls") or not results:
             return super().results_of(calling, results)
-        return {"role": "function", "name": results[0].name, "content": results[0].text}
+        return {
+            "role": "function",
+            "name": results[0].name,
+            "content": results[0].text,
+        }
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
         """Return a message as plain messages.

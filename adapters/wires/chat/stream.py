@@ -260,7 +260,10 @@ class ChatDecoder(StreamDecoder):
             return None
 
     def _arguments_in(
-        self, value: Mapping[str, Any], choice: Mapping[str, Any], calls: Any
+        self,
+        value: Mapping[str, Any],
+        choice: Mapping[str, Any],
+        calls: Any,
     ) -> Piece | None:
         """Return what a chunk adds to the arguments of an open call, with the call's index.
 
@@ -294,7 +297,13 @@ class ChatDecoder(StreamDecoder):
             return
         super().take_piece(kind, text)
 
-    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+    def take_value(
+        self,
+        value: Mapping[str, Any],
+        data: bytes,
+        *,
+        is_error: bool,
+    ) -> None:
         """Take any other chunk."""
         choice = completion.first_choice(value)
         # what no delta will show, before it replaces anything

@@ -62,7 +62,13 @@ _LOW_OR_HIGH: Final = {**_FROM_LOW, **_levels(medium="HIGH")}
 
 # The tokens of each effort are those of Google's endpoint for chat completions
 # [ai.google.dev/gemini-api/docs/openai].
-_TOKENS: Final = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24_576, "xhigh": 24_576}
+_TOKENS: Final = {
+    "minimal": 1024,
+    "low": 1024,
+    "medium": 8192,
+    "high": 24_576,
+    "xhigh": 24_576,
+}
 _LEAST: Final = 128  # tokens that 2.5 Pro thinks at least
 _TO_BUDGET: Final = {"": {"thinkingBudget": 1024}, "-1": {"thinkingBudget": 1024}}
 

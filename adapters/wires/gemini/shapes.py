@@ -44,7 +44,11 @@ _OWN_URL: Final = re.compile(
     re.IGNORECASE,
 )
 """Google's own hosts, whose files every model can read."""
-_TYPES: Final = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4"}
+_TYPES: Final = {
+    "image": "image/png",
+    "audio": "audio/wav",
+    "video": "video/mp4",
+}
 """The media types of what does not say its own."""
 
 
@@ -217,7 +221,12 @@ class _GeminiForm(Form):
                 return "tool"
         return super()._role_of(message)
 
-    def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
+    def tool_of(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+    ) -> Body:
         function: Body = {"name": name}
         if description:
             function["description"] = description

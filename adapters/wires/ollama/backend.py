@@ -238,7 +238,12 @@ class Ollama(HttpBackend):
         options = {**_options_of(parameters), **_options_of(send.parameters)}
         calls_none = chat_choice(members.pop("tool_choice", None)) == "none"
         messages = written(send.messages, form, self._owner(send), is_portable=send.portable)
-        body: Body = {"model": self.model, "messages": messages, "stream": stream, **members}
+        body: Body = {
+            "model": self.model,
+            "messages": messages,
+            "stream": stream,
+            **members,
+        }
         if send.has_tools and "tools" not in members and not calls_none:
             OLLAMA.set_tools(body, send.tools)
         cap = first_cap(send, parameters)

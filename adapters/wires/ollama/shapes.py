@@ -44,7 +44,12 @@ class _OllamaForm(Form):
             return None
         return parameters["format"] or False
 
-    def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
+    def tool_of(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+    ) -> Body:
         return {"type": "function", "function": super().tool_of(name, description, parameters)}
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:

@@ -101,7 +101,13 @@ class OllamaDecoder(StreamDecoder):
             return _KINDS["thinking"], thought
         return None
 
-    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+    def take_value(
+        self,
+        value: Mapping[str, Any],
+        data: bytes,
+        *,
+        is_error: bool,
+    ) -> None:
         """Take the object of any other line."""
         message = value.get("message")
         is_last = value.get("done") is True
@@ -139,9 +145,19 @@ class OllamaDecoder(StreamDecoder):
         """Put the reply together."""
         draft = self._draft(self.text_of("content"), self.text_of("thinking"), self._calls)
         raw = self._aside.members or None
-        return draft.reply(error=self.error, cut=is_cut, cause=cause, raw=raw)
+        return draft.reply(
+            error=self.error,
+            cut=is_cut,
+            cause=cause,
+            raw=raw,
+        )
 
-    def _draft(self, text: str, reasoning: str, calls: Iterable[RawCall]) -> Draft:
+    def _draft(
+        self,
+        text: str,
+        reasoning: str,
+        calls: Iterable[RawCall],
+    ) -> Draft:
         """Return the draft of a reply."""
         parts: list[Part] = []
         if reasoning:

@@ -85,7 +85,12 @@ def kind_of(media_type: str, otherwise: MediaKind) -> MediaKind:
 
 
 def result_of(
-    id: str, name: str, parts: Iterable[Part], *, is_fault: bool = False, cache: Any = None
+    id: str,
+    name: str,
+    parts: Iterable[Part],
+    *,
+    is_fault: bool = False,
+    cache: Any = None,
 ) -> ToolResult:
     """Return the result of a tool call.
 

@@ -216,7 +216,11 @@ def _schema_in(inner: Mapping[str, Any]) -> Any:
     return schema
 
 
-_WORDS: Final[Mapping[object, str]] = {"auto": "auto", "any": "required", "none": "none"}
+_WORDS: Final[Mapping[object, str]] = {
+    "auto": "auto",
+    "any": "required",
+    "none": "none",
+}
 """Anthropic's and Bedrock's tool choices without a name, with their equivalents in chat
 completions.
 """

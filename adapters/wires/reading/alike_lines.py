@@ -56,7 +56,11 @@ class AlikeLines:
         return content
 
     def learn(
-        self, prefix: bytes, data: bytes, piece: Piece, read: Callable[[Any], Piece | None]
+        self,
+        prefix: bytes,
+        data: bytes,
+        piece: Piece,
+        read: Callable[[Any], Piece | None],
     ) -> None:
         """Learn what surrounds a text in a line, as long as that pays off.
 

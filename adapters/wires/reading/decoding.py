@@ -93,7 +93,13 @@ class StreamDecoder(Decoder):
         """
 
     @abstractmethod
-    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+    def take_value(
+        self,
+        value: Mapping[str, Any],
+        data: bytes,
+        *,
+        is_error: bool,
+    ) -> None:
         """Take the object of any other event."""
 
     @abstractmethod
@@ -315,7 +321,12 @@ class BlockDecoder(StreamDecoder, Generic[B]):
             return self._begin(index, kind)
         return block
 
-    def _begin(self, index: object, kind: str, start: Mapping[str, Any] | None = None) -> B:
+    def _begin(
+        self,
+        index: object,
+        kind: str,
+        start: Mapping[str, Any] | None = None,
+    ) -> B:
         """Begin a block; `start` is what its announcement holds."""
         block: B = self.BLOCK(len(self._blocks), kind, dict(start or {}))
         self._blocks.append(block)

@@ -41,7 +41,13 @@ class LineReader(LineSplitter):
         if rest and not handler.finished:
             self._take_line(rest, handler, is_last=True)
 
-    def _take_line(self, line: bytes, handler: EventHandler, *, is_last: bool = False) -> None:
+    def _take_line(
+        self,
+        line: bytes,
+        handler: EventHandler,
+        *,
+        is_last: bool = False,
+    ) -> None:
         bare = line.strip()
         if not self.is_stream:
             bare = bare.removeprefix(_BOM).lstrip()
@@ -65,7 +71,12 @@ class LineReader(LineSplitter):
         self.plain += line + b"\n"
 
     def _take_object(
-        self, line: bytes, bare: bytes, handler: EventHandler, *, is_last: bool
+        self,
+        line: bytes,
+        bare: bytes,
+        handler: EventHandler,
+        *,
+        is_last: bool,
     ) -> None:
         """Parse a line that begins like an object, and hand it over.
 

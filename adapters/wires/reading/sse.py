@@ -99,7 +99,13 @@ class EventHandler(Protocol):
     def take_piece(self, kind: Any, text: str) -> None:
         """Take a piece of text that an event has brought."""
 
-    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+    def take_value(
+        self,
+        value: Mapping[str, Any],
+        data: bytes,
+        *,
+        is_error: bool,
+    ) -> None:
         """Take the object of any other event, and the bytes that it came as."""
 
     def take_error(self, data: bytes) -> None:

@@ -9,7 +9,8 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from rungwise.adapters.wires import request
-from rungwise.adapters.wires.chat.dialects import Dialect, dialect_of
+from rungwise.adapters.wires.chat.dialect import Dialect
+from rungwise.adapters.wires.chat.dialects import dialect_of
 from rungwise.adapters.wires.chat.discovery import DiscoverableBackend
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.pairing import answered
@@ -108,7 +109,12 @@ def _format(value: Any) -> Any:
     if not isinstance(inner, Mapping):
         return value
     # Chat completions hold the model to a schema only if `strict` is set.
-    return {"type": "json_schema", "name": "answer", **inner, "strict": inner.get("strict") is True}
+    return {
+        "type": "json_schema",
+        "name": "answer",
+        **inner,
+        "strict": inner.get("strict") is True,
+    }
 
 
 def _choice(choice: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -183,7 +189,11 @@ class OpenAIResponses(DiscoverableBackend):
         parameters = self._parameters_of(send)
         is_stateful = any(parameters.get(name) is not None for name in _STATEFUL)
         items = _items(send, self._owner(send), is_stateful=is_stateful)
-        body: Body = {"model": self.model, "input": items, "stream": stream}
+        body: Body = {
+            "model": self.model,
+            "input": items,
+            "stream": stream,
+        }
         if not is_stateful:
             body["store"] = False
         body |= parameters

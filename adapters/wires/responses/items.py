@@ -177,7 +177,11 @@ def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) ->
         if _is_open(part):
             # The log probabilities are for the reader: many times the text, and useless to the
             # model.
-            part = {"annotations": [], **_without(part, "logprobs"), "text": next(rest)}
+            part = {
+                "annotations": [],
+                **_without(part, "logprobs"),
+                "text": next(rest),
+            }
         filled.append(part)
     yield {**envelope, "content": filled}
 
@@ -198,7 +202,12 @@ def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
             text = text_in(load(call.arguments.encode("utf-8", "surrogatepass")), "input")
         except ValueError:
             text = call.arguments
-        return {**extras, "call_id": call.id, "name": call.name, "input": text}
+        return {
+            **extras,
+            "call_id": call.id,
+            "name": call.name,
+            "input": text,
+        }
     return {
         "type": "function_call",
         **extras,
@@ -244,7 +253,11 @@ class Slot:
         return text_in(self.item, "type")
 
     def whole(
-        self, at: int, text_of: Callable[[Any], str], *, is_over: bool
+        self,
+        at: int,
+        text_of: Callable[[Any], str],
+        *,
+        is_over: bool,
     ) -> dict[str, Any] | None:
         """Return the item so far; None for an unfinished item that cannot be continued.
 

@@ -115,7 +115,12 @@ class _ResponsesForm(Form):
         plain = super().plain_of(message, with_reasoning=with_reasoning)
         return [{"type": "message", **each} if each["role"] in _ROLES else each for each in plain]
 
-    def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
+    def tool_of(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+    ) -> Body:
         """Return the definition of a tool.
 
         Its `strict` is explicit: chat completions have another default.
@@ -200,11 +205,19 @@ def _part(part: TextPart | MediaPart) -> Body:
     if isinstance(part, TextPart):
         return {"type": "input_text", "text": part.text}
     if part.kind == "image":
-        return {"type": "input_image", "image_url": _url(part), "detail": part.detail or "auto"}
+        return {
+            "type": "input_image",
+            "image_url": _url(part),
+            "detail": part.detail or "auto",
+        }
     if part.kind == "file" and part.url:
         return {"type": "input_file", "file_url": part.url}
     if part.kind == "file":
-        return {"type": "input_file", "filename": part.name or "file", "file_data": _url(part)}
+        return {
+            "type": "input_file",
+            "filename": part.name or "file",
+            "file_data": _url(part),
+        }
     return {"type": "input_text", "text": in_words(part)}
 
 
@@ -217,7 +230,11 @@ def _output_of(result: ToolResult) -> Body:
     shown: list[Part] = [*result.media]
     if result.text or not result.media:
         shown.insert(0, TextPart(result.text))
-    return {"type": "function_call_output", "call_id": result.id, "output": _content(shown)}
+    return {
+        "type": "function_call_output",
+        "call_id": result.id,
+        "output": _content(shown),
+    }
 
 
 def with_custom_outputs(items: Iterable[PlainMessage]) -> list[PlainMessage]:

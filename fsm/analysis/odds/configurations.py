@@ -306,7 +306,12 @@ class Configurations:
             leaves: whether the policy leaves the backend after so many failures.
             fits: whether there is time for a wait that the service asks for.
         """
-        facts = {"wait_fits": fits, **event.facts, "has_text": has_text, "switch_asked": leaves}
+        facts = {
+            "wait_fits": fits,
+            **event.facts,
+            "has_text": has_text,
+            "switch_asked": leaves,
+        }
         return self._choose(event.branches, facts, left)
 
     def _choose(
@@ -335,7 +340,12 @@ class Configurations:
             counts[places[branch.takes]] += 1
         return tuple(counts)
 
-    def _wait(self, rate: EventRate, rung: str, spent: Spent) -> Wait:
+    def _wait(
+        self,
+        rate: EventRate,
+        rung: str,
+        spent: Spent,
+    ) -> Wait:
         """Return the wait in a rung after an event: the one that was asked for, or a drawn one."""
         if rate.asked_wait is not None and keeps_asked_wait(rate.event, rung):
             return rate.asked_wait, rate.asked_wait

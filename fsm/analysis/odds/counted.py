@@ -227,7 +227,12 @@ class RatesCount:
             last_backend = back.backend
             last_kind = kind
 
-    def _count_attempt(self, attempt: RecordedAttempt, back: Step, position: str) -> str:
+    def _count_attempt(
+        self,
+        attempt: RecordedAttempt,
+        back: Step,
+        position: str,
+    ) -> str:
         """Count what came back of an attempt, and return its kind: the event, and why it failed."""
         implied = FOLLOW
         if "has_text" in attempt.facts_before or "added_text" in back.facts:

@@ -201,19 +201,8 @@ def distribution_of(
     if not most:
         return Distribution(0.0, [1.0])
     slopes = np.array(SLOPES) / most
-
-    @cache
-    def exponential(histogram: Histogram) -> Any:
-        values, weights = np.array(histogram).T
-        raised = np.exp(np.outer(slopes, values))
-        return raised @ weights / weights.sum()
-
-    def exponential_wait(least: float, most: float) -> Any:
-        return np.exp(slopes * most)
-
     with np.errstate(over="ignore"):  # the steepest slopes bound nothing then
-        ends = _sum_of(layers, start, terms, exponential, exponential_wait)
-        bounds: Any = sum(ends.values())
+        bounds = _bounds_of(layers, start, terms, slopes)
         chernoff = np.log(bounds / beyond) / slopes
         step = float(np.min(chernoff)) / (points - 1)
     if is_whole:
@@ -235,6 +224,27 @@ def distribution_of(
         ended[end] = np.clip(masses, 0.0, 1.0)
     up_to = np.cumsum(sum(ended.values()))
     return Distribution(step, up_to.tolist(), tails, ended)
+
+
+def _bounds_of(layers: Layers, start: int, terms: Terms, slopes: Any) -> Any:
+    """Return E exp(s X) of the sum X for each slope s, which bounds its tail.
+
+    Arguments:
+        layers, start, terms: as in `distribution_of`.
+        slopes: an array of the slopes.
+    """
+    np = numpy()
+
+    @cache
+    def exponential(histogram: Histogram) -> Any:
+        values, weights = np.array(histogram).T
+        raised = np.exp(np.outer(slopes, values))
+        return raised @ weights / weights.sum()
+
+    def exponential_wait(least: float, most: float) -> Any:
+        return np.exp(slopes * most)
+
+    return sum(_sum_of(layers, start, terms, exponential, exponential_wait).values())
 
 
 def _sum_of(

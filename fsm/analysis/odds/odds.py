@@ -110,7 +110,12 @@ class TurnConfigurations:
         most: the most probability that each of its calls leaves out.
     """
 
-    def __init__(self, policy: TurnPolicy, rates: Rates, most: float) -> None:
+    def __init__(
+        self,
+        policy: TurnPolicy,
+        rates: Rates,
+        most: float,
+    ) -> None:
         self.policy = policy
         self.rates = rates
         self.has_compactor = bool(rates.of("compactions"))
@@ -312,7 +317,14 @@ def _sum_over_turn(chain: TurnConfigurations, walked: Followed, name: str) -> Di
         return (came.adds.get(name, NOTHING),)
 
     is_whole = name in WHOLE
-    return summed(chain, walked.layers, added, beyond=LEFT_OUT, points=POINTS, is_whole=is_whole)
+    return summed(
+        chain,
+        walked.layers,
+        added,
+        beyond=LEFT_OUT,
+        points=POINTS,
+        is_whole=is_whole,
+    )
 
 
 def _mean_over_turn(chain: TurnConfigurations, walked: Followed, name: str) -> float:

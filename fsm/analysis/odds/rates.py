@@ -45,7 +45,11 @@ EVENTS: Final = tuple(event for event, source in CALL.ladders if source == CALL.
 # attempts depend on the one before if independent ones differ as much in so few of the cases
 LIKELY: Final = 0.01
 MOST_BACKENDS: Final = 100
-PLACES: Final = {"BackendRates": "backend", "EventRate": "event of it", "TurnRate": "[[turn]]"}
+PLACES: Final = {
+    "BackendRates": "backend",
+    "EventRate": "event of it",
+    "TurnRate": "[[turn]]",
+}
 FEW: Final = 100  # attempts: the shares of fewer are known to within 10 % at best
 NEAR_ONE: Final = 1e-6  # how far the shares of a position may be from 1 in all
 SETTLED: Final = frozenset(

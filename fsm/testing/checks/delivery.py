@@ -129,7 +129,13 @@ def check_parts(ended: EndedCall) -> None:
         raise Dishonest(STITCHED, wrong)
 
 
-def _ends(text: str, start: int, part: str, *, may_echo: bool) -> set[int]:
+def _ends(
+    text: str,
+    start: int,
+    part: str,
+    *,
+    may_echo: bool,
+) -> set[int]:
     """Return the places in the text at which a part may end.
 
     Arguments:

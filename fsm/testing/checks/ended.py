@@ -32,7 +32,12 @@ class Dishonest(AssertionError):
         step: the step of the journal at which it shows; None where it shows in the result alone.
     """
 
-    def __init__(self, property: str, detail: str, step: Step | None = None) -> None:
+    def __init__(
+        self,
+        property: str,
+        detail: str,
+        step: Step | None = None,
+    ) -> None:
         message = f"{property}: {detail}"
         if step is not None:
             message += f", at step {step.number}: {step}"

@@ -74,7 +74,11 @@ def assert_call_honest(
         Dishonest: an `AssertionError` that says which property broke, and at which step.
         IllegalEvent: the call has not ended.
     """
-    others: dict[str, Any] = {"certificate": certificate, "request": request, "is_fair": is_fair}
+    others: dict[str, Any] = {
+        "certificate": certificate,
+        "request": request,
+        "is_fair": is_fair,
+    }
     others["secrets"] = tuple(secrets)
     if events is not None:
         others["events"] = tuple(events)

@@ -43,7 +43,12 @@ def check_budget(ended: EndedCall) -> None:
         money -= _cost(ended, step)
 
 
-def _check_sent(ended: EndedCall, step: Step, tokens: float, money: float) -> None:
+def _check_sent(
+    ended: EndedCall,
+    step: Step,
+    tokens: float,
+    money: float,
+) -> None:
     """Check a request against what was left of the budget.
 
     Arguments:

@@ -107,7 +107,12 @@ def check_right(ended: EndedCall) -> None:
     if value != result.value:
         raise Dishonest(RIGHT, "the value is not that of the text", last)
     for verdict in ended.verdicts:
-        answer = attrs.evolve(result.reply, text=result.text, final_text=None, parts=None)
+        answer = attrs.evolve(
+            result.reply,
+            text=result.text,
+            final_text=None,
+            parts=None,
+        )
         reason = verdict(answer)
         if reason is not None:
             raise Dishonest(RIGHT, f"a verdict says no: {reason}", last)

@@ -241,7 +241,12 @@ def spending(seen: SeenTurn) -> dict[str, float]:
     waits = [before.wait for before, after in pairwise(steps) if after.event == "sent"]
     runs = sum(len(each.runs) for each in seen.run.rounds)
     tokens = sum(step.usage.output_tokens for step in steps)
-    counts = {"calls": len(calls), "attempts": attempts, "tool runs": runs, "output tokens": tokens}
+    counts = {
+        "calls": len(calls),
+        "attempts": attempts,
+        "tool runs": runs,
+        "output tokens": tokens,
+    }
     spent = {name: float(count) for name, count in counts.items()}
     spent["waiting seconds"] = math.fsum(waits)
     return spent

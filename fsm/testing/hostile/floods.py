@@ -61,7 +61,12 @@ FUNCTIONS: Final[tuple[dict[str, str], ...]] = (
 
 
 def _flood(
-    before: bytes, unit: bytes, after: bytes = b"", *, says: str | None = None, size: int = FLOOD
+    before: bytes,
+    unit: bytes,
+    after: bytes = b"",
+    *,
+    says: str | None = None,
+    size: int = FLOOD,
 ) -> RawResponse:
     """Return a flood: a unit over and over.
 
@@ -151,7 +156,11 @@ def _tool_calls(draw: DrawFn, reply: ValidReply) -> RawResponse:
 def _choices(draw: DrawFn, reply: ValidReply) -> RawResponse:
     """Write many choices: one in each event, or all in one."""
     index = pick(draw, 0, 1, 10**6)
-    choice = {"index": index, "delta": {"content": "a"}, "message": {"content": "a"}}
+    choice = {
+        "index": index,
+        "delta": {"content": "a"},
+        "message": {"content": "a"},
+    }
     if reply.streams and draw(st.booleans()):
         return _flood(_until_closed(reply), event({"choices": [choice]}), DONE)
     one = json_bytes(choice)

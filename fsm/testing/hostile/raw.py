@@ -172,7 +172,11 @@ class ValidReply:
         return self.head(b"content-length: %d" % len(body), *headers) + body
 
     def response(
-        self, data: bytes, ending: Ending = "close", *, is_whole: bool = True
+        self,
+        data: bytes,
+        ending: Ending = "close",
+        *,
+        is_whole: bool = True,
     ) -> RawResponse:
         """Return a response of these bytes, in which a reader may find the text of this reply."""
         steps = [RawStep(data)] if data else []
@@ -186,12 +190,30 @@ class ValidReply:
 def valid_reply(*, streams: bool, text: str = TEXT) -> ValidReply:
     """Write a reply that no reader has any trouble with."""
     output = -(-len(text) // 4)  # rounded up
-    usage = {"prompt_tokens": 9, "completion_tokens": output, "total_tokens": 9 + output}
+    usage = {
+        "prompt_tokens": 9,
+        "completion_tokens": output,
+        "total_tokens": 9 + output,
+    }
     if not streams:
         message = {"role": "assistant", "content": text}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        about = {"id": "chatcmpl-1", "object": "chat.completion", "model": "m"}
-        whole = json_bytes({**about, "choices": [choice], "usage": usage})
+        choice = {
+            "index": 0,
+            "message": message,
+            "finish_reason": "stop",
+        }
+        about = {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "model": "m",
+        }
+        whole = json_bytes(
+            {
+                **about,
+                "choices": [choice],
+                "usage": usage,
+            }
+        )
         return ValidReply(streams, (whole,), text)
     size = max(1, len(text) // 4)
     events = [delta_event({"role": "assistant", "content": ""})]
@@ -216,7 +238,11 @@ def event(value: object) -> bytes:
 def delta_event(delta: Mapping[str, Any], *, finish: str | None = None) -> bytes:
     """Write the event of one delta."""
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    about = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m"}
+    about = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "model": "m",
+    }
     return event({**about, "choices": [choice]})
 
 

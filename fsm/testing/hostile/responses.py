@@ -19,7 +19,13 @@ from rungwise.fsm.testing.hostile.floods import DRIPS, FLOODS
 from rungwise.fsm.testing.hostile.framing import FRAMINGS
 from rungwise.fsm.testing.hostile.raw import Hostility, RawResponse, healthy_response, valid_reply
 
-_KINDS: Final[Mapping[str, Hostility]] = {**CONTENTS, **FRAMINGS, **ENCODINGS, **DRIPS, **FLOODS}
+_KINDS: Final[Mapping[str, Hostility]] = {
+    **CONTENTS,
+    **FRAMINGS,
+    **ENCODINGS,
+    **DRIPS,
+    **FLOODS,
+}
 
 HOSTILITIES: Final = tuple(_KINDS)
 """The ways of being hostile: contents, framing, encodings, drips, floods."""
