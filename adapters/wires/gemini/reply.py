@@ -165,11 +165,12 @@ def _put(root: Any, path: str, value: Any) -> None:
     """Put a value at a JSON path, as far as the path can be followed.
 
     What the path leads through is made where it is missing: a list if its next step is an index,
-    else an object. A list only grows at its end.
+    else an object. A list only grows at its end. A path without a step leads nowhere.
     """
     steps = [name or quoted or int(index) for name, quoted, index in _STEP.findall(path)]
     steps = steps[:_LONGEST_PATH]
-    for step, after in zip(steps, (*steps[1:], None), strict=True):
+    following = [*steps[1:], None]
+    for step, after in zip(steps, following, strict=False):
         is_last = after is None
         new = value
         if not is_last:

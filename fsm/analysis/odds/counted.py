@@ -38,7 +38,6 @@ from rungwise.fsm.analysis.odds.rates import (
 from rungwise.fsm.call.run.call_journal import Journal
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.engine.journal.attempts import RecordedAttempt, attempts_of
-from rungwise.fsm.engine.journal.path import SKIPPED
 from rungwise.fsm.engine.journal.record import Step
 from rungwise.fsm.replies.failures.failure import Reason
 from rungwise.fsm.turn.observe import OF_TOOLS
@@ -215,10 +214,7 @@ class RatesCount:
         last_kind = ""
         for attempt in attempts_of(steps):
             back = attempt.back
-            # Not counted: the last attempt of a call that then passed over its last backends.
-            if back is None or steps[attempt.sent.number].event == SKIPPED:
-                continue
-            if back.event not in EVENTS or back.backend not in self.prices:
+            if back is None or back.event not in EVENTS or back.backend not in self.prices:
                 continue
             position = position_of(attempt.rung, attempt.wait)
             kind = self._count_attempt(attempt, back, position)

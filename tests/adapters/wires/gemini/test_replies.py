@@ -251,6 +251,14 @@ def test_arguments_that_come_in_pieces_are_put_together() -> None:
     assert (one.name, two.name, json.loads(two.arguments)) == ("look", "note", {"a": 1})
 
 
+@pytest.mark.parametrize("path", ["$", "", "$.", "nonsense[", "$[]", "$..a"])
+def test_a_piece_of_arguments_without_a_place_is_left_out(path: str) -> None:
+    parts = [{"jsonPath": path, "numberValue": 1}, {"jsonPath": "$.bird", "stringValue": "heron"}]
+    piece = {"functionCall": {"name": "look", "partialArgs": parts}}
+    [call] = streamed(chunk(piece), LAST).tool_calls
+    assert json.loads(call.arguments)["bird"] == "heron"
+
+
 @pytest.mark.parametrize("args", [[1], "x", 1, True])
 def test_arguments_of_another_type_are_no_call(args: Any) -> None:
     [call] = whole({"functionCall": {"name": "look", "args": args}}).tool_calls

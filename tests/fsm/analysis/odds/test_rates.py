@@ -9,7 +9,7 @@ from statistics import stdev
 import pytest
 
 from rungwise import ConfigurationError, Policy, TurnPolicy
-from rungwise.core import Call, PlainLink, Reply, Request
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.analysis.odds.counted import NORMAL, RatesCount, chi_square_tail, wilson
 from rungwise.fsm.analysis.odds.odds import odds
 from rungwise.fsm.analysis.odds.rates import (
@@ -177,6 +177,21 @@ def test_few_attempts_draw_a_warning() -> None:
         1,
         ((2.0, 1),),
     )
+
+
+def test_an_attempt_counts_although_no_other_backend_could_be_asked_after_it() -> None:
+    unusable = PlainLink("unusable", problem="it has no key")
+    counted = []
+    for chain in ([PlainLink("small")], [PlainLink("small"), unusable]):
+        count = RatesCount()
+        call = Call(Request("say"), chain=chain)
+        call.begin()
+        call.receive(Failure("auth", status=401), 2.0)
+        assert call.result is not None
+        count.add(call.journal)
+        counted.append(count.rates().backend[0].fresh)
+    assert [event.event for event in counted[0]] == ["failed_permanently"]
+    assert counted[1] == counted[0]
 
 
 def test_a_backend_that_is_asked_in_place_of_a_wait_is_fresh() -> None:
