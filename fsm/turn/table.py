@@ -115,8 +115,7 @@ SUMMARIZE = Rung(
     says="a last call without tools may ask for a summary",
     does="asking for a summary",
 )
-RUNGS = tuple(each for each in list(globals().values()) if isinstance(each, Rung))
-"""Every rung that is declared above, in that order."""
+RUNGS = (USE_TOOLS, GO_ON, COMPACT, SUMMARIZE)
 
 REPORT = GO_ON.when(
     "may_report",
