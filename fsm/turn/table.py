@@ -134,7 +134,7 @@ AWAIT_APPROVAL = Ending("awaiting_approval", holds="awaits_approval")
 SUMMED_UP = Ending("limit_reached", holds="is_summary")
 NOTHING_SHOWN = Ending("failed", holds="has_no_text")
 
-_ROWS = build_table(
+_TABLE = build_table(
     name="turn",
     start="ask",
     hub=AWAIT,
@@ -159,5 +159,5 @@ _ROWS = build_table(
     everywhere={"cancelled": "cancelled", "ran_out": "over_budget"},
 )
 
-TURN = ship(evolve(_ROWS, resumes=USE_TOOLS.name))
+TURN = ship(evolve(_TABLE, resumes=USE_TOOLS.name))
 """The machine that every turn runs on. One that goes on after an approval begins with the tools."""

@@ -59,40 +59,38 @@ _FORMS: Final[Mapping[str, tuple[Check, str]]] = {
     "parallel_tool_calls": (is_flag, "True or False"),
 }
 
+_ADVICE: Final[Mapping[str, str]] = {
+    "give it to the backend": "model api_key base_url api_version organization project prices "
+    "capabilities prefill "
+    "first_token stall default_headers extra_query",
+    "give it to the Client": "http async_http observer jitter clock sleep compactor",
+    "make it a backend of the Client's chain": "fallbacks fallback chain backends",
+    "give the messages as the first argument": "messages prompt input contents",
+    "put it among the messages, with the role 'system'": "system instructions "
+    "system_instruction system_prompt",
+    "it is called max_tokens here, whoever is asked": "max_completion_tokens "
+    "max_output_tokens num_predict "
+    "maxOutputTokens",
+    "say it in a policy, as in policy=Policy(timeouts=Timeouts(total=30)), or give a "
+    "deadline": "timeout timeouts request_timeout",
+    "say it in a policy, as in "
+    "policy=Policy(limits=Limits(retries=2))": "max_retries retries num_retries limits",
+    "say it in a policy, as in policy=Policy(...)": "budget waits hints reserve switch_after "
+    "after_refusal",
+    "choose the method: stream and astream hand out what comes, call and acall return the "
+    "result": "stream streaming",
+    "it is called tools here": "functions tool_definitions",
+    "give it to the call, beside its messages": "turn within deadline policy",
+    "a call has one answer: make several calls": "n candidate_count",
+    "it ends what runs in threads; cancel the task instead, or leave the stream": "cancellation",
+    "it is for turns: client.turn takes it": "executor",
+    "it is called parameters here": "extra_body",
+    "it is called headers here": "extra_headers",
+    "it is called tool_choice here": "function_call",
+    "it is called stop here": "stop_sequences",
+}
 _ELSEWHERE: Final[Mapping[str, str]] = {
-    name: advice
-    for advice, names in {
-        "give it to the backend": "model api_key base_url api_version organization project prices "
-        "capabilities prefill "
-        "first_token stall default_headers extra_query",
-        "give it to the Client": "http async_http observer jitter clock sleep compactor",
-        "make it a backend of the Client's chain": "fallbacks fallback chain backends",
-        "give the messages as the first argument": "messages prompt input contents",
-        "put it among the messages, with the role 'system'": "system instructions "
-        "system_instruction system_prompt",
-        "it is called max_tokens here, whoever is asked": "max_completion_tokens "
-        "max_output_tokens num_predict "
-        "maxOutputTokens",
-        "say it in a policy, as in policy=Policy(timeouts=Timeouts(total=30)), or give a "
-        "deadline": "timeout timeouts request_timeout",
-        "say it in a policy, as in "
-        "policy=Policy(limits=Limits(retries=2))": "max_retries retries num_retries limits",
-        "say it in a policy, as in policy=Policy(...)": "budget waits hints reserve switch_after "
-        "after_refusal",
-        "choose the method: stream and astream hand out what comes, call and acall return the "
-        "result": "stream streaming",
-        "it is called tools here": "functions tool_definitions",
-        "give it to the call, beside its messages": "turn within deadline policy",
-        "a call has one answer: make several calls": "n candidate_count",
-        "it ends what runs in threads; cancel the task instead, or leave the "
-        "stream": "cancellation",
-        "it is for turns: client.turn takes it": "executor",
-        "it is called parameters here": "extra_body",
-        "it is called headers here": "extra_headers",
-        "it is called tool_choice here": "function_call",
-        "it is called stop here": "stop_sequences",
-    }.items()
-    for name in names.split()
+    name: advice for advice, names in _ADVICE.items() for name in names.split()
 }
 """Where options belong that are often passed to a call by mistake."""
 
