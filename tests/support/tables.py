@@ -23,7 +23,7 @@ VECTORS = [
     *(each for each in ALL_VECTORS if not each["rotations"]),
     *[each for each in ALL_VECTORS if each["rotations"]][::16],
 ]
-PLEAD = Rung("plead", unit="plea", hint="Please.")
+ENTREAT = Rung("entreat", unit="plea", hint="Please.")
 
 
 def limits(**given: int) -> dict[str, int]:

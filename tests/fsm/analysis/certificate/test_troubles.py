@@ -198,19 +198,24 @@ def test_a_users_fact_is_played_as_true_without_calling_its_function() -> None:
         raise AssertionError
 
     fact = rungwise.Fact("is_off_topic", of=never, says="the answer is beside the point")
-    plead = rungwise.Rung(
-        "plead", limit=2, holds=fact, hint="To the point.", says="one may plead", does="pleading"
+    entreat = rungwise.Rung(
+        "entreat",
+        limit=2,
+        holds=fact,
+        hint="To the point.",
+        says="one may entreat",
+        does="entreating",
     )
     # which is soon proved
     small = CALL.without("nudge", "prefill", "continuation", "enlarge", "repair", "compact")
     old = rungwise.Policy(table=small)
-    new = rungwise.Policy(table=small.with_rung(plead, answered=None))
+    new = rungwise.Policy(table=small.with_rung(entreat, answered=None))
     changed = [each for each in trouble_changes(old, new) if each.is_change]
     change = changed[-1]
     assert {each.names for each in changed} == {change.names}
     assert change.names == ("200 with text and a clean stop, on which is_off_topic holds",)
     assert str(change.old) == "not asked again → done; 1 attempt"
-    assert str(change.new) == "plead x2 → done; 3 attempts"
+    assert str(change.new) == "entreat x2 → done; 3 attempts"
 
 
 @pytest.mark.parametrize("event", troubles.EVENTS)

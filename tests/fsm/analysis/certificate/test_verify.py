@@ -12,7 +12,7 @@ from rungwise.fsm.analysis.certificate.verify import TERMINATES, WELL_FORMED, ve
 from rungwise.fsm.engine.checker.counterexample import Property
 from rungwise.fsm.engine.checker.properties import BOUNDED, COUNTS, ENDS, FALLS, TOTAL
 from support.sampling import sampled
-from support.tables import COUNTERS, PLEAD, redeclaring, replacing, row_of, tampered, unchecked
+from support.tables import COUNTERS, ENTREAT, redeclaring, replacing, row_of, tampered, unchecked
 
 # the certificate
 
@@ -168,7 +168,7 @@ def test_a_table_in_another_order_is_accepted() -> None:
 
 @pytest.mark.full
 def test_a_rung_with_its_own_counter_is_accepted_and_counted() -> None:
-    policy = Policy(table=CALL.with_rung(PLEAD, refused=None), limits=Limits(pleas=2))
+    policy = Policy(table=CALL.with_rung(ENTREAT, refused=None), limits=Limits(pleas=2))
     certificate = verify(policy, max_tokens=4096)
     assert certificate.ok
     assert certificate.worst[0].ladder == 47 + 2 + 2

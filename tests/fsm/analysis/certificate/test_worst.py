@@ -44,7 +44,7 @@ from rungwise.fsm.engine.checker.walk import Walk, walk
 from rungwise.fsm.engine.machine.run import Run
 from rungwise.testing import run as play
 from support.sampling import examples
-from support.tables import COUNTERS, PLEAD, VECTORS, limits, unchecked
+from support.tables import COUNTERS, ENTREAT, VECTORS, limits, unchecked
 
 PRICES = [Prices(3.0, 15.0, cache_creation=3.75), Prices(1.0, 5.0), Prices(2.0, 20.0)]
 Weight = Callable[[Any], float]
@@ -345,11 +345,11 @@ def test_any_backend_may_have_to_be_passed_over(fallbacks: int, attempts: int) -
 def test_a_rung_of_ones_own_that_refills_others_is_counted_without_slack(
     attempts: int, refills_on: str | None
 ) -> None:
-    plead = Rung(
-        "plead", limit=2, hint="Please.", refills=("retries", "reasks"), refills_on=refills_on
+    entreat = Rung(
+        "entreat", limit=2, hint="Please.", refills=("retries", "reasks"), refills_on=refills_on
     )
-    table = CALL.with_rung(plead, refused=None)
-    given = {**limits(retries=2, reasks=1, fallbacks=1), "pleads": 2}
+    table = CALL.with_rung(entreat, refused=None)
+    given = {**limits(retries=2, reasks=1, fallbacks=1), "entreats": 2}
     policy = Policy(table=table, limits=Limits(**given), budget=UNTIMED(attempts=attempts))
     most, *_ = worst_cases(policy, given, PRICES[:2], 100, 100)
     assert most.value == heaviest(
@@ -786,7 +786,7 @@ def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained() 
 
 @pytest.mark.full
 def test_an_own_table_with_another_rung_is_counted() -> None:
-    table = CALL.with_rung(PLEAD, refused=None)
+    table = CALL.with_rung(ENTREAT, refused=None)
     given = limits(pleas=2, continuations=1)
     check_against_brute_force(Policy(table=table, budget=UNTIMED(attempts=9)), given, 4096)
 

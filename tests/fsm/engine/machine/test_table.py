@@ -14,7 +14,7 @@ from rungwise import CALL, Fact, Rung
 from rungwise.core import Effect, Guard, Row, Table, TableError
 from rungwise.fsm.call.table import RETRY
 from rungwise.fsm.engine.machine.run import machine_of
-from support.tables import PLEAD, row_of
+from support.tables import ENTREAT, row_of
 
 ODD = Fact("is_odd", says="the reply is odd")
 
@@ -24,22 +24,22 @@ def guards(table: Table, event: str) -> list[str | None]:
 
 
 def test_a_rung_stands_in_front_of_the_guard_that_is_named_in_each_ladder() -> None:
-    table = CALL.with_rung(PLEAD, refused=None, came_empty="has_text", overflowed="may_compact")
-    assert guards(table, "refused") == ["may_ask_another", "may_plead", None]
-    assert guards(table, "came_empty")[-3:] == ["may_plead", "has_text", None]
-    assert guards(table, "overflowed")[0] == "may_plead"
-    rows = {row for row in table.rows if "plead" in (row.source, row.target)}
+    table = CALL.with_rung(ENTREAT, refused=None, came_empty="has_text", overflowed="may_compact")
+    assert guards(table, "refused") == ["may_ask_another", "may_entreat", None]
+    assert guards(table, "came_empty")[-3:] == ["may_entreat", "has_text", None]
+    assert guards(table, "overflowed")[0] == "may_entreat"
+    rows = {row for row in table.rows if "entreat" in (row.source, row.target)}
     assert rows == {
         *(
-            Row(event, "await", "may_plead", "plead", "spend_plea")
+            Row(event, "await", "may_entreat", "entreat", "spend_plea")
             for event in ("refused", "came_empty", "overflowed")
         ),
-        *(evolve(row, source="plead") for row in CALL.rows if row.source == "ask"),
+        *(evolve(row, source="entreat") for row in CALL.rows if row.source == "ask"),
     }
     assert set(table.rows) - rows == set(CALL.rows)
-    assert table.rung("plead") is PLEAD
+    assert table.rung("entreat") is ENTREAT
     assert table.limits == {**CALL.limits, "pleas": 1}
-    assert table.hints == {"plead": "Please."}
+    assert table.hints == {"entreat": "Please."}
     assert [set(group) for group in table.ranks] == [
         *map(set, CALL.ranks[:-1]),
         {*CALL.ranks[-1], "pleas"},
@@ -48,11 +48,11 @@ def test_a_rung_stands_in_front_of_the_guard_that_is_named_in_each_ladder() -> N
 
 def test_a_rung_brings_its_facts_also_those_of_one_ladder_alone() -> None:
     even = Fact("is_even")
-    rung = Rung("plead", holds=ODD)
-    table = CALL.with_rung(rung.when("may_plead_now", lacks=even), refused=None)
+    rung = Rung("entreat", holds=ODD)
+    table = CALL.with_rung(rung.when("may_entreat_now", lacks=even), refused=None)
     assert table.facts == (*CALL.facts, ODD, even)
-    assert table.guard("may_plead_now") == Guard(
-        "may_plead_now", counter="pleads", holds="is_odd", lacks="is_even"
+    assert table.guard("may_entreat_now") == Guard(
+        "may_entreat_now", counter="entreats", holds="is_odd", lacks="is_even"
     )
     assert table.found_facts == (*CALL.found_facts, "is_odd", "is_even")
 
@@ -82,7 +82,7 @@ def test_a_row_stands_before_the_last_resort_of_its_own_event_or_where_it_is_put
 
 
 def test_a_rung_taken_out_leaves_nothing_but_its_declaration() -> None:
-    table = CALL.with_rung(PLEAD, refused=None).without("plead", "nudge")
+    table = CALL.with_rung(ENTREAT, refused=None).without("entreat", "nudge")
     assert table.rows == tuple(row for row in CALL.rows if "nudge" not in (row.source, row.target))
     assert table.limits == {**CALL.limits, "pleas": 1}
     assert table.hints == {}
@@ -114,28 +114,31 @@ def test_an_event_of_several_states_is_reordered_in_each() -> None:
 
 
 def test_what_is_declared_alike_already_is_left_out() -> None:
-    table = CALL.declaring(PLEAD, ODD, Guard("is_fine"), Effect("cheer"))
-    assert table.declaring(PLEAD, ODD, Guard("is_fine"), Effect("cheer"), RETRY) == table
+    table = CALL.declaring(ENTREAT, ODD, Guard("is_fine"), Effect("cheer"))
+    assert table.declaring(ENTREAT, ODD, Guard("is_fine"), Effect("cheer"), RETRY) == table
     assert (table.guard("is_fine"), table.effect("cheer")) == (Guard("is_fine"), Effect("cheer"))
     assert table.guard("is_odd") == Guard("is_odd", holds="is_odd", says="the reply is odd")
-    assert table.guard("may_plead") == PLEAD.guard
-    assert table.effect("spend_plea") == PLEAD.effect
+    assert table.guard("may_entreat") == ENTREAT.guard
+    assert table.effect("spend_plea") == ENTREAT.effect
     assert (table.guard(None).counter, table.effect(None).spends) == (None, None)
 
 
 REFUSED: list[tuple[Callable[[], Any], str]] = [
     (
-        lambda: CALL.with_rung("plead", refused=None),
+        lambda: CALL.with_rung("entreat", refused=None),
         "with_rung takes a Rung, or what its `when` returns, not str",
     ),
-    (lambda: CALL.with_rung(PLEAD), "with_rung needs an event in whose ladder 'plead' is tried"),
     (
-        lambda: CALL.with_rung(PLEAD, refussed=None),
+        lambda: CALL.with_rung(ENTREAT),
+        "with_rung needs an event in whose ladder 'entreat' is tried",
+    ),
+    (
+        lambda: CALL.with_rung(ENTREAT, refussed=None),
         "no event 'refussed' comes in 'await'; did you mean 'refused'",
     ),
-    (lambda: CALL.with_rung(PLEAD, ran_out=None), "no event 'ran_out' comes in 'await'"),
+    (lambda: CALL.with_rung(ENTREAT, ran_out=None), "no event 'ran_out' comes in 'await'"),
     (
-        lambda: CALL.with_rung(PLEAD, refused="may_retry"),
+        lambda: CALL.with_rung(ENTREAT, refused="may_retry"),
         "has no guard 'may_retry'; it has: may_ask_another, None",
     ),
     (
@@ -151,7 +154,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "to stand before is not in the table: b --a--> c",
     ),
     (
-        lambda: CALL.with_rows(declare=["may_plead"]),
+        lambda: CALL.with_rows(declare=["may_entreat"]),
         "declares rungs, facts, guards and effects, not str",
     ),
     (
@@ -167,8 +170,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "'as' and 'bs' refill each other",
     ),
     (
-        lambda: CALL.without("plead"),
-        "'plead' is no rung that can be taken out of 'call'; there are: retry, resend",
+        lambda: CALL.without("entreat"),
+        "'entreat' is no rung that can be taken out of 'call'; there are: retry, resend",
     ),
     (lambda: CALL.without("ask"), "'ask' is no rung that can be taken out"),
     (lambda: CALL.without("done"), "'done' is no rung that can be taken out"),
@@ -205,7 +208,7 @@ def test_a_misspelt_target_is_refused_with_the_name_that_was_meant(target: str) 
 
 def test_an_event_of_any_name_has_a_ladder_that_a_rung_can_stand_in() -> None:
     table = evolve(CALL, rows=(*CALL.rows, Row("rung", "await", None, "failed")))
-    assert guards(table.with_rung(PLEAD, rung=None), "rung") == ["may_plead", None]
+    assert guards(table.with_rung(ENTREAT, rung=None), "rung") == ["may_entreat", None]
 
 
 def test_copies_and_pickles_of_a_shipped_table_are_that_table() -> None:
@@ -215,7 +218,7 @@ def test_copies_and_pickles_of_a_shipped_table_are_that_table() -> None:
 
 
 def test_copies_and_pickles_of_a_custom_table_equal_it_and_start_fresh() -> None:
-    own = CALL.with_rung(PLEAD, refused=None)
+    own = CALL.with_rung(ENTREAT, refused=None)
     machine_of(own)
     for table in (own, evolve(CALL)):
         for copied in (copy.copy(table), copy.deepcopy(table), pickle.loads(pickle.dumps(table))):
@@ -233,6 +236,6 @@ def test_functions_that_have_no_hash_can_be_declared() -> None:
             return True
 
     table = CALL.with_rung(
-        Rung("plead", holds=Fact("is_odd", of=Unhashable()), change=Unhashable()), refused=None
+        Rung("entreat", holds=Fact("is_odd", of=Unhashable()), change=Unhashable()), refused=None
     )
     assert hash(table) == hash(evolve(table))
