@@ -24,7 +24,7 @@ from rungwise import (
 )
 from rungwise.core import Call, Failure, PlainLink, Reply, Request, TableError
 from rungwise.testing import assert_call_honest, run
-from support.tables import ENTREAT, walk_little
+from support.tables import ENTREAT, OTHERS_OFF, walk_little
 
 FILTERED = Reply("x", stop_reason="content_filter")
 ANSWER = Reply("An answer.", stop_reason="stop")
@@ -37,12 +37,13 @@ def targets(call: Call) -> list[str]:
 
 @pytest.mark.parametrize("pleas", [0, 1, 2])
 def test_it_is_taken_as_often_as_its_limit_says(pleas: int) -> None:
-    policy = Policy(table=TABLE, limits=Limits(pleas=pleas))
+    policy = Policy(table=TABLE, limits=Limits(**OTHERS_OFF, pleas=pleas))
     call = run(policy, [FILTERED])
     assert targets(call) == ["entreat"] * pleas + ["refused"]
     certificate = rungwise.verify(policy)
     assert certificate.ok
-    assert certificate.worst[0].ladder == 49 + pleas
+    without = rungwise.verify(Policy(limits=Limits(**OTHERS_OFF)))
+    assert certificate.worst[0].ladder == without.worst[0].ladder + pleas
     assert_call_honest(call, certificate=certificate)
     journal = rungwise.Journal.from_json(call.journal.to_json())
     assert rungwise.replay(journal, policy).outcome == "refused"

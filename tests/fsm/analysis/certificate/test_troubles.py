@@ -18,8 +18,11 @@ from rungwise.fsm.analysis.certificate.courses import (
 )
 from rungwise.fsm.analysis.certificate.troubles import troubles_of
 from rungwise.fsm.call.table import CALL
+from support.facts import Check
+from support.tables import OTHERS_OFF
 
-DEFAULT = rungwise.Policy()
+DEFAULT = rungwise.Policy(limits=rungwise.Limits(**OTHERS_OFF))
+"""The default policy, with those rungs alone that are worked out by hand here."""
 
 RETRIED = (
     "retry x3 (2, 4, 8 s) → failed; 4 attempts, 14 to 21 s",
@@ -122,6 +125,14 @@ def test_the_default_policy_handles_every_trouble_as_its_table_says() -> None:
     assert not any(each.is_change for each in found)
 
 
+def test_the_default_policy_handles_each_trouble_as_is_written_down(fact: Check) -> None:
+    policy = rungwise.Policy()
+    found = trouble_changes(policy, policy)
+    alone, both = (by_name(found, Scene("every attempt", count)) for count in (1, 2))
+    for name in alone:
+        fact(name, [alone[name], both[name]])
+
+
 def test_a_trouble_that_passes_comes_first() -> None:
     found = trouble_changes(DEFAULT, DEFAULT)
     assert [*dict.fromkeys(each.scene for each in found)] == list(scenes_of(2))
@@ -173,7 +184,9 @@ def test_the_budget_ends_a_course_and_chance_may_end_it_sooner() -> None:
         "retry x3 (2, 4, 8 s) → failed or over_budget; 3 to 4 attempts, 9 to 14 s; "
         "the path is that with the shortest waits"
     )
-    poor = rungwise.Policy(budget=rungwise.Budget(money=0.021))
+    poor = rungwise.Policy(
+        budget=rungwise.Budget(money=0.021), limits=rungwise.Limits(**OTHERS_OFF)
+    )
     priced = {"prices": rungwise.Prices(1, 10), "max_tokens": 1000, "input_tokens": 100}
     assert played(poor, "a refusal", 2, **priced).endswith("refused; 2 attempts")
     # without prices, nothing is counted against it
