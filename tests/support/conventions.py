@@ -81,3 +81,44 @@ METRICS = {
     "rungwise.cost": ("1", "counter", {*_OF_CALLS, "rungwise.outcome"}),
     "rungwise.backend.closed": ("1", "gauge", {"rungwise.backend", "rungwise.health"}),
 }
+
+HERE = "tests/support/conventions.py"
+
+
+def type_of(attribute: str) -> type[Any]:
+    """Return the type of a span's attribute.
+
+    Raises:
+        AssertionError: nobody has declared the attribute.
+    """
+    assert attribute in ATTRIBUTES, (
+        f"nobody has declared the attribute {attribute!r}: "
+        f"add its name and its type to ATTRIBUTES in {HERE}"
+    )
+    return ATTRIBUTES[attribute]
+
+
+def declared(metric: str) -> tuple[str, str, set[str]]:
+    """Return the unit of a metric, its kind, and the attributes that each of its points has.
+
+    Raises:
+        AssertionError: nobody has declared the metric.
+    """
+    assert metric in METRICS, (
+        f"nobody has declared the metric {metric!r}: "
+        f"add its unit, its kind and the attributes of its points to METRICS in {HERE}"
+    )
+    return METRICS[metric]
+
+
+def required_of(operation: str) -> set[str]:
+    """Return the attributes that each span of an operation has.
+
+    Raises:
+        AssertionError: nobody has declared the operation.
+    """
+    assert operation in REQUIRED, (
+        f"nobody has declared the operation {operation!r}: "
+        f"add the attributes that each of its spans has to REQUIRED in {HERE}"
+    )
+    return REQUIRED[operation]

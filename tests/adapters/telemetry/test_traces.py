@@ -29,7 +29,7 @@ from rungwise import Client, OpenAIChat, ToolCall
 from rungwise.adapters.telemetry.names import of_link
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support import modes
-from support.conventions import ATTRIBUTES, METRICS, REQUIRED
+from support.conventions import declared, required_of, type_of
 
 SECRET = "herons of the northern marsh"
 ANSWER = ScriptedReply(text=SECRET, usage={"prompt_tokens": 12, "completion_tokens": 5})
@@ -91,7 +91,7 @@ def seen() -> Iterator[Seen]:
     for span in kept.spans:
         check(span)
     for name, metric in kept.metrics().items():
-        unit, kind, needed = METRICS[name]
+        unit, kind, needed = declared(name)
         shown = {"Histogram": "histogram", "Sum": "counter", "Gauge": "gauge"}[
             type(metric.data).__name__
         ]
@@ -106,13 +106,30 @@ def check(span: ReadableSpan) -> None:
         *attributes.items(),
         *(pair for each in span.events for pair in (each.attributes or {}).items()),
     ]:
-        assert type(value) is ATTRIBUTES[name], (name, value)
+        assert type(value) is type_of(name), (name, value)
     operation = span.name.split()[0]
     if operation != "attempt":
         assert attributes["gen_ai.operation.name"] == operation
-        assert REQUIRED[operation] <= set(attributes)
+        assert required_of(operation) <= set(attributes)
     assert not [each for each in span.events if each.name == "exception"]
     assert span.status.description is None
+
+
+@pytest.mark.parametrize(
+    ("look_up", "name", "table"),
+    [
+        (type_of, "rungwise.new", "ATTRIBUTES"),
+        (declared, "rungwise.new", "METRICS"),
+        (required_of, "sing", "REQUIRED"),
+    ],
+)
+def test_what_the_conventions_do_not_have_is_named_with_the_place_to_add_it(
+    look_up: Any, name: str, table: str
+) -> None:
+    with pytest.raises(
+        AssertionError, match=rf"{name}'.* {table} in tests/support/conventions\.py"
+    ):
+        look_up(name)
 
 
 def serve(*replies: ScriptedReply) -> EmbeddedProvider:
