@@ -62,8 +62,9 @@ def _note(picture: Picture, note: Note) -> Iterator[str]:
     """Yield the statements of a note: its node, and the edges that hold it in place."""
     name = _quoted(f"note {note.name}")
     label = f"{_line(note.line)}<br/>{escape(note.where)}"
-    off = note.line.off
-    tooltip = "" if off is None else f', tooltip="off: {_text(off)}"'
+    tooltip = ""
+    if note.line.off is not None:
+        tooltip = f', tooltip="off: {_text(note.line.off)}"'
     yield f"{name} [shape=plaintext, label=<{label}>{tooltip}]"
     if picture.node(note.target).kind != "rung":  # this puts it on the side of the outcomes
         yield f"{_quoted(picture.hub)} -> {name} [style=invis]"

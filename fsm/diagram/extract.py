@@ -219,11 +219,8 @@ def _merged(rank: tuple[Line, ...]) -> Line:
     The merged line is off only if it is off in every state.
     """
     first = rank[0]
-    is_off = all(line.off is not None for line in rank)
+    off = first.off
+    if any(line.off is None for line in rank):
+        off = None
     tried = sorted(step for line in rank for step in line.tried)
-    return Line(
-        first.row,
-        steps=all_steps(rank),
-        tried=tuple(tried),
-        off=first.off if is_off else None,
-    )
+    return Line(first.row, all_steps(rank), tuple(tried), off)

@@ -126,8 +126,9 @@ def _detail(node: Node) -> str:
     """Write the limit and waits of a rung, in parentheses."""
     says = ""
     for words, is_struck in node.pieces:
-        # Markdown strikes nothing through between spaces
-        says += _struck(words.strip(), is_struck) if is_struck else words
+        if is_struck:
+            words = _struck(words.strip(), True)  # Markdown strikes nothing between spaces
+        says += words
     return f" ({says})" if says else ""
 
 

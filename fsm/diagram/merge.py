@@ -214,7 +214,8 @@ def _both(was: Decision, now: Decision) -> Decision:
     for key in merged(list(before), list(after)):
         line = _line(before.get(key), after.get(key))
         if key in before and key in after:
-            line = evolve(line, was=old_ranks[key] if key in moved else None)
+            rank = old_ranks[key] if key in moved else None
+            line = evolve(line, was=rank)
         lines.append(line)
     sources = merged(was.sources, now.sources)
     rows = merged(was.rows, now.rows)

@@ -47,7 +47,7 @@ SIGNS: dict[Tone, str] = {
 
 
 @frozen
-class Block:
+class ReviewPart:
     """Hold a part of the whole.
 
     Arguments:
@@ -161,47 +161,47 @@ class _Writer:
             shown.append(f"* and {len(lines) - self.most_rows} more")
         return "\n".join(shown) + "\n"
 
-    def blocks(self, findings: Findings, *, with_picture: bool) -> Iterator[Block]:
+    def blocks(self, findings: Findings, *, with_picture: bool) -> Iterator[ReviewPart]:
         """Yield all parts, in the order in which a reviewer needs them."""
         highlights = []
         for each in summary.highlights(findings):
             highlights.append(f"* {SIGNS[each.tone]} {self.prose(each.text)}")
-        yield Block("", self.list(highlights))
+        yield ReviewPart("", self.list(highlights))
         if findings.odds is not None:
             yield self.odds(findings.odds)
         yield from self.parts(findings, with_picture=with_picture)
         if findings.calls is not None and not findings.calls.is_empty:
-            yield Block("", "### Each call\n")
+            yield ReviewPart("", "### Each call\n")
             yield from self.parts(findings.calls, with_picture=with_picture)
-        yield Block("", f"{self.prose(summary.assumptions_text(findings.setting))}\n")
+        yield ReviewPart("", f"{self.prose(summary.assumptions_text(findings.setting))}\n")
         if findings.journals:
             yield self.journals(findings.journals)
 
-    def parts(self, findings: Findings, *, with_picture: bool) -> Iterator[Block]:
+    def parts(self, findings: Findings, *, with_picture: bool) -> Iterator[ReviewPart]:
         """Yield the parts of one machine: of the calls, or of the turns."""
         yield from self.troubles(findings)
         yield self.worst(findings, findings.backends)
         yield from self.fields(findings)
         if findings.waits:
-            yield Block("Waits", self.sides(findings.waits))
+            yield ReviewPart("Waits", self.sides(findings.waits))
         yield from self.events(findings)
         rows = list(self.rows(findings))
         if rows:
             title = f"Rows that are new, gone, off or on ({len(rows)})"
-            yield Block(title, self.list(rows), is_folded=True)
+            yield ReviewPart(title, self.list(rows), is_folded=True)
         for count in findings.chains:
             if count != findings.backends:
                 yield self.worst(findings, count)
         yield from self.paths(findings)
         chances = [each for each in summary.chances(findings) if each.is_change]
         if chances:
-            yield Block("Which backends get a chance", self.sides(chances))
+            yield ReviewPart("Which backends get a chance", self.sides(chances))
         if with_picture:
             picture = _picture(findings)
             if picture:
-                yield Block("The ladders that change", picture, is_folded=True)
+                yield ReviewPart("The ladders that change", picture, is_folded=True)
 
-    def odds(self, odds: Comparison) -> Block:
+    def odds(self, odds: Comparison) -> ReviewPart:
         """Write what calls will probably come to, before and now."""
         tables = [f"{self.prose(summary.PROBABLY)}\n"]
         for rows in odds.tables:
@@ -210,9 +210,9 @@ class _Writer:
                 lines.append([self.prose(cell) for cell in (name, *figures)])
             head, *body = lines
             tables.append(self.table(head, body))
-        return Block(TITLE, "\n".join(tables))
+        return ReviewPart(TITLE, "\n".join(tables))
 
-    def journals(self, journals: Sequence[WhatIf]) -> Block:
+    def journals(self, journals: Sequence[WhatIf]) -> ReviewPart:
         """Write what past calls would have done."""
         lines = []
         for each in journals:
@@ -221,9 +221,9 @@ class _Writer:
                 line += f"\n  * {self.prose(note)}"
             lines.append(line)
         counts = self.prose(summary.journals_text(journals))
-        return Block("Past calls", f"{counts}\n\n{self.list(lines)}")
+        return ReviewPart("Past calls", f"{counts}\n\n{self.list(lines)}")
 
-    def troubles(self, findings: Findings) -> Iterator[Block]:
+    def troubles(self, findings: Findings) -> Iterator[ReviewPart]:
         """Write what calls do about each trouble for which they do something else now."""
         changed = [each for each in findings.troubles if each.is_change]
         if not changed:
@@ -233,9 +233,9 @@ class _Writer:
             heading = self.prose(words.capitalized(str(scene)))
             tables.append(f"{heading}:\n\n{self.sides(map(_sides_of_trouble, group))}")
         title = f"What happens on ... ({len(changed)} of {len(findings.troubles)})"
-        yield Block(title, "\n".join(tables))
+        yield ReviewPart(title, "\n".join(tables))
 
-    def worst(self, findings: Findings, count: int) -> Block:
+    def worst(self, findings: Findings, count: int) -> ReviewPart:
         """Write the worst cases for a number of backends."""
         changes = findings.chains[count]
         rows = []
@@ -253,9 +253,9 @@ class _Writer:
         if not any(change.is_change for change in changes):
             title += ": unchanged"
         table = self.table(["worst case", "before", "now", "factor"], rows)
-        return Block(title, table + unknown, is_folded=count != findings.backends)
+        return ReviewPart(title, table + unknown, is_folded=count != findings.backends)
 
-    def fields(self, findings: Findings) -> Iterator[Block]:
+    def fields(self, findings: Findings) -> Iterator[ReviewPart]:
         """Write the fields of the policy that differ."""
         if not findings.fields:
             return
@@ -264,9 +264,9 @@ class _Writer:
             old = value_text(each.name, each.old)
             new = value_text(each.name, each.new)
             rows.append([self.code(cell) for cell in (each.name, old, new)])
-        yield Block(f"Fields ({len(rows)})", self.table(["field", "before", "now"], rows))
+        yield ReviewPart(f"Fields ({len(rows)})", self.table(["field", "before", "now"], rows))
 
-    def events(self, findings: Findings) -> Iterator[Block]:
+    def events(self, findings: Findings) -> Iterator[ReviewPart]:
         """Write the events that lead to something else, and those for which only numbers differ."""
         elsewhere = []
         same = []
@@ -277,10 +277,10 @@ class _Writer:
                 same.append(self.event(each))
         if elsewhere:
             title = f"Events that lead to something else ({len(elsewhere)})"
-            yield Block(title, self.list(elsewhere), is_folded=True)
+            yield ReviewPart(title, self.list(elsewhere), is_folded=True)
         if same:
             title = f"Events that lead to the same, with other numbers ({len(same)})"
-            yield Block(title, self.list(same), is_folded=True)
+            yield ReviewPart(title, self.list(same), is_folded=True)
 
     def event(self, change: EventChange) -> str:
         """Write an event with its ladders before and now, as an entry of a list."""
@@ -326,7 +326,7 @@ class _Writer:
                 name = self.code(words.row_short(row))
                 yield f"* {self.prose(kind)}: {name} from {self.code(row.source)}"
 
-    def paths(self, findings: Findings) -> Iterator[Block]:
+    def paths(self, findings: Findings) -> Iterator[ReviewPart]:
         """Write the worst paths that change."""
         entries = []
         for change in findings.worst:
@@ -342,7 +342,7 @@ class _Writer:
         if refills:
             text = f"{self.prose(refills)}\n\n{text}"
         title = f"The worst paths, with {backends_text(findings.backends)}"
-        yield Block(title, text, is_folded=True)
+        yield ReviewPart(title, text, is_folded=True)
 
 
 def _sides_of_trouble(change: TroubleChange) -> Change:

@@ -51,7 +51,7 @@ def play_page(
         setup: its limits and its budget.
         heading: the heading of the page.
         at_first: the facts that hold when the page is opened.
-        facts: for each event, the facts that usually come with it.
+        facts: for each event, the facts that usually hold with it and after it.
         unit: what one send is called.
         settings: what the picture shows of a policy, if any.
     """
@@ -76,8 +76,12 @@ def play_page(
 def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
     """Return everything that a script needs to run a table.
 
-    Beside the table itself, these are the moves of the checker (`checker/moves.py`), with which the
-    script tells what is left in the worst case; `exact` says whether nothing restricts them.
+    Beside the table itself, these are the moves of the checker (`checker/moves.py`). From them the
+    script computes the most attempts that can follow; if `exact` is false, that is an upper bound.
+
+    Arguments:
+        table: the table.
+        limits: the limit of each counter.
     """
     moves = moves_of(table, limits)
     guard_names = dict.fromkeys(row.guard for row in table.rows if row.guard)

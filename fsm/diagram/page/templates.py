@@ -35,7 +35,10 @@ CHANGES: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def render(name: str, /, **values: object) -> str:
-    """Render a file of `templates/` to HTML; a missing variable raises an error."""
+    """Render a file of `templates/` to HTML.
+
+    A missing variable raises an error.
+    """
     return render_text(f"{name}.html", **values)
 
 

@@ -145,8 +145,11 @@ def draw_badges(
         steps: the numbers of the steps.
         hollow: whether the badges are hollow, as for steps that found the guard of a row false.
     """
-    frame = "hollow" if hollow else "badge"
-    label_classes = "small hit" if hollow else "small on-mark"
+    frame = "badge"
+    label_classes = "small on-mark"
+    if hollow:
+        frame = "hollow"
+        label_classes = "small hit"
     parts: list[str] = []
     for label in badges(steps):
         w = badge_width(label)

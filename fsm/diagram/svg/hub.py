@@ -47,7 +47,7 @@ LEGEND: tuple[tuple[Kind, str], ...] = (
 CAME = "what came back [guard]"
 BACK_TO_HUB = "back to the hub"
 ORDER = "In which order the guards of an event are tried is in the ladder view."
-NUMBERS = " The numbers are the steps of the path."
+NUMBERS = "The numbers are the steps of the path."
 OFF = "What is struck is off: it is never taken. Point at it to see why."
 
 
@@ -189,7 +189,9 @@ def _legend(picture: Picture, y: float) -> tuple[list[str], float]:
 
 def _remarks(picture: Picture) -> list[str]:
     """Return the sentences below the legend."""
-    remarks = [ORDER + NUMBERS if picture.marked else ORDER]
+    remarks = [ORDER]
+    if picture.marked:
+        remarks = [f"{ORDER} {NUMBERS}"]
     if picture.is_struck and not picture.is_change:
         remarks.append(OFF)
     if picture.key:

@@ -65,7 +65,9 @@ class Grid:
                 ends.append(_end_width(picture, line))
                 has_signs = has_signs or bool(line.sign)
         most = max(len(decision.lines) for decision in picture.decisions)
-        rank = PAD + (width("+ ") if has_signs else 0)
+        rank = float(PAD)
+        if has_signs:
+            rank += width("+ ")
         guard = rank + width(f"{most} ") + 4
         target = guard + max(guards) + GAP
         effect = target + max(targets) + CHIP + GAP
@@ -84,9 +86,12 @@ def _aside(picture: Picture, line: Line) -> tuple[tuple[Piece, ...], str]:
     """Return what stands at the end of a line: the detail of its rung, and the change of the
     row.
     """
-    was = f"was {line.was}." if line.was is not None else ""
-    change = " ".join(filter(None, [line.turn, was]))
-    return picture.node(line.row.target).pieces, change
+    changes = []
+    if line.turn:
+        changes.append(line.turn)
+    if line.was is not None:
+        changes.append(f"was {line.was}.")
+    return picture.node(line.row.target).pieces, " ".join(changes)
 
 
 def _aside_width(aside: tuple[tuple[Piece, ...], str]) -> float:

@@ -148,7 +148,9 @@ def draw_column(column: Column, top: float, height: float) -> list[str]:
     y = top
     for lane in column.lanes:
         middle = y + lane.height / 2
-        back_at = y + lane.height - BACK / 2 if lane.panel else middle
+        back_at = middle
+        if lane.panel:
+            back_at = y + lane.height - BACK / 2
         parts.extend(_arc_to(column, lane, y))
         parts.extend(_arc_back(column, lane, back_at))
         parts.append(draw_node(lane.node, Frame(x, y, column.states, lane.height)))

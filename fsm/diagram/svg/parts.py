@@ -35,6 +35,7 @@ DOUBLE: tuple[Kind, ...] = ("answer", "lesser", "outcome")
 
 SAMPLE_WIDTH = 26
 SAMPLE_HEIGHT = 16
+SMALL = 20  # the height up to which a state is drawn small
 
 
 @frozen
@@ -144,9 +145,11 @@ def _name(node: Node, middle: float, y: float, size: str) -> list[str]:
 
 def _shape(kind: Kind, frame: Frame, looks: str) -> list[str]:
     """Draw the outline of a state, and for some kinds a second one inside it."""
-    is_small = frame.h <= 20
-    inset = 2.0 if is_small else 3.0
-    cut = 5.0 if is_small else 9.0
+    inset = 3.0
+    cut = 9.0
+    if frame.h <= SMALL:
+        inset = 2.0
+        cut = 5.0
     parts = [_outline(kind, frame, cut, kind + looks)]
     if kind in DOUBLE:
         # The inner cut is shorter, so that the two slanted lines run as far apart as the others.
@@ -255,7 +258,10 @@ def draw_panel(
         lines: the lines of the arc.
         notes: the notes below them.
     """
-    parts = [box(x, y, w, panel_height(lines, notes), "panel" if lines else "panel loose", 4)]
+    classes = "panel"
+    if not lines:
+        classes = "panel loose"
+    parts = [box(x, y, w, panel_height(lines, notes), classes, 4)]
     x = x + PAD
     y = y + PAD - 1
     for item in lines:
@@ -270,10 +276,14 @@ def draw_panel(
 
 def draw_arrow(points: list[tuple[float, float]], arc: Arc, *, back: bool = False) -> str:
     """Draw the end of an arc; it is thick if a path took it or it is new."""
-    kind = "back" if back else "line"
+    kind = "line"
+    head = "arrow"
+    if back:
+        kind = "back"
+        head = "return"
     if arc.steps:
         return line(points, f"{kind} went", "taken")
-    return line(points, kind + _arc_looks(arc), "return" if back else "arrow")
+    return line(points, f"{kind}{_arc_looks(arc)}", head)
 
 
 def draw_stub(points: list[tuple[float, float]], arc: Arc) -> str:
