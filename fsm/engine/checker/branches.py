@@ -59,10 +59,12 @@ class _Questions:
 
 def holds(table: Table, guard: Guard, ask: Ask) -> bool:
     """Tell whether a guard holds: its facts first, then its counter."""
-    if not all(is_fact(table, name, ask) for name in guard.holds):
-        return False
-    if any(is_fact(table, name, ask) for name in guard.lacks):
-        return False
+    for name in guard.holds:
+        if not is_fact(table, name, ask):
+            return False
+    for name in guard.lacks:
+        if is_fact(table, name, ask):
+            return False
     return guard.counter is None or ask(guard.counter)
 
 
@@ -190,5 +192,8 @@ def _hold_together(table: Table, first: Row, second: Row) -> bool:
     """Tell whether the guards of two rows can hold at once."""
     one = table.guard(first.guard)
     other = table.guard(second.guard)
-    found = ways(lambda ask: holds(table, one, ask) and holds(table, other, ask))
-    return any(both for _, both in found)
+
+    def both_hold(ask: Ask) -> bool:
+        return holds(table, one, ask) and holds(table, other, ask)
+
+    return any(both for _, both in ways(both_hold))

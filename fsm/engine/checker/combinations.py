@@ -39,9 +39,11 @@ class Combinations:
             left: whether a unit of each counter is left.
         """
         key = tuple([left[name] for name in self._counters])
-        if key not in self._found:
-            self._found[key] = self._combinations(left)
-        return self._found[key]
+        found = self._found.get(key)
+        if found is None:
+            found = self._combinations(left)
+            self._found[key] = found
+        return found
 
     def _combinations(self, left: dict[str, bool]) -> list[Combination]:
         def body(ask: Ask) -> Result:

@@ -114,7 +114,17 @@ def longest(
     Raises:
         TooLarge: there are too many states to search.
     """
-    problem = Problem.of(moves, start, limits, ranks, weight, attempts, kept, openings, passed)
+    problem = Problem.of(
+        moves=moves,
+        start=start,
+        limits=limits,
+        ranks=ranks,
+        weight=weight,
+        attempts=attempts,
+        kept=kept,
+        openings=openings,
+        passed=passed,
+    )
     search = _Search(problem, choose_tracked(problem))
     search.solve()
     firsts = list(search.firsts())
@@ -255,7 +265,7 @@ class _Search:
                 path.append(best.move)
             state = best.after
         if first.move is not None:
-            return (first.move, *path)
+            path.insert(0, first.move)
         return tuple(path)
 
     def heaviest(self, leaf: str, state: State, unit: int) -> Move:
@@ -264,9 +274,11 @@ class _Search:
         spent[leaf] = unit
 
         def key(move: Move) -> tuple[Number, bool]:
-            return self.problem.weigh(way_of(move), spent), move.is_free
+            weight = self.problem.weigh(way_of(move), spent)
+            return weight, move.is_free
 
-        return max(self.space.open_takers(leaf, state), key=key)
+        takers = self.space.open_takers(leaf, state)
+        return max(takers, key=key)
 
 
 def _units(option: _Option, attempts: int) -> list[tuple[str, int]]:
@@ -284,7 +296,9 @@ def _units(option: _Option, attempts: int) -> list[tuple[str, int]]:
     for chain, before in reversed(applied):
         counts = range(min(attempts, chain.size) + 1)
         spent = max(counts, key=lambda count: before[attempts - count] + chain.gain(count))
-        every = [(leaf, unit) for leaf, size in chain.leaves for unit in range(1, size + 1)]
+        every: list[tuple[str, int]] = []
+        for leaf, size in chain.leaves:
+            every += [(leaf, unit) for unit in range(1, size + 1)]
         units += every[:spent]
         attempts -= spent
     return units

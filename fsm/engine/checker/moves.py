@@ -146,11 +146,8 @@ def _moves_from(
             continue
         refills = frozenset(name for name in branch.refills if limits[name] > 0)
         needs_no_other = branch.left <= {takes}
-        is_free = (
-            source == table.hub
-            and needs_no_other
-            and not any(limits[name] for name in branch.spent)
-        )
+        needs_none_spent = not any(limits[name] for name in branch.spent)
+        is_free = source == table.hub and needs_no_other and needs_none_spent
         used_up = set(branch.spent.intersection(lasts.values()))
         for fact, holds in branch.facts.items():
             if fact in lasts and not holds:  # which lasts as long as units of a counter are left

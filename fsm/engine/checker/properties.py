@@ -151,10 +151,14 @@ def always_counting(firing: Firing) -> str | None:
     if firing.row is None:
         return None
     takes, refills = changes(firing.table, firing.row, firing.ask)
-    counters = zip(firing.table.counters, firing.before[1], strict=True)
-    spent = tuple(0 if name in refills else count + (name == takes) for name, count in counters)
+    places = firing.table.places
+    spent = list(firing.before[1])
+    if takes is not None:
+        spent[places[takes]] += 1
+    for name in refills:
+        spent[places[name]] = 0
     sends = int(firing.row.effect == COUNT_ATTEMPT.name)
-    if firing.after[1] == spent and firing.sends == sends:
+    if firing.after[1] == tuple(spent) and firing.sends == sends:
         return None
     return f"{firing.row} does more, or less, than count"
 

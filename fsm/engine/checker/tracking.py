@@ -108,14 +108,17 @@ class Problem:
         used_up = {name for name, limit in most.items() if limit <= 0}
         open_moves = [move for move in moves if not taken(move) & used_up]
         first = (start, "")
-        ways = {first, *map(way_of, open_moves), *map(way_of, openings)}
+        ways = {first}
+        ways.update(map(way_of, open_moves))
+        ways.update(map(way_of, openings))
         reads = {way: _read_by(weight, way, most) for way in ways}
         all_read = set().union(*reads.values())
         if passed is not None and attempts:  # its units can be used up at once, in one attempt
             whole[passed] = limits[passed] if passed in all_read else min(limits[passed], attempts)
             most[passed] = whole[passed]
-        leads_back = any(move.row.target == start for move in moves)
-        has_reserve = bool(kept and most.get(kept)) and not leads_back
+        has_reserve = bool(kept and most.get(kept))
+        if any(move.row.target == start for move in moves):
+            has_reserve = False
         return cls(
             weight=weight,
             start=first,
@@ -176,7 +179,8 @@ class Problem:
 
 def _read_by(weight: Weight, way: Way, limits: Mapping[str, int]) -> set[str]:
     """Name the counters that a weight reads of an attempt, with none spent or with all spent."""
-    none = _Watched(*way, dict.fromkeys(limits, 0))
+    nothing = dict.fromkeys(limits, 0)
+    none = _Watched(*way, nothing)
     all_spent = _Watched(*way, limits)
     weight(none)
     weight(all_spent)
@@ -225,14 +229,12 @@ class StateSpace:
     def of(
         cls, problem: Problem, names: AbstractSet[str], lumps: AbstractSet[str] = frozenset()
     ) -> StateSpace:
-        """Track some counters, and of the lumps among them whether anything was spent.
-
-        Raises:
-            TooLarge: there are too many states to search.
-        """
+        """Track some counters, and of the lumps among them whether anything was spent."""
         counters = [name for group in problem.order for name in group]
         tracked = [name for name in counters if name in names]
-        sizes = {name: 1 if name in lumps else problem.limits[name] for name in tracked}
+        sizes = {name: problem.limits[name] for name in tracked}
+        for name in lumps:
+            sizes[name] = 1
         states = prod(size + 1 for size in sizes.values())
         if states * (problem.size + 100) > MOST_WORK:
             raise TooLarge(f"{states} states of {', '.join(tracked)}")
@@ -285,13 +287,17 @@ class StateSpace:
     def is_open(self, move: Move, state: State) -> bool:
         """Tell whether all that a move needs to be used up is used up, as far as a state shows."""
         whole = self.problem.whole
-        shown = [name for name in move.spent if name in self.place]
-        return all(state[self.place[name]] == whole[name] for name in shown)
+        for name in move.spent:
+            if name in self.place and state[self.place[name]] != whole[name]:
+                return False
+        return True
 
     def after(self, state: State, takes: Iterable[str], refills: frozenset[str]) -> State | None:
         """Return the state after units are taken and counters refilled; None if no unit is left."""
-        counts = zip(self.tracked, state, strict=True)
-        after = [0 if name in refills else count for name, count in counts]
+        after = list(state)
+        for name in refills:
+            if name in self.place:
+                after[self.place[name]] = 0
         for name in takes:
             index = self.place[name]
             if state[index] == self.sizes[name]:
@@ -316,9 +322,9 @@ class StateSpace:
         """
         problem = self.problem
         reads = problem.read_for[leaf]
-        ways = frozenset(way_of(move) for move in self.open_takers(leaf, state))
-        counts = zip(self.tracked, state, strict=True)
-        read = tuple(count for name, count in counts if name in reads)
+        takers = self.open_takers(leaf, state)
+        ways = frozenset(way_of(move) for move in takers)
+        read = tuple(state[self.place[name]] for name in self.tracked if name in reads)
         key = (leaf, ways, read)
         if key not in self._chains:
             self._chains[key] = self._new_chain(leaf, state, ways)
@@ -326,15 +332,18 @@ class StateSpace:
 
     def open_takers(self, leaf: str, state: State) -> list[Move]:
         """List the moves that can take a unit of a leaf in a state."""
-        return [move for move in self.problem.takers[leaf] if self.is_open(move, state)]
+        takers = self.problem.takers[leaf]
+        return [move for move in takers if self.is_open(move, state)]
 
     def _new_chain(self, leaf: str, state: State, ways: frozenset[Way]) -> Units:
         problem = self.problem
         limit = problem.limits[leaf]
         spent = self.spent(state)
-        is_alike = leaf not in problem.read_for[leaf]
+        units = range(1, limit + 1)
+        if leaf not in problem.read_for[leaf]:  # then all weigh the same
+            units = range(1)
         weights = []
-        for unit in range(1) if is_alike else range(1, limit + 1):
+        for unit in units:
             spent[leaf] = unit
             weighed = [problem.weigh(way, spent) for way in ways]
             weights.append(max(weighed, default=0))

@@ -176,8 +176,10 @@ class _Walker:
                 for event in (*self.table.events, UNKNOWN_EVENT):
                     if event not in events[state]:
                         self.look(index, event, ())
+            left = {}
             counters = zip(self.table.counters, spent, self.limits, strict=True)
-            left = {name: count < limit for name, count, limit in counters}
+            for name, count, limit in counters:
+                left[name] = count < limit
             for event in events[state]:
                 self.fire(index, event, left)
             if progress is not None and (index + 1) % PROGRESS_EVERY == 0:
