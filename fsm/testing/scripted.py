@@ -17,7 +17,7 @@ from rungwise.fsm.call.chain.link import Link, PlainLink
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.overrides import with_overrides
-from rungwise.fsm.call.play import Answers, Came, PlayClock, play
+from rungwise.fsm.call.play import Answers, Arrival, PlayClock, play
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.sending import OPEN
@@ -249,7 +249,7 @@ class _ScriptAnswers(Answers):
         call: Call,
         sent: Send,
         now: float,
-    ) -> Came:
+    ) -> Arrival:
         """Return the next item of the script, or a timeout if it takes too long."""
         backend = self.backend
         item = item_of(
@@ -270,7 +270,7 @@ class _ScriptAnswers(Answers):
                 reply = Failure("timeout")
         if self._is_cancelled(call):
             reply = None
-        return Came(reply, now + seconds, deltas)
+        return Arrival(reply, now + seconds, deltas)
 
     def deliver(self, events: Iterable[StreamEvent]) -> None:
         """Record what a consumer of the stream receives."""

@@ -12,7 +12,7 @@ from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain.link import Link
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
-from rungwise.fsm.call.play import Answers, Came, PlayClock, partial_reply
+from rungwise.fsm.call.play import Answers, Arrival, PlayClock, partial_reply
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.replies.parts import Message
 from rungwise.fsm.replies.reply import Reasoning, Text
@@ -251,14 +251,14 @@ class _CallAnswers(Answers):
         call: Call,
         sent: Send,
         now: float,
-    ) -> Came:
+    ) -> Arrival:
         """Return the next reply of the script, with its deltas."""
         player = self.player
         script = player.run.script
         item = item_of(script.replies, player.sends, sent, is_fair=script.is_fair)
         player.sends += 1
         player.deltas = list(item.deltas()) if call.is_streaming else []
-        return Came(item.reply, now + script.latency, player.deltas)
+        return Arrival(item.reply, now + script.latency, player.deltas)
 
     def deliver(self, events: Iterable[StreamEvent]) -> None:
         """Record what a consumer of the stream receives."""

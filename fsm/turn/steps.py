@@ -53,6 +53,11 @@ class TurnSteps:
 
     _new_call: Callable[..., Call] = Call
 
+    # how the turn ended, or is about to
+    _cause: str | None = None
+    _error: Exception | None = None
+    _result: TurnResult | None = None
+
     def __init__(
         self,
         request: Request,
@@ -72,17 +77,9 @@ class TurnSteps:
         verdict: Verdict | Iterable[Verdict] | None = None,
         approvals: Approvals | None = None,
     ) -> None:
-        if not isinstance(request, Request):
-            raise ConfigurationError(f"request must be a Request, not {type(request).__name__}")
-        if not isinstance(policy, TurnPolicy):
-            raise ConfigurationError(f"policy must be a TurnPolicy, not {type(policy).__name__}")
-        check_deadline(deadline)
         self.policy = policy
         self.tools = Toolbox.of(tools)
-        if self.tools and "tools" in request.parameters:
-            raise ConfigurationError(
-                "Request.parameters cannot set 'tools' beside the tools of the turn"
-            )
+        self._check(request, deadline)
         self.budget = SharedBudget(policy.budget, within, label="the turn's budget")
         self.position = Run.at_start(TURN, policy.limits)
         setting = TurnSetting(policy, has_compactor)
@@ -118,11 +115,25 @@ class TurnSteps:
         self._call: Call | None = None
         self._round: ToolRound | None = None
         self._paused_at: ToolRound | None = None  # the last round, if a call of it awaits approval
-        # how it ended, or is about to
-        self._cause: str | None = None
-        self._error: Exception | None = None
-        self._result: TurnResult | None = None
         self.request = self._with_tools(request)
+
+    def _check(self, request: Any, deadline: float | None) -> None:
+        """Refuse what no turn can run with.
+
+        Arguments:
+            request: should be a `Request`.
+            deadline: the caller's, as a time of the clock in seconds.
+        """
+        if not isinstance(request, Request):
+            raise ConfigurationError(f"request must be a Request, not {type(request).__name__}")
+        if not isinstance(self.policy, TurnPolicy):
+            kind = type(self.policy).__name__
+            raise ConfigurationError(f"policy must be a TurnPolicy, not {kind}")
+        check_deadline(deadline)
+        if self.tools and "tools" in request.parameters:
+            raise ConfigurationError(
+                "Request.parameters cannot set 'tools' beside the tools of the turn"
+            )
 
     def _resume(self, resumed: Resumed) -> None:
         self._resumed = resumed
